@@ -1,0 +1,374 @@
+"""Every option of every command: name, type, default, unit, check. No torch, no Hydra.
+
+The YAML files under ``conf/`` give combinations of these; a value that is not declared here cannot
+be set. A dataclass checks itself when it is made and raises :class:`ConfigError` with the option's
+dotted name, what came and what would be right - before anything heavy starts. The text after each
+field is its help: ``musictx train --help`` prints it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from musictx.errors import ConfigError
+
+IMPLEMENTATIONS = ("auto", "reference", "chunked")
+POSITIONS = ("huang", "none", "sinusoidal")
+
+
+def option(default: Any, help: str) -> Any:
+    """A dataclass field with its one-line help; lists and dicts are copied for each instance."""
+    metadata = {"help": help}
+    if isinstance(default, (list, dict)):
+        return field(default_factory=lambda: default.copy(), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def require(condition: bool, name: str, value: object, expected: str) -> None:
+    """Raise :class:`ConfigError` "name=value: expected ..." unless ``condition`` holds."""
+    if not condition:
+        raise ConfigError(f"{name}={value}: expected {expected}")
+
+
+def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
+    require(value in choices, name, value, "one of " + ", ".join(choices))
+
+
+def _at_least(name: str, value: float | None, low: float) -> None:
+    if value is not None:
+        require(math.isfinite(value) and value >= low, name, value, f"a number of at least {low:g}")
+
+
+def _probability(name: str, value: float) -> None:
+    require(0.0 <= value < 1.0, name, value, "a number from 0 up to but not including 1")
+
+
+@dataclass
+class AugmentConfig:
+    """Changes made to training windows as they are drawn; validation never sees them."""
+
+    transpose: int = option(3, "semitones up and down; 3 means one of -3..+3 for each window")
+    stretch: list[float] = option(
+        [0.95, 0.975, 1.0, 1.025, 1.05], "factors of time, one drawn for each window"
+    )
+    velocity: int = option(0, "MIDI velocity units up and down, one shift for each window")
+
+    def __post_init__(self) -> None:
+        require(0 <= self.transpose <= 24, "augment.transpose", self.transpose, "0 to 24 semitones")
+        require(
+            bool(self.stretch) and all(0.5 <= s <= 2.0 for s in self.stretch),
+            "augment.stretch",
+            self.stretch,
+            "a list of factors between 0.5 and 2, such as [0.95,1.0,1.05]",
+        )
+        require(0 <= self.velocity <= 64, "augment.velocity", self.velocity, "0 to 64")
+
+
+@dataclass
+class CorpusConfig:
+    """Where the music comes from and how it is split."""
+
+    name: str = option("folder", "folder (your MIDI files) or bach (chorales inside music21)")
+    path: str | None = option(None, "the folder of MIDI files, searched at any depth")
+    validation: float = option(0.1, "share of the pieces held out to measure progress")
+    test: float = option(0.0, "share of the pieces held out and never used by train")
+    min_notes: int = option(2, "pieces with fewer notes are left out")
+    shards: str | None = option(None, "folder for the prepared tokens; default data/shards/NAME-KEY")
+    workers: int = option(0, "processes that read files; 0 = one for each core")
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+
+    def __post_init__(self) -> None:
+        _one_of("corpus.name", self.name, ("folder", "bach"))
+        _probability("corpus.validation", self.validation)
+        _probability("corpus.test", self.test)
+        require(
+            self.validation + self.test < 1.0,
+            "corpus.validation + corpus.test",
+            self.validation + self.test,
+            "less than 1, so that something is left to train on",
+        )
+        _at_least("corpus.min_notes", self.min_notes, 1)
+        _at_least("corpus.workers", self.workers, 0)
+
+
+@dataclass
+class TokenizerConfig:
+    """How music becomes tokens."""
+
+    name: str = option("performance", "performance, or a MidiTok one: remi, tsd, midilike, ...")
+    tracks: str = option("piano", "piano (pitched instruments merged, no drums) or programs (all)")
+    low: int = option(0, "lowest MIDI pitch kept (piano: 21)")
+    high: int = option(127, "highest MIDI pitch kept (piano: 108)")
+    step_ms: int = option(10, "time grid, milliseconds")
+    max_shift_ms: int = option(1000, "longest single time shift, milliseconds")
+    velocity_bins: int = option(32, "loudness levels")
+    sustain: bool = option(True, "fold the sustain pedal into note ends")
+    params: dict[str, Any] = option({}, "MidiTok only: TokenizerConfig parameters")
+
+    def __post_init__(self) -> None:
+        _one_of("tokenizer.tracks", self.tracks, ("piano", "programs"))
+        require(0 <= self.low <= 127, "tokenizer.low", self.low, "a MIDI pitch, 0 to 127")
+        require(
+            self.low <= self.high <= 127,
+            "tokenizer.high",
+            self.high,
+            f"a MIDI pitch from tokenizer.low={self.low} to 127",
+        )
+        require(1 <= self.step_ms <= 1000, "tokenizer.step_ms", self.step_ms, "1 to 1000 ms")
+        require(
+            self.max_shift_ms >= self.step_ms and self.max_shift_ms % self.step_ms == 0,
+            "tokenizer.max_shift_ms",
+            self.max_shift_ms,
+            f"a multiple of tokenizer.step_ms={self.step_ms}",
+        )
+        require(
+            1 <= self.velocity_bins <= 127, "tokenizer.velocity_bins", self.velocity_bins, "1 to 127"
+        )
+
+
+@dataclass
+class PositionConfig:
+    """How the model knows order: a scheme of musictx/attention/positions."""
+
+    name: str = option("huang", "huang (relative global attention), sinusoidal or none")
+    max_distance: int | None = option(
+        None, "distances beyond it share one embedding, tokens; default: half the context"
+    )
+    shared: bool = option(False, "huang: one embedding table for all heads instead of one each")
+
+    def __post_init__(self) -> None:
+        _one_of("position.name", self.name, POSITIONS)
+        _at_least("position.max_distance", self.max_distance, 1)
+
+
+@dataclass
+class ModelConfig:
+    """The network's shape; the sizes are files under conf/model."""
+
+    name: str = option("paper", "label of the size")
+    layers: int = option(6, "blocks of attention and feed-forward")
+    width: int = option(512, "size of the residual stream")
+    heads: int = option(8, "attention heads; width must be a multiple of it")
+    feedforward: int = option(2048, "hidden size of the feed-forward part")
+    context: int = option(2048, "length of a training window, tokens")
+    dropout: float = option(0.1, "on embeddings, attention weights and each residual branch")
+    tied: bool = option(True, "use the token embedding as output matrix too")
+    attention: str = option("auto", "implementation: auto, reference or chunked")
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "heads", "feedforward"):
+            _at_least(f"model.{name}", getattr(self, name), 1)
+        _at_least("model.context", self.context, 8)
+        require(
+            self.width % self.heads == 0 and (self.width // self.heads) % 2 == 0,
+            "model.heads",
+            self.heads,
+            f"a divisor of model.width={self.width} that leaves an even size for each head",
+        )
+        _probability("model.dropout", self.dropout)
+        _one_of("model.attention", self.attention, IMPLEMENTATIONS)
+
+
+@dataclass
+class OptimConfig:
+    """AdamW and the course of its learning rate."""
+
+    lr: float = option(1e-3, "highest learning rate")
+    betas: list[float] = option([0.9, 0.98], "AdamW's two decay rates")
+    weight_decay: float = option(0.01, "on matrices; never on biases, norms and embeddings")
+    clip: float = option(1.0, "largest norm of the gradient; 0 = no clipping")
+    schedule: str = option("cosine", "cosine (to min_lr), rsqrt (inverse square root) or constant")
+    warmup: int = option(100, "steps of linear rise at the start")
+    min_lr: float = option(0.0, "cosine: the last learning rate, as a share of lr")
+    ema: float = option(0.0, "decay of the running mean of weights that is kept; 0 = none")
+
+    def __post_init__(self) -> None:
+        require(0 < self.lr < 10, "optim.lr", self.lr, "a positive number below 10")
+        require(
+            len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas),
+            "optim.betas",
+            self.betas,
+            "two numbers from 0 up to 1, such as [0.9,0.98]",
+        )
+        _at_least("optim.weight_decay", self.weight_decay, 0)
+        _at_least("optim.clip", self.clip, 0)
+        _one_of("optim.schedule", self.schedule, ("cosine", "rsqrt", "constant"))
+        _at_least("optim.warmup", self.warmup, 0)
+        require(0 <= self.min_lr <= 1, "optim.min_lr", self.min_lr, "a share from 0 to 1")
+        _probability("optim.ema", self.ema)
+
+
+@dataclass
+class TrainerConfig:
+    """How long, on what, how often to look."""
+
+    steps: int = option(2000, "optimizer steps")
+    minutes: float | None = option(None, "stop by the clock instead, schedule fitted to it")
+    batch: int = option(8, "windows a step and device")
+    accumulate: int = option(1, "batches added up before each step")
+    validate_every: int = option(200, "steps between validations, checkpoints and samples")
+    validation_windows: int = option(64, "windows of validation data used each time; 0 = all")
+    precision: str = option("auto", "auto (bf16 on GPUs that have it), 32 or bf16")
+    accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
+    devices: str = option("auto", "how many devices: auto or a number")
+    strategy: str = option("auto", "Lightning strategy: auto, ddp, fsdp, ...")
+    workers: int = option(0, "data-loader processes")
+    sample_seconds: float = option(10.0, "length of the sample at each checkpoint; 0 = none")
+    tensorboard: bool = option(True, "log for TensorBoard too if it is installed")
+
+    def __post_init__(self) -> None:
+        _at_least("trainer.steps", self.steps, 1)
+        if self.minutes is not None:
+            require(self.minutes > 0, "trainer.minutes", self.minutes, "a positive number")
+        _at_least("trainer.batch", self.batch, 1)
+        _at_least("trainer.accumulate", self.accumulate, 1)
+        _at_least("trainer.validate_every", self.validate_every, 1)
+        _at_least("trainer.validation_windows", self.validation_windows, 0)
+        _one_of("trainer.precision", self.precision, ("auto", "32", "bf16"))
+        _at_least("trainer.workers", self.workers, 0)
+        _at_least("trainer.sample_seconds", self.sample_seconds, 0)
+
+
+@dataclass
+class SamplingConfig:
+    """How the next token is drawn."""
+
+    temperature: float = option(1.0, "below 1 safer, above 1 wilder; 0 = always the likeliest")
+    top_k: int = option(0, "draw among the k likeliest; 0 = all")
+    top_p: float = option(0.95, "draw among the likeliest that make up this probability; 1 = all")
+    min_p: float = option(0.0, "drop tokens below this share of the likeliest; 0 = none")
+
+    def __post_init__(self) -> None:
+        _at_least("sampling.temperature", self.temperature, 0)
+        _at_least("sampling.top_k", self.top_k, 0)
+        require(0 < self.top_p <= 1, "sampling.top_p", self.top_p, "a number above 0, at most 1")
+        _probability("sampling.min_p", self.min_p)
+
+
+def _seed(value: int) -> None:
+    require(0 <= value < 2**31, "seed", value, "a whole number from 0 to 2147483647")
+
+
+@dataclass
+class PrepareConfig:
+    """musictx prepare: a folder of MIDI -> token shards."""
+
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+
+
+@dataclass
+class TrainConfig:
+    """musictx train: a corpus -> a model folder."""
+
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    position: PositionConfig = field(default_factory=PositionConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    init: str | None = option(None, "model folder to start from (fine-tuning)")
+    out: str | None = option(None, "run folder; default runs/CORPUS-KEY, resumed if it is there")
+    fresh: bool = option(False, "start again even if the run folder holds a checkpoint")
+    seed: int = option(0, "of every random draw")
+
+    def __post_init__(self) -> None:
+        _seed(self.seed)
+
+
+@dataclass
+class ModelFolder:
+    """Which trained model to use."""
+
+    path: str | None = option(None, "model folder; default: the newest under runs/")
+
+
+@dataclass
+class GenerateConfig:
+    """musictx generate: a model folder -> new music."""
+
+    model: ModelFolder = field(default_factory=ModelFolder)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    primer: str | None = option(None, "MIDI file to continue")
+    primer_seconds: float | None = option(None, "use only its first seconds")
+    primer_tokens: int | None = option(None, "use only its first tokens")
+    include_primer: bool = option(True, "write the primer before the continuation")
+    seconds: float | None = option(30.0, "length of the new music, seconds")
+    tokens: int | None = option(None, "length of the new music, tokens; the first limit reached ends")
+    samples: int = option(1, "how many pieces")
+    context: int | None = option(None, "tokens the model looks back on; default: its own context")
+    render: bool = option(False, "write .wav and .png beside each .mid")
+    out: str = option("generated", "folder for the results")
+    name: str | None = option(None, "file name without ending; default: from primer or model, seed")
+    device: str = option("auto", "auto, cpu, cuda, mps")
+    seed: int = option(0, "of every random draw; sample i of seed s is always the same")
+
+    def __post_init__(self) -> None:
+        _seed(self.seed)
+        for name in ("primer_seconds", "seconds"):
+            value = getattr(self, name)
+            if value is not None:
+                require(0 < value < 1e6, name, value, "a positive number of seconds")
+        _at_least("primer_tokens", self.primer_tokens, 1)
+        _at_least("tokens", self.tokens, 1)
+        _at_least("samples", self.samples, 1)
+        _at_least("context", self.context, 2)
+        require(
+            self.seconds is not None or self.tokens is not None,
+            "seconds",
+            self.seconds,
+            "a length: give seconds, tokens or both",
+        )
+
+
+@dataclass
+class EvaluateConfig:
+    """musictx evaluate: a model folder and a corpus -> nats per token."""
+
+    model: ModelFolder = field(default_factory=ModelFolder)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    split: str = option("validation", "train, validation or test")
+    window: int | None = option(None, "tokens in a window; default: the model's context")
+    stride: int | None = option(None, "tokens between windows; default: window (no overlap)")
+    batch: int = option(8, "windows at a time")
+    out: str | None = option(None, "also write the result to this JSON file")
+    device: str = option("auto", "auto, cpu, cuda, mps")
+
+    def __post_init__(self) -> None:
+        _one_of("split", self.split, ("train", "validation", "test"))
+        _at_least("window", self.window, 2)
+        _at_least("stride", self.stride, 1)
+        _at_least("batch", self.batch, 1)
+
+
+@dataclass
+class RenderConfig:
+    """musictx render: any MIDI file -> WAV and piano-roll PNG."""
+
+    midi: str | None = option(None, "the MIDI file")
+    wav: bool = option(True, "write sound")
+    png: bool = option(True, "write a piano roll")
+    out: str | None = option(None, "folder for the results; default: beside the MIDI file")
+    sample_rate: int = option(44100, "of the WAV file, hertz")
+    soundfont: str | None = option(None, "SF2 file; default: the one pretty_midi installs")
+
+    def __post_init__(self) -> None:
+        require(
+            8000 <= self.sample_rate <= 192000, "sample_rate", self.sample_rate, "8000 to 192000"
+        )
+
+
+def options(config: type) -> list[tuple[str, dataclasses.Field]]:
+    """Every option of a command's dataclass as (dotted name, field), nested ones included."""
+    found: list[tuple[str, dataclasses.Field]] = []
+    for f in dataclasses.fields(config):
+        factory = f.default_factory
+        if isinstance(factory, type) and dataclasses.is_dataclass(factory):
+            found += [(f"{f.name}.{name}", inner) for name, inner in options(factory)]
+        else:
+            found.append((f.name, f))
+    return found

@@ -1,0 +1,24 @@
+"""The one exception type whose message is meant for the person at the keyboard.
+
+Anything that a user can cause - a wrong option, a missing file, a folder of another vocabulary -
+raises :class:`UserError` with one sentence: the argument, what came, what would be right. The
+command line prints that sentence and exits with status 2; a traceback means a fault of ours.
+"""
+
+from __future__ import annotations
+
+
+class UserError(ValueError):
+    """A mistake in what was asked for, said in one sentence that tells how to put it right."""
+
+
+class ConfigError(UserError):
+    """An option with a value that cannot be; the message begins with the option's dotted name."""
+
+
+class MidiError(UserError):
+    """Bytes that cannot be read as MIDI; ``reason`` is a short stable label for reports."""
+
+    def __init__(self, message: str, reason: str = "unreadable") -> None:
+        super().__init__(message)
+        self.reason = reason

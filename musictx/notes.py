@@ -1,0 +1,152 @@
+"""A Score: music as columns, in seconds, independent of any file format or library.
+
+A piece is four numpy structured arrays - notes, pedals, tempos, meters - each read-only and sorted
+by time. Columns keep everything vectorised: ``score.notes["pitch"]`` is an array of all pitches.
+Nothing here knows MIDI files (``midi.py``) or tokens (``tokens/``), and nothing imports torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+#: One note. Times in seconds from the start of the piece; ``end >= start`` (zero length allowed).
+#: ``program`` is the General MIDI program 0..127, ``drum`` marks channel-10 percussion (its
+#: ``pitch`` is then an instrument of the drum kit), ``track`` tells parts apart (0, 1, 2, ...).
+NOTE = np.dtype(
+    [
+        ("start", "f8"),
+        ("end", "f8"),
+        ("pitch", "u1"),
+        ("velocity", "u1"),
+        ("program", "u1"),
+        ("drum", "?"),
+        ("track", "u2"),
+    ]
+)
+#: One movement of the sustain pedal (controller 64) of one track: 0..127, down from 64 on.
+PEDAL = np.dtype([("time", "f8"), ("value", "u1"), ("track", "u2")])
+#: From ``time`` (seconds) on, ``bpm`` quarter notes a minute.
+TEMPO = np.dtype([("time", "f8"), ("bpm", "f8")])
+#: From ``time`` (seconds) on, a meter of ``numerator`` / ``denominator``.
+METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
+
+
+def _column(dtype: np.dtype, key: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
+    """A read-only copy of ``values`` as ``dtype``, in stable order of ``key``."""
+    array = np.array(values if isinstance(values, np.ndarray) else list(values), dtype=dtype)
+    array = array.reshape(-1)
+    times = array[key]
+    if len(times) > 1 and np.any(times[1:] < times[:-1]):
+        array = array[np.argsort(times, kind="stable")]
+    array.setflags(write=False)
+    return array
+
+
+def _none(dtype: np.dtype) -> np.ndarray:
+    return np.empty(0, dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A piece of music by value.
+
+    notes   structured array of dtype :data:`NOTE`, sorted by start. Notes of equal start keep the
+            order they came in: that order is part of the value (tokenizers write it down).
+    pedals  dtype :data:`PEDAL`, sorted by time; empty when there are none or they are folded in.
+    tempos  dtype :data:`TEMPO`;  meters  dtype :data:`METER`: marks only, times are in seconds.
+
+    Arrays (or iterables of tuples) are copied, sorted and made read-only. Raises ``ValueError`` for
+    times that are not finite, negative or out of order, and for values that MIDI cannot hold.
+    """
+
+    notes: np.ndarray = field(default_factory=lambda: _none(NOTE))
+    pedals: np.ndarray = field(default_factory=lambda: _none(PEDAL))
+    tempos: np.ndarray = field(default_factory=lambda: _none(TEMPO))
+    meters: np.ndarray = field(default_factory=lambda: _none(METER))
+
+    def __post_init__(self) -> None:
+        for name, dtype, key in (
+            ("notes", NOTE, "start"),
+            ("pedals", PEDAL, "time"),
+            ("tempos", TEMPO, "time"),
+            ("meters", METER, "time"),
+        ):
+            array = _column(dtype, key, getattr(self, name))
+            if not np.all(np.isfinite(array[key])) or np.any(array[key] < 0):
+                raise ValueError(f"{name}: {key} must be finite and not negative")
+            object.__setattr__(self, name, array)
+        notes = self.notes
+        if not np.all(np.isfinite(notes["end"])) or np.any(notes["end"] < notes["start"]):
+            raise ValueError("notes: end must be finite and not before start")
+        if np.any(notes["pitch"] > 127) or np.any(notes["program"] > 127):
+            raise ValueError("notes: pitch and program must lie in 0..127")
+        if np.any(notes["velocity"] > 127) or np.any(notes["velocity"] < 1):
+            raise ValueError("notes: velocity must lie in 1..127 (0 means note-off in MIDI)")
+
+    def __len__(self) -> int:
+        """The number of notes."""
+        return len(self.notes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Score):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("notes", "pedals", "tempos", "meters")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        tracks = len(np.unique(self.notes["track"]))
+        return f"Score({len(self)} notes, {tracks} tracks, {self.duration:.2f} s)"
+
+    @property
+    def duration(self) -> float:
+        """Seconds from 0 to the end of the last note; 0.0 without notes."""
+        return float(self.notes["end"].max()) if len(self) else 0.0
+
+    def with_notes(self, notes: np.ndarray | Iterable[tuple]) -> Score:
+        """This piece with other notes; pedals and marks stay."""
+        return replace(self, notes=notes)
+
+    def shifted(self, seconds: float) -> Score:
+        """Everything ``seconds`` later. Marks and pedals that would fall before 0 are put at 0.
+
+        Raises ``ValueError`` if a note would start before 0.
+        """
+        notes = self.notes.copy()
+        notes["start"] += seconds
+        notes["end"] += seconds
+        moved = {}
+        for name in ("pedals", "tempos", "meters"):
+            array = getattr(self, name).copy()
+            array["time"] = np.maximum(array["time"] + seconds, 0.0)
+            moved[name] = array
+        return Score(notes=notes, **moved)
+
+    def content_hash(self) -> str:
+        """A fingerprint of what sounds: equal for files that hold the same notes.
+
+        Notes are taken on a 1 ms grid relative to the first one, in a canonical order, with pitch,
+        velocity, drum flag and program; track numbers, pedals and marks do not enter, so a file
+        saved again by another program keeps its hash. 32 hexadecimal digits.
+        """
+        notes = self.notes
+        first = notes["start"].min() if len(notes) else 0.0
+        table = np.stack(
+            [
+                np.floor((notes["start"] - first) * 1000 + 0.5).astype(np.int64),
+                notes["pitch"].astype(np.int64),
+                np.floor((notes["end"] - first) * 1000 + 0.5).astype(np.int64),
+                notes["velocity"].astype(np.int64),
+                notes["drum"].astype(np.int64) * 128 + notes["program"] * ~notes["drum"],
+            ],
+            axis=1,
+        )
+        table = table[np.lexsort(table.T[::-1])]
+        return hashlib.sha256(table.astype("<i8").tobytes()).hexdigest()[:32]

@@ -1,0 +1,195 @@
+"""What every tokenizer shares: a vocabulary as an ordered table, and the protocols around it.
+
+A vocabulary is a short table of (kind, lowest value, highest value). Ids run through the table in
+order, so size, encode, decode and "which ids are pitches?" all follow from it, and its hash - the
+fingerprint - says whether two files or models speak of the same tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from musictx.notes import Score
+
+
+class Field(NamedTuple):
+    """One row of a vocabulary: ``kind`` with every integer value from ``low`` to ``high``."""
+
+    kind: str
+    low: int
+    high: int
+
+
+#: The first four ids of every vocabulary. ``pad`` fills rows and is never a target. ``bos`` opens a
+#: piece at its beginning, ``cut`` opens a window that begins in the middle of one, ``eos`` closes.
+PAD, BOS, EOS, CUT = range(4)
+SPECIALS = (Field("pad", 0, 0), Field("bos", 0, 0), Field("eos", 0, 0), Field("cut", 0, 0))
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Ordered (kind, low, high) table <-> ids 0..size-1. Compares and fingerprints by content."""
+
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, *fields: tuple[str, int, int]) -> Vocabulary:
+        """The special ids, then ``fields``."""
+        return cls(SPECIALS + tuple(Field(*f) for f in fields))
+
+    def __post_init__(self) -> None:
+        kinds = [f.kind for f in self.fields]
+        if len(set(kinds)) != len(kinds):
+            raise ValueError(f"vocabulary: kinds must differ, got {kinds}")
+        for f in self.fields:
+            if f.high < f.low:
+                raise ValueError(f"vocabulary: {f.kind} runs from {f.low} to {f.high}, nothing")
+        if self.fields[: len(SPECIALS)] != SPECIALS:
+            raise ValueError("vocabulary: the first four kinds must be pad, bos, eos, cut")
+        if self.size > 65536:
+            raise ValueError(f"vocabulary: {self.size} ids do not fit uint16 (65536)")
+
+    @cached_property
+    def _offsets(self) -> dict[str, tuple[int, Field]]:
+        table, offset = {}, 0
+        for f in self.fields:
+            table[f.kind] = (offset, f)
+            offset += f.high - f.low + 1
+        return table
+
+    @cached_property
+    def size(self) -> int:
+        """How many ids there are, specials included."""
+        return sum(f.high - f.low + 1 for f in self.fields)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(f.kind for f in self.fields)
+
+    def range(self, kind: str) -> tuple[int, int]:
+        """``kind`` holds the ids from the first to before the second: ``ids[first:second]``."""
+        offset, f = self._row(kind)
+        return offset, offset + f.high - f.low + 1
+
+    def id(self, kind: str, value: int = 0) -> int:
+        """The id of one token. Raises ``ValueError`` naming the range for a value outside it."""
+        offset, f = self._row(kind)
+        if not f.low <= value <= f.high:
+            raise ValueError(f"{kind} {value}: expected a value from {f.low} to {f.high}")
+        return offset + int(value) - f.low
+
+    def token(self, token_id: int) -> tuple[str, int]:
+        """(kind, value) of one id."""
+        if not 0 <= token_id < self.size:
+            raise ValueError(f"token id {token_id}: expected 0 to {self.size - 1}")
+        for f in self.fields:
+            offset = self._offsets[f.kind][0]
+            if token_id < offset + f.high - f.low + 1:
+                return f.kind, f.low + int(token_id) - offset
+        raise AssertionError("unreachable")
+
+    def _row(self, kind: str) -> tuple[int, Field]:
+        try:
+            return self._offsets[kind]
+        except KeyError:
+            raise ValueError(f"kind {kind!r}: expected one of {', '.join(self.kinds)}") from None
+
+    def describe(self, token_id: int) -> str:
+        """A token for people, such as ``note_on:60``."""
+        kind, value = self.token(token_id)
+        low, high = self.range(kind)
+        return kind if high - low == 1 and value == 0 else f"{kind}:{value}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that change whenever any id changes its meaning."""
+        canonical = json.dumps([list(f) for f in self.fields], separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+class GrammarState(Protocol):
+    """A half-written piece: what may follow, and where in time it has come.
+
+    Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut).
+    """
+
+    @property
+    def seconds(self) -> float:
+        """Time from the start of the piece to the present moment of the writing."""
+        ...
+
+    @property
+    def notes(self) -> int:
+        """Notes struck so far."""
+        ...
+
+    def allowed(self) -> np.ndarray:
+        """(vocab,) bool: ids that may come next. ``pad``, ``bos``, ``cut`` never; ``eos`` where the
+        piece may end. At least one id is always allowed."""
+        ...
+
+    def advance(self, token_id: int) -> None:
+        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+        ...
+
+    def copy(self) -> GrammarState: ...
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Score <-> ids. Everything after it (shards, model, sampling) knows ids only.
+
+    ``encode`` and ``decode`` speak of bare events: no pad, bos, eos or cut. Those are added by
+    whoever lays out windows (``data/module.py``) or samples (``sampling/engine.py``).
+    """
+
+    @property
+    def name(self) -> str:
+        """The name under which ``tokens.build`` makes it."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many ids, specials included."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever an id changes its meaning or the same score would encode differently."""
+        ...
+
+    def encode(self, score: Score) -> np.ndarray:
+        """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
+        ...
+
+    def encode_with_report(self, score: Score) -> tuple[np.ndarray, Mapping[str, int]]:
+        """As ``encode``, and what was left out: reason -> number of notes."""
+        ...
+
+    def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
+        """Any ids -> a playable Score; specials are skipped, notes left open end with the piece."""
+        ...
+
+    def grammar(self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True) -> GrammarState:
+        """The state after ``prefix``. ``strict=False`` takes a prefix that is a cut-out of a piece
+        (offs of notes struck before it) instead of refusing it."""
+        ...
+
+    def augment(
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
+    ) -> np.ndarray | None:
+        """A window of a piece, transposed, stretched in time (2.0 = twice as long), made louder by
+        ``velocity`` MIDI units; ``None`` if a note would leave the range. Identity settings return
+        the ids unchanged. The result may be longer or shorter."""
+        ...
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-able description from which ``tokens.build(**config)`` makes an equal tokenizer."""
+        ...
