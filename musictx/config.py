@@ -19,9 +19,12 @@ IMPLEMENTATIONS = ("auto", "reference", "chunked")
 POSITIONS = ("huang", "none", "sinusoidal")
 
 
-def option(default: Any, help: str) -> Any:
-    """A dataclass field with its one-line help; lists and dicts are copied for each instance."""
-    metadata = {"help": help}
+def option(default: Any, help: str, *, path: bool = False) -> Any:
+    """A dataclass field with its one-line help; lists and dicts are copied for each instance.
+
+    ``path`` marks names of files and folders, in which ``~`` is the home folder.
+    """
+    metadata = {"help": help, "path": path}
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: default.copy(), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -72,11 +75,13 @@ class CorpusConfig:
     """Where the music comes from and how it is split."""
 
     name: str = option("folder", "folder (your MIDI files) or bach (chorales inside music21)")
-    path: str | None = option(None, "the folder of MIDI files, searched at any depth")
+    path: str | None = option(None, "the folder of MIDI files, searched at any depth", path=True)
     validation: float = option(0.1, "share of the pieces held out to measure progress")
     test: float = option(0.0, "share of the pieces held out and never used by train")
     min_notes: int = option(2, "pieces with fewer notes are left out")
-    shards: str | None = option(None, "folder for the prepared tokens; default data/shards/NAME-KEY")
+    shards: str | None = option(
+        None, "folder for the prepared tokens; default data/shards/NAME-KEY", path=True
+    )
     workers: int = option(0, "processes that read files; 0 = one for each core")
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
@@ -125,7 +130,10 @@ class TokenizerConfig:
             f"a multiple of tokenizer.step_ms={self.step_ms}",
         )
         require(
-            1 <= self.velocity_bins <= 127, "tokenizer.velocity_bins", self.velocity_bins, "1 to 127"
+            1 <= self.velocity_bins <= 127,
+            "tokenizer.velocity_bins",
+            self.velocity_bins,
+            "1 to 127",
         )
 
 
@@ -271,8 +279,10 @@ class TrainConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    init: str | None = option(None, "model folder to start from (fine-tuning)")
-    out: str | None = option(None, "run folder; default runs/CORPUS-KEY, resumed if it is there")
+    init: str | None = option(None, "model folder to start from (fine-tuning)", path=True)
+    out: str | None = option(
+        None, "run folder; default runs/CORPUS-KEY, resumed if it is there", path=True
+    )
     fresh: bool = option(False, "start again even if the run folder holds a checkpoint")
     seed: int = option(0, "of every random draw")
 
@@ -284,7 +294,7 @@ class TrainConfig:
 class ModelFolder:
     """Which trained model to use."""
 
-    path: str | None = option(None, "model folder; default: the newest under runs/")
+    path: str | None = option(None, "model folder; default: the newest under runs/", path=True)
 
 
 @dataclass
@@ -293,16 +303,18 @@ class GenerateConfig:
 
     model: ModelFolder = field(default_factory=ModelFolder)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    primer: str | None = option(None, "MIDI file to continue")
+    primer: str | None = option(None, "MIDI file to continue", path=True)
     primer_seconds: float | None = option(None, "use only its first seconds")
     primer_tokens: int | None = option(None, "use only its first tokens")
     include_primer: bool = option(True, "write the primer before the continuation")
     seconds: float | None = option(30.0, "length of the new music, seconds")
-    tokens: int | None = option(None, "length of the new music, tokens; the first limit reached ends")
+    tokens: int | None = option(
+        None, "length of the new music, tokens; the first limit reached ends"
+    )
     samples: int = option(1, "how many pieces")
     context: int | None = option(None, "tokens the model looks back on; default: its own context")
     render: bool = option(False, "write .wav and .png beside each .mid")
-    out: str = option("generated", "folder for the results")
+    out: str = option("generated", "folder for the results", path=True)
     name: str | None = option(None, "file name without ending; default: from primer or model, seed")
     device: str = option("auto", "auto, cpu, cuda, mps")
     seed: int = option(0, "of every random draw; sample i of seed s is always the same")
@@ -335,7 +347,7 @@ class EvaluateConfig:
     window: int | None = option(None, "tokens in a window; default: the model's context")
     stride: int | None = option(None, "tokens between windows; default: window (no overlap)")
     batch: int = option(8, "windows at a time")
-    out: str | None = option(None, "also write the result to this JSON file")
+    out: str | None = option(None, "also write the result to this JSON file", path=True)
     device: str = option("auto", "auto, cpu, cuda, mps")
 
     def __post_init__(self) -> None:
@@ -349,12 +361,16 @@ class EvaluateConfig:
 class RenderConfig:
     """musictx render: any MIDI file -> WAV and piano-roll PNG."""
 
-    midi: str | None = option(None, "the MIDI file")
+    midi: str | None = option(None, "the MIDI file", path=True)
     wav: bool = option(True, "write sound")
     png: bool = option(True, "write a piano roll")
-    out: str | None = option(None, "folder for the results; default: beside the MIDI file")
+    out: str | None = option(
+        None, "folder for the results; default: beside the MIDI file", path=True
+    )
     sample_rate: int = option(44100, "of the WAV file, hertz")
-    soundfont: str | None = option(None, "SF2 file; default: the one pretty_midi installs")
+    soundfont: str | None = option(
+        None, "SF2 file; default: the one pretty_midi installs", path=True
+    )
 
     def __post_init__(self) -> None:
         require(
