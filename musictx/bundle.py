@@ -48,7 +48,7 @@ _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch
 
 @dataclass
 class Bundle:
-    """A loaded model folder: the model in evaluation mode, its tokenizer, its card, where it was."""
+    """A loaded model folder: the model in evaluation mode, its tokenizer and card, where it was."""
 
     model: MusicTransformer
     tokenizer: Tokenizer
@@ -120,6 +120,9 @@ def save(
         save_file(_weights(model, _DTYPES[dtype]), weights, metadata={"format": "pt"})
         _write(beside / "config.yaml", yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
         _write(beside / "tokenizer.json", json.dumps(described, indent=1) + "\n")
+        weights.chmod(
+            (beside / "config.yaml").stat().st_mode
+        )  # safetensors writes for the owner only
         _write(beside / "CARD.md", card_text(config, described, model))
         _swap(beside, folder)
     except OSError as error:
@@ -291,7 +294,7 @@ def load(folder: str | Path, device: str = "cpu", *, dtype: torch.dtype = torch.
 
 
 def locate(folder: str | Path) -> Path:
-    """The model folder meant by ``folder``: itself, or ``folder/model``. ``UserError`` if neither."""
+    """The model folder meant by ``folder``: itself or ``folder/model``; else ``UserError``."""
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise UserError(f"{folder}: no such model folder ({_WHAT})")
@@ -379,8 +382,8 @@ def _read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
         raise UserError(f"{path}: no tokenizer can be built from it: {error}") from None
     if tokenizer.fingerprint != fingerprint:
         raise UserError(
-            f"{path}: its config now gives the vocabulary {tokenizer.fingerprint} but the model was "
-            f"trained with {fingerprint}; the file was changed, or install musictx "
+            f"{path}: its config now gives the vocabulary {tokenizer.fingerprint} but the model "
+            f"was trained with {fingerprint}; the file was changed, or install musictx "
             f"{config.get('musictx')}"
         )
     return tokenizer

@@ -1,0 +1,136 @@
+"""What may be drawn at all: masks over the next id, one row of music each.
+
+A constraint is asked before each draw (``allowed``) and told after it (``advance``). The engine
+takes the forbidden ids out before any processor and before the softmax, so their probability is
+exactly 0 and the rest is renormalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from musictx.tokens.vocab import EOS, PAD, GrammarState
+
+
+class Constraint(Protocol):
+    """Rules about the next id of each of B rows."""
+
+    def allowed(self) -> Tensor:
+        """(B, V) bool on the CPU: which ids may come next; at least one in each row."""
+        ...
+
+    def advance(self, ids: Tensor) -> None:
+        """Take note of what was drawn, (B,) int64; ``pad`` in rows that had ended."""
+        ...
+
+    def done(self) -> Tensor:
+        """(B,) bool on the CPU: rows that need no further id."""
+        ...
+
+
+class GrammarConstraint:
+    """Only what the tokenizer's grammar accepts, within limits of length.
+
+    states    one a row, already past the prompt; they are advanced in place. Several rows that
+              begin alike: ``[state.copy() for _ in range(rows)]``.
+    may_end   whether ``eos`` can be drawn; if so, only after ``min_notes`` and ``min_seconds`` of
+              new music, so never as the very first thing.
+    until     a row is done once its time, in seconds from the start of the piece, reaches it.
+
+    Where the grammar leaves nothing but ``eos``, it is allowed in spite of ``may_end``.
+    A row that is done or has drawn ``eos`` allows ``pad`` only.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[GrammarState],
+        *,
+        may_end: bool = True,
+        min_notes: int = 1,
+        min_seconds: float = 0.0,
+        until: float | None = None,
+    ) -> None:
+        self.states = list(states)
+        self.may_end = may_end
+        self.min_notes = min_notes
+        self.min_seconds = min_seconds
+        self.until = until
+        self._began = [(state.notes, state.seconds) for state in self.states]
+        self._done = np.array([self._reached(state) for state in self.states], dtype=bool)
+
+    def allowed(self) -> Tensor:
+        masks = np.stack([state.allowed() for state in self.states])
+        for row, state in enumerate(self.states):
+            if self._done[row]:
+                masks[row] = False
+                masks[row, PAD] = True
+            elif masks[row, EOS] and not self._end_allowed(row, state):
+                masks[row, EOS] = False
+                masks[row, EOS] = not masks[row].any()
+        return torch.from_numpy(masks)
+
+    def advance(self, ids: Tensor) -> None:
+        for row, token_id in enumerate(ids.tolist()):
+            if self._done[row]:
+                continue
+            if token_id == EOS:
+                self._done[row] = True
+            else:
+                self.states[row].advance(token_id)
+                self._done[row] = self._reached(self.states[row])
+
+    def done(self) -> Tensor:
+        return torch.from_numpy(self._done.copy())
+
+    def _reached(self, state: GrammarState) -> bool:
+        # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
+        return self.until is not None and state.seconds >= self.until - 1e-6
+
+    def _end_allowed(self, row: int, state: GrammarState) -> bool:
+        notes, seconds = self._began[row]
+        return (
+            self.may_end
+            and state.notes - notes >= self.min_notes
+            and state.seconds - seconds >= self.min_seconds
+        )
+
+
+class All:
+    """Several constraints at once: an id must be allowed by each.
+
+    The first is law, the others are wishes in order of weight: where adding a wish would leave a
+    row with nothing to draw, that wish is passed over for that row and step, and counted in
+    ``passed_over`` (one number a wish). So ``allowed`` is never empty and never leaves the grammar
+    if that comes first.
+    """
+
+    def __init__(self, law: Constraint, *wishes: Constraint) -> None:
+        self.law = law
+        self.wishes = wishes
+        self.passed_over = [0] * len(wishes)
+
+    def allowed(self) -> Tensor:
+        mask = self.law.allowed()
+        done = self.law.done()
+        for number, wish in enumerate(self.wishes):
+            narrowed = mask & wish.allowed()
+            possible = narrowed.any(dim=-1)
+            self.passed_over[number] += int((~possible & ~done).sum())
+            mask = torch.where(possible[:, None], narrowed, mask)
+        return mask
+
+    def advance(self, ids: Tensor) -> None:
+        for constraint in (self.law, *self.wishes):
+            constraint.advance(ids)
+
+    def done(self) -> Tensor:
+        """A row is done as soon as any of them says so."""
+        done = self.law.done()
+        for wish in self.wishes:
+            done = done | wish.done()
+        return done

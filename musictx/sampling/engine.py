@@ -1,0 +1,139 @@
+"""The one sampling loop: prefill once, fork the cache, then draw id after id.
+
+Ids in, ids out: nothing here knows a tokenizer, a file or a second of music. What may be drawn is
+the constraint's business, how the distribution is reshaped the processors'; both act on logits, in
+this order, before one softmax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from musictx.model.transformer import MusicTransformer
+from musictx.sampling.constraints import Constraint
+from musictx.sampling.processors import Processor
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+
+#: When the window is full, one part in so many is dropped at once.
+SLIDE = 8
+
+
+@torch.inference_mode()
+def generate(
+    model: MusicTransformer,
+    prompt: Tensor | np.ndarray | Sequence[int],
+    *,
+    rows: int,
+    max_tokens: int,
+    processors: Sequence[Processor] = (),
+    constraint: Constraint | None = None,
+    seeds: Sequence[int | Sequence[int]],
+    context: int | None = None,
+) -> Iterator[Tensor]:
+    """Yield the next id of each row, (rows,) int64 on the CPU, until the rows end.
+
+    prompt      (P,) ids that all rows continue, or (rows, P) one prompt a row; the first id is
+                ``bos`` or ``cut``. Of a prompt longer than ``context`` only the last ids are read.
+    max_tokens  ids to draw for each row at most.
+    constraint  which ids may be drawn; without one, anything but ``pad``, ``bos`` and ``cut``.
+    seeds       one a row, whole numbers or tuples of them (numpy's ``default_rng``). A row draws
+                from its own generator, so it is the same alone and in a batch, and on any device up
+                to the rounding of the logits.
+    context     ids the model looks back on; default the model's own. Once so many are cached, the
+                oldest eighth is dropped, and so on: music of any length in bounded memory. What is
+                kept was computed while the dropped ids could be seen, as in Transformer-XL (Dai et
+                al. 2019, section 3.2).
+
+    A row that has drawn ``eos``, or that the constraint calls done, yields ``pad`` from then on;
+    the loop ends when every row has. The model is put into evaluation mode, and back at the end.
+    Raises ``ValueError`` for shapes that do not fit, ``FloatingPointError`` if the model gives NaN.
+    """
+    read = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
+    if read.ndim == 1:
+        read = read[None]
+    if read.ndim != 2 or read.shape[1] == 0 or read.shape[0] not in (1, rows):
+        raise ValueError(
+            f"prompt: expected (P,) or ({rows}, P) ids, P > 0, got {tuple(read.shape)}"
+        )
+    if len(seeds) != rows:
+        raise ValueError(f"seeds: expected one for each of {rows} rows, got {len(seeds)}")
+    capacity = int(model.config["context"]) if context is None else context
+    if capacity < 2:
+        raise ValueError(f"context: expected at least 2 ids, got {capacity}")
+    generators = [np.random.default_rng(seed) for seed in seeds]
+    device = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    try:
+        ended = torch.zeros(rows, dtype=torch.bool)
+        if constraint is not None:
+            ended |= constraint.done()
+        past = torch.full((rows, read.shape[1] + max_tokens), PAD, dtype=torch.int64)
+        past[:, : read.shape[1]] = read
+        length = read.shape[1]
+
+        read = read[:, -capacity:].to(device)
+        cache = model.new_cache(rows=read.shape[0], capacity=capacity)
+        logits = model(read, cache=cache)[:, -1]
+        if read.shape[0] != rows:
+            cache = cache.fork(rows)
+            logits = logits.expand(rows, -1)
+
+        for drawn in range(max_tokens):
+            if bool(ended.all()):
+                return
+            # The choice is made on the CPU in float64: the same on every device, and V is small.
+            choice = logits.to(device="cpu", dtype=torch.float64)
+            choice = forbid(choice, constraint)
+            for process in processors:
+                choice = process(past[:, :length], choice)
+            ids = torch.where(ended, PAD, draw(choice, generators, ended))
+            past[:, length] = ids
+            length += 1
+            ended = ended | (ids == EOS)
+            if constraint is not None:
+                constraint.advance(ids)
+                ended = ended | constraint.done()
+            yield ids
+            if drawn + 1 == max_tokens or bool(ended.all()):
+                return
+            if cache.length >= capacity:
+                cache.slide(max(1, capacity // SLIDE))
+            logits = model(ids[:, None].to(device), cache=cache)[:, -1]
+    finally:
+        model.train(training)
+
+
+def forbid(logits: Tensor, constraint: Constraint | None) -> Tensor:
+    """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none."""
+    if constraint is not None:
+        return logits.masked_fill(~constraint.allowed(), -torch.inf)
+    logits = logits.clone()
+    logits[:, [PAD, BOS, CUT]] = -torch.inf
+    return logits
+
+
+def draw(logits: Tensor, generators: Sequence[np.random.Generator], ended: Tensor) -> Tensor:
+    """One id a row, (B,) int64, drawn from softmax(logits) by inverting its distribution function.
+
+    logits  (B, V) float64; ``-inf`` has probability 0 and is never drawn.
+    ended   (B,) bool: rows that draw nothing (their generator stays where it is) and get ``pad``.
+    """
+    ids = torch.full((logits.shape[0],), PAD, dtype=torch.int64)
+    sums = logits.softmax(dim=-1).cumsum(dim=-1).numpy()
+    for row in np.flatnonzero(~ended.numpy()):
+        total = sums[row, -1]
+        if not total > 0:
+            raise FloatingPointError("the model gives logits that are not numbers (NaN)")
+        # The first id whose sum lies above the point: one of probability 0 adds nothing to the sum
+        # before it, so it is never the first. The last sum can be met by rounding only.
+        point = generators[row].random() * total
+        found = int(np.searchsorted(sums[row], point, side="right"))
+        if found == logits.shape[1]:
+            found = int(np.searchsorted(sums[row], total, side="left"))
+        ids[row] = found
+    return ids

@@ -1,0 +1,107 @@
+"""Rules that reshape the next token's distribution: temperature, top-k, top-p, min-p.
+
+A processor takes the ids so far and the logits of the next one and returns new logits; a removed id
+has logit ``-inf``, what stays keeps its value (temperature scales it). Each is usable alone and in
+any order; at least one id is left, always. Ids that are already ``-inf``, because a constraint
+forbids them, stay so and take no part in any count. Where probabilities are equal, the smaller id
+counts as the likelier, so that results do not depend on the sorting of a machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from musictx.config import SamplingConfig
+
+#: (ids (B, n) int64: the events so far, prompt included; logits (B, V)) -> logits (B, V)
+Processor = Callable[[Tensor, Tensor], Tensor]
+
+_REMOVED = -math.inf
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """Logits divided by ``value``: below 1 sharper, above 1 flatter; 0 leaves the likeliest only."""
+
+    value: float
+
+    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
+        if self.value == 0:
+            return _keep_first(logits, 1)
+        # The likeliest is put at 0 before dividing: a tiny temperature then cannot overflow.
+        return (logits - logits.amax(dim=-1, keepdim=True)) / self.value
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The ``k`` likeliest ids stay (Fan et al. 2018, section 5); 0 keeps all."""
+
+    k: int
+
+    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
+        return logits if self.k == 0 else _keep_first(logits, self.k)
+
+
+@dataclass(frozen=True)
+class TopP:
+    """The fewest likeliest ids that together reach probability ``p`` stay (nucleus sampling,
+    Holtzman et al. 2020, section 3.1); 1 keeps all."""
+
+    p: float
+
+    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
+        if self.p >= 1:
+            return logits
+        order = logits.sort(dim=-1, descending=True, stable=True).indices
+        likely = logits.double().softmax(dim=-1).gather(-1, order)
+        before = (
+            likely.cumsum(dim=-1) - likely
+        )  # probability of everything likelier: 0 for the first
+        keep = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order, before < self.p)
+        return logits.masked_fill(~keep, _REMOVED)
+
+
+@dataclass(frozen=True)
+class MinP:
+    """Ids with at least ``share`` of the likeliest one's probability stay (Nguyen et al. 2024)."""
+
+    share: float
+
+    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
+        if self.share <= 0:
+            return logits
+        likeliest = logits.amax(dim=-1, keepdim=True)
+        return logits.masked_fill(logits < likeliest + math.log(self.share), _REMOVED)
+
+
+def _keep_first(logits: Tensor, k: int) -> Tensor:
+    """Only the ``k`` largest of each row, of equal ones those with the smaller id."""
+    if k >= logits.shape[-1]:
+        return logits
+    first = logits.sort(dim=-1, descending=True, stable=True).indices[..., :k]
+    keep = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, first, True)
+    return logits.masked_fill(~keep, _REMOVED)
+
+
+def build(config: SamplingConfig) -> list[Processor]:
+    """The rules of ``config`` in the order temperature, top-k, top-p, min-p, without idle ones.
+
+    The order matters: top-p and min-p look at the distribution as temperature and top-k left it.
+    """
+    if config.temperature == 0:
+        return [Temperature(0.0)]
+    rules: list[Processor] = []
+    if config.temperature != 1:
+        rules.append(Temperature(config.temperature))
+    if config.top_k:
+        rules.append(TopK(config.top_k))
+    if config.top_p < 1:
+        rules.append(TopP(config.top_p))
+    if config.min_p > 0:
+        rules.append(MinP(config.min_p))
+    return rules
