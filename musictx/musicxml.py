@@ -24,13 +24,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from musictx.errors import UserError
-from musictx.notes import Score
+from musictx.notes import METER, NOTE, TEMPO, Score
 
 VELOCITY = 80
 DEFAULT_BPM = 120.0
 #: Longest XML document read, bytes; a symphony in full score is a tenth of it.
 MAX_BYTES = 100_000_000
+MAX_SECONDS = 86_400.0
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 #: Plain decimals only: an exponent could ask for a number of a billion digits.
 _DECIMAL = re.compile(r"\s*[+-]?(\d{1,12}(\.\d{0,12})?|\.\d{1,12})\s*")
@@ -44,10 +47,10 @@ class _Instrument(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """A note head: quarters from the start of its measure, then of the piece."""
+    """A note head, in ticks from the start of its measure, later of the piece."""
 
-    start: Fraction
-    end: Fraction
+    start: int
+    end: int
     pitch: int
     instrument: _Instrument
     tie_in: bool
@@ -56,12 +59,12 @@ class _Written(NamedTuple):
 
 @dataclass
 class _Measure:
-    """One measure of one part, positions in quarters from its beginning."""
+    """One measure of one part, positions in ticks from its beginning."""
 
-    length: Fraction = Fraction(0)
+    length: int = 0
     notes: list[_Written] = field(default_factory=list)
-    tempos: list[tuple[Fraction, float]] = field(default_factory=list)
-    meters: list[tuple[Fraction, int, int]] = field(default_factory=list)
+    tempos: list[tuple[int, float]] = field(default_factory=list)
+    meters: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 def read(source: str | Path | bytes, *, bpm: float | None = None) -> Score:
@@ -135,36 +138,53 @@ def _unzipped(data: bytes) -> bytes:
         raise _Fault(f"is a damaged .mxl file ({error})") from None
 
 
-def _number(text: str | None, what: str) -> Fraction:
-    if text is None or not _DECIMAL.fullmatch(text):
-        raise _Fault(f"has {what} {text!r}, expected a number")
-    return Fraction(text.strip())
+def _number(text: str | None, what: str) -> Fraction | int:
+    if text is not None:
+        if text.isdecimal() and len(text) <= 12:
+            return int(text)
+        if _DECIMAL.fullmatch(text):
+            return Fraction(text.strip())
+    raise _Fault(f"has {what} {text!r}, expected a number")
+
+
+def _resolution(root: ET.Element) -> int:
+    """Ticks of a quarter in which every ``<divisions>`` of the document is a whole number.
+
+    Parts may count in different divisions and change them midway; in common ticks all positions are
+    exact integers, so notes that meet on the page meet in the Score.
+    """
+    divisions = {e.text for e in root.iter("divisions")}
+    resolution = math.lcm(*(Fraction(_number(text, "divisions")).numerator for text in divisions))
+    if not 0 < resolution < 2**48:
+        raise _Fault("has divisions that cannot be, expected positive numbers such as 480")
+    return resolution
 
 
 def _score(root: ET.Element, bpm: float | None) -> Score:
     instruments = _instruments(root)
+    resolution = _resolution(root)
+    default = {"": _Instrument()}
     parts = [
-        _part(part, instruments.get(part.get("id", ""), {"": _Instrument()}))
-        for part in root.findall("part")
+        _Part(resolution, instruments.get(part.get("id", ""), default)).measures(part)
+        for part in root.iterfind("part")
     ]
     if not parts:
         raise _Fault("has no parts")
     # A measure begins together in every part, so the longest one gives its length: a part that
     # leaves a measure empty does not run ahead of the others.
-    count = max(len(measures) for measures in parts)
-    starts = [Fraction(0)]
-    for i in range(count):
+    starts = [0]
+    for i in range(max(len(measures) for measures in parts)):
         starts.append(starts[-1] + max(m[i].length for m in parts if i < len(m)))
 
-    tempos: dict[Fraction, float] = {}
-    meters: dict[Fraction, tuple[int, int]] = {}
+    tempos: dict[int, float] = {}
+    meters: dict[int, tuple[int, int]] = {}
     for measures in parts:
         for start, measure in zip(starts, measures):
             for at, value in measure.tempos:
                 tempos.setdefault(start + at, value)
             for at, numerator, denominator in measure.meters:
                 meters.setdefault(start + at, (numerator, denominator))
-    clock = _Clock({Fraction(0): bpm} if bpm is not None else tempos)
+    clock = _Clock({0: bpm} if bpm is not None else tempos, resolution)
 
     rows = []
     for track, measures in enumerate(parts):
@@ -173,45 +193,40 @@ def _score(root: ET.Element, bpm: float | None) -> Score:
             for start, measure in zip(starts, measures)
             for head in measure.notes
         ]
-        for note in _tied(heads):
-            drum = note.instrument.drum_pitch is not None
-            rows.append(
-                (
-                    clock.seconds(note.start),
-                    clock.seconds(note.end),
-                    note.pitch,
-                    VELOCITY,
-                    note.instrument.program,
-                    drum,
-                    track,
-                )
-            )
+        for start, end, pitch, instrument, _, _ in _tied(heads):
+            drum = instrument.drum_pitch is not None
+            times = clock.seconds(start), clock.seconds(end)
+            rows.append((*times, pitch, VELOCITY, instrument.program, drum, track))
+    if max((row[1] for row in rows), default=0.0) > MAX_SECONDS:
+        raise _Fault("lasts longer than a day")
     rows.sort(key=lambda row: (row[0], row[2], row[6]))
+    marks = [(clock.seconds(at), *meter) for at, meter in sorted(meters.items())]
     return Score(
-        notes=rows,
-        tempos=clock.marks(),
-        meters=[(clock.seconds(at), *meter) for at, meter in sorted(meters.items())],
+        notes=np.array(rows, NOTE),
+        tempos=np.array(clock.marks(), TEMPO),
+        meters=np.array(marks, METER),
     )
 
 
 class _Clock:
-    """Quarters -> seconds through the tempo marks."""
+    """Ticks -> seconds through the tempo marks."""
 
-    def __init__(self, marks: dict[Fraction, float]) -> None:
+    def __init__(self, marks: dict[int, float], resolution: int) -> None:
+        self._resolution = resolution
         self._bpm = [DEFAULT_BPM]
-        self._quarters = [Fraction(0)]
+        self._ticks = [0]
         self._seconds = [0.0]
         for at, bpm in sorted(marks.items()):
             if at == 0:
                 self._bpm[0] = bpm
                 continue
             self._seconds.append(self.seconds(at))
-            self._quarters.append(at)
+            self._ticks.append(at)
             self._bpm.append(bpm)
 
-    def seconds(self, quarters: Fraction) -> float:
-        i = bisect_right(self._quarters, quarters) - 1
-        return self._seconds[i] + float(quarters - self._quarters[i]) * 60.0 / self._bpm[i]
+    def seconds(self, ticks: int) -> float:
+        i = bisect_right(self._ticks, ticks) - 1
+        return self._seconds[i] + (ticks - self._ticks[i]) / self._resolution * 60.0 / self._bpm[i]
 
     def marks(self) -> list[tuple[float, float]]:
         return list(zip(self._seconds, self._bpm))
@@ -236,109 +251,104 @@ def _instruments(root: ET.Element) -> dict[str, dict[str, _Instrument]]:
     return table
 
 
-def _part(part: ET.Element, instruments: dict[str, _Instrument]) -> list[_Measure]:
-    """The measures of one part. Divisions and transposition carry on from measure to measure."""
-    divisions, transpose = Fraction(1), 0
-    measures = []
-    for element in part.iterfind("measure"):
+class _Part:
+    """Reads one part. Divisions and transposition carry on from measure to measure."""
+
+    def __init__(self, resolution: int, instruments: dict[str, _Instrument]) -> None:
+        self._resolution = resolution
+        self._instruments = instruments
+        self._ticks_of_division = resolution
+        self._transpose = 0  # semitones from written to sounding
+
+    def measures(self, part: ET.Element) -> list[_Measure]:
+        return [self._measure(element) for element in part.iterfind("measure")]
+
+    def _ticks(self, text: str | None, what: str) -> int:
+        number = _number(text, what)
+        if isinstance(number, int):
+            return number * self._ticks_of_division
+        return round(number * self._ticks_of_division)
+
+    def _measure(self, element: ET.Element) -> _Measure:
         measure = _Measure()
-        position = chord_start = Fraction(0)
+        position = onset = 0  # where the next note begins; where the last one began (for chords)
         for item in element:
-            match item.tag:
-                case "note":
-                    if item.find("grace") is not None:
-                        continue
-                    duration = _number(item.findtext("duration"), "duration") / divisions
-                    if item.find("chord") is None:
-                        chord_start = position
-                        position += duration
-                    if item.find("cue") is None:
-                        head = _head(item, chord_start, duration, transpose, instruments)
-                        if head is not None:
-                            measure.notes.append(head)
-                    measure.length = max(measure.length, chord_start + duration)
-                case "backup":
-                    position -= _number(item.findtext("duration"), "backup") / divisions
-                    position = max(position, Fraction(0))
-                case "forward":
-                    position += _number(item.findtext("duration"), "forward") / divisions
-                case "attributes":
-                    divisions, transpose = _attributes(
-                        item, position, measure, divisions, transpose
-                    )
-                case "sound" | "direction":
-                    _tempo(item, position, divisions, measure)
+            if item.tag == "note":
+                children = {child.tag: child for child in item}
+                if "grace" in children:
+                    continue
+                duration = self._ticks(item.findtext("duration"), "duration")
+                if "chord" not in children:
+                    onset = position
+                    position += duration
+                measure.length = max(measure.length, onset + duration)
+                if "cue" not in children and "rest" not in children:
+                    head = self._head(item, children, onset, duration)
+                    if head is not None:
+                        measure.notes.append(head)
+            elif item.tag == "backup":
+                position = max(0, position - self._ticks(item.findtext("duration"), "backup"))
+            elif item.tag == "forward":
+                position += self._ticks(item.findtext("duration"), "forward")
+            elif item.tag == "attributes":
+                self._attributes(item, position, measure)
+            elif item.tag in ("sound", "direction"):
+                self._tempo(item, position, measure)
             measure.length = max(measure.length, position)
-        measures.append(measure)
-    return measures
+        return measure
 
+    def _head(
+        self, note: ET.Element, children: dict[str, ET.Element], start: int, duration: int
+    ) -> _Written | None:
+        """One written note; ``None`` for what MIDI cannot sound."""
+        key = children["instrument"].get("id", "") if "instrument" in children else ""
+        instrument = self._instruments.get(key, self._instruments[""])
+        if "pitch" in children:
+            written = children["pitch"]
+            step = (written.findtext("step") or "").strip()
+            if step not in _SEMITONE:
+                raise _Fault(f"has a pitch with step {step!r}, expected A to G")
+            octave = int(_number(written.findtext("octave"), "octave"))
+            alter = round(_number(written.findtext("alter", "0"), "alter"))
+            pitch = _SEMITONE[step] + alter + 12 * (octave + 1) + self._transpose
+            if instrument.drum_pitch is not None:
+                instrument = instrument._replace(drum_pitch=None)
+        elif "unpitched" in children and instrument.drum_pitch is not None:
+            pitch = instrument.drum_pitch
+        else:
+            return None
+        if not 0 <= pitch <= 127 or duration <= 0:
+            return None
+        ties = {tie.get("type") for tie in note.iterfind("tie")} if "tie" in children else set()
+        return _Written(start, start + duration, pitch, instrument, "stop" in ties, "start" in ties)
 
-def _head(
-    note: ET.Element,
-    start: Fraction,
-    duration: Fraction,
-    transpose: int,
-    instruments: dict[str, _Instrument],
-) -> _Written | None:
-    """One written note; ``None`` for rests and for what MIDI cannot sound."""
-    reference = note.find("instrument")
-    key = reference.get("id", "") if reference is not None else ""
-    instrument = instruments.get(key, instruments[""])
-    written = note.find("pitch")
-    if written is not None:
-        step = (written.findtext("step") or "").strip()
-        if step not in _SEMITONE:
-            raise _Fault(f"has a pitch with step {step!r}, expected A to G")
-        octave = int(_number(written.findtext("octave"), "octave"))
-        alter = _number(written.findtext("alter", "0"), "alter")
-        pitch = _SEMITONE[step] + round(alter) + 12 * (octave + 1) + transpose
-        instrument = instrument._replace(drum_pitch=None)
-    elif note.find("unpitched") is not None and instrument.drum_pitch is not None:
-        pitch = instrument.drum_pitch
-    else:
-        return None
-    if not 0 <= pitch <= 127 or duration <= 0:
-        return None
-    ties = {tie.get("type") for tie in note.iterfind("tie")}
-    return _Written(start, start + duration, pitch, instrument, "stop" in ties, "start" in ties)
+    def _attributes(self, item: ET.Element, position: int, measure: _Measure) -> None:
+        text = item.findtext("divisions")
+        if text is not None:
+            self._ticks_of_division = int(self._resolution / Fraction(_number(text, "divisions")))
+        change = item.find("transpose")
+        if change is not None:
+            octaves = int(_number(change.findtext("octave-change", "0"), "octave-change"))
+            chromatic = round(_number(change.findtext("chromatic"), "chromatic"))
+            self._transpose = chromatic + 12 * octaves
+        beats, beat_type = item.findtext("time/beats"), item.findtext("time/beat-type")
+        if beats is not None and beat_type is not None:
+            # "3+2" is an additive meter; words such as "senza misura" have no numbers to give.
+            counts = beats.split("+")
+            if all(c.strip().isdecimal() for c in [*counts, beat_type]):
+                numerator, denominator = sum(int(c) for c in counts), int(beat_type)
+                if 0 < numerator < 256 and 0 < denominator < 65536:
+                    measure.meters.append((position, numerator, denominator))
 
-
-def _attributes(
-    item: ET.Element, position: Fraction, measure: _Measure, divisions: Fraction, transpose: int
-) -> tuple[Fraction, int]:
-    """New (divisions of a quarter, semitones from written to sounding); the meter is noted."""
-    text = item.findtext("divisions")
-    if text is not None:
-        divisions = _number(text, "divisions")
-        if divisions <= 0:
-            raise _Fault(f"has divisions {text!r}, expected a positive number")
-    change = item.find("transpose")
-    if change is not None:
-        octaves = int(_number(change.findtext("octave-change", "0"), "octave-change"))
-        transpose = round(_number(change.findtext("chromatic"), "chromatic")) + 12 * octaves
-    beats, beat_type = item.findtext("time/beats"), item.findtext("time/beat-type")
-    if beats is not None and beat_type is not None:
-        # "3+2" is an additive meter; "senza misura" and other words have no numbers to give.
-        counts = beats.split("+")
-        if all(c.strip().isdecimal() for c in counts) and beat_type.strip().isdecimal():
-            numerator, denominator = sum(int(c) for c in counts), int(beat_type)
-            if 0 < numerator < 256 and 0 < denominator < 65536:
-                measure.meters.append((position, numerator, denominator))
-    return divisions, transpose
-
-
-def _tempo(item: ET.Element, position: Fraction, divisions: Fraction, measure: _Measure) -> None:
-    """``<sound tempo>``, alone or inside a direction that may be offset."""
-    sound = item if item.tag == "sound" else item.find("sound")
-    if sound is None or "tempo" not in sound.attrib:
-        return
-    bpm = float(_number(sound.get("tempo"), "tempo"))
-    if not bpm > 0:
-        return
-    offset = item.findtext("offset")
-    if offset is not None:
-        position = max(position + _number(offset, "offset") / divisions, Fraction(0))
-    measure.tempos.append((position, bpm))
+    def _tempo(self, item: ET.Element, position: int, measure: _Measure) -> None:
+        """``<sound tempo>``, alone or inside a direction that may be offset."""
+        sound = item if item.tag == "sound" else item.find("sound")
+        if sound is None or "tempo" not in sound.attrib:
+            return
+        bpm = float(_number(sound.get("tempo"), "tempo"))
+        if bpm > 0:
+            offset = self._ticks(item.findtext("offset", "0"), "offset")
+            measure.tempos.append((max(0, position + offset), bpm))
 
 
 def _tied(heads: list[_Written]) -> list[_Written]:
@@ -347,7 +357,7 @@ def _tied(heads: list[_Written]) -> list[_Written]:
     A tie is followed by pitch and moment, not by voice: notation programs let ties cross voices.
     """
     sounding: list[_Written] = []
-    waiting: defaultdict[tuple[int, Fraction], list[int]] = defaultdict(list)
+    waiting: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for head in sorted(heads, key=lambda head: head.start):
         held = waiting[head.pitch, head.start] if head.tie_in else []
         if held:

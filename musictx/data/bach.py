@@ -1,0 +1,158 @@
+"""The four-part Bach chorales that come inside the music21 package, as Scores.
+
+music21 (extra ``bach``) is looked for but never imported: that would take seconds, and its files are
+plain MusicXML. Of the vocal works in its ``corpus/bach`` folder those are kept that are written in
+exactly four parts, the soprano first; works with obbligato instruments have more. A few chorales
+come twice under different names, note for note or nearly, and are kept once: a piece must not be
+trained on under one name and validated on under the other.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx import musicxml
+from musictx.errors import UserError
+from musictx.notes import Score
+
+#: Quarter notes a minute: a sixteenth lasts 150 ms, a multiple of the 10 ms grid.
+BPM = 100.0
+#: Two pieces of one melody that share this part of their notes count as one. The pairs that do share
+#: 82 to 100 %; the next ones are harmonised afresh and share 73 % and less.
+SAME = 0.8
+#: Tracks 0..3 of every Score.
+VOICES = ("soprano", "alto", "tenor", "bass")
+
+
+class Report(NamedTuple):
+    """What the folder held: ``found == kept + sum(left_out)``; ``left_out`` is reason -> names.
+
+    ``twins`` names, for each chorale left out as a duplicate, the one that was kept.
+    """
+
+    found: int
+    kept: int
+    left_out: Mapping[str, tuple[str, ...]]
+    twins: Mapping[str, str]
+
+
+def chorales() -> list[tuple[str, Score]]:
+    """(name, Score) of every chorale, sorted by name; about 2 s on the first call, then remembered.
+
+    A name is the file's, such as ``bwv66.6``. Tracks 0 to 3 are soprano, alto, tenor, bass; the
+    velocity is 80 and the program 0 (piano) throughout; the tempo is 100. Raises :class:`UserError`
+    if music21 is not installed.
+    """
+    return list(_read()[0])
+
+
+def report() -> Report:
+    """How many chorales there are, and why the other files are left out."""
+    return _read()[1]
+
+
+def melody(name: str) -> Score:
+    """The soprano of one chorale alone."""
+    score = _chorale(name)
+    return score.with_notes(score.notes[score.notes["track"] == 0])
+
+
+def opening(name: str, seconds: float) -> Score:
+    """The first ``seconds`` of one chorale: a primer to continue.
+
+    Only notes that end by then are taken, so that every voice stops at a written note end and
+    nothing is cut in the middle.
+    """
+    if not seconds > 0:
+        raise UserError(f"seconds={seconds}: expected a positive number of seconds")
+    score = _chorale(name)
+    return score.with_notes(score.notes[score.notes["end"] <= seconds + 1e-6])
+
+
+def _chorale(name: str) -> Score:
+    pieces, found = _read()
+    table = dict(pieces)
+    kept = found.twins.get(name, name)
+    if kept not in table:
+        raise UserError(f"chorale {name!r}: not there, expected a name such as bwv66.6")
+    return table[kept]
+
+
+def _folder() -> Path:
+    spec = importlib.util.find_spec("music21")
+    if spec is None or spec.origin is None:
+        raise UserError(
+            "the Bach chorales come with the music21 package, which is not installed: "
+            'pip install "musictx[bach]"'
+        )
+    folder = Path(spec.origin).parent / "corpus" / "bach"
+    if not folder.is_dir():
+        raise UserError(f"{folder}: missing, expected the Bach corpus of a full music21 package")
+    return folder
+
+
+def _natural(path: Path) -> tuple[list[tuple[int, str]], str]:
+    """Sorts bwv66.6 before bwv101.7, by numbers where there are numbers."""
+    parts = path.stem.removeprefix("bwv").replace("-", ".").split(".")
+    return [(int(p), "") if p.isdecimal() else (1 << 30, p) for p in parts], path.name
+
+
+@cache
+def _read() -> tuple[tuple[tuple[str, Score], ...], Report]:
+    paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
+    kept: dict[str, Score] = {}
+    left_out: dict[str, list[str]] = {}
+    twins: dict[str, str] = {}
+    names_by_melody: dict[frozenset, list[str]] = {}
+    for path in sorted(paths, key=_natural):
+        name = path.stem
+        try:
+            score = musicxml.read(path, bpm=BPM)
+        except UserError:
+            left_out.setdefault("unreadable", []).append(name)
+            continue
+        reason = _unfit(score)
+        if reason is None:
+            rivals = names_by_melody.setdefault(_content(score, voice=0), [])
+            twin = next((r for r in rivals if _shared(kept[r], score) >= SAME), None)
+            if twin is None:
+                rivals.append(name)
+                notes = score.notes.copy()
+                notes["program"] = 0
+                kept[name] = score.with_notes(notes)
+                continue
+            reason = "the same as another"
+            twins[name] = twin
+        left_out.setdefault(reason, []).append(name)
+    listed = {reason: tuple(sorted(names)) for reason, names in sorted(left_out.items())}
+    return tuple(sorted(kept.items())), Report(len(paths), len(kept), listed, twins)
+
+
+def _content(score: Score, voice: int | None = None) -> frozenset[tuple[float, float, int]]:
+    """(start, end, pitch) of every note, or of those of one voice; times to a millisecond."""
+    notes = score.notes if voice is None else score.notes[score.notes["track"] == voice]
+    starts, ends = np.round(notes["start"], 3), np.round(notes["end"], 3)
+    return frozenset(zip(starts.tolist(), ends.tolist(), notes["pitch"].tolist()))
+
+
+def _shared(one: Score, other: Score) -> float:
+    """Notes in both as a part of notes in either, 0 to 1."""
+    a, b = _content(one), _content(other)
+    return len(a & b) / len(a | b)
+
+
+def _unfit(score: Score) -> str | None:
+    """Why a piece is not a four-part chorale; ``None`` if it is one."""
+    tracks = score.notes["track"]
+    if not np.array_equal(np.unique(tracks), np.arange(len(VOICES))):
+        return "not four parts"
+    heights = [float(np.mean(score.notes["pitch"][tracks == t])) for t in range(len(VOICES))]
+    if heights != sorted(heights, reverse=True) or score.notes["drum"].any():
+        return "not soprano, alto, tenor, bass"
+    return None
