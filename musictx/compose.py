@@ -79,7 +79,7 @@ def compose(command: str, overrides: Sequence[str] = ()) -> Any:
         return expand_paths(OmegaConf.to_object(composed))
     except UserError:
         raise
-    except Exception as error:
+    except Exception as error:  # Hydra wraps every complaint differently; all concern the words
         raise translate(command, words, error) from error
     finally:
         GlobalHydra.instance().clear()
@@ -152,6 +152,7 @@ def quote(value: str) -> str:
     """A text value that Hydra's override grammar takes literally; null and quoted ones stay."""
     if value in ("null", "") or (len(value) > 1 and value[0] == value[-1] and value[0] in "'\""):
         return value
+    value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)  # no interpolation
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
 
 
@@ -205,5 +206,5 @@ def expand_paths(node: Any) -> Any:
         if dataclasses.is_dataclass(value):
             expand_paths(value)
         elif f.metadata.get("path") and isinstance(value, str):
-            setattr(node, f.name, str(Path(value).expanduser()))
+            setattr(node, f.name, os.path.expanduser(value))
     return typing.cast(Any, node)

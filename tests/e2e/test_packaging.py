@@ -1,0 +1,89 @@
+"""The wheel holds everything, and works where the checkout is not."""
+
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """A wheel built from a copy, so that the checkout stays clean."""
+    copy = tmp_path_factory.mktemp("copy")
+    for name in ("musictx", "conf"):
+        for source in (CHECKOUT / name).rglob("*"):
+            if source.suffix in (".py", ".yaml", ".typed", ".json", ".safetensors", ".md", ".cpp"):
+                target = copy / source.relative_to(CHECKOUT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(source.read_bytes())
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (copy / name).write_bytes((CHECKOUT / name).read_bytes())
+    out = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
+    subprocess.run([*build, str(copy)], check=True, capture_output=True)
+    return next(out.glob("musictx-*.whl"))
+
+
+def test_every_module_and_every_configuration_file_is_in_the_wheel(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for path in (CHECKOUT / "musictx").rglob("*.py"):
+        assert path.relative_to(CHECKOUT).as_posix() in names, "add its folder to pyproject"
+    for path in (CHECKOUT / "conf").rglob("*.yaml"):
+        assert f"musictx/{path.relative_to(CHECKOUT).as_posix()}" in names
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The command of a fresh environment that has the wheel, and sees our dependencies' folder.
+
+    A ``.pth`` line lends it the packages of the environment that runs the tests; the editable
+    install in there stays out, because ``.pth`` files found along such a line are not read.
+    """
+    root = tmp_path_factory.mktemp("fresh")
+    venv.create(root, with_pip=False)
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(root), "platbase": str(root)}))
+    zipfile.ZipFile(wheel).extractall(site)
+    (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    command = root / "bin" / "musictx"
+    command.write_text(
+        f"#!{root / 'bin' / 'python'}\nimport sys\nfrom musictx.cli import main\nsys.exit(main())\n"
+    )
+    command.chmod(0o755)
+    return command
+
+
+def test_the_installed_wheel_composes_and_finds_its_configuration(installed, tmp_path):
+    words = ["train", "--cfg", "model=tiny", "trainer=laptop", "corpus=bach"]
+    done = subprocess.run(
+        [installed, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "name: bach" in done.stdout
+    where = "import musictx.compose as c; print(c.__file__); print(c.conf_dir())"
+    done = subprocess.run(
+        [installed.parent / "python", "-c", where],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for line in done.stdout.splitlines():
+        assert line.startswith(str(installed.parent.parent)), "imported from outside the wheel"
+
+
+def test_the_installed_command_helps_from_anywhere(installed, tmp_path):
+    done = subprocess.run(
+        [installed, "generate", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "sampling.temperature" in done.stdout
+
+
+def test_the_entry_point_is_the_command(wheel):
+    archive = zipfile.ZipFile(wheel)
+    entry = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))
+    assert "musictx = musictx.cli:main" in archive.read(entry).decode()

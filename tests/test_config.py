@@ -1,0 +1,60 @@
+"""Options check themselves and say, by name, what came and what would be right."""
+
+import dataclasses
+
+import pytest
+
+from musictx import config
+from musictx.compose import COMMANDS
+from musictx.errors import ConfigError
+
+
+@pytest.mark.parametrize("schema", COMMANDS.values(), ids=COMMANDS)
+def test_defaults_are_valid_and_every_option_has_help(schema):
+    schema()
+    for name, field in config.options(schema):
+        assert field.metadata.get("help"), f"{name} has no help text"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: config.ModelConfig(dropout=1.0), "model.dropout=1.0: expected a number from 0"),
+        (lambda: config.ModelConfig(heads=7), "model.heads=7: expected a divisor of model.width"),
+        (lambda: config.TokenizerConfig(low=60, high=50), "tokenizer.high=50: expected a MIDI"),
+        (
+            lambda: config.TokenizerConfig(max_shift_ms=15),
+            "tokenizer.max_shift_ms=15: expected a m",
+        ),
+        (lambda: config.CorpusConfig(name="jazz"), "corpus.name=jazz: expected one of folder"),
+        (lambda: config.CorpusConfig(validation=0.6, test=0.5), "less than 1"),
+        (lambda: config.OptimConfig(schedule="linear"), "optim.schedule=linear: expected one of"),
+        (lambda: config.OptimConfig(betas=[0.9]), "optim.betas"),
+        (lambda: config.SamplingConfig(top_p=0.0), "sampling.top_p=0.0: expected a number above 0"),
+        (lambda: config.GenerateConfig(seconds=None), "seconds=None: expected a length"),
+        (lambda: config.GenerateConfig(seconds=-3.0), "seconds=-3.0: expected a positive number"),
+        (lambda: config.TrainConfig(seed=-1), "seed=-1: expected a whole number"),
+        (lambda: config.AugmentConfig(stretch=[]), "augment.stretch"),
+        (lambda: config.TrainerConfig(minutes=0.0), "trainer.minutes=0.0: expected a positive"),
+        (lambda: config.TrainerConfig(validation_windows=float("nan")), "validation_windows"),
+        (lambda: config.EvaluateConfig(split="dev"), "split=dev: expected one of train"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(make, message):
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert message in str(caught.value)
+
+
+def test_lists_are_not_shared_between_instances():
+    one, other = config.AugmentConfig(), config.AugmentConfig()
+    one.stretch.append(1.5)
+    assert other.stretch == config.AugmentConfig().stretch
+
+
+def test_options_lists_nested_fields_by_dotted_name():
+    names = [name for name, _ in config.options(config.TrainConfig)]
+    assert "corpus.augment.transpose" in names
+    assert "seed" in names
+    assert len(names) == len(set(names))
+    assert all(isinstance(f, dataclasses.Field) for _, f in config.options(config.TrainConfig))
