@@ -1,8 +1,8 @@
 """The four-part Bach chorales that come inside the music21 package, as Scores.
 
 music21 (extra ``bach``) is looked for but never imported: that would take seconds, and its files
-are plain MusicXML. Of the vocal works in its ``corpus/bach`` folder those are kept that are written in
-exactly four parts, the soprano first; works with obbligato instruments have more. A few chorales
+are plain MusicXML. Of the vocal works in its ``corpus/bach`` folder those are kept that are written
+in exactly four parts, the soprano first; works with obbligato instruments have more. A few chorales
 come twice under different names, note for note or nearly, sometimes in another key, and are kept
 once: a piece must not be trained on under one name and validated on under the other.
 """
@@ -23,7 +23,7 @@ from musictx.notes import Score
 
 #: Quarter notes a minute: a sixteenth lasts 150 ms, a multiple of the 10 ms grid.
 BPM = 100.0
-#: Two pieces with one melody, in whatever key, that share this part of their notes count as one.
+#: Two pieces whose melodies begin alike, in whatever key, that share this part of their notes count as one.
 #: Six pairs share 82 to 100 %; all others are harmonised afresh and share 73 % or less.
 SAME = 0.8
 #: Tracks 0..3 of every Score.
@@ -109,7 +109,7 @@ def _read() -> tuple[tuple[tuple[str, Score], ...], Report]:
     kept: dict[str, Score] = {}
     left_out: dict[str, list[str]] = {}
     twins: dict[str, str] = {}
-    names_by_melody: dict[frozenset, list[str]] = {}
+    names_by_incipit: dict[bytes, list[str]] = {}
     for path in sorted(paths, key=_natural):
         name = path.stem
         try:
@@ -119,7 +119,7 @@ def _read() -> tuple[tuple[tuple[str, Score], ...], Report]:
             continue
         reason = _unfit(score)
         if reason is None:
-            rivals = names_by_melody.setdefault(_content(score, voice=0), [])
+            rivals = names_by_incipit.setdefault(_incipit(score), [])
             twin = next((r for r in rivals if _shared(kept[r], score) >= SAME), None)
             if twin is None:
                 rivals.append(name)
@@ -134,12 +134,17 @@ def _read() -> tuple[tuple[tuple[str, Score], ...], Report]:
     return tuple(sorted(kept.items())), Report(len(paths), len(kept), listed, twins)
 
 
-def _content(score: Score, voice: int | None = None) -> frozenset[tuple[float, float, int]]:
-    """(start, end, pitch) of all notes or one voice's; ms, semitones from the first soprano note."""
-    notes = score.notes if voice is None else score.notes[score.notes["track"] == voice]
+def _incipit(score: Score) -> bytes:
+    """The melody's first eight intervals, in any key: what twins have in common for certain."""
+    soprano = score.notes["pitch"][score.notes["track"] == 0][:9]
+    return np.diff(soprano.astype(np.int8)).tobytes()
+
+
+def _content(score: Score) -> frozenset[tuple[float, float, int]]:
+    """(start, end, pitch) of every note: milliseconds, semitones from the first soprano note."""
     origin = int(score.notes["pitch"][score.notes["track"] == 0][0])
-    starts, ends = np.round(notes["start"], 3), np.round(notes["end"], 3)
-    pitches = notes["pitch"].astype(int) - origin
+    starts, ends = np.round(score.notes["start"], 3), np.round(score.notes["end"], 3)
+    pitches = score.notes["pitch"].astype(int) - origin
     return frozenset(zip(starts.tolist(), ends.tolist(), pitches.tolist()))
 
 
