@@ -1,4 +1,4 @@
-"""The whole path on small real files, through the command line: prepare, train, continue, measure."""
+"""The whole path on small files, by the command line: prepare, train, continue, measure."""
 
 import json
 import shutil
@@ -178,7 +178,7 @@ def test_wrong_input_gets_one_sentence_and_status_2(words, sentence, trained, tm
     tokenizer = json.loads((foreign / "tokenizer.json").read_text())
     tokenizer["fingerprint"] = "0" * 16
     (foreign / "tokenizer.json").write_text(json.dumps(tokenizer))
-    before = {p for p in tmp_path.rglob("*")}
+    before = set(tmp_path.rglob("*"))
 
     where = {"tmp": tmp_path, "trained": trained, "foreign": foreign}
     filled = [w.format(**where) for w in words]
