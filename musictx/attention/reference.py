@@ -1,0 +1,148 @@
+"""The specification: dense attention over the sum of terms, written to be read.
+
+Any device, any floating dtype (float64 included), every combination of terms and positions. It
+holds logits of B x H x Tq x Tk at once; the other implementations must agree with it.
+
+Masks are Boolean. A key is hidden from a query when it stands later (``causal``) or belongs to
+another piece. A query that sees no key at all gives zeros and receives no gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from musictx.attention.terms import Positions, Span, Terms
+
+
+def coordinates(positions: Positions | tuple[Positions, ...], device: torch.device) -> list[Tensor]:
+    """Each coordinate as an int64 tensor (1, T) or (B, T)."""
+    several = positions if isinstance(positions, tuple) else (positions,)
+    tensors = [p.tensor(device) if isinstance(p, Span) else p.to(device) for p in several]
+    return [p if p.dim() == 2 else p[None] for p in tensors]
+
+
+def visible(
+    query_positions: Positions | tuple[Positions, ...],
+    key_positions: Positions | tuple[Positions, ...],
+    *,
+    causal: bool,
+    query_pieces: Tensor | None,
+    key_pieces: Tensor | None,
+    device: torch.device,
+) -> Tensor:
+    """Which query may look at which key: bool (1 or B, 1, Tq, Tk)."""
+    query = coordinates(query_positions, device)[0][:, None, :, None]
+    key = coordinates(key_positions, device)[0][:, None, None, :]
+    seen = (key <= query) if causal else (key == key).expand(-1, -1, query.shape[2], -1)
+    if query_pieces is not None and key_pieces is not None:
+        seen = seen & (query_pieces[:, None, :, None] == key_pieces[:, None, None, :])
+    return seen
+
+
+def distance_rows(
+    terms: Terms,
+    query_positions: Positions | tuple[Positions, ...],
+    key_positions: Positions | tuple[Positions, ...],
+    device: torch.device,
+) -> list[Tensor]:
+    """For each axis the table row of every (query, key): int64 (1 or B, Tq, Tk)."""
+    queries = coordinates(query_positions, device)
+    keys = coordinates(key_positions, device)
+    rows = []
+    for axis in terms.axes:
+        delta = queries[axis.coordinate][:, :, None] - keys[axis.coordinate][:, None, :]
+        rows.append(delta.clamp(axis.low, axis.high) - axis.low)
+    return rows
+
+
+def attention_weights(
+    q: Tensor,
+    k: Tensor,
+    terms: Terms,
+    *,
+    query_positions: Positions | tuple[Positions, ...],
+    key_positions: Positions | tuple[Positions, ...],
+    causal: bool = True,
+    query_pieces: Tensor | None = None,
+    key_pieces: Tensor | None = None,
+) -> Tensor:
+    """How much each query looks at each key: (B, H, Tq, Tk), rows sum to 1 (or 0: nothing to see).
+
+    Computed and returned in float32 at least. Arguments as in :func:`musictx.attention.api.attend`.
+    """
+    precise = torch.promote_types(q.dtype, torch.float32)
+    q, k = q.to(precise), k.to(precise)
+    batch, heads = q.shape[:2]
+
+    with torch.autocast(q.device.type, enabled=False):
+        u, v = terms.content_bias, terms.position_bias
+        content = q if u is None else q + u.to(precise)[:, None]
+        position = q if v is None else q + v.to(precise)[:, None]
+
+        logits = terms.scale * (content @ k.transpose(-1, -2))
+        every_row = distance_rows(terms, query_positions, key_positions, q.device)
+        for axis, rows in zip(terms.axes, every_row):
+            index = rows[:, None].expand(batch, heads, -1, -1)
+            if axis.table is not None:  # <q_i, R[row]> for every row, then the row of each key
+                scores = position @ axis.table.to(precise).transpose(-1, -2)
+                logits = logits + terms.scale * scores.gather(-1, index)
+            if axis.bias is not None:
+                scores = axis.bias.to(precise)[None, :, None].expand(batch, heads, q.shape[2], -1)
+                logits = logits + scores.gather(-1, index)
+
+        seen = visible(
+            query_positions,
+            key_positions,
+            causal=causal,
+            query_pieces=query_pieces,
+            key_pieces=key_pieces,
+            device=q.device,
+        )
+        # A row without any visible key would be 0/0. Its logits are left alone, so that softmax
+        # and its gradient stay finite, and its weights become 0 in the last step.
+        blind = ~seen.any(-1, keepdim=True)
+        weights = logits.masked_fill(~(seen | blind), float("-inf")).softmax(-1)
+        return weights.masked_fill(~seen, 0.0)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    terms: Terms,
+    *,
+    query_positions: Positions | tuple[Positions, ...],
+    key_positions: Positions | tuple[Positions, ...],
+    causal: bool = True,
+    query_pieces: Tensor | None = None,
+    key_pieces: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
+
+    ``dropout`` zeroes that share of the weights and scales the others up. Arguments are taken as
+    checked; see :func:`musictx.attention.api.attend`.
+    """
+    weights = attention_weights(
+        q,
+        k,
+        terms,
+        query_positions=query_positions,
+        key_positions=key_positions,
+        causal=causal,
+        query_pieces=query_pieces,
+        key_pieces=key_pieces,
+    )
+    with torch.autocast(q.device.type, enabled=False):
+        weights = F.dropout(weights, dropout)
+        out = weights @ v.to(weights.dtype)
+        if terms.value_table is not None:
+            # Weights of all keys at one distance are added up; then they meet V once.
+            rows = distance_rows(terms, query_positions, key_positions, q.device)[0]
+            table = terms.value_table.to(weights.dtype)
+            by_row = weights.new_zeros(*weights.shape[:3], table.shape[1])
+            by_row = by_row.scatter_add(-1, rows[:, None].expand_as(weights), weights)
+            out = out + by_row @ table
+        return out.to(q.dtype)

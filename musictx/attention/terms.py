@@ -1,0 +1,123 @@
+"""What a position scheme contributes to the attention logits: one sum for the whole family.
+
+With ``delta = position of the query - position of the key`` along each axis, every scheme is
+
+    logits[i, j] = scale * (<q_i + u, k_j> + sum over axes <q_i + v, R[delta]>)
+                   + sum over axes b[delta]
+    output[i]    = sum_j w_ij (v_j + V[delta])          with w = softmax of the logits over j
+
+where R (a table of vectors), b (a table of numbers), u, v and V are each optional. Huang et al.
+(2018): R learned. Shaw et al. (2018): R and V, clipped on both sides. Transformer-XL (Dai et al.
+2019): u, v and R computed from sinusoids. T5 (Raffel et al. 2020) and ALiBi (Press et al. 2022): b.
+Two axes make two-dimensional relative attention, for example time and pitch.
+
+Positions are always arguments, never implied by a row's number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Span:
+    """The consecutive positions ``start, start + 1, ..., start + length - 1`` of every batch row.
+
+    The common case, kept apart from tensors because everything about it is known without looking
+    at the device.
+    """
+
+    start: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.length < 0:
+            raise ValueError(f"Span: length={self.length}, expected 0 or more")
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def stop(self) -> int:
+        """The position after the last one."""
+        return self.start + self.length
+
+    def tensor(self, device: torch.device | str | None = None) -> Tensor:
+        """The positions as an int64 tensor (length,)."""
+        return torch.arange(self.start, self.stop, device=device)
+
+
+#: Where queries or keys stand: a Span, or an int64 tensor (T,) or (B, T).
+Positions = Span | Tensor
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of relative distance.
+
+    table       (H or 1, distances, D): R, the vector for each distance, or None
+    bias        (H or 1, distances): b, the number added for each distance, or None; not scaled
+    low, high   distances beyond are clipped: row of delta = clamp(delta, low, high) - low
+    coordinate  which of the positions handed to ``attend`` this axis measures: 0 is the order of
+                the sequence (the one that causality goes by), 1, 2, ... are further coordinates
+    """
+
+    table: Tensor | None = None
+    bias: Tensor | None = None
+    low: int = 0
+    high: int = 0
+    coordinate: int = 0
+
+    def __post_init__(self) -> None:
+        if self.high < self.low:
+            raise ValueError(f"Axis: low={self.low} is above high={self.high}")
+        for name, dims in (("table", 3), ("bias", 2)):
+            values = getattr(self, name)
+            if values is not None and (values.dim() != dims or values.shape[1] != self.distances):
+                raise ValueError(
+                    f"Axis: {name} has shape {tuple(values.shape)}, expected (heads or 1, "
+                    f"{self.distances}{', head_dim' if dims == 3 else ''}) for distances "
+                    f"{self.low}..{self.high}"
+                )
+
+    @property
+    def distances(self) -> int:
+        """How many rows the tables have."""
+        return self.high - self.low + 1
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Everything a scheme adds to plain attention; ``Terms(scale=head_dim**-0.5)`` is plain.
+
+    scale          the factor of both inner products
+    axes           axes of relative distance
+    content_bias   u (H, D): added to the query before it meets the key
+    position_bias  v (H, D): added to the query before it meets the table
+    value_table    V (H or 1, distances of the first axis, D): added to the values
+    """
+
+    scale: float
+    axes: tuple[Axis, ...] = ()
+    content_bias: Tensor | None = None
+    position_bias: Tensor | None = None
+    value_table: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        table = self.value_table
+        if table is not None:
+            if not self.axes:
+                raise ValueError("Terms: value_table needs an axis to measure distances on")
+            if table.dim() != 3 or table.shape[1] != self.axes[0].distances:
+                raise ValueError(
+                    f"Terms: value_table has shape {tuple(table.shape)}, expected (heads or 1, "
+                    f"{self.axes[0].distances}, head_dim)"
+                )
+
+    @property
+    def relative(self) -> bool:
+        """Whether any logit or value depends on a distance."""
+        return bool(self.axes)

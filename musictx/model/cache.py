@@ -1,0 +1,154 @@
+"""Keys and values of the tokens seen so far, so that the next token costs one row of work.
+
+The buffers are allocated once. Positions are kept beside the keys: ``start`` is the position of
+the oldest key still held, so that dropping old tokens changes no distance between the others.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from musictx.attention.terms import Span
+
+
+class KVCache:
+    """Keys and values of each layer: (rows, heads, up to ``capacity`` tokens, head_dim).
+
+    A forward pass appends the same number of tokens to every layer, in order of layers; ``length``
+    grows when the last layer has appended. A pass that broke off half-way leaves nothing behind:
+    the next one writes over it.
+
+    Under gradient mode the new tokens keep their graph within the pass that appended them; tokens
+    of earlier passes are constants.
+    """
+
+    def __init__(
+        self,
+        *,
+        layers: int,
+        rows: int,
+        heads: int,
+        capacity: int,
+        head_dim: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        for name, value in (("layers", layers), ("rows", rows), ("capacity", capacity)):
+            if value < 1:
+                raise ValueError(f"KVCache: {name}={value}, expected at least 1")
+        self.capacity = capacity
+        self.length = 0  # tokens held
+        self.start = 0  # position of the oldest of them
+        # A quarter of spare room: sliding by one then moves the tokens only once in capacity/4.
+        room = capacity + capacity // 4
+        shape = (layers, rows, heads, room, head_dim)
+        self._keys = torch.zeros(shape, dtype=dtype, device=device)
+        self._values = torch.zeros(shape, dtype=dtype, device=device)
+        self._offset = 0  # where in the buffers the oldest token lies
+        self._next_layer = 0
+        self._pending = 0  # tokens of the pass under way
+
+    @property
+    def rows(self) -> int:
+        return self._keys.shape[1]
+
+    @property
+    def layers(self) -> int:
+        return self._keys.shape[0]
+
+    @property
+    def key_span(self) -> Span:
+        """The positions of the tokens held."""
+        return Span(self.start, self.length)
+
+    @property
+    def next_position(self) -> int:
+        """The position of the token that is appended next."""
+        return self.start + self.length
+
+    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add k, v (rows, heads, T, head_dim) to one layer; all its keys and values come back.
+
+        Raises ``ValueError`` if layers come out of order, shapes differ, or ``capacity`` is full.
+        """
+        count = k.shape[2]
+        if layer == 0:
+            self._next_layer, self._pending = 0, count
+            self._make_room(count)
+        if layer != self._next_layer or count != self._pending:
+            raise ValueError(
+                f"KVCache: layer {layer} appends {count} tokens, expected layer "
+                f"{self._next_layer} with {self._pending}"
+            )
+        expected = (self.rows, self._keys.shape[2], count, self._keys.shape[4])
+        if k.shape != expected or v.shape != expected:
+            raise ValueError(
+                f"KVCache: keys {tuple(k.shape)} and values {tuple(v.shape)}, "
+                f"expected {expected} (rows, heads, tokens, head_dim)"
+            )
+        first, middle = self._offset, self._offset + self.length
+        stop = middle + count
+        both = []
+        for buffer, new in ((self._keys[layer], k), (self._values[layer], v)):
+            buffer[:, :, middle:stop] = new.detach()
+            held = buffer[:, :, first:stop]
+            if new.requires_grad and torch.is_grad_enabled():
+                held = torch.cat([held[:, :, : self.length], new.to(held.dtype)], dim=2)
+            both.append(held)
+        self._next_layer += 1
+        if self._next_layer == self.layers:
+            self.length += count
+        return both[0], both[1]
+
+    def crop(self, length: int) -> None:
+        """Keep the oldest ``length`` tokens, as if the later ones had never been written."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"KVCache.crop: length={length}, expected 0 to {self.length}")
+        self.length = length
+
+    def slide(self, count: int) -> None:
+        """Drop the oldest ``count`` tokens; the others keep their positions.
+
+        Costs nothing now; the tokens are moved to the front when the spare room is used up.
+        """
+        if not 0 <= count <= self.length:
+            raise ValueError(f"KVCache.slide: count={count}, expected 0 to {self.length}")
+        self._offset += count
+        self.start += count
+        self.length -= count
+
+    def fork(self, rows: int) -> KVCache:
+        """A new cache of ``rows`` rows, each a copy of this one's only row."""
+        if self.rows != 1:
+            raise ValueError(f"KVCache.fork: this cache has {self.rows} rows, expected 1")
+        layers, _, heads, _, head_dim = self._keys.shape
+        other = KVCache(
+            layers=layers,
+            rows=rows,
+            heads=heads,
+            capacity=self.capacity,
+            head_dim=head_dim,
+            dtype=self._keys.dtype,
+            device=self._keys.device,
+        )
+        held = slice(self._offset, self._offset + self.length)
+        other._keys[:, :, :, : self.length] = self._keys[:, :, :, held]
+        other._values[:, :, :, : self.length] = self._values[:, :, :, held]
+        other.start, other.length = self.start, self.length
+        return other
+
+    def _make_room(self, count: int) -> None:
+        if self.length + count > self.capacity:
+            raise ValueError(
+                f"KVCache: {self.length} tokens held and {count} more do not fit a capacity of "
+                f"{self.capacity}; slide first or make a larger cache"
+            )
+        if self._offset + self.length + count <= self._keys.shape[3]:
+            return
+        for buffer in (self._keys, self._values):
+            for one in buffer:  # a layer at a time: the copy between is small
+                one[:, :, : self.length] = one[
+                    :, :, self._offset : self._offset + self.length
+                ].clone()
+        self._offset = 0

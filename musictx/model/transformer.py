@@ -1,0 +1,251 @@
+"""The Music Transformer: a decoder-only, pre-norm transformer with a position scheme of choice."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention import positions as schemes
+from musictx.attention.api import attend
+from musictx.attention.terms import Positions, Span
+from musictx.model.cache import KVCache
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention of one layer; the position scheme comes with the call."""
+
+    def __init__(self, width: int, heads: int, dropout: float, implementation: str) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.implementation = implementation
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(
+        self,
+        x: Tensor,
+        scheme: schemes.PositionScheme,
+        layer: int,
+        positions: Positions,
+        piece_ids: Tensor | None,
+        cache: KVCache | None,
+    ) -> Tensor:
+        rows, count, width = x.shape
+        qkv = self.qkv(x).view(rows, count, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (rows, heads, count, head_dim)
+        q, k = scheme.rotate(q, k, positions, positions)
+        key_positions = positions
+        if cache is not None:
+            key_positions = Span(cache.start, cache.length + count)
+            k, v = cache.append(layer, k, v)
+            k, v = k.to(q.dtype), v.to(q.dtype)
+        reach = key_positions.length if isinstance(key_positions, Span) else count
+        mixed = attend(
+            q,
+            k,
+            v,
+            scheme.terms(layer, reach=reach),
+            query_positions=positions,
+            key_positions=key_positions,
+            query_pieces=piece_ids,
+            key_pieces=piece_ids,
+            dropout=self.dropout if self.training else 0.0,
+            implementation=self.implementation,
+        )
+        out: Tensor = self.out(mixed.transpose(1, 2).reshape(rows, count, width))
+        return out
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + feed-forward(norm(x)); dropout on both branches."""
+
+    def __init__(
+        self, width: int, heads: int, feedforward: int, dropout: float, implementation: str
+    ) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = Attention(width, heads, dropout, implementation)
+        self.feedforward_norm = nn.LayerNorm(width)
+        self.feedforward = nn.Sequential(
+            nn.Linear(width, feedforward), nn.GELU(), nn.Linear(feedforward, width)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        scheme: schemes.PositionScheme,
+        layer: int,
+        positions: Positions,
+        piece_ids: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        branch = self.attention(self.attention_norm(x), scheme, layer, positions, piece_ids, cache)
+        x = x + self.dropout(branch)
+        return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
+
+
+class MusicTransformer(nn.Module):
+    """Token ids -> logits of the next token.
+
+    vocab_size   number of token ids
+    layers, width, heads, feedforward   the network's shape; ``width`` is a multiple of ``heads``
+    context      length of a training window, tokens; longer inputs work, untrained
+    dropout      on embeddings, attention weights and each residual branch
+    tied         use the token embedding as output matrix too
+    position     arguments of ``positions.build``: name, max_distance, shared. ``max_distance``
+                 None is half the context, as in Huang et al. (2018)
+    attention    implementation of attention, by name (see ``attention/api.py``)
+
+    ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
+    network. Everything learned is in ``state_dict()``.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        layers: int,
+        width: int,
+        heads: int,
+        feedforward: int,
+        context: int,
+        dropout: float = 0.0,
+        tied: bool = True,
+        position: dict[str, Any] | None = None,
+        attention: str = "auto",
+    ) -> None:
+        super().__init__()
+        if width % heads or (width // heads) % 2:
+            raise ValueError(
+                f"MusicTransformer: heads={heads}, expected a divisor of width={width} that leaves "
+                "an even size for each head"
+            )
+        position = {"name": "huang", "max_distance": None, "shared": False} | (position or {})
+        if position["max_distance"] is None:
+            position["max_distance"] = max(1, context // 2)
+        self.config: dict[str, Any] = {
+            "vocab_size": vocab_size,
+            "layers": layers,
+            "width": width,
+            "heads": heads,
+            "feedforward": feedforward,
+            "context": context,
+            "dropout": dropout,
+            "tied": tied,
+            "position": position,
+            "attention": attention,
+        }
+        self.context = context
+        self.embedding = nn.Embedding(vocab_size, width)
+        self.position = schemes.build(
+            layers=layers, heads=heads, head_dim=width // heads, width=width, **position
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(
+            Block(width, heads, feedforward, dropout, attention) for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Weights of std 0.5 / sqrt(width) (0.02 at width 512), biases 0.
+
+        The matrices that write to the residual stream are smaller by sqrt(2 * layers), the number
+        of them, so that the stream's variance does not grow with depth (Radford et al. 2019).
+        """
+        std = 0.5 * self.config["width"] ** -0.5
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=std)
+                if isinstance(module, nn.Linear) and module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            for branch in (block.attention.out, block.feedforward[-1]):
+                nn.init.normal_(branch.weight, std=std / math.sqrt(2 * len(self.blocks)))
+
+    def new_cache(self, rows: int, capacity: int) -> KVCache:
+        """An empty cache for ``rows`` sequences of up to ``capacity`` tokens."""
+        weight = self.embedding.weight
+        width, heads = self.config["width"], self.config["heads"]
+        return KVCache(
+            layers=len(self.blocks),
+            rows=rows,
+            heads=heads,
+            capacity=capacity,
+            head_dim=width // heads,
+            dtype=weight.dtype,
+            device=weight.device,
+        )
+
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        positions: Positions | None = None,
+        piece_ids: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """Logits (B, T, vocab) in float32 of the token after each of ``ids`` (B, T) int64.
+
+        positions  where the tokens stand: a Span or an int64 tensor (T,) or (B, T). None means
+                   consecutive: after the tokens of the cache, or from 0, and, for schemes that
+                   look at single positions, from 0 again in each new piece.
+        piece_ids  (B, T) int64, runs of equal ids are pieces packed in a row; no token sees
+                   another piece. Padding is -1, a piece of its own.
+        cache      keys and values of earlier tokens; those of ``ids`` are appended.
+
+        Raises ``ValueError`` for shapes that do not fit and for combinations without a meaning.
+        """
+        count = self._check(ids, positions, piece_ids, cache)
+        if positions is not None:
+            order = places = positions
+        else:
+            order = places = Span(cache.next_position if cache is not None else 0, count)
+            if piece_ids is not None:
+                places = _positions_in_piece(piece_ids)
+        x = self.embedding(ids) * math.sqrt(self.config["width"])
+        x = self.dropout(self.position.embed(x, places))
+        for layer, block in enumerate(self.blocks):
+            x = block(x, self.position, layer, order, piece_ids, cache)
+        x = self.norm(x)
+        weight = self.embedding.weight if self.output is None else self.output.weight
+        return F.linear(x, weight).float()
+
+    def _check(
+        self,
+        ids: Tensor,
+        positions: Positions | None,
+        piece_ids: Tensor | None,
+        cache: KVCache | None,
+    ) -> int:
+        if ids.dim() != 2 or ids.shape[1] == 0:
+            raise ValueError(f"ids have shape {tuple(ids.shape)}, expected (rows, tokens >= 1)")
+        if piece_ids is not None and piece_ids.shape != ids.shape:
+            raise ValueError(
+                f"piece_ids have shape {tuple(piece_ids.shape)}, expected {tuple(ids.shape)}"
+            )
+        if cache is not None:
+            if piece_ids is not None or positions is not None:
+                raise ValueError("cache: the cache knows the positions; give no positions, pieces")
+            if cache.rows != ids.shape[0] or cache.layers != len(self.blocks):
+                raise ValueError(
+                    f"cache has {cache.rows} rows and {cache.layers} layers, expected "
+                    f"{ids.shape[0]} and {len(self.blocks)}"
+                )
+        return ids.shape[1]
+
+
+def _positions_in_piece(piece_ids: Tensor) -> Tensor:
+    """Positions (B, T) that begin at 0 wherever the id changes along a row."""
+    index = torch.arange(piece_ids.shape[1], device=piece_ids.device).expand_as(piece_ids)
+    new = torch.ones_like(piece_ids, dtype=torch.bool)
+    new[:, 1:] = piece_ids[:, 1:] != piece_ids[:, :-1]
+    return index - torch.where(new, index, 0).cummax(1).values
