@@ -311,6 +311,7 @@ class GenerateConfig:
     tokens: int | None = option(
         None, "length of the new music, tokens; the first limit reached ends"
     )
+    may_end: bool = option(False, "let the model end the piece before that length")
     samples: int = option(1, "how many pieces")
     context: int | None = option(None, "tokens the model looks back on; default: its own context")
     render: bool = option(False, "write .wav and .png beside each .mid")

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.attention.positions import PositionScheme
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.processors import Processor
@@ -46,7 +47,7 @@ def generate(
     context     ids the model looks back on; default the model's own. Once so many are cached, the
                 oldest eighth is dropped, and so on: music of any length in bounded memory. What is
                 kept was computed while the dropped ids could be seen, as in Transformer-XL (Dai et
-                al. 2019, section 3.2).
+                al. 2019, section 3.2); models with absolute positions read it again as ``cut ...``.
 
     A row that has drawn ``eos``, or that the constraint calls done, yields ``pad`` from then on;
     the loop ends when every row has. The model is put into evaluation mode, and back at the end.
@@ -77,6 +78,7 @@ def generate(
         length = read.shape[1]
 
         read = read[:, -capacity:].to(device)
+        capacity = min(capacity, read.shape[1] + max_tokens)  # no larger than can be filled
         cache = model.new_cache(rows=read.shape[0], capacity=capacity)
         logits = model(read, cache=cache)[:, -1]
         if read.shape[0] != rows:
@@ -101,11 +103,29 @@ def generate(
             yield ids
             if drawn + 1 == max_tokens or bool(ended.all()):
                 return
-            if cache.length >= capacity:
+            if cache.length < capacity:
+                logits = model(ids[:, None].to(device), cache=cache)[:, -1]
+            elif not _counts_positions(model):
                 cache.slide(max(1, capacity // SLIDE))
-            logits = model(ids[:, None].to(device), cache=cache)[:, -1]
+                logits = model(ids[:, None].to(device), cache=cache)[:, -1]
+            else:
+                kept = capacity - max(1, capacity // SLIDE)
+                window = past[:, length - kept : length].clone()
+                if kept > 1:
+                    window[:, 0] = CUT  # as training windows that begin inside a piece
+                cache = model.new_cache(rows=rows, capacity=capacity)
+                logits = model(window.to(device), cache=cache)[:, -1]
     finally:
         model.train(training)
+
+
+def _counts_positions(model: MusicTransformer) -> bool:
+    """Whether the model's embeddings know how far from the start a token stands.
+
+    Such a model has never met positions beyond its training windows. It reads the window again from
+    position 0 instead of sliding on, at the cost of a prefill for each eighth of the context.
+    """
+    return type(model.position).embed is not PositionScheme.embed
 
 
 def forbid(logits: Tensor, constraint: Constraint | None) -> Tensor:
@@ -125,7 +145,7 @@ def draw(logits: Tensor, generators: Sequence[np.random.Generator], ended: Tenso
     """
     ids = torch.full((logits.shape[0],), PAD, dtype=torch.int64)
     sums = logits.softmax(dim=-1).cumsum(dim=-1).numpy()
-    for row in np.flatnonzero(~ended.numpy()):
+    for row in np.flatnonzero(~ended.numpy()).tolist():
         total = sums[row, -1]
         if not total > 0:
             raise FloatingPointError("the model gives logits that are not numbers (NaN)")

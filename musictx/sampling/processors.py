@@ -26,7 +26,7 @@ _REMOVED = -math.inf
 
 @dataclass(frozen=True)
 class Temperature:
-    """Logits divided by ``value``: below 1 sharper, above 1 flatter; 0 leaves the likeliest only."""
+    """Logits divided by ``value``: below 1 sharper, above 1 flatter; 0 keeps the likeliest only."""
 
     value: float
 
