@@ -73,6 +73,21 @@ class Vocabulary:
     def kinds(self) -> tuple[str, ...]:
         return tuple(f.kind for f in self.fields)
 
+    @cached_property
+    def kind_of(self) -> np.ndarray:
+        """(size,) int64: for each id the index of its kind in :attr:`kinds`; read-only."""
+        widths = [f.high - f.low + 1 for f in self.fields]
+        table = np.repeat(np.arange(len(widths)), widths)
+        table.setflags(write=False)
+        return table
+
+    @cached_property
+    def value_of(self) -> np.ndarray:
+        """(size,) int64: for each id its value; read-only. ``value_of[ids]`` is all at once."""
+        table = np.concatenate([np.arange(f.low, f.high + 1) for f in self.fields])
+        table.setflags(write=False)
+        return table
+
     def range(self, kind: str) -> tuple[int, int]:
         """``kind`` holds the ids from the first to before the second: ``ids[first:second]``."""
         offset, f = self._row(kind)
@@ -177,7 +192,9 @@ class Tokenizer(Protocol):
         """Any ids -> a playable Score; specials are skipped, notes left open end with the piece."""
         ...
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True) -> GrammarState:
+    def grammar(
+        self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True
+    ) -> GrammarState:
         """The state after ``prefix``. ``strict=False`` takes a prefix that is a cut-out of a piece
         (offs of notes struck before it) instead of refusing it."""
         ...

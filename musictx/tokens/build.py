@@ -1,0 +1,33 @@
+"""Name and options -> Tokenizer; also from what a model folder says about its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from musictx.config import TokenizerConfig
+from musictx.errors import ConfigError
+from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.vocab import Tokenizer
+
+OPTIONS = tuple(TokenizerConfig.__dataclass_fields__)
+
+
+def build(name: str = "performance", **options: Any) -> Tokenizer:
+    """The tokenizer of that name; ``options`` as in :class:`musictx.config.TokenizerConfig`.
+
+    ``build(**tokenizer.to_config())`` is equal to ``tokenizer``. Raises
+    :class:`~musictx.errors.ConfigError` for an unknown name, option or value, and
+    :class:`~musictx.errors.UserError` if MidiTok is needed and not installed.
+    """
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        raise ConfigError(f"tokenizer.{unknown[0]}: no such option; expected " + ", ".join(OPTIONS))
+    if str(name).lower() == "performance":
+        options.pop("params", None)  # MidiTok's only
+        return PerformanceTokenizer(**options)
+    from musictx.tokens import miditok  # pulls in symusic and, when made, MidiTok
+
+    if str(name).lower() not in miditok.NAMES:
+        names = ", ".join(("performance", *miditok.NAMES))
+        raise ConfigError(f"tokenizer.name={name}: expected one of {names}")
+    return miditok.MidiTokTokenizer(str(name), **options)

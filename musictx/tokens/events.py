@@ -1,0 +1,195 @@
+"""Note events on a time grid <-> ids, all columns at once.
+
+Between a Score and its ids stand *events*: strikes and releases with an absolute step each. Reading
+ids to events, matching releases to strikes and writing events as ids are the same work for
+encoding, decoding and augmenting, so they are here once. No Python loop runs over notes or ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from musictx.tokens.vocab import Vocabulary
+
+#: What an event does; within one step, events come in this order.
+OFF, ON, DRUM = 0, 1, 2
+#: Not known: events before the first velocity or program token of a window cut out of a piece.
+UNKNOWN = -1
+
+#: One strike or release. ``bin`` is the velocity bin of a strike, ``order`` tells notes apart and
+#: ranks them within one step (a release carries the ``order`` of its note).
+EVENT = np.dtype(
+    [
+        ("step", "i8"),
+        ("what", "i1"),
+        ("program", "i2"),
+        ("pitch", "i2"),
+        ("bin", "i2"),
+        ("order", "i8"),
+    ]
+)
+
+
+def as_ids(ids: np.ndarray | Sequence[int], vocabulary: Vocabulary) -> np.ndarray:
+    """``ids`` as a flat int64 array. Raises ``ValueError`` for an id outside the vocabulary."""
+    array = np.asarray(ids).reshape(-1)
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"token ids: expected whole numbers, got {array.dtype}")
+    array = array.astype(np.int64)
+    outside = (array < 0) | (array >= vocabulary.size)
+    if outside.any():
+        raise ValueError(f"token id {array[outside][0]}: expected 0 to {vocabulary.size - 1}")
+    return array
+
+
+def ordered(events: np.ndarray) -> np.ndarray:
+    """Events in the order in which they are written: by step, releases first, then program, note.
+
+    Without programs this is the order (step, note index, is-release) of note-seq: a release can
+    only share its step with strikes of later notes, since every note lasts at least one step.
+    """
+    keys = (events["order"], events["program"], events["what"], events["step"])
+    return events[np.lexsort(keys)]
+
+
+def write(events: np.ndarray, vocabulary: Vocabulary, last_step: int | None = None) -> np.ndarray:
+    """Events, in order, -> (n,) uint16 ids, from step 0 and (if given) up to ``last_step``.
+
+    A gap is the largest shift as often as it fits, then the remainder. A program token stands
+    before an event that is not of the program before it, a velocity token before a strike that is
+    not of the velocity bin before it; an :data:`UNKNOWN` one is never written.
+    """
+    steps = events["step"]
+    tail = last_step is not None and last_step > (int(steps[-1]) if len(steps) else 0)
+    if tail:
+        steps = np.append(steps, np.int64(last_step or 0))
+    if not len(steps):
+        return np.empty(0, np.uint16)
+    first_shift, end_shift = vocabulary.range("time_shift")
+    longest = end_shift - first_shift
+    full, rest = np.divmod(np.diff(steps, prepend=0), longest)
+
+    has = {
+        "program": _changes(events["program"], events["what"] != DRUM),
+        "velocity": _changes(events["bin"], events["what"] != OFF),
+        "event": np.ones(len(events), bool),
+    }
+    if "program" not in vocabulary.kinds:
+        has["program"][:] = False
+    has = {name: np.append(mask, False) if tail else mask for name, mask in has.items()}
+
+    # Each event ends its own stretch of ids: [full shifts] [rest] [program] [velocity] [event].
+    parts = [rest > 0, has["program"], has["velocity"], has["event"]]
+    after = np.cumsum(full + sum(part.astype(np.int64) for part in parts))
+    ids = np.full(int(after[-1]), end_shift - 1, np.uint16)
+    place = after - 1
+    n = len(events)
+    for mask, values in (
+        (has["event"], event_ids(events, vocabulary)),
+        (has["velocity"], _ids_of("velocity", events["bin"], vocabulary)),
+        (has["program"], _ids_of("program", events["program"], vocabulary)),
+    ):
+        ids[place[mask]] = values[mask[:n]]
+        place = place - mask
+    ids[place[rest > 0]] = first_shift - 1 + rest[rest > 0]
+    return ids
+
+
+def _changes(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Where a value differs from the one before it among those that count, and is known."""
+    changed = np.zeros(len(values), bool)
+    seen = values[counts]
+    changed[counts] = (np.diff(seen, prepend=UNKNOWN) != 0) & (seen != UNKNOWN)
+    return changed
+
+
+def _ids_of(kind: str, values: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+    if kind not in vocabulary.kinds:
+        return np.zeros(len(values), np.int64)
+    first = vocabulary.range(kind)[0]
+    return first - vocabulary.value_of[first] + values
+
+
+def event_ids(events: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+    """(n,) int64: the note_on, note_off or drum id of each event."""
+    table = [_ids_of(kind, events["pitch"], vocabulary) for kind in ("note_off", "note_on", "drum")]
+    return np.choose(events["what"], table)
+
+
+def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
+    """int64 ids -> (events in the order of the ids, the step reached at the end).
+
+    ``order`` is the place among the ids. Special ids are passed over.
+    """
+    kinds = vocabulary.kinds
+    kind, value = vocabulary.kind_of[ids], vocabulary.value_of[ids]
+    step = np.cumsum(np.where(kind == kinds.index("time_shift"), value, 0))
+
+    what_of = np.full(len(kinds), UNKNOWN)
+    for what, name in ((OFF, "note_off"), (ON, "note_on"), (DRUM, "drum")):
+        if name in kinds:
+            what_of[kinds.index(name)] = what
+    what = what_of[kind]
+    place = np.flatnonzero(what != UNKNOWN)
+    events = np.zeros(len(place), EVENT)
+    events["order"] = place
+    events["step"] = step[place]
+    events["what"] = what[place]
+    events["pitch"] = value[place]
+    events["bin"] = _latest(kind == kinds.index("velocity"), value)[place]
+    if "program" in kinds:
+        events["program"] = _latest(kind == kinds.index("program"), value)[place]
+        events["program"][events["what"] == DRUM] = 0
+    return events, int(step[-1]) if len(step) else 0
+
+
+def _latest(given: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """At each place the value last given there or before; :data:`UNKNOWN` before the first."""
+    place = np.maximum.accumulate(np.where(given, np.arange(len(values)), -1))
+    return np.where(place >= 0, values[place], UNKNOWN)
+
+
+def pair(events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First in, first out: which release ends which strike, for each program and pitch apart.
+
+    Events in time order -> (for each event that is an ``ON``: the index of its release, or -1 if
+    it stays open; -1 for other events), (n,) bool: releases with nothing to release.
+    """
+    partner = np.full(len(events), -1)
+    astray = np.zeros(len(events), bool)
+    what = events["what"]
+    index = np.flatnonzero(what != DRUM)
+    if not len(index):
+        return partner, astray
+    key = events["program"][index].astype(np.int64) * 128 + events["pitch"][index]
+    # The notes of one program and pitch together, in time order.
+    by_key = np.argsort(key, kind="stable")
+    index, key = index[by_key], key[by_key]
+    change = np.where(what[index] == ON, 1, -1)
+    group = np.cumsum(np.diff(key, prepend=key[0]) != 0)
+
+    # Sounding notes as a walk that counts +1 and -1: a release is astray exactly where the walk
+    # sinks below all it has been (and below 0). Groups are stacked far apart, each below the last,
+    # so that one running minimum serves all of them.
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    walk = np.cumsum(change)
+    walk = walk - (walk - change)[first][group]
+    far = len(index) + 1
+    lowest = np.minimum.accumulate(np.minimum(walk, 0) - group * far) + group * far
+    before = np.concatenate([[0], lowest[:-1]])
+    before[first] = 0
+    lost = (change == -1) & (lowest < before)
+    astray[index[lost]] = True
+
+    # What is left: the k-th release of a group ends its k-th strike.
+    index, change, group = index[~lost], change[~lost], group[~lost]
+    on, off = index[change == 1], index[change == -1]
+    on_group, off_group = group[change == 1], group[change == -1]
+    rank = np.arange(len(on)) - np.searchsorted(on_group, on_group)
+    starts = np.searchsorted(off_group, on_group)
+    count = np.searchsorted(off_group, on_group, side="right") - starts
+    closed = rank < count
+    partner[on[closed]] = off[(starts + rank)[closed]]
+    return partner, astray

@@ -1,0 +1,170 @@
+"""What may follow in a half-written performance: the state machine behind constrained sampling.
+
+The rules follow the order in which the tokenizer writes, ``[shifts] [program] [velocity] event``:
+
+- a release only of what sounds, in the current program, and before the strikes of the same step
+  (so no note has zero length and a repeated pitch is released before it is struck again);
+- a velocity or program token only if it changes something, and never without what it is for:
+  velocity before a strike, program before a velocity, strike or release;
+- no shift before the first event, none after a shift shorter than the longest;
+- ``eos`` only after a release or a drum stroke, when nothing sounds.
+
+Sound, not canonical: every encoding is accepted and every accepted sequence decodes, but some
+accepted sequences are not what the tokenizer would write (chords in another order, say).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
+
+
+class PerformanceState:
+    """State of a piece in the vocabulary of ``PerformanceTokenizer``; see :class:`GrammarState`.
+
+    vocabulary    with note_on, note_off, time_shift, velocity and, or not, program and drum
+    step_seconds  length of one step of time_shift
+    strict        True: the piece starts here, so a velocity (and program) must be written first.
+                  False: the start is a cut; what was set before it is unknown, strikes without a
+                  velocity or program are let pass (as program 0, which decoding takes too), and
+                  ``read`` passes over releases of notes that were struck before the cut.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, step_seconds: float, *, strict: bool = True) -> None:
+        self._vocabulary = vocabulary
+        self._step_seconds = step_seconds
+        self._strict = strict
+        self._programs = "program" in vocabulary.kinds
+        self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
+        self._low = int(vocabulary.value_of[self._ids["note_on"].start])
+        self._longest = int(vocabulary.value_of[self._ids["time_shift"].stop - 1])
+        self._steps = 0
+        self._notes = 0
+        self._last = ""  # kind of the last id; "" before the first
+        self._after_program = False  # the last ids were a program and a velocity
+        self._may_shift = not strict
+        self._struck = False  # a note was struck in this step
+        self._velocity: int | None = None
+        self._program: int | None = None
+        self._sounding: dict[int, np.ndarray] = {}  # program -> (pitches,) how many notes sound
+        self._total = 0
+        self._mask: np.ndarray | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self._steps * self._step_seconds
+
+    @property
+    def notes(self) -> int:
+        return self._notes
+
+    def allowed(self) -> np.ndarray:
+        """(vocab,) bool, read-only: ids that may come next, at least one."""
+        if self._mask is None:
+            self._mask = self._allowed()
+            self._mask.setflags(write=False)
+        return self._mask
+
+    def advance(self, token_id: int) -> None:
+        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+        if not 0 <= token_id < self._vocabulary.size or not self.allowed()[token_id]:
+            raise ValueError(f"{self._name(token_id)} is not allowed after {self._last or 'start'}")
+        self._take(*self._vocabulary.token(token_id))
+
+    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
+        """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it is passed over.
+
+        Raises ``ValueError`` naming the place of the first id that cannot stand there.
+        """
+        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
+            if place == 0 and token_id in (BOS, CUT):
+                continue
+            try:
+                if not self._strict and self._released_from_before(token_id):
+                    self._mask, self._last, self._may_shift = None, "note_off", True
+                else:
+                    self.advance(token_id)
+            except ValueError as error:
+                raise ValueError(f"token {place}: {error}") from None
+
+    def copy(self) -> PerformanceState:
+        other = object.__new__(PerformanceState)
+        other.__dict__.update(self.__dict__)
+        other._sounding = {program: count.copy() for program, count in self._sounding.items()}
+        return other
+
+    def _allowed(self) -> np.ndarray:
+        mask = np.zeros(self._vocabulary.size, dtype=bool)
+        ids, last = self._ids, self._last
+        if last == "eos":
+            mask[EOS] = True
+            return mask
+        has_velocity = self._velocity is not None or not self._strict
+        has_program = not self._programs or self._program is not None or not self._strict
+        mask[ids["note_on"]] = has_velocity and has_program
+        if self._programs:
+            mask[ids["drum"]] = has_velocity and last != "program" and not self._after_program
+        if last == "velocity":
+            return mask
+        mask[ids["velocity"]] = True
+        if self._velocity is not None:
+            mask[ids["velocity"].start + self._velocity - 1] = False
+        if not self._struck:
+            mask[ids["note_off"]] = self._counts() > 0
+        if last == "program":
+            return mask
+        if self._programs:
+            mask[ids["program"]] = True
+            if self._program is not None:
+                mask[ids["program"].start + self._program] = False
+        mask[ids["time_shift"]] = self._may_shift
+        mask[EOS] = last in ("note_off", "drum") and self._total == 0
+        return mask
+
+    def _take(self, kind: str, value: int) -> None:
+        self._mask = None
+        self._after_program = self._last == "program" and kind == "velocity"
+        self._last = kind
+        self._may_shift = kind != "time_shift" or value == self._longest
+        if kind == "time_shift":
+            self._steps += value
+            self._struck = False
+        elif kind == "velocity":
+            self._velocity = value
+        elif kind == "program":
+            self._program = value
+        elif kind == "note_on":
+            self._counts()[value - self._low] += 1
+            self._total += 1
+            self._notes += 1
+            self._struck = True
+        elif kind == "note_off":
+            self._counts()[value - self._low] -= 1
+            self._total -= 1
+        elif kind == "drum":
+            self._notes += 1
+
+    def _counts(self) -> np.ndarray:
+        program = self._program or 0
+        if program not in self._sounding:
+            ids = self._ids["note_on"]
+            self._sounding[program] = np.zeros(ids.stop - ids.start, np.int32)
+        return self._sounding[program]
+
+    def _released_from_before(self, token_id: int) -> bool:
+        """A note-off where one may stand, of a note that did not start since the cut."""
+        ids = self._ids["note_off"]
+        return (
+            ids.start <= token_id < ids.stop
+            and not self._struck
+            and self._last != "velocity"
+            and self._counts()[token_id - ids.start] == 0
+        )
+
+    def _name(self, token_id: int) -> str:
+        if 0 <= token_id < self._vocabulary.size:
+            return self._vocabulary.describe(token_id)
+        return f"id {token_id} (of {self._vocabulary.size})"

@@ -1,0 +1,3 @@
+"""Any MidiTok tokenizer behind our protocol (being written)."""
+
+NAMES: tuple[str, ...] = ()

@@ -1,0 +1,296 @@
+"""The Music Transformer's own vocabulary: note-on, note-off, time-shift and velocity events.
+
+Oore et al. 2018 ("This Time with Feeling", section 3) and Huang et al. 2018 (section 4.2), by
+note-seq's rules. The sustain pedal is folded into note ends first. Onsets and ends are rounded to
+the grid as absolute times, half a step upwards, so that nothing drifts; a note that rounds to
+nothing lasts one step. Within one step releases come first, then strikes in the order of the
+score. A velocity token stands only where the bin changes, and so does a program token.
+
+Choices that the papers leave open, all of which ``quantise`` shows:
+
+- Silence before the first note is dropped: a piece begins with its first note.
+- Notes of one pitch that overlap (in one program) end first in, first out.
+- ``tracks="piano"`` merges all pitched instruments and leaves drums out. A pitch struck by two
+  instruments at once is two notes.
+- ``tracks="programs"`` writes ``program`` tokens (General MIDI 0..127), and within one step sorts
+  by program so that few are needed. A drum stroke is a token of its own, ``drum``: it has no
+  release and needs no program, so a window cut anywhere knows what is a drum and what is a pitch.
+  Decoded it lasts 0.1 s. ``low`` and ``high`` bound pitches, not drums.
+- Velocity v falls into bin (v - 1) // width + 1 with width = ceil(127 / bins), as in note-seq, and
+  comes back as the middle of its bin (note-seq: the lowest), never 0. Ids for bins that no
+  velocity can reach are not made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from musictx.config import TokenizerConfig
+from musictx.notes import NOTE, Score
+from musictx.tokens import events as ev
+from musictx.tokens.grammar import PerformanceState
+from musictx.tokens.vocab import SPECIALS, Vocabulary
+
+DRUM_SECONDS = 0.1
+DEFAULT_VELOCITY = 64
+DEFAULT_PROGRAM = 0
+_DRUM_KEY = 128  # where drums sort among programs
+_RULES = 1  # raise when the same score would encode differently with the same vocabulary
+
+#: A note on the grid: ``start`` and ``end`` in steps, velocity as a bin.
+_GRID = np.dtype(
+    [
+        ("start", "i8"),
+        ("end", "i8"),
+        ("pitch", "i2"),
+        ("program", "i2"),
+        ("drum", "?"),
+        ("bin", "i2"),
+    ]
+)
+
+
+class PerformanceTokenizer:
+    """Score <-> event ids; options as in :class:`musictx.config.TokenizerConfig`.
+
+    tracks         "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
+    low, high      lowest and highest MIDI pitch kept; others are left out and counted
+    step_ms        time grid, milliseconds;  max_shift_ms  longest single shift
+    velocity_bins  loudness levels;  sustain  fold the sustain pedal into note ends
+
+    Raises :class:`musictx.errors.ConfigError` for an option that cannot be.
+    """
+
+    name = "performance"
+
+    def __init__(
+        self,
+        *,
+        tracks: str = "piano",
+        low: int = 0,
+        high: int = 127,
+        step_ms: int = 10,
+        max_shift_ms: int = 1000,
+        velocity_bins: int = 32,
+        sustain: bool = True,
+    ) -> None:
+        TokenizerConfig("performance", tracks, low, high, step_ms, max_shift_ms, velocity_bins)
+        self.tracks, self.low, self.high = tracks, low, high
+        self.step_ms, self.max_shift_ms = step_ms, max_shift_ms
+        self.velocity_bins, self.sustain = velocity_bins, sustain
+        self._width = -(-127 // velocity_bins)
+        fields = [
+            ("note_on", low, high),
+            ("note_off", low, high),
+            ("time_shift", 1, max_shift_ms // step_ms),
+            ("velocity", 1, self._bin(127)),
+        ]
+        if tracks == "programs":
+            fields += [("program", 0, 127), ("drum", 0, 127)]
+        self.vocabulary = Vocabulary.of(*fields)
+        bins = np.arange(1, self._bin(127) + 1)
+        lowest = (bins - 1) * self._width + 1
+        middle = (lowest + np.minimum(lowest + self._width - 1, 127)) // 2
+        #: MIDI velocity of each bin; index 0 is unused.
+        self._velocity_of = np.concatenate([[0], middle]).astype(np.int64)
+        self._drum_steps = max(1, round(DRUM_SECONDS * 1000 / step_ms))
+
+    def __repr__(self) -> str:
+        return f"PerformanceTokenizer({self.size} ids, {self.tracks}, {self.low}..{self.high})"
+
+    @property
+    def size(self) -> int:
+        return self.vocabulary.size
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the vocabulary and every option that changes the encoding."""
+        described = [_RULES, self.vocabulary.fingerprint, sorted(self.to_config().items())]
+        return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
+
+    def to_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "tracks": self.tracks,
+            "low": self.low,
+            "high": self.high,
+            "step_ms": self.step_ms,
+            "max_shift_ms": self.max_shift_ms,
+            "velocity_bins": self.velocity_bins,
+            "sustain": self.sustain,
+        }
+
+    def encode(self, score: Score) -> np.ndarray:
+        """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
+        return self.encode_with_report(score)[0]
+
+    def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
+        """As ``encode``, and what was left out: reason -> number of notes."""
+        notes, left_out = self._grid(score)
+        return ev.write(_to_events(notes), self.vocabulary), left_out
+
+    def quantise(self, score: Score) -> Score:
+        """What survives writing and reading back: ``decode(encode(score)) == quantise(score)``."""
+        return self._to_score(self._grid(score)[0])
+
+    def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
+        """Any ids of the vocabulary -> Score.
+
+        Special ids are skipped, releases of what does not sound ignored, notes left open end with
+        the piece (but last a step at least). Before the first velocity token notes get the bin of
+        velocity 64, before the first program token program 0.
+        """
+        events, last_step = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
+        events["bin"][events["bin"] == ev.UNKNOWN] = self._bin(DEFAULT_VELOCITY)
+        events["program"][events["program"] == ev.UNKNOWN] = DEFAULT_PROGRAM
+        partner, _ = ev.pair(events)
+        strikes = np.flatnonzero(events["what"] != ev.OFF)
+        struck = events[strikes]
+        notes = np.empty(len(struck), _GRID)
+        notes["start"] = struck["step"]
+        notes["drum"] = struck["what"] == ev.DRUM
+        released = partner[strikes]
+        notes["end"] = np.where(released >= 0, events["step"][released], last_step)
+        notes["end"] = np.maximum(notes["end"], notes["start"] + 1)
+        notes["end"][notes["drum"]] = notes["start"][notes["drum"]] + self._drum_steps
+        for name in ("pitch", "program", "bin"):
+            notes[name] = struck[name]
+        return self._to_score(notes)
+
+    def grammar(
+        self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True
+    ) -> PerformanceState:
+        """The state after ``prefix``; see :class:`musictx.tokens.grammar.PerformanceState`."""
+        state = PerformanceState(self.vocabulary, self.step_ms / 1000, strict=strict)
+        state.read(prefix)
+        return state
+
+    def augment(
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
+    ) -> np.ndarray | None:
+        """A window of a piece, transposed, stretched, made louder; ``None`` if a pitch leaves.
+
+        Absolute steps from the start of the window are multiplied by ``stretch`` and rounded half
+        upwards, then written anew, so whole pieces come out as their stretched scores would encode
+        and nothing drifts; a note lasts a step at least. ``velocity`` shifts the middle of each
+        bin, held within 1..127. Drums are not transposed. Special ids at either end stay. A
+        stretch or a change of velocity drops a velocity or program token at the very end of a
+        window that no note follows.
+        """
+        if semitones == 0 and stretch == 1.0 and velocity == 0:
+            return ids
+        array = ev.as_ids(ids, self.vocabulary)
+        if semitones:
+            moved = self._transposed(array, semitones)
+            if moved is None:
+                return None
+            array = moved
+        if stretch == 1.0 and velocity == 0:
+            return array.astype(np.uint16)
+        content = np.flatnonzero(array >= len(SPECIALS))
+        if not len(content):
+            return array.astype(np.uint16)
+        head, tail = array[: content[0]], array[content[-1] + 1 :]
+        body = self._rewritten(array[content[0] : content[-1] + 1], stretch, velocity)
+        return np.concatenate([head.astype(np.uint16), body, tail.astype(np.uint16)])
+
+    def _transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        kinds = self.vocabulary.kinds
+        kind, value = self.vocabulary.kind_of[ids], self.vocabulary.value_of[ids]
+        pitched = (kind == kinds.index("note_on")) | (kind == kinds.index("note_off"))
+        pitch = value[pitched] + semitones
+        if len(pitch) and (pitch.min() < self.low or pitch.max() > self.high):
+            return None
+        return ids + np.where(pitched, semitones, 0)
+
+    def _rewritten(self, ids: np.ndarray, stretch: float, velocity: int) -> np.ndarray:
+        events, last_step = ev.read(ids, self.vocabulary)
+        partner, astray = ev.pair(events)
+        events["step"] = np.floor(events["step"] * stretch + 0.5)
+        known = (events["what"] != ev.OFF) & (events["bin"] != ev.UNKNOWN)
+        louder = self._velocity_of[events["bin"][known]] + velocity
+        events["bin"][known] = self._bin(np.clip(louder, 1, 127))
+        strikes = np.flatnonzero(partner >= 0)
+        releases = partner[strikes]
+        earliest = events["step"][strikes] + 1
+        events["step"][releases] = np.maximum(events["step"][releases], earliest)
+        events["order"][releases] = events["order"][strikes]
+        events["order"][astray] -= len(ids)  # of notes older than the window
+        last_step = int(np.floor(last_step * stretch + 0.5))
+        return ev.write(ev.ordered(events), self.vocabulary, last_step)
+
+    def _bin(self, velocity: Any) -> Any:
+        """The velocity bin, 1 and up, of MIDI velocities 1..127 (a number or an array)."""
+        return (velocity - 1) // self._width + 1
+
+    def _grid(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
+        """The notes that are kept, on the grid, in the order of writing; and what was left out."""
+        if self.sustain and len(score.pedals):
+            from musictx import pedal
+
+            score = pedal.fold_sustain(score)
+        notes = score.notes
+        left_out: Counter[str] = Counter()
+        if self.tracks == "piano" and notes["drum"].any():
+            left_out["drum notes left out"] = int(notes["drum"].sum())
+            notes = notes[~notes["drum"]]
+        inside = (notes["pitch"] >= self.low) & (notes["pitch"] <= self.high) | notes["drum"]
+        if not inside.all():
+            reason = f"notes outside pitches {self.low}..{self.high} left out"
+            left_out[reason] = int((~inside).sum())
+            notes = notes[inside]
+        grid = np.zeros(len(notes), _GRID)
+        if not len(notes):
+            return grid, left_out
+        per_second = 1000.0 / self.step_ms
+        grid["start"] = np.floor(notes["start"] * per_second + 0.5)
+        grid["end"] = np.maximum(np.floor(notes["end"] * per_second + 0.5), grid["start"] + 1)
+        first = grid["start"].min()
+        grid["start"] -= first
+        grid["end"] -= first
+        grid["pitch"], grid["drum"] = notes["pitch"], notes["drum"]
+        grid["bin"] = self._bin(notes["velocity"].astype(np.int64))
+        if self.tracks == "programs":
+            grid["program"] = np.where(notes["drum"], 0, notes["program"])
+        grid["end"][grid["drum"]] = grid["start"][grid["drum"]] + self._drum_steps
+        grid = grid[np.lexsort((_program_key(grid), grid["start"]))]
+        # First in, first out: the k-th strike of a program and pitch has the k-th end.
+        key = _program_key(grid) * 128 + grid["pitch"]
+        by_start = np.argsort(key, kind="stable")
+        grid["end"][by_start] = grid["end"][np.lexsort((grid["end"], key))]
+        return grid, left_out
+
+    def _to_score(self, grid: np.ndarray) -> Score:
+        """Notes on the grid -> Score; in "programs" each program is a track, drums the last."""
+        notes = np.zeros(len(grid), NOTE)
+        notes["start"] = grid["start"] * self.step_ms / 1000
+        notes["end"] = grid["end"] * self.step_ms / 1000
+        for name in ("pitch", "program", "drum"):
+            notes[name] = grid[name]
+        notes["velocity"] = self._velocity_of[grid["bin"]]
+        notes["track"] = np.unique(_program_key(grid), return_inverse=True)[1].reshape(-1)
+        return Score(notes=notes)
+
+
+def _program_key(grid: np.ndarray) -> np.ndarray:
+    return np.where(grid["drum"], _DRUM_KEY, grid["program"]).astype(np.int64)
+
+
+def _to_events(grid: np.ndarray) -> np.ndarray:
+    """Strikes and releases, in the order of writing, of notes in the order of writing."""
+    strikes = np.zeros(len(grid), ev.EVENT)
+    strikes["step"] = grid["start"]
+    strikes["what"] = np.where(grid["drum"], ev.DRUM, ev.ON)
+    strikes["order"] = np.arange(len(grid))
+    for name in ("program", "pitch", "bin"):
+        strikes[name] = grid[name]
+    releases = strikes[~grid["drum"]]
+    releases["what"] = ev.OFF
+    releases["step"] = grid["end"][~grid["drum"]]
+    return ev.ordered(np.concatenate([strikes, releases]))
