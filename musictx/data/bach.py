@@ -23,8 +23,9 @@ from musictx.notes import Score
 
 #: Quarter notes a minute: a sixteenth lasts 150 ms, a multiple of the 10 ms grid.
 BPM = 100.0
-#: Two pieces whose melodies begin alike, in whatever key, that share this part of their notes count as one.
-#: Six pairs share 82 to 100 %; all others are harmonised afresh and share 73 % or less.
+#: Two pieces whose melodies begin alike, in whatever key, count as one if they share this part of
+#: their notes.
+#: Six pairs share 82 to 100 %; the others are harmonised afresh and share 67 % at most.
 SAME = 0.8
 #: Tracks 0..3 of every Score.
 VOICES = ("soprano", "alto", "tenor", "bass")
