@@ -107,10 +107,9 @@ def encode_primer(
             break
         kept, moment = kept + 1, state.seconds
     if len(tokenizer.decode(ids[:kept])) == 0:
-        first = float(score.notes["start"][0])
         raise UserError(
-            f"{name}: no note in the part asked for (primer_seconds={seconds}, "
-            f"primer_tokens={tokens}); its first note comes at {first:.2f} s, ask for more"
+            f"{name}: its first {kept} tokens (primer_seconds={seconds}, primer_tokens={tokens}) "
+            "hold no note yet; ask for more of it"
         )
     return Primer(ids[:kept], moment)
 
@@ -248,10 +247,10 @@ def _finish(
 def _fresh(notes: np.ndarray, old: np.ndarray) -> np.ndarray:
     """(n,) bool: which of ``notes`` are not among ``old``.
 
-    A note is known by everything but its end, since a note held over the seam gets its end from the
-    model; of equal ones the first in order are the old ones.
+    A note is known by all but its end, since a note held over the seam gets its end from the model,
+    and its track, since a new instrument may renumber them; of equal ones the first are the old.
     """
-    keys = [name for name in NOTE.names or () if name != "end"]
+    keys = [name for name in NOTE.names or () if name not in ("end", "track")]
     left = Counter(note.tobytes() for note in _columns(old, keys))
     fresh = np.ones(len(notes), dtype=bool)
     for i, note in enumerate(_columns(notes, keys)):

@@ -1,0 +1,350 @@
+"""The sampling loop: cached equals recomputed, rows equal separate runs, forbidden means never."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from musictx.model.transformer import MusicTransformer
+from musictx.sampling import engine
+from musictx.sampling.constraints import All
+from musictx.sampling.processors import Temperature, TopK
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+
+V = 12
+SCHEMES = ["huang", "none", "sinusoidal"]
+
+
+def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):
+    """A tiny model with strong opinions, so that greedy choices are not ties."""
+    torch.manual_seed(seed)
+    model = MusicTransformer(
+        vocab,
+        layers=layers,
+        width=16,
+        heads=2,
+        feedforward=32,
+        context=context,
+        dropout=0.3,
+        position={"name": scheme},
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(4)
+    return model.eval()
+
+
+def run(model, prompt, *, rows=1, max_tokens=8, seeds=None, **more):
+    seeds = list(range(rows)) if seeds is None else seeds
+    steps = list(
+        engine.generate(model, prompt, rows=rows, max_tokens=max_tokens, seeds=seeds, **more)
+    )
+    return torch.stack(steps, dim=1).tolist()
+
+
+GREEDY = [Temperature(0.0)]
+
+
+class Only:
+    """A constraint that allows the given ids and remembers what it is told."""
+
+    def __init__(self, rows, ids, vocab=V, stop=None):
+        self.mask = torch.zeros(rows, vocab, dtype=torch.bool)
+        self.mask[:, list(ids)] = True
+        self.told = []
+        self.stop = stop
+
+    def allowed(self):
+        return self.mask
+
+    def advance(self, ids):
+        self.told.append(ids.tolist())
+
+    def done(self):
+        ended = self.stop is not None and len(self.told) >= self.stop
+        return torch.full((len(self.mask),), ended)
+
+
+def recomputed(model, prompt, count, context):
+    """Greedy by the plain definition: the whole prefix through the model for every id."""
+    ids = list(prompt)
+    for _ in range(count):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids[-context:]]))[0, -1].double()
+        logits[[PAD, BOS, CUT]] = -math.inf
+        ids.append(int(logits.argmax()))
+    return ids[len(prompt) :]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_cached_equals_recomputed_from_scratch(scheme, length):
+    model = make(context=32, scheme=scheme)
+    prompt = [BOS, *range(4, 4 + length - 1)]
+    expected = recomputed(model, prompt, 20, context=32)
+    got = run(model, prompt, max_tokens=20, processors=GREEDY)[0]
+    end = expected.index(EOS) + 1 if EOS in expected else len(expected)
+    assert got == expected[:end]
+
+
+def test_the_context_grows_to_its_limit_and_no_further():
+    """The next id must depend on the very first one until it has left the window."""
+    model = make(context=16)
+    seen = []
+
+    def spy(module, args, kwargs, output):
+        cache = kwargs["cache"]
+        seen.append((cache.start, cache.length))
+
+    handle = model.register_forward_hook(spy, with_kwargs=True)
+    run(model, [BOS], max_tokens=40, constraint=Only(1, [5, 6, 7]))
+    handle.remove()
+    lengths = [length for _, length in seen]
+    assert lengths[:16] == list(range(1, 17))
+    assert max(lengths) == 16
+    assert min(lengths[16:]) == 16 - 16 // engine.SLIDE + 1
+    assert [start + length for start, length in seen] == list(range(1, 41)), "a position is lost"
+
+
+def test_what_comes_later_changes_nothing_before():
+    """A longer run begins with the shorter one: nothing drawn depends on what is still to come."""
+    model = make(context=8)
+    long = run(model, [BOS, 4], max_tokens=30, constraint=Only(1, range(4, V)))[0]
+    for count in (1, 5, 13):
+        short = run(model, [BOS, 4], max_tokens=count, constraint=Only(1, range(4, V)))[0]
+        assert short == long[:count]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_generation_goes_on_far_past_the_context(scheme):
+    model = make(context=8, scheme=scheme)
+    rows = run(model, [BOS, 4], rows=2, max_tokens=50, constraint=Only(2, range(4, V)))
+    assert [len(row) for row in rows] == [50, 50]
+
+
+def test_after_sliding_one_layer_sees_exactly_its_window():
+    """With one layer a cached key depends on its own token only, so the window says it all."""
+    model = make(context=16, layers=1)
+    ids = [
+        BOS,
+        *run(model, [BOS], max_tokens=60, processors=GREEDY, constraint=Only(1, range(4, V)))[0],
+    ]
+    drop = 16 // engine.SLIDE
+    length = 1
+    for n in range(1, len(ids)):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids[n - length : n]]))[0, -1]
+        assert ids[n] == 4 + int(logits[4:].argmax())
+        length = length + 1 if length < 16 else 16 - drop + 1
+
+
+def test_absolute_positions_never_leave_the_trained_range():
+    model = make(context=16, scheme="sinusoidal")
+    ids = [
+        BOS,
+        *run(model, [BOS], max_tokens=60, processors=GREEDY, constraint=Only(1, range(4, V)))[0],
+    ]
+    window = [BOS]
+    for n in range(1, len(ids)):
+        with torch.no_grad():
+            logits = model(torch.tensor([window]))[0, -1]
+        assert ids[n] == 4 + int(logits[4:].argmax())
+        window = [*window, ids[n]]
+        if len(window) > 16:
+            kept = 16 - 16 // engine.SLIDE
+            window = [CUT, *ids[n + 2 - kept : n + 1]]
+            assert len(window) == kept
+
+
+def test_of_a_long_prompt_the_last_context_ids_count():
+    model = make(context=8)
+    tail = [4, 5, 6, 7, 8, 9, 10, 11]
+    long = run(model, [BOS, 9, 9, 9, *tail], max_tokens=12)
+    assert long == run(model, tail, max_tokens=12)
+    assert long != run(model, [BOS, 9, 9, 9, *tail[:-1], 4], max_tokens=12)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_forked_rows_equal_separate_runs(scheme):
+    model = make(context=16, scheme=scheme)
+    together = run(model, [BOS, 5, 6], rows=4, max_tokens=30, seeds=[3, 1, 4, 1])
+    assert together[1] == together[3]
+    for row, seed in zip(together, [3, 1, 4, 1]):
+        alone = run(model, [BOS, 5, 6], max_tokens=30, seeds=[seed])[0]
+        assert row[: len(alone)] == alone
+        assert set(row[len(alone) :]) <= {PAD}
+
+
+def test_a_prompt_for_each_row_equals_separate_runs():
+    model = make(context=16)
+    prompts = [[BOS, 4, 5], [BOS, 9, 8], [CUT, 6, 6]]
+    together = run(model, prompts, rows=3, max_tokens=10, constraint=Only(3, range(4, V)))
+    for i, prompt in enumerate(prompts):
+        alone = run(model, prompt, max_tokens=10, seeds=[i], constraint=Only(1, range(4, V)))
+        assert together[i] == alone[0]
+
+
+def test_the_same_seed_gives_the_same_ids_and_another_seed_others():
+    model = make()
+    first, again, other = (run(model, [BOS], max_tokens=40, seeds=[s]) for s in (7, 7, 8))
+    assert first == again
+    assert first != other
+
+
+def test_torchs_own_random_state_is_neither_used_nor_moved():
+    model = make()
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    first = run(model, [BOS], max_tokens=20)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(2)
+    assert run(model, [BOS], max_tokens=20) == first
+
+
+def test_forbidden_ids_have_probability_exactly_zero():
+    """Even where the model wants nothing else: logits of 1e4 for all that is forbidden."""
+    logits = torch.full((3, V), 1e4, dtype=torch.float64)
+    logits[:, [5, 8]] = torch.tensor([-1e4, -1e4], dtype=torch.float64)
+    masked = engine.forbid(logits, Only(3, [5, 8]))
+    chances = masked.softmax(-1)
+    forbidden = [i for i in range(V) if i not in (5, 8)]
+    assert chances[:, forbidden].abs().max() == 0
+    assert chances[:, [5, 8]].tolist() == [[0.5, 0.5]] * 3
+    model = make()
+    rows = run(model, [BOS], rows=3, max_tokens=30, constraint=Only(3, [5, 8]))
+    assert {i for row in rows for i in row} == {5, 8}
+
+
+def test_without_a_constraint_pad_bos_and_cut_are_never_drawn():
+    model = make(vocab=5)
+    rows = run(model, [BOS], rows=8, max_tokens=60, processors=[Temperature(30.0)])
+    for row in rows:
+        end = row.index(EOS) if EOS in row else len(row)
+        assert set(row[:end]) <= {4}
+
+
+def test_a_finished_row_emits_pad_only_and_the_loop_ends_with_the_last_row():
+    model = make(vocab=6)
+    rows = run(model, [BOS], rows=6, max_tokens=200, processors=[Temperature(30.0)])
+    ends = [row.index(EOS) for row in rows]
+    assert len(set(ends)) > 1
+    assert max(ends) == len(rows[0]) - 1
+    for row, end in zip(rows, ends):
+        assert EOS not in row[:end]
+        assert set(row[end + 1 :]) <= {PAD}
+
+
+def test_the_constraint_ends_the_loop_and_is_told_everything():
+    model = make()
+    constraint = Only(2, [5, 6], stop=4)
+    rows = run(model, [BOS], rows=2, max_tokens=50, constraint=constraint)
+    assert [list(step) for step in zip(*rows)] == constraint.told
+    assert len(constraint.told) == 4
+
+
+def test_nothing_is_drawn_if_the_constraint_is_done_from_the_start():
+    model = make()
+    constraint = Only(1, [5], stop=0)
+    assert (
+        list(engine.generate(model, [BOS], rows=1, max_tokens=5, seeds=[0], constraint=constraint))
+        == []
+    )
+
+
+def test_processors_see_the_prompt_and_all_events_so_far():
+    model = make()
+    seen = []
+
+    def remember(ids, logits):
+        seen.append(ids[0].tolist())
+        return logits
+
+    out = run(model, [BOS, 4, 5], max_tokens=5, processors=[remember])[0]
+    assert seen == [[BOS, 4, 5, *out[:n]] for n in range(len(out))]
+
+
+def test_draws_follow_the_distribution():
+    """Inverse distribution function: frequencies within five standard deviations, zeros never."""
+    chances = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.15, 0.05, 0.0], dtype=torch.float64)
+    generator = np.random.default_rng(0)
+    n = 20000
+    logits = chances.log()[None]
+    drawn = [int(engine.draw(logits, [generator], torch.tensor([False]))[0]) for _ in range(n)]
+    counts = np.bincount(drawn, minlength=7)
+    for count, p in zip(counts, chances.tolist()):
+        assert abs(count - n * p) <= 5 * math.sqrt(n * p * (1 - p))
+
+
+@pytest.mark.parametrize("point", [0.0, 0.5, 1.0 - 2**-53])
+def test_a_draw_at_the_very_edge_is_an_allowed_id(point):
+    class Fixed:
+        def random(self):
+            return point
+
+    logits = torch.tensor([[-math.inf, 0.0, -math.inf, 0.0, -math.inf]], dtype=torch.float64)
+    drawn = int(engine.draw(logits, [Fixed()], torch.tensor([False]))[0])
+    assert drawn == (1 if point < 0.5 else 3)
+
+
+def test_generation_uses_evaluation_mode_and_gives_the_mode_back():
+    model = make().train()
+    modes = []
+    handle = model.register_forward_hook(
+        lambda m, a, o: modes.append((m.training, o.requires_grad))
+    )
+    first = run(model, [BOS], max_tokens=10)
+    handle.remove()
+    assert set(modes) == {(False, False)}
+    assert model.training
+    assert run(model.eval(), [BOS], max_tokens=10) == first, "dropout was on"
+
+
+def test_a_broken_model_is_told_and_not_sampled():
+    model = make()
+    with torch.no_grad():
+        model.embedding.weight.fill_(math.nan)
+    with pytest.raises(FloatingPointError, match="not numbers"):
+        run(model, [BOS])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"prompt": []}, "prompt"),
+        ({"prompt": [[1, 4], [1, 5]], "rows": 3}, "prompt"),
+        ({"seeds": [1, 2]}, "seeds: expected one for each of 1 rows"),
+        ({"context": 1}, "context"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(arguments, words):
+    full = {"prompt": [BOS], "rows": 1, "max_tokens": 2} | arguments
+    with pytest.raises(ValueError, match=words):
+        run(make(), full.pop("prompt"), **full)
+
+
+class TestAll:
+    def test_an_id_must_be_allowed_by_each(self):
+        both = All(Only(2, [4, 5, 6]), Only(2, [5, 6, 7]))
+        assert both.allowed()[0].nonzero().flatten().tolist() == [5, 6]
+        assert both.passed_over == [0]
+
+    def test_a_wish_that_would_leave_nothing_is_passed_over_and_counted(self):
+        second, third = Only(2, [5, 6, 7]), Only(2, [9])
+        second.mask[1] = False
+        both = All(Only(2, [4, 5]), second, third)
+        allowed = both.allowed()
+        assert allowed[0].nonzero().flatten().tolist() == [5]
+        assert allowed[1].nonzero().flatten().tolist() == [4, 5]
+        assert both.passed_over == [1, 2]
+
+    def test_works_in_the_loop_and_tells_every_member(self):
+        law, wish = Only(1, [4, 5]), Only(1, [5])
+        assert run(make(), [BOS], max_tokens=4, constraint=All(law, wish)) == [[5, 5, 5, 5]]
+        assert law.told == wish.told == [[5]] * 4
+
+
+def test_top_k_one_is_greedy():
+    model = make()
+    assert run(model, [BOS, 4], processors=[TopK(1)]) == run(model, [BOS, 4], processors=GREEDY)

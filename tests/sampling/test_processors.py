@@ -1,0 +1,136 @@
+"""Each rule against its plain definition: a sorted loop over a vocabulary of ten."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.config import SamplingConfig
+from musictx.sampling import processors
+from musictx.sampling.processors import MinP, Temperature, TopK, TopP
+
+V = 10
+NO_IDS = torch.zeros(1, 0, dtype=torch.int64)
+
+# Few distinct values, so that ties are common, and forbidden ids; one id at least is allowed.
+logit = st.one_of(
+    st.integers(-3, 3).map(float),
+    st.floats(-20, 20, allow_nan=False),
+    st.just(-math.inf),
+)
+rows = st.lists(logit, min_size=V, max_size=V).filter(lambda row: max(row) > -math.inf)
+
+
+def probabilities(row):
+    top = max(row)
+    weights = [math.exp(x - top) for x in row]
+    return [w / sum(weights) for w in weights]
+
+
+def ranking(row):
+    """Ids from the likeliest down, of equal ones the smaller id first."""
+    return sorted(range(V), key=lambda i: (-row[i], i))
+
+
+def kept_by_top_k(row, k):
+    return set(ranking(row)[:k])
+
+
+def kept_by_top_p(row, p):
+    share, keep = 0.0, set()
+    chances = probabilities(row)
+    for i in ranking(row):
+        if share >= p:
+            break
+        keep.add(i)
+        share += chances[i]
+    return keep
+
+
+def kept_by_min_p(row, share):
+    chances = probabilities(row)
+    return {i for i in range(V) if chances[i] >= share * max(chances) * (1 - 1e-12)}
+
+
+def apply(rule, row):
+    given_row = torch.tensor([row], dtype=torch.float64)
+    before = given_row.clone()
+    out = rule(NO_IDS, given_row)
+    assert torch.equal(given_row, before), "a rule changed its input in place"
+    return out[0].tolist()
+
+
+def check(row, out, keep):
+    for i in range(V):
+        assert out[i] == (row[i] if i in keep else -math.inf)
+    assert any(x > -math.inf for x in out), "nothing is left to draw"
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows, st.integers(1, V + 2))
+def test_top_k_keeps_the_k_likeliest_with_ties_by_id(row, k):
+    check(row, apply(TopK(k), row), kept_by_top_k(row, k))
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows, st.integers(1, 99).map(lambda n: n / 100 + 0.00123))
+def test_top_p_keeps_the_smallest_set_that_reaches_p(row, p):
+    check(row, apply(TopP(p), row), kept_by_top_p(row, p))
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows, st.integers(1, 99).map(lambda n: n / 100 + 0.00123))
+def test_min_p_keeps_what_has_that_share_of_the_likeliest(row, share):
+    check(row, apply(MinP(share), row), kept_by_min_p(row, share))
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows, st.floats(0.05, 5))
+def test_temperature_divides_the_logits(row, value):
+    expected = probabilities([x / value for x in row])
+    out = apply(Temperature(value), row)
+    assert probabilities(out) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows)
+def test_temperature_zero_leaves_the_first_of_the_likeliest(row):
+    check(row, apply(Temperature(0.0), row), {ranking(row)[0]})
+
+
+def test_a_tiny_temperature_does_not_overflow():
+    out = Temperature(1e-300)(NO_IDS, torch.tensor([[1.0, 3.0, 2.0]], dtype=torch.float64))
+    assert out.softmax(-1).tolist() == [[0.0, 1.0, 0.0]]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(rows, min_size=2, max_size=4), st.integers(1, V), st.floats(0.05, 0.95))
+def test_rows_do_not_see_each_other(many, k, p):
+    batch = torch.tensor(many, dtype=torch.float64)
+    for rule in (Temperature(0.0), Temperature(0.7), TopK(k), TopP(p), MinP(p)):
+        together = rule(NO_IDS, batch)
+        for i, row in enumerate(many):
+            assert together[i].tolist() == apply(rule, row)
+
+
+@pytest.mark.parametrize("rule", [Temperature(1.0), TopK(0), TopK(V), TopP(1.0), MinP(0.0)])
+def test_idle_settings_change_no_probability(rule):
+    row = torch.linspace(-2, 3, V, dtype=torch.float64)[None]
+    assert torch.allclose(rule(NO_IDS, row).softmax(-1), row.softmax(-1), atol=1e-15, rtol=0)
+
+
+def test_build_gives_the_stated_order_and_leaves_out_what_is_idle():
+    full = SamplingConfig(temperature=0.8, top_k=5, top_p=0.9, min_p=0.1)
+    assert processors.build(full) == [Temperature(0.8), TopK(5), TopP(0.9), MinP(0.1)]
+    assert processors.build(SamplingConfig(temperature=1, top_p=1)) == []
+    assert processors.build(SamplingConfig(temperature=0, top_k=5)) == [Temperature(0.0)]
+
+
+def test_top_p_looks_at_the_distribution_after_top_k():
+    """Four equal ids cut to two by top-k: half the probability is then one id, not two."""
+    logits = torch.zeros(1, 4, dtype=torch.float64)
+    for rule in processors.build(SamplingConfig(top_k=2, top_p=0.5)):
+        logits = rule(NO_IDS, logits)
+    assert (logits > -math.inf).tolist() == [[True, False, False, False]]
