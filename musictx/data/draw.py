@@ -1,0 +1,92 @@
+"""Training rows as a pure function of (seed, rank, batch, row): random windows, augmented, packed.
+
+Nothing is shuffled or remembered: batch ``n`` can be made without the ones before it, so a resumed
+run sees exactly the batches that an uninterrupted one would have, whatever the number of loader
+processes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from musictx.config import AugmentConfig
+from musictx.data.shards import Shards
+from musictx.data.windows import Row, join, lay_out
+from musictx.errors import UserError
+from musictx.tokens.vocab import Tokenizer
+
+#: Most windows packed into one row; what is left then is padding.
+MOST_PIECES = 64
+#: Tries to find a change that keeps every note in range before a window is taken as it is.
+TRIES = 4
+
+
+class TrainingRows:
+    """Draws rows of ``context`` tokens from the train split.
+
+    A window is drawn by its start, uniform over all pieces and, in each, from ``context - 1``
+    before its beginning to its last token; a start before the beginning means the beginning. So a
+    piece comes up in proportion to its length + context, each start inside it is equally likely,
+    and the beginning (after ``bos``) comes up as often as it does when pieces are cut end to end.
+    A window reaches to the end of the row or of the piece (``eos``), and what is left of the row
+    is filled by further windows, each with its own piece number, up to :data:`MOST_PIECES`.
+
+    Each window is changed by one draw from ``augment``: semitones uniform in ``-transpose`` to
+    ``+transpose``, a factor of ``stretch``, velocity uniform in ``-velocity`` to ``+velocity``.
+    If a note would leave the range, another draw is taken, after :data:`TRIES` none.
+    """
+
+    def __init__(
+        self, shards: Shards, tokenizer: Tokenizer, context: int, augment: AugmentConfig, seed: int
+    ) -> None:
+        self.shards = shards
+        self.tokenizer = tokenizer
+        self.context = context
+        self.augment = augment
+        self.seed = seed
+        self.pieces = shards.pieces("train")
+        if not self.pieces:
+            raise UserError(f"{shards.folder}: there is no piece to train on in these shards")
+        lengths = np.array([piece.tokens for piece in self.pieces], np.int64)
+        self._starts = np.cumsum(lengths + context - 1)
+        self._first = self._starts - (lengths + context - 1)
+        self._changes = augment.transpose > 0 or augment.velocity > 0 or set(augment.stretch) != {1}
+
+    def row(self, batch: int, row: int, rank: int = 0) -> Row:
+        """Row ``row`` of batch ``batch`` on device ``rank``: (context,) ids, targets, piece_ids."""
+        random = np.random.default_rng([self.seed, rank, batch, row])
+        parts: list[Row] = []
+        free = self.context
+        while free > 0 and len(parts) < MOST_PIECES:
+            part = self._window(random, free, len(parts))
+            parts.append(part)
+            free -= len(part.ids)
+        return join(parts, self.context)
+
+    def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
+        """One window of at most ``free`` targets."""
+        ticket = int(random.integers(self._starts[-1]))
+        which = int(np.searchsorted(self._starts, ticket, side="right"))
+        piece = self.pieces[which]
+        start = max(0, ticket - int(self._first[which]) - (self.context - 1))
+        ids = self.shards.tokens(piece.number)
+        # A faster copy has fewer time shifts: take some more, so that it still fills the row.
+        stop = start + free + (free // 8 + 16 if self._changes else 0)
+        events = self._changed(ids[start:stop], random) if self._changes else ids[start:stop]
+        ends = piece.ends and stop >= len(ids) and len(events) < free
+        return lay_out(
+            events[:free], begins=piece.begins and start == 0, ends=ends, piece_id=piece_id
+        )
+
+    def _changed(self, events: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        augment = self.augment
+        for _ in range(TRIES):
+            changed = self.tokenizer.augment(
+                events,
+                semitones=int(random.integers(-augment.transpose, augment.transpose + 1)),
+                stretch=float(augment.stretch[int(random.integers(len(augment.stretch)))]),
+                velocity=int(random.integers(-augment.velocity, augment.velocity + 1)),
+            )
+            if changed is not None and len(changed):
+                return changed
+        return events

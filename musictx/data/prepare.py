@@ -1,0 +1,375 @@
+"""A folder of MIDI -> token shards: in parallel, resumable, every file accounted for.
+
+The corpus and everything that decides the result are known by a key: names, sizes and times of the
+files, fingerprint of the tokenizer, options. Shards with the same key are up to date and nothing is
+read. Otherwise files are encoded in chunks; each finished chunk is a file in ``OUT.partial``, so
+a run that was stopped goes on where it was. At the end duplicates are taken out, the split is made
+over all pieces, and the shards are written in the order of names: the same bytes whatever the
+number of workers, and whether or not the run was interrupted.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import uuid
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+import musictx
+from musictx.config import CorpusConfig
+from musictx.data import bach, encode, parallel, shards, sources
+from musictx.data.encode import Outcome
+from musictx.data.report import JSON, TEXT, LeftOut, Report
+from musictx.data.shards import Shards, Writer
+from musictx.errors import UserError
+from musictx.tokens.vocab import Tokenizer
+
+#: Fewest tokens held out of a corpus of one piece, if it has twice as many.
+FEWEST_HELD_OUT = 8
+
+
+def prepare(
+    corpus: CorpusConfig,
+    tokenizer: Tokenizer,
+    out: str | Path | None = None,
+    *,
+    progress: bool = True,
+    executor: Executor | None = None,
+) -> Report:
+    """Write the shards of ``corpus`` unless they are there already; say what became of each file.
+
+    out       the shard folder; default ``corpus.shards``, else data/shards/NAME-KEY under the
+              current folder
+    progress  show a bar with files a second and the files rejected so far (on a terminal)
+    executor  where to read the files instead of ``corpus.workers`` processes of this machine
+
+    Raises ``UserError`` if there is no usable file or the place cannot be written.
+    """
+    if corpus.name == "bach":
+        return _prepare_bach(corpus, tokenizer, out)
+    found = sources.find(corpus.path)
+    identity = {
+        "files": [[f.name, f.size, f.mtime_ns] for f in found.files],
+        "tables": [[f.name, f.size, f.mtime_ns] for f in found.tables],
+    }
+    key = _key(corpus, tokenizer, identity)
+    name = found.root.resolve().name
+    folder = _place(corpus, out, name, key)
+    ready = _up_to_date(folder, key)
+    if ready is not None:
+        return ready
+    partial = folder.parent / f"{folder.name}.partial"
+    chunks = _chunks(found.files)
+    try:
+        partial.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise shards.unwritable(folder, error) from error
+    stored = [_stored_name(partial, chunk, corpus, tokenizer) for chunk in chunks]
+    _encode_all(chunks, stored, corpus, tokenizer, folder, progress, executor)
+    outcomes = [outcome for path in stored for outcome in _read_outcomes(path)]
+    report = _assemble(
+        outcomes,
+        (ids for path in stored for ids in _read_ids(path)),
+        corpus,
+        tokenizer,
+        folder,
+        key,
+        name,
+        official=found.official,
+    )
+    shutil.rmtree(partial, ignore_errors=True)
+    return report
+
+
+def _prepare_bach(corpus: CorpusConfig, tokenizer: Tokenizer, out: str | Path | None) -> Report:
+    try:
+        version = importlib.metadata.version("music21")
+    except importlib.metadata.PackageNotFoundError:
+        version = ""
+    key = _key(corpus, tokenizer, {"music21": version, "musictx": musictx.__version__})
+    folder = _place(corpus, out, "bach", key)
+    ready = _up_to_date(folder, key) if version else None
+    if ready is not None:
+        return ready
+    outcomes = [
+        encode.encode_score(name, score, tokenizer, corpus.min_notes)
+        for name, score in sorted(bach.chorales(), key=lambda pair: pair[0])
+    ]
+    ids = (outcome.ids for outcome in outcomes)
+    return _assemble(outcomes, ids, corpus, tokenizer, folder, key, "bach", official={})
+
+
+# ------------------------------------------------------------------------------------ key and place
+
+
+def _key(corpus: CorpusConfig, tokenizer: Tokenizer, identity: dict[str, Any]) -> str:
+    """32 hexadecimal digits that change whenever the shards would hold something else."""
+    description = {
+        "versions": [shards.FORMAT, encode.VERSION],
+        "tokenizer": tokenizer.fingerprint,
+        "options": [corpus.name, corpus.validation, corpus.test, corpus.min_notes],
+        **identity,
+    }
+    return _digest(description)
+
+
+def _digest(description: Any) -> str:
+    text = json.dumps(description, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _place(corpus: CorpusConfig, out: str | Path | None, name: str, key: str) -> Path:
+    given = out or corpus.shards
+    if given is not None:
+        folder = Path(given).expanduser()
+    else:
+        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "corpus"
+        folder = Path("data", "shards", f"{safe}-{key[:8]}")
+    shards.check_place(folder)
+    return folder
+
+
+def _up_to_date(folder: Path, key: str) -> Report | None:
+    """The report of the shards in ``folder`` if they are those of ``key`` and undamaged."""
+    if not shards.is_shards(folder):
+        return None
+    try:
+        if Shards(folder).key == key:
+            return Report.read(folder)
+    except (UserError, OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+# ------------------------------------------------------------------------- encoding, chunk by chunk
+
+
+def _chunks(files: list[sources.Source]) -> list[list[sources.Source]]:
+    """At most 64 files each, and for small corpora enough chunks to share among cores."""
+    size = max(1, min(64, len(files) // 32))
+    return [files[i : i + size] for i in range(0, len(files), size)]
+
+
+def _stored_name(
+    partial: Path, chunk: list[sources.Source], corpus: CorpusConfig, tokenizer: Tokenizer
+) -> Path:
+    """The file for the outcomes of ``chunk``, named by all that decides what is in it."""
+    description = [
+        encode.VERSION,
+        tokenizer.fingerprint,
+        corpus.min_notes,
+        [[f.name, f.size, f.mtime_ns] for f in chunk],
+    ]
+    return partial / f"{_digest(description)}.npz"
+
+
+def _encode_all(
+    chunks: Sequence[list[sources.Source]],
+    stored: Sequence[Path],
+    corpus: CorpusConfig,
+    tokenizer: Tokenizer,
+    folder: Path,
+    progress: bool,
+    executor: Executor | None,
+) -> None:
+    """Encode every chunk whose file is not there (or cannot be read) yet."""
+    work = functools.partial(
+        encode.encode_files,
+        config=json.dumps(tokenizer.to_config(), sort_keys=True),
+        fingerprint=tokenizer.fingerprint,
+        min_notes=corpus.min_notes,
+    )
+    done = {i: outcomes for i, path in enumerate(stored) if (outcomes := _resumed(path))}
+    todo = [i for i in range(len(chunks)) if i not in done]
+    rejected = sum(bool(o.reason) for outcomes in done.values() for o in outcomes)
+    bar = tqdm(
+        total=sum(map(len, chunks)),
+        initial=sum(map(len, done.values())),
+        unit="file",
+        desc="reading MIDI",
+        disable=None if progress else True,  # None: only on a terminal
+    )
+    items = [[(f.name, str(f.path)) for f in chunks[i]] for i in todo]
+    with bar:
+        for number, outcomes in parallel.run(
+            work,
+            items,
+            lambda item: encode.crashed(item[0]),
+            workers=corpus.workers or parallel.cores(),
+            executor=executor,
+        ):
+            _store(stored[todo[number]], outcomes, folder)
+            rejected += sum(bool(o.reason) for o in outcomes)
+            bar.set_postfix(rejected=rejected, refresh=False)
+            bar.update(len(outcomes))
+
+
+def _store(path: Path, outcomes: list[Outcome], folder: Path) -> None:
+    described = [asdict(replace(o, ids=encode.NO_IDS)) | {"ids": len(o.ids)} for o in outcomes]
+    beside = path.parent / f"{uuid.uuid4().hex}.writing"
+    try:
+        with beside.open("wb") as file:
+            np.savez(
+                file,
+                ids=np.concatenate([encode.NO_IDS, *(o.ids for o in outcomes)]),
+                outcomes=np.frombuffer(json.dumps(described).encode("ascii"), np.uint8),
+            )
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise shards.unwritable(folder, error) from error
+
+
+def _resumed(path: Path) -> list[Outcome] | None:
+    """The outcomes of an earlier run; None if they are not there or damaged."""
+    try:
+        outcomes = _read_outcomes(path)
+        sum(len(ids) for ids in _read_ids(path))  # reads it all and compares the check sum
+        return outcomes
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        return None
+
+
+def _read_outcomes(path: Path) -> list[Outcome]:
+    """The outcomes in one chunk file, without their ids."""
+    with np.load(path) as stored:
+        described = json.loads(stored["outcomes"].tobytes())
+    return [Outcome(**(d | {"ids": encode.NO_IDS})) for d in described]
+
+
+def _read_ids(path: Path) -> Iterator[np.ndarray]:
+    """The ids of each outcome in one chunk file."""
+    with np.load(path) as stored:
+        described, ids = json.loads(stored["outcomes"].tobytes()), stored["ids"]
+    offset = 0
+    for d in described:
+        yield ids[offset : offset + d["ids"]]
+        offset += d["ids"]
+
+
+# ------------------------------------------------------------------------------------ all together
+
+
+def _assemble(
+    outcomes: list[Outcome],
+    ids: Iterator[np.ndarray],
+    corpus: CorpusConfig,
+    tokenizer: Tokenizer,
+    folder: Path,
+    key: str,
+    name: str,
+    *,
+    official: dict[str, str],
+) -> Report:
+    """Take out duplicates, split, write; ``ids`` yields those of each outcome in turn."""
+    usable = {o.name: o for o in outcomes if not o.reason}
+    left_out = [LeftOut(o.name, o.reason, o.detail) for o in outcomes if o.reason]
+    if not usable:
+        raise UserError(_nothing_usable(corpus, left_out))
+    kept, duplicates = sources.without_duplicates(
+        (sources.Identity(o.name, o.hash) for o in usable.values()), official
+    )
+    left_out += [
+        LeftOut(other, "duplicate", f"the same notes as {first}")
+        for other, first in duplicates.items()
+    ]
+    splits, remarks = sources.split(kept, official, validation=corpus.validation, test=corpus.test)
+    straddling = sum(
+        1
+        for other, first in duplicates.items()
+        if other in official and official[other] != official.get(first)
+    )
+    if straddling:
+        remarks.append(
+            f"{straddling} pieces stand in several official splits: kept where they measure"
+        )
+    alone = len(kept) == 1 and corpus.validation > 0
+    if alone:
+        remarks.append("a single piece: its end is held out as validation")
+    lossy: Counter[str] = Counter()
+    with Writer(
+        folder,
+        fingerprint=tokenizer.fingerprint,
+        tokenizer_config=tokenizer.to_config(),
+        corpus={
+            "name": name,
+            "validation": corpus.validation,
+            "test": corpus.test,
+            "min_notes": corpus.min_notes,
+        },
+        key=key,
+    ) as writer:
+        for outcome, piece in zip(outcomes, ids, strict=True):
+            if outcome.name not in splits:
+                continue
+            lossy.update(outcome.lossy)
+            for part in _parts(outcome, piece, splits[outcome.name], corpus, alone):
+                writer.add(name=outcome.name, hash=outcome.hash, **part)
+        report = Report(
+            folder,
+            name,
+            len(outcomes),
+            {split: shards.total(writer.pieces, split) for split in shards.SPLITS},
+            sorted(left_out),
+            dict(sorted(lossy.items())),
+            remarks,
+        )
+        writer.write_text(JSON, report.to_json())
+        writer.write_text(TEXT, report.to_text())
+    return report
+
+
+def _parts(
+    outcome: Outcome, ids: np.ndarray, split: str, corpus: CorpusConfig, alone: bool
+) -> list[dict[str, Any]]:
+    """The piece as it goes to the shards: whole, or in two parts if it is the only one.
+
+    A lone piece trains up to an event near ``1 - corpus.validation`` of its tokens; the rest is
+    validation, at least a few tokens and at most half. The parts share notes and seconds in
+    proportion to their tokens. The second part does not begin a piece, the first does not end one.
+    """
+    whole = {"ids": ids, "split": split, "notes": outcome.notes, "seconds": outcome.seconds}
+    held_out = max(round(len(ids) * corpus.validation), FEWEST_HELD_OUT)
+    held_out = min(held_out, len(ids) // 2)
+    if not alone or not held_out:
+        return [whole]
+    at = len(ids) - held_out
+    notes = round(outcome.notes * at / len(ids))
+    seconds = outcome.seconds * at / len(ids)
+    head = {"ids": ids[:at], "split": "train", "notes": notes, "seconds": seconds, "ends": False}
+    tail = {
+        "ids": ids[at:],
+        "split": "validation",
+        "notes": outcome.notes - notes,
+        "seconds": outcome.seconds - seconds,
+        "begins": False,
+    }
+    return [head, tail]
+
+
+def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
+    """One sentence: how many were rejected, why, and an example of each reason."""
+    examples: dict[str, LeftOut] = {}
+    for item in left_out:
+        examples.setdefault(item.reason, item)
+    counts = Counter(item.reason for item in left_out)
+    why = "; ".join(
+        f"{n} {reason} (such as {examples[reason].name}: {examples[reason].detail})"
+        for reason, n in counts.most_common()
+    )
+    where = f"corpus.path={corpus.path}" if corpus.name == "folder" else f"corpus={corpus.name}"
+    return f"{where}: none of its {len(left_out)} files can be used: {why}"
