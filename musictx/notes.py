@@ -10,8 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pretty_midi
 
 #: One note. Times in seconds from the start of the piece; ``end >= start`` (zero length allowed).
 #: ``program`` is the General MIDI program 0..127, ``drum`` marks channel-10 percussion (its
@@ -112,7 +116,7 @@ class Score:
 
     def with_notes(self, notes: np.ndarray | Iterable[tuple]) -> Score:
         """This piece with other notes; pedals and marks stay."""
-        return replace(self, notes=notes)
+        return replace(self, notes=_column(NOTE, "start", notes))
 
     def shifted(self, seconds: float) -> Score:
         """Everything ``seconds`` later. Marks and pedals that would fall before 0 are put at 0.
@@ -128,6 +132,19 @@ class Score:
             array["time"] = np.maximum(array["time"] + seconds, 0.0)
             moved[name] = array
         return Score(notes=notes, **moved)
+
+    @classmethod
+    def from_pretty_midi(cls, pm: pretty_midi.PrettyMIDI) -> Score:
+        """A ``pretty_midi.PrettyMIDI`` as a Score; instrument i becomes track i."""
+        from musictx import midi
+
+        return midi.from_pretty_midi(pm)
+
+    def to_pretty_midi(self) -> pretty_midi.PrettyMIDI:
+        """This piece as a ``pretty_midi.PrettyMIDI``, one instrument for each track."""
+        from musictx import midi
+
+        return midi.to_pretty_midi(self)
 
     def content_hash(self) -> str:
         """A fingerprint of what sounds: equal for files that hold the same notes.
