@@ -16,7 +16,6 @@ so is a vocabulary other than the one the model was trained with.
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
 import os
 import shutil
@@ -33,6 +32,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from musictx import __version__
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
@@ -54,14 +54,6 @@ class Bundle:
     tokenizer: Tokenizer
     card: dict[str, Any]
     folder: Path
-
-
-def version() -> str:
-    """The installed musictx version; "unknown" in a checkout that is not installed."""
-    try:
-        return importlib.metadata.version("musictx")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 # ------------------------------------------------------------------------------------------ write
@@ -102,7 +94,7 @@ def save(
     data = _plain(card)
     config = {
         "format": FORMAT,
-        "musictx": version(),
+        "musictx": __version__,
         "dtype": dtype,
         "model": _plain(model.config),
         "vocabulary": {"size": tokenizer.size, "fingerprint": tokenizer.fingerprint},
