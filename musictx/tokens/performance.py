@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from musictx import pedal
 from musictx.config import TokenizerConfig
 from musictx.notes import NOTE, Score
 from musictx.tokens import events as ev
@@ -232,8 +233,6 @@ class PerformanceTokenizer:
     def _grid(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """The notes that are kept, on the grid, in the order of writing; and what was left out."""
         if self.sustain and len(score.pedals):
-            from musictx import pedal
-
             score = pedal.fold_sustain(score)
         notes = score.notes
         left_out: Counter[str] = Counter()
