@@ -1,7 +1,8 @@
 """``attend``: checks what is asked, picks an implementation by name or ``auto``, never in silence.
 
 reference   dense, any terms and positions (attention/reference.py)
-chunked     linear in memory, causal, consecutive positions, one axis (attention/chunked.py)
+chunked     linear in memory, causal, consecutive positions, one axis (attention/chunked.py,
+            and attention/decode.py for a single query)
 sdpa        torch's own kernel: attention without relative terms
 auto        the fastest of these that can do the job
 """
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention import chunked, reference
+from musictx.attention import chunked, decode, reference
 from musictx.attention.terms import Positions, Span, Terms
 
 IMPLEMENTATIONS = ("auto", "reference", "chunked", "sdpa")
@@ -58,7 +59,11 @@ def attend(
         "chunked": chunked.why_not(terms, query_positions, key_positions, causal),
     }
     if implementation == "auto":
-        implementation = next((name for name in whynot if not whynot[name]), "reference")
+        able = [name for name, reason in whynot.items() if not reason]
+        # The buffers that chunked reads in two ways are untried on other kinds of device.
+        if q.device.type not in ("cpu", "cuda"):
+            able = [name for name in able if name != "chunked"]
+        implementation = able[0] if able else "reference"
     reason = whynot.get(implementation)
     if reason:
         raise ValueError(f"implementation={implementation}: {reason}; use reference or auto")
@@ -66,9 +71,8 @@ def attend(
     if implementation == "sdpa":
         return _sdpa(q, k, v, terms, causal)
     if implementation == "chunked":
-        assert isinstance(query_positions, Span)
-        assert isinstance(key_positions, Span)
-        return chunked.attend(
+        run = decode.attend if q.shape[2] == 1 else chunked.attend
+        return run(
             q, k, v, terms, query_pieces=query_pieces, key_pieces=key_pieces, dropout=dropout
         )
     return reference.attend(

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from musictx.attention import decode
-from musictx.attention.terms import Axis, Positions, Span, Terms
+from musictx.attention.terms import Positions, Span, Terms
 
 BLOCK = 128  # queries at a time; 64 to 256 differ little
 #: Logits held at once, in numbers: batch rows are taken together as long as they fit.
@@ -67,17 +66,13 @@ def attend(
     Arguments are taken as checked (:func:`musictx.attention.api.attend`, :func:`why_not`).
     """
     heads, keys = k.shape[1], k.shape[2]
-    if q.shape[2] == 1:
-        return decode.attend(
-            q, k, v, terms, query_pieces=query_pieces, key_pieces=key_pieces, dropout=dropout
-        )
     table = bias = None
     if terms.axes:
-        axis = terms.axes[0]
+        axis = terms.axes[0].narrowed(keys)
         if axis.table is not None:
-            table = descending(axis.table, axis, keys).expand(heads, -1, -1)
+            table = axis.descending(axis.table, keys).expand(heads, -1, -1)
         if axis.bias is not None:
-            bias = descending(axis.bias, axis, keys).expand(heads, -1)
+            bias = axis.descending(axis.bias, keys).expand(heads, -1)
     # The seed comes from the generator of the CPU: no waiting for a device, and a run that is
     # seeded or resumed drops the same weights.
     seed = int(torch.randint(2**62, ())) if dropout else 0
@@ -87,22 +82,6 @@ def attend(
             q, k, v, table, bias, query_pieces, key_pieces, terms.scale, dropout, seed
         )
     return out
-
-
-def descending(values: Tensor, axis: Axis, count: int) -> Tensor:
-    """Rows of a table (H, distances, ...) for the distances count-1, ..., 1, 0, clipped.
-
-    Made of slices, whose gradients are sums in a fixed order on every device.
-    """
-    first = min(max(0, axis.low), axis.high)  # the distances low..-1 never occur
-    inside = values[:, first - axis.low :][:, : max(0, count - first)]
-    parts = [inside.flip(1)]
-    beyond = count - first - inside.shape[1]  # distances above high
-    if beyond > 0:
-        parts.insert(0, values[:, -1:].expand(-1, beyond, *values.shape[2:]))
-    if first > 0:  # distances below low, when low > 0
-        parts.append(values[:, :1].expand(-1, min(first, count), *values.shape[2:]))
-    return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 
 
 class _Block(NamedTuple):
@@ -204,6 +183,11 @@ def _logits(
     return logits, flat
 
 
+def _generator(device: torch.device, seed: int) -> torch.Generator:
+    """Draws the same weights to drop in both passes, which go through the blocks alike."""
+    return torch.Generator(device).manual_seed(seed)
+
+
 def _keep(shape: torch.Size, dropout: float, generator: torch.Generator) -> Tensor:
     """Which weights stay, bool of ``shape``: 16 random bits each (five times as fast as floats)."""
     numbers = -(-shape.numel() // 4)
@@ -242,7 +226,7 @@ class _Chunked(torch.autograd.Function):
         out = torch.empty(q.shape, dtype=plan.dtype, device=plan.device)
         log_sum = torch.empty(q.shape[:3], dtype=plan.dtype, device=plan.device)
         buffer = plan.buffer()
-        generator = torch.Generator(plan.device).manual_seed(seed)
+        generator = _generator(plan.device, seed) if dropout else None
         for rows in plan.groups():
             qs, ks, vs = (plan.tokens(x, rows) for x in (q, k, v))
             tables, biases = plan.tables(table, rows), plan.tables(bias, rows)
@@ -254,7 +238,7 @@ class _Chunked(torch.autograd.Function):
                 weights = logits.sub_(highest).exp_()
                 total = weights.sum(-1, keepdim=True)
                 empty = total == 0
-                if dropout:
+                if generator is not None:
                     weights *= _keep(weights.shape, dropout, generator)
                 mixed = torch.bmm(weights, vs[:, block.start : block.upto])
                 mixed /= total.masked_fill(empty, 1.0) * _kept_share(dropout)
@@ -287,7 +271,7 @@ def _backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
     # Sum over keys of weight times its gradient; dropout leaves it as it is.
     inner = (upstream.to(plan.dtype) * out).sum(-1)
     buffer, second = plan.buffer(), plan.buffer()
-    generator = torch.Generator(plan.device).manual_seed(seed)
+    generator = _generator(plan.device, seed) if dropout else None
     for rows in plan.groups():
         qs, ks, vs, ups = (plan.tokens(x, rows) for x in (q, k, v, upstream))
         tables, biases = plan.tables(table, rows), plan.tables(bias, rows)
@@ -302,7 +286,7 @@ def _backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
             weights.sub_(log_sum[rows, :, here].reshape(-1, m, 1)).exp_()
             dweights = second[: weights.numel()].view(weights.shape)
             torch.bmm(up, vs[:, seen].transpose(1, 2), out=dweights)
-            if dropout:
+            if generator is not None:
                 keep = _keep(weights.shape, dropout, generator).to(plan.dtype)
                 keep /= _kept_share(dropout)
                 dweights *= keep
@@ -317,7 +301,7 @@ def _backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
                 flat[:, : m - 1] = 0  # the places of P that no logit was read from
                 flat[:, m - 1 + m * w :] = 0
                 dproduct = flat.view(-1, m, w + 1)[:, :, :w]
-                if dtables is not None:
+                if tables is not None and dtables is not None:
                     dqs.baddbmm_(dproduct, tables[:, -w:])
                     dtables[:, -w:].baddbmm_(dproduct.transpose(1, 2), queries)
                 if dbiases is not None:
@@ -328,8 +312,9 @@ def _backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
             dtable += dtables.view(-1, *dtable.shape).sum(0)
         if dbias is not None and dbiases is not None:
             dbias += dbiases.view(-1, *dbias.shape).sum(0)
-    grads = [dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dtable, dbias]
-    for place, source in ((3, table), (4, bias)):
-        if grads[place] is not None:
-            grads[place] = grads[place].to(source.dtype)
-    return (*grads, None, None, None, None, None)
+    dtable = None if dtable is None else dtable.to(table.dtype)
+    dbias = None if dbias is None else dbias.to(bias.dtype)
+    return (
+        *(dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dtable, dbias),
+        *(None, None, None, None, None),
+    )

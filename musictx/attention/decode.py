@@ -25,20 +25,18 @@ def attend(
     dropout: float = 0.0,
 ) -> Tensor:
     """Attention of q (B, H, 1, D), the last of the Tk tokens, over k and v (B, H, Tk, D)."""
+    keys = k.shape[2]
     precise = torch.promote_types(q.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         queries = q.to(precise) * terms.scale
         logits = queries @ k.to(precise).transpose(-1, -2)
-        for axis in terms.axes:
-            rows = _rows(axis.low, axis.high, k.shape[2])
+        for axis in (axis.narrowed(keys) for axis in terms.axes):
             if axis.table is not None:
-                table = axis.table[:, rows].to(precise).expand(q.shape[1], -1, -1)
-                by_head = queries[:, :, 0].transpose(0, 1) @ table.transpose(1, 2)  # (H, B, rows)
-                relative = by_head.transpose(0, 1)
-                logits = logits + _newest_last(relative, axis.low, k.shape[2])[:, :, None]
+                table = axis.table.to(precise).expand(q.shape[1], -1, -1)
+                by_row = table @ queries[:, :, 0].permute(1, 2, 0)  # (H, rows, B)
+                logits = logits + axis.descending(by_row, keys).permute(2, 0, 1)[:, :, None]
             if axis.bias is not None:
-                number = axis.bias[:, rows].to(precise)[None]
-                logits = logits + _newest_last(number, axis.low, k.shape[2])[:, :, None]
+                logits = logits + axis.descending(axis.bias.to(precise), keys)[:, None]
         if query_pieces is not None and key_pieces is not None:
             hidden = (query_pieces != key_pieces)[:, None, None]
             blind = hidden.all(-1, keepdim=True)
@@ -47,21 +45,3 @@ def attend(
         else:
             weights = logits.softmax(-1)
         return (F.dropout(weights, dropout) @ v.to(precise)).to(q.dtype)
-
-
-def _rows(low: int, high: int, keys: int) -> slice:
-    """The rows of a table that the distances 0..keys-1 can meet."""
-    return slice(max(0, min(0, high) - low), max(0, min(keys - 1, high) - low) + 1)
-
-
-def _newest_last(values: Tensor, low: int, keys: int) -> Tensor:
-    """(..., rows) in ascending distance -> (..., keys) for distances keys-1, ..., 0, clipped."""
-    before = min(max(0, low), keys - 1)  # distances below low share the first row
-    after = keys - before - values.shape[-1]  # distances above high share the last
-    parts = [values]
-    if before > 0:
-        parts.insert(0, values[..., :1].expand(*values.shape[:-1], before))
-    if after > 0:
-        parts.append(values[..., -1:].expand(*values.shape[:-1], after))
-    whole = torch.cat(parts, dim=-1) if len(parts) > 1 else values
-    return whole.flip(-1)

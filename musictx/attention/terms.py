@@ -16,7 +16,7 @@ Positions are always arguments, never implied by a row's number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -87,6 +87,36 @@ class Axis:
     def distances(self) -> int:
         """How many rows the tables have."""
         return self.high - self.low + 1
+
+    def narrowed(self, count: int) -> Axis:
+        """The same axis for callers that meet the distances 0..count-1 only: fewer rows."""
+        low = max(self.low, min(0, self.high))
+        high = max(low, min(self.high, count - 1))
+        rows = slice(low - self.low, high - self.low + 1)
+        return replace(
+            self,
+            table=None if self.table is None else self.table[:, rows],
+            bias=None if self.bias is None else self.bias[:, rows],
+            low=low,
+            high=high,
+        )
+
+    def descending(self, values: Tensor, count: int) -> Tensor:
+        """Entries for the distances count-1, ..., 1, 0, clipped: what a query at the end of
+        ``count`` consecutive keys meets, oldest first.
+
+        ``values`` (X, distances, ...) has an entry for each row, as the table and the bias do;
+        the result is (X, count, ...). The axis is a narrowed one. Made of slices, whose gradients
+        are sums in a fixed order on every device.
+        """
+        below = min(max(self.low, 0), count)  # distances that share the first row with ``low``
+        beyond = max(count - below - values.shape[1], 0)  # those that share the last
+        parts = [
+            values[:, -1:].expand(-1, beyond, *values.shape[2:]),
+            values[:, : count - below].flip(1),
+            values[:, :1].expand(-1, below, *values.shape[2:]),
+        ]
+        return torch.cat(parts, dim=1) if below or beyond else parts[1]
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,7 @@ class MusicTransformer(nn.Module):
         for block in self.blocks:
             assert isinstance(block, Block)
             for branch in (block.attention.out, block.feedforward[-1]):
+                assert isinstance(branch, nn.Linear)
                 nn.init.normal_(branch.weight, std=std / math.sqrt(2 * len(self.blocks)))
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:

@@ -1,0 +1,206 @@
+"""Time and memory of relative attention, side by side in one run.
+
+    python scripts/bench/attention.py --length 1024 2048 --batch 1 --repeats 9
+
+Candidates, all causal self-attention, forward + backward with gradients of everything:
+
+    textbook   the skew of Huang et al. (2018): a padded copy of Q E^T, reshaped (dense)
+    reference  attention/reference.py, the specification (dense)
+    chunked    attention/chunked.py
+    sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
+
+Before anything is timed the candidates must agree in this process, outputs and gradients. The
+candidates take turns, so that whatever else the machine does meets all of them; printed are the
+median, the quartiles and the ratio of medians to chunked. Peak memory (beyond inputs and
+gradients) is measured in a process of its own for each candidate. Dense candidates are left out
+where their logits alone would pass ``--dense-limit`` MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from musictx.attention.api import attend
+from musictx.attention.terms import Axis, Span, Terms
+
+DENSE = ("textbook", "reference")
+NAMES = ("textbook", "reference", "chunked", "sdpa")
+
+
+def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+    """Relative global attention as the paper draws it (figure 1, section 3.4.1)."""
+    length, distances = q.shape[2], table.shape[1]
+    near = table[:, :length].flip(1)
+    if length > distances:
+        far = table[:, -1:].expand(-1, length - distances, -1)
+        near = torch.cat([far, near], dim=1)
+    product = F.pad(q @ near.transpose(-1, -2), (1, 0))
+    relative = product.reshape(*q.shape[:2], length + 1, length)[:, :, 1:]
+    logits = (q @ k.transpose(-1, -2) + relative) * q.shape[-1] ** -0.5
+    later = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
+    return logits.masked_fill(later, float("-inf")).softmax(-1) @ v
+
+
+def candidate(name: str) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    if name == "textbook":
+        return textbook
+
+    def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+        axes = () if name == "sdpa" else (Axis(table=table, high=table.shape[1] - 1),)
+        span = Span(0, q.shape[2])
+        return attend(
+            q,
+            k,
+            v,
+            Terms(scale=q.shape[-1] ** -0.5, axes=axes),
+            query_positions=span,
+            key_positions=span,
+            implementation=name,
+        )
+
+    return run
+
+
+def inputs(length: int, args: argparse.Namespace) -> tuple[list[Tensor], Tensor]:
+    torch.manual_seed(0)
+    dtype = getattr(torch, args.dtype)
+    shape = (args.batch, args.heads, length, args.size)
+    options = {"device": args.device, "dtype": dtype}
+    tensors = [torch.randn(shape, **options) for _ in range(3)]
+    tensors.append(torch.randn(args.heads, args.table or length, args.size, **options) * 0.1)
+    return [t.requires_grad_() for t in tensors], torch.randn(shape, **options)
+
+
+def step(name: str, tensors: list[Tensor], upstream: Tensor) -> list[Tensor]:
+    out = candidate(name)(*tensors)
+    wanted = tensors[:3] if name == "sdpa" else tensors
+    return [out, *torch.autograd.grad(out, wanted, upstream)]
+
+
+def wait(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def check(length: int, args: argparse.Namespace, names: list[str]) -> None:
+    """Everything relative agrees with the reference at this length, or at 512 if it is too long."""
+    short = length if "reference" in names else 512
+    tensors, upstream = inputs(short, args)
+    truth = step("reference", tensors, upstream)
+    tolerance = 1e-4 if tensors[0].dtype == torch.float32 else 3e-2
+    for name in {"chunked", *names} - {"reference", "sdpa"}:
+        for index, (got, want) in enumerate(zip(step(name, tensors, upstream), truth)):
+            error = (got - want).float().norm() / want.float().norm()
+            if not error < tolerance:
+                sys.exit(f"{name} disagrees with reference, tensor {index}: {error:.2e}")
+
+
+def seconds(length: int, args: argparse.Namespace, names: list[str]) -> dict[str, list[float]]:
+    tensors, upstream = inputs(length, args)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(args.repeats + 1):
+        for name in names:
+            wait(args.device)
+            begin = time.perf_counter()
+            step(name, tensors, upstream)
+            wait(args.device)
+            if turn:  # the first turn warms up
+                times[name].append(time.perf_counter() - begin)
+    return times
+
+
+def peak_megabytes(length: int, args: argparse.Namespace, name: str) -> float:
+    """Extra peak memory of one step, measured in a process of its own."""
+    command = [sys.executable, __file__, "--measure", name, "--length", str(length)]
+    for key in ("batch", "heads", "size", "table", "threads", "device", "dtype"):
+        command += [f"--{key}", str(getattr(args, key))]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(json.loads(answer.stdout))
+
+
+def measure(args: argparse.Namespace) -> float:
+    tensors, upstream = inputs(args.length[0], args)
+    small, little = inputs(16, args)
+    step(args.measure, small, little)  # libraries and threads are there
+    if args.device.startswith("cuda"):
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        step(args.measure, tensors, upstream)
+        wait(args.device)
+        return (torch.cuda.max_memory_allocated() - before) / 1e6
+    before = peak_rss()
+    step(args.measure, tensors, upstream)
+    return peak_rss(reset=False) - before
+
+
+def peak_rss(reset: bool = True) -> float:
+    """Highest resident memory so far in MB, forgetting what was before now if ``reset``.
+
+    From /proc, so Linux only: getrusage would carry over the peak of the parent process.
+    """
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--length", type=int, nargs="+", default=[512, 1024, 2048], help="tokens")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--heads", type=int, default=8)
+    parser.add_argument("--size", type=int, default=64, help="numbers in a head")
+    parser.add_argument("--table", type=int, default=0, help="distances; 0 = as many as tokens")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--dense-limit", type=float, default=1000.0, help="MB of logits")
+    parser.add_argument("--no-memory", action="store_true", help="time only")
+    parser.add_argument("--measure", choices=NAMES, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if args.measure:
+        print(json.dumps(measure(args)))
+        return
+
+    where = torch.cuda.get_device_name() if args.device.startswith("cuda") else args.device
+    load = os.getloadavg()[0]
+    print(
+        f"torch {torch.__version__}, {where}, {args.threads} threads, load {load:.1f}, "
+        f"{args.dtype}, batch {args.batch}, heads {args.heads}, head size {args.size}, "
+        f"median of {args.repeats}"
+    )
+    print("length  candidate    ms (quartiles)             x chunked   extra peak MB")
+    for length in args.length:
+        logits = 4e-6 * args.batch * args.heads * length**2
+        names = [n for n in NAMES if n not in DENSE or logits <= args.dense_limit]
+        check(length, args, names)
+        times = seconds(length, args, names)
+        middle = statistics.median(times["chunked"])
+        for name in names:
+            ms = sorted(1e3 * t for t in times[name])
+            low, high = ms[len(ms) // 4], ms[-1 - len(ms) // 4]
+            median = statistics.median(ms)
+            memory = "-" if args.no_memory else f"{peak_megabytes(length, args, name):.0f}"
+            print(
+                f"{length:6d}  {name:10s} {median:8.1f} ({low:.1f} - {high:.1f})".ljust(46)
+                + f"{median / (1e3 * middle):8.2f} {memory:>14s}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
