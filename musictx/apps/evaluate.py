@@ -1,0 +1,145 @@
+"""``musictx evaluate``: a model folder and a corpus -> nats per token, as a table and JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+from musictx.bundle import Bundle, find_latest, load, locate
+from musictx.config import CorpusConfig, EvaluateConfig
+from musictx.data.prepare import prepare
+from musictx.data.shards import Shards, is_shards
+from musictx.data.windows import windows
+from musictx.errors import ConfigError, UserError
+from musictx.evaluate.nll import Evaluation, evaluate
+
+
+def run(config: EvaluateConfig) -> Evaluation:
+    """Evaluate as ``config`` says, print the table, write the JSON file if asked.
+
+    What the JSON file holds: the fields of :class:`~musictx.evaluate.nll.Evaluation`, the model
+    folder, its parameters, the tokenizer's fingerprint and the shard folder.
+    """
+    where = locate(config.model.path) if config.model.path is not None else find_latest()
+    with json_file(config.out) as out:
+        bundle = load(where, config.device)
+        shards = find_shards(config, bundle)
+        window = config.window or int(bundle.model.config["context"])
+        lengths = [piece.tokens for piece in shards.pieces(config.split)]
+        stride = config.stride or window
+        count = len(windows(lengths, window, stride)) if stride <= window else 0
+        with tqdm(total=count, unit="window", desc="evaluating", disable=None, leave=False) as bar:
+            result = evaluate(
+                bundle.model,
+                shards,
+                config.split,
+                window=config.window,
+                stride=config.stride,
+                batch=config.batch,
+                progress=lambda done: bar.update(min(done, bar.total - bar.n)) and None,
+            )
+        parameters = sum(p.numel() for p in bundle.model.parameters())
+        print(f"{where} ({parameters:,} parameters) on {shards.folder}")
+        print(result, flush=True)
+        if out is not None:
+            described = {
+                "model": str(where),
+                "parameters": parameters,
+                "tokenizer": bundle.tokenizer.fingerprint,
+                "shards": str(shards.folder),
+            }
+            json.dump(result.to_dict() | described, out, indent=1)
+            out.write("\n")
+    if config.out is not None:
+        print(config.out, flush=True)
+    return result
+
+
+def find_shards(config: EvaluateConfig, bundle: Bundle) -> Shards:
+    """The tokens to measure on: of ``config.corpus``, or of the corpus the model's card names.
+
+    Prepares them with the model's tokenizer if need be. Raises ``UserError`` if they are of another
+    vocabulary, or if neither the options nor the card lead to a corpus.
+    """
+    corpus, told = config.corpus, False
+    if _unnamed(corpus):
+        corpus, told = _corpus_of(bundle), True
+    if corpus.shards is not None and is_shards(Path(corpus.shards)):
+        shards = Shards(corpus.shards)
+        shards.check(bundle.tokenizer)
+        if told or (corpus.name == "folder" and corpus.path is None):
+            # What the model was trained with, or all there is: its files may have changed or gone.
+            return shards
+    report = prepare(corpus, bundle.tokenizer)
+    if not report.up_to_date:
+        print(report, flush=True)
+    shards = Shards(report.folder)
+    shards.check(bundle.tokenizer)
+    return shards
+
+
+def _unnamed(corpus: CorpusConfig) -> bool:
+    """Whether the options name no corpus at all."""
+    return corpus.name == "folder" and corpus.path is None and corpus.shards is None
+
+
+def _corpus_of(bundle: Bundle) -> CorpusConfig:
+    """The corpus that the model was trained on, from its card."""
+    told: Any = bundle.card.get("corpus")
+    known = {f.name for f in dataclasses.fields(CorpusConfig)} - {"augment", "workers"}
+    options = {k: v for k, v in told.items() if k in known} if isinstance(told, dict) else {}
+    try:
+        corpus = CorpusConfig(**options)
+    except (ConfigError, TypeError) as error:
+        raise UserError(f"{bundle.folder}: its card names an impossible corpus: {error}") from None
+    if _unnamed(corpus):
+        raise UserError(
+            "corpus.path: the model's card names no corpus; give corpus.path=DIR or corpus=bach"
+        )
+    return corpus
+
+
+@contextlib.contextmanager
+def json_file(out: str | None) -> Iterator[TextIO | None]:
+    """A file that becomes ``out`` when the block ends well, and leaves nothing when it does not.
+
+    It is opened first, so that a place that cannot be written is told before the work.
+    """
+    if out is None:
+        yield None
+        return
+    path = Path(out)
+    beside = path.with_name(f".{path.name}.writing-{uuid.uuid4().hex[:8]}")
+    made = [folder for folder in path.parents if not folder.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        file = beside.open("w", encoding="utf-8")
+    except OSError as error:
+        _remove_empty(made)
+        raise UserError(
+            f"out={out}: cannot write this file ({error.strerror}); give another name"
+        ) from None
+    try:
+        with file:
+            yield file
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        _remove_empty(made)
+        raise
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
