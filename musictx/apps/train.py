@@ -1,0 +1,472 @@
+"""``musictx train``: a corpus -> a model folder, resumable at any step."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from pytorch_lightning.utilities.rank_zero import rank_zero_only
+from torch import nn
+
+from musictx import __version__, bundle
+from musictx.config import TrainConfig
+from musictx.data.module import MusicDataModule
+from musictx.data.prepare import prepare
+from musictx.data.report import Report
+from musictx.data.shards import Shards
+from musictx.data.windows import EvaluationWindows
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
+from musictx.sampling.music import continue_music
+from musictx.tokens.build import build as build_tokenizer
+from musictx.tokens.vocab import Tokenizer
+from musictx.train import checkpoint, runs
+from musictx.train.callbacks import BEST, Checkpoints, Samples
+from musictx.train.lit import Epochs, Training
+from musictx.train.metrics import CsvLog, Metrics
+from musictx.train.progress import Progress, compact, duration
+from musictx.train.quiet import quiet_lightning
+from musictx.train.stopping import Stopped, StoppedAtOnce, StopRequest
+
+#: A warm-up longer than this share of the steps would leave too little to train at full rate.
+MOST_WARMUP = 0.2
+#: More parameters than this for each token to train on: the model will know them by heart.
+MOST_PARAMETERS_PER_TOKEN = 20
+#: Tokens for each second of a sample; more means that time has stopped passing.
+SAMPLE_TOKENS_PER_SECOND = 60
+
+
+def run(config: TrainConfig) -> Path:
+    """Train as ``config`` says and return the model folder.
+
+    Prepares the corpus if need be. A run folder with a checkpoint is gone on with, one that is
+    finished is returned at once. ``UserError`` for whatever cannot be, before anything heavy
+    starts where that can be seen. On Ctrl-C the state is saved, told, and ``KeyboardInterrupt``
+    raised.
+
+    With several processes (DDP) each runs this; only the first writes and prints. When a launcher
+    outside (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
+    """
+    with quiet_lightning():
+        return _Run(config).run()
+
+
+class _Run:
+    """The steps of one call of :func:`run`, in their order, and what they share."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        self.first = not getattr(rank_zero_only, "rank", 0)
+        self.say: Callable[[str], None] = print if self.first else (lambda text: None)
+
+    def run(self) -> Path:
+        config = self.config
+        runs.check_writable(Path(config.out or "runs").expanduser())
+        self.trainer = build_trainer(config)
+        self.tokenizer, self.model = self._model()
+        report = prepare(config.corpus, self.tokenizer)
+        self.shards = Shards(report.folder)
+        self.applied_to = self._applied_to()
+        self.folder = runs.RunFolder(runs.choose(config, self._label(report), self.applied_to))
+        if self.first:
+            self.folder.begin(config, self.applied_to, fresh=config.fresh, musictx=__version__)
+        if (done := self._finished_before()) is not None:
+            return done
+        self.training = self._training()
+        resumed = self._restore()
+        self._header(report, resumed)
+        self._fit(resumed)
+        return self._finish()
+
+    # -------------------------------------------------------------------------------- beginning
+
+    def _model(self) -> tuple[Tokenizer, MusicTransformer]:
+        """New ones, or those of ``init=FOLDER``: its tokenizer, shape and position scheme count."""
+        config = self.config
+        if config.init is not None:
+            start = bundle.load(config.init)
+            model = start.model.requires_grad_(True).train()
+            self.say(
+                f"init    {start.folder}: its weights, and its tokenizer, model and position "
+                "settings instead of those given here"
+            )
+            return start.tokenizer, model
+        tokenizer = build_tokenizer(**dataclasses.asdict(config.tokenizer))
+        shape = dataclasses.asdict(config.model)
+        del shape["name"]
+        torch.manual_seed(config.seed)
+        position = dataclasses.asdict(config.position)
+        return tokenizer, MusicTransformer(tokenizer.size, position=position, **shape)
+
+    def _applied_to(self) -> dict[str, str]:
+        """What a run is made of beside its settings: it must be the same to go on."""
+        pieces = [(p.name, p.hash, p.split, p.tokens) for p in self.shards.pieces()]
+        made_of = {
+            "corpus": hashlib.sha256(repr(pieces).encode()).hexdigest()[:16],
+            "vocabulary": self.tokenizer.fingerprint,
+        }
+        if self.config.init is not None:
+            weights = bundle.locate(self.config.init) / "model.safetensors"
+            with weights.open("rb") as file:
+                made_of["init model"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        return made_of
+
+    def _label(self, report: Report) -> str:
+        path = self.config.corpus.path
+        if self.config.corpus.name == "folder" and path is not None:
+            return Path(path).expanduser().resolve().name
+        return self.config.corpus.name
+
+    def _finished_before(self) -> Path | None:
+        """The model folder, if this run has already done all that is asked."""
+        config, status = self.config, self.folder.status()
+        if not status.get("finished") or not (self.folder.model / "model.safetensors").is_file():
+            return None
+        if config.trainer.minutes is not None:
+            enough = status.get("seconds", 0.0) >= 60 * config.trainer.minutes
+        else:
+            enough = status.get("step", 0) >= config.trainer.steps
+        if not enough:
+            return None
+        more = "trainer.steps" if config.trainer.minutes is None else "trainer.minutes"
+        self.say(
+            f"already trained: {self.folder.path} has {status['step']:,} steps "
+            f"({duration(status['seconds'])}); ask for a larger {more} to go on, "
+            f"or fresh=true to start again\nmodel   {self.folder.model}"
+        )
+        return self.folder.model
+
+    def _training(self) -> Training:
+        config = self.config
+        optim = dataclasses.asdict(config.optim)
+        if config.trainer.minutes is None:
+            most = max(1, int(MOST_WARMUP * config.trainer.steps))
+            if optim["warmup"] > most:
+                self.say(
+                    f"note    optim.warmup={optim['warmup']} is long for "
+                    f"{config.trainer.steps} steps; it ends after {most}"
+                )
+                optim["warmup"] = most
+        return Training(
+            self.model,
+            optim=optim,
+            steps=config.trainer.steps,
+            minutes=config.trainer.minutes,
+            accumulate=config.trainer.accumulate,
+            seed=config.seed,
+        )
+
+    def _restore(self) -> bool:
+        last = self.folder.checkpoint
+        if last is None:
+            return False
+        state = checkpoint.read(last)
+        try:
+            self.training.restore(state)
+        except (RuntimeError, KeyError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(
+                f"{last}: not of this model ({reason}); start again with fresh=true"
+            ) from None
+        return True
+
+    def _header(self, report: Report, resumed: bool) -> None:
+        config, shards, training = self.config, self.shards, self.training
+        if not report.up_to_date:
+            self.say(str(report))
+        train, held_out = shards.totals("train"), shards.totals("validation")
+        parameters = sum(p.numel() for p in self.model.parameters())
+        shape = self.model.config
+        device = describe_device(self.trainer)
+        length = (
+            f"{training.steps:,} steps"
+            if training.minutes is None
+            else f"{training.minutes:g} minutes"
+        )
+        trainer = config.trainer
+        rows = trainer.batch * trainer.accumulate * self.trainer.world_size
+        self.say(f"corpus  {shards.corpus['name']}: {train}; {held_out.pieces:,} pieces held out")
+        self.say(
+            f"model   {parameters:,} parameters: {shape['layers']} layers, width {shape['width']}, "
+            f"context {shape['context']} tokens, positions {shape['position']['name']}"
+        )
+        self.say(f"train   {length} of {rows} x {shape['context']} tokens on {device}")
+        self.say(f"run     {self.folder.path}")
+        if training.minutes is not None:
+            self.say("note    ends by the clock: the same command will not give the same weights")
+        if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and config.init is None:
+            self.say(
+                f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: it will "
+                "learn them by heart; init=FOLDER (fine-tuning) or a smaller model does better"
+            )
+        if resumed:
+            self.say(f"resume  at step {training.step:,}, after {duration(training.seconds)}")
+
+    # --------------------------------------------------------------------------------- training
+
+    def _fit(self, resumed: bool) -> None:
+        config, training, trainer = self.config, self.training, self.trainer
+        if training.finished:
+            return
+        progress = Progress()
+        say = progress.say
+        data = MusicDataModule(
+            self.shards,
+            self.tokenizer,
+            context=self.model.config["context"],
+            batch=config.trainer.batch,
+            augment=config.corpus.augment,
+            seed=config.seed,
+            validation_windows=config.trainer.validation_windows,
+            workers=config.trainer.workers,
+            accumulate=config.trainer.accumulate,
+        )
+        with StopRequest() as request:
+            callbacks: list[pl.Callback] = [
+                Metrics(config.trainer.validate_every),
+                progress,
+                Checkpoints(
+                    self.folder.path,
+                    validate_every=config.trainer.validate_every,
+                    request=request,
+                    save_model=self._save_model,
+                    say=say,
+                ),
+            ]
+            if config.trainer.sample_seconds > 0:
+                callbacks.append(
+                    Samples(
+                        self.folder.path / "samples",
+                        self._sample,
+                        draw,
+                        seconds=config.trainer.sample_seconds,
+                        seed=config.seed,
+                        request=request,
+                        say=say,
+                    )
+                )
+            trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
+            if self.first:
+                trainer.loggers = self._loggers()
+            if not self.shards.pieces("validation"):
+                trainer.limit_val_batches = 0
+            try:
+                trainer.fit(
+                    training,
+                    datamodule=Epochs(data, training, every=config.trainer.validate_every),
+                )
+            except (Stopped, StoppedAtOnce) as stop:
+                progress.close()
+                self._stopped(request, at_once=isinstance(stop, StoppedAtOnce))
+
+    def _loggers(self) -> list[Any]:
+        step = self.training.step
+        loggers: list[Any] = [CsvLog(self.folder.path / "metrics.csv", keep_to=step)]
+        if self.config.trainer.tensorboard and importlib.util.find_spec("tensorboard"):
+            from pytorch_lightning.loggers import TensorBoardLogger
+
+            loggers.append(
+                TensorBoardLogger(
+                    self.folder.path, name="", version="tensorboard", purge_step=step + 1
+                )
+            )
+        return loggers
+
+    def _sample(self, model: nn.Module, seconds: float, seed: int) -> Score:
+        assert isinstance(model, MusicTransformer)
+        (sample,) = continue_music(
+            model,
+            self.tokenizer,
+            seconds=seconds,
+            tokens=int(seconds * SAMPLE_TOKENS_PER_SECOND) + 100,
+            sampling=self.config.sampling,
+            seed=seed,
+        )
+        return sample.score
+
+    # ----------------------------------------------------------------------------------- ending
+
+    def _save_model(self, model: nn.Module, training: Training) -> None:
+        assert isinstance(model, MusicTransformer)
+        bundle.save(self.folder.model, model, self.tokenizer, self._card(training))
+
+    def _stopped(self, request: StopRequest, *, at_once: bool) -> None:
+        """Say where things are, and end the program as the signal asked."""
+        training, last = self.training, self.folder.checkpoint
+        if self.first:
+            if last is None:
+                self.say(f"stopped at step {training.step:,}, before the first checkpoint")
+            else:
+                step = checkpoint.read(last)["step"] if at_once else training.step
+                self.say(f"stopped; the state at step {step:,} is in {last}")
+                self.say("go on with the same command")
+            if not at_once and not self.folder.model.is_dir():
+                self._save_model(self.model, training)
+            if self.folder.model.is_dir():
+                best = training.best
+                quality = (
+                    "not validated yet"
+                    if best is None
+                    else f"validation {best['nll']:.4f} at step {best['step']:,}"
+                )
+                self.say(f"model so far: {self.folder.model} ({quality})")
+        if request.signal == signal.SIGTERM:
+            raise SystemExit(128 + signal.SIGTERM)
+        raise KeyboardInterrupt
+
+    def _finish(self) -> Path:
+        """The model folder of the best checkpoint, the status, and a summary."""
+        training, folder = self.training, self.folder
+        if not self.first:
+            return folder.model
+        state = checkpoint.read(folder.path / BEST)
+        self.model.load_state_dict(state["model"], strict=True)
+        if state["ema"] is not None:
+            with torch.no_grad():
+                for name, p in self.model.named_parameters():
+                    p.copy_(state["ema"]["mean"][name])
+        self.model.cpu()
+        self._save_model(self.model, training)
+        folder.write_status(
+            finished=True, step=training.step, seconds=training.seconds, best=training.best
+        )
+        self.say(
+            f"trained {training.step:,} steps on {compact(training.tokens)} tokens "
+            f"in {duration(training.seconds)}"
+        )
+        if training.best is not None:
+            self.say(
+                f"best    {training.best['nll']:.4f} nats/token in validation, "
+                f"at step {training.best['step']:,} ({self._protocol()})"
+            )
+        model = shlex.quote(str(folder.model))
+        self.say(f"model   {folder.model}")
+        if self.config.trainer.sample_seconds > 0:
+            self.say(f"samples {folder.path / 'samples'}")
+        self.say(f"try     musictx generate model={model} render=true")
+        self.say(f"        musictx evaluate model={model}")
+        return folder.model
+
+    def _protocol(self) -> str:
+        context = self.model.config["context"]
+        total = len(EvaluationWindows(self.shards, "validation", context))
+        used = min(self.config.trainer.validation_windows or total, total)
+        return f"{used} of {total} windows of {context} tokens"
+
+    def _card(self, training: Training) -> dict[str, Any]:
+        """What the model folder says about how the model came to be; see ``bundle.save``."""
+        config, shards = self.config, self.shards
+        train, held_out = shards.totals("train"), shards.totals("validation")
+        corpus = {
+            "name": shards.corpus["name"],
+            "path": None if config.corpus.path is None else str(Path(config.corpus.path).resolve()),
+            "shards": str(shards.folder.resolve()),
+            "pieces": {"train": train.pieces, "validation": held_out.pieces},
+            "hours": round(train.seconds / 3600, 3),
+            "tokens": train.tokens,
+            "held out": {"validation": config.corpus.validation, "test": config.corpus.test},
+            "augmentation": dataclasses.asdict(config.corpus.augment),
+        }
+        best = training.best
+        numbers = {
+            "validation, nats per token": None if best is None else best["nll"],
+            "of step": None if best is None else int(best["step"]),
+            "protocol": f"{self._protocol()} cut end to end from the pieces held out, no context "
+            "carried over, no augmentation, padding not counted, weighted by tokens",
+        }
+        details = {
+            "finished": training.finished,
+            "steps": training.step,
+            "tokens seen": training.tokens,
+            "minutes": round(training.seconds / 60, 2),
+            "device": describe_device(self.trainer),
+            "precision": str(self.trainer.precision),
+            "batch": config.trainer.batch * config.trainer.accumulate * self.trainer.world_size,
+            "optimizer": training.optim,
+            "seed": config.seed,
+            "init": config.init,
+            "torch": str(torch.__version__),
+            "lightning": pl.__version__,
+        }
+        return {
+            "title": f"A Music Transformer trained on {shards.corpus['name']}",
+            "command": command_line(),
+            "corpus": corpus,
+            "training": details,
+            "numbers": numbers,
+            "licence": "The weights were learnt from the corpus named above: its terms apply to "
+            "them and to what they play. musictx itself is under the MIT licence.",
+        }
+
+
+def build_trainer(config: TrainConfig) -> pl.Trainer:
+    """Lightning's Trainer, bare: no bar, logger or checkpoint of its own, loops without end.
+
+    How far to go is decided in ``train/``. Raises ``UserError`` for a device that is not there.
+    """
+    options = config.trainer
+    try:
+        return pl.Trainer(
+            accelerator=options.accelerator,
+            devices=int(options.devices) if options.devices.isdigit() else options.devices,
+            strategy=options.strategy,
+            precision=precision(options.precision, options.accelerator),
+            max_epochs=-1,
+            accumulate_grad_batches=options.accumulate,
+            reload_dataloaders_every_n_epochs=1,
+            use_distributed_sampler=False,
+            num_sanity_val_steps=0,
+            inference_mode=False,  # tensors made in validation may be met again in training
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+    except (MisconfigurationException, ValueError, RuntimeError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"trainer.accelerator={options.accelerator}, trainer.devices={options.devices}, "
+            f"trainer.strategy={options.strategy}: not possible on this machine ({reason})"
+        ) from None
+
+
+def precision(asked: str, accelerator: str) -> Any:
+    """``config.TrainerConfig.precision`` in Lightning's words."""
+    if asked == "auto":
+        on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+        asked = "bf16" if on_gpu and torch.cuda.get_device_capability()[0] >= 8 else "32"
+    return {"bf16": "bf16-mixed", "32": "32-true"}[asked]
+
+
+def describe_device(trainer: pl.Trainer) -> str:
+    """Such as "cpu" or "2 x NVIDIA H100 (bf16-mixed)"."""
+    device = trainer.strategy.root_device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+    count = f"{trainer.world_size} x " if trainer.world_size > 1 else ""
+    kind = "" if str(trainer.precision) == "32-true" else f" ({trainer.precision})"
+    return f"{count}{name}{kind}"
+
+
+def command_line() -> str:
+    """The command as it was typed, or a remark if there was none."""
+    if Path(sys.argv[0]).name in ("musictx", "__main__.py"):
+        return shlex.join(["musictx", *sys.argv[1:]])
+    return "musictx.apps.train.run (called from Python)"
+
+
+def draw(score: Score, path: Path) -> None:
+    """A piano roll of ``score`` as PNG."""
+    from musictx.render import pianoroll
+
+    pianoroll.draw(score, path)

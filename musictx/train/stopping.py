@@ -1,0 +1,55 @@
+"""Ctrl-C during training: finish the step, keep everything, then stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Stopped(Exception):
+    """Training was asked to stop and has saved its state."""
+
+
+class StoppedAtOnce(BaseException):
+    """The person asked twice: stop where we stand. Not an ``Exception``, so nothing swallows it."""
+
+
+class StopRequest:
+    """``with StopRequest() as request:`` SIGINT and SIGTERM set ``request.signal``.
+
+    The first one only asks: whoever trains looks at ``signal`` between two steps. A second SIGINT
+    raises :class:`StoppedAtOnce` on the spot. Outside the main thread signals cannot be caught;
+    then nothing changes.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+    def __enter__(self) -> StopRequest:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None and number == signal.SIGINT:
+            raise StoppedAtOnce
+        self.signal = number
+        # os.write, for print may not be entered again from a signal handler
+        os.write(2, b"\nstopping after this step ... (Ctrl-C again: at once)\n")
