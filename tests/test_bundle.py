@@ -1,0 +1,303 @@
+"""A model folder: written whole, read strictly, the same logits back."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from musictx import __version__, bundle
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.tokens.build import build as build_tokenizer
+
+CARD = {
+    "title": "Small tunes",
+    "summary": "Six melodies.",
+    "command": "musictx train corpus.path=tunes",
+    "corpus": {"name": "folder", "path": "tunes", "shards": "data/shards/tunes"},
+    "numbers": {"validation_nll": np.float64(1.25), "steps": np.int64(40)},
+    "licence": ["weights CC0"],
+}
+
+
+@pytest.fixture
+def tokenizer():
+    return build_tokenizer(name="performance", low=60, high=72, velocity_bins=4)
+
+
+def make(tokenizer, seed=0, **more):
+    torch.manual_seed(seed)
+    arguments = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 16} | more
+    return MusicTransformer(tokenizer.size, **arguments).eval()
+
+
+@pytest.fixture
+def folder(tmp_path, tokenizer):
+    return bundle.save(tmp_path / "model", make(tokenizer), tokenizer, CARD)
+
+
+def logits(model, tokenizer):
+    ids = torch.arange(4, 4 + 20)[None] % tokenizer.size
+    with torch.no_grad():
+        return model(ids)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("scheme", ["huang", "none", "sinusoidal"])
+def test_round_trip_gives_identical_logits(tmp_path, tokenizer, tied, scheme):
+    model = make(tokenizer, tied=tied, position={"name": scheme}, dropout=0.5)
+    bundle.save(tmp_path / "m", model, tokenizer, CARD)
+    back = bundle.load(tmp_path / "m")
+    assert not back.model.training
+    assert back.model.config == model.config
+    assert torch.equal(logits(back.model, tokenizer), logits(model, tokenizer))
+    assert back.tokenizer.fingerprint == tokenizer.fingerprint
+    assert back.folder == tmp_path / "m"
+
+
+def test_everything_learned_is_in_the_file(tmp_path, tokenizer):
+    """No table of positions, or anything else, is made anew at random when loading."""
+    model = make(tokenizer)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_()
+    bundle.save(tmp_path / "m", model, tokenizer, {})
+    torch.manual_seed(99)
+    back = bundle.load(tmp_path / "m").model
+    for (name, ours), (same, theirs) in zip(
+        model.named_parameters(), back.named_parameters(), strict=True
+    ):
+        assert name == same
+        assert torch.equal(ours, theirs), name
+
+
+def test_weights_that_share_memory_are_stored_once_and_shared_again(tmp_path, tokenizer):
+    model = make(tokenizer)
+    model.again = torch.nn.Embedding(tokenizer.size, 16)
+    model.again.weight = model.embedding.weight
+    kept = bundle._weights(model, torch.float32)
+    assert [name for name in kept if "embedding" in name or "again" in name] == ["embedding.weight"]
+    assert set(bundle._canonical(model)) == set(model.state_dict())
+    save_file(kept, tmp_path / "w")
+    other = make(tokenizer, seed=1)
+    other.again = torch.nn.Embedding(tokenizer.size, 16)
+    other.again.weight = other.embedding.weight
+    bundle._fill(other, tmp_path / "w")
+    assert torch.equal(other.again.weight, model.embedding.weight)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("float16", 10), ("bfloat16", 7)])
+def test_half_precision_halves_the_file_and_loads_as_float32(tmp_path, tokenizer, dtype, bits):
+    model = make(tokenizer)
+    full = bundle.save(tmp_path / "full", model, tokenizer, CARD)
+    half = bundle.save(tmp_path / "half", model, tokenizer, CARD, dtype=dtype)
+    sizes = [(f / "model.safetensors").stat().st_size for f in (full, half)]
+    assert sizes[1] < 0.6 * sizes[0]
+    back = bundle.load(half).model
+    for ours, theirs in zip(model.parameters(), back.parameters()):
+        assert theirs.dtype == torch.float32
+        assert torch.allclose(ours, theirs, rtol=2.0**-bits, atol=1e-6)
+    with pytest.raises(UserError, match="dtype=int8: expected one of float32, float16, bfloat16"):
+        bundle.save(tmp_path / "m", model, tokenizer, CARD, dtype="int8")
+
+
+def test_the_card_is_data_and_text(folder):
+    assert bundle.load(folder).card == {
+        **CARD,
+        "numbers": {"validation_nll": 1.25, "steps": 40},
+    }
+    text = (folder / "CARD.md").read_text()
+    for words in ("# Small tunes", "Six melodies.", "tunes", "1.25", "CC0", "musictx generate"):
+        assert words in text
+    assert f"musictx {__version__}" in text
+
+
+def test_a_folder_holds_four_files_that_anyone_may_read(folder):
+    assert sorted(p.name for p in folder.iterdir()) == sorted(bundle.FILES)
+    modes = {p.stat().st_mode & 0o777 for p in folder.iterdir()}
+    assert len(modes) == 1
+    assert [p.name for p in folder.parent.iterdir()] == ["model"], "something was left beside"
+
+
+def test_nothing_in_the_folder_can_run(folder):
+    """No pickle: the weights are safetensors, and YAML tags that make objects are refused."""
+    load_file(folder / "model.safetensors")
+    for name in ("config.yaml", "CARD.md", "tokenizer.json"):
+        assert "_target_" not in (folder / name).read_text()
+    marker = folder / "ran"
+    with (folder / "config.yaml").open("a") as file:
+        file.write(f"\nevil: !!python/object/apply:os.mkdir ['{marker}']\n")
+    with pytest.raises(UserError, match=r"config.yaml: cannot be read as YAML"):
+        bundle.load(folder)
+    assert not marker.exists()
+
+
+def test_saving_again_replaces_and_a_failure_keeps_the_old_one(folder, tokenizer, monkeypatch):
+    new = make(tokenizer, seed=5)
+    bundle.save(folder, new, tokenizer, {})
+    assert torch.equal(logits(bundle.load(folder).model, tokenizer), logits(new, tokenizer))
+
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    monkeypatch.setattr(bundle, "save_file", fail)
+    with pytest.raises(UserError, match=r"cannot write the model folder: .*No space left"):
+        bundle.save(folder, make(tokenizer, seed=6), tokenizer, {})
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    assert [p.name for p in folder.parent.iterdir()] == ["model"], "something was left beside"
+
+
+def test_the_old_model_stands_again_if_the_new_one_cannot_be_put_there(
+    folder, tokenizer, monkeypatch
+):
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    real = type(folder).rename
+
+    def fail(self, target):
+        if ".writing-" in self.name:
+            raise OSError(5, "Input/output error")
+        return real(self, target)
+
+    monkeypatch.setattr(type(folder), "rename", fail)
+    with pytest.raises(UserError, match="cannot write the model folder"):
+        bundle.save(folder, make(tokenizer, seed=6), tokenizer, {})
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    assert [p.name for p in folder.parent.iterdir()] == ["model"]
+
+
+def test_a_folder_with_something_else_in_it_is_not_replaced(tmp_path, tokenizer):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"cat")
+    with pytest.raises(UserError, match="there is something else in this folder"):
+        bundle.save(tmp_path / "photos", make(tokenizer), tokenizer, CARD)
+    assert (tmp_path / "photos" / "cat.jpg").read_bytes() == b"cat"
+    with pytest.raises(UserError, match="this is a file"):
+        bundle.save(tmp_path / "photos" / "cat.jpg", make(tokenizer), tokenizer, CARD)
+
+
+def test_a_tokenizer_that_is_not_the_models_is_not_saved_with_it(tmp_path, tokenizer):
+    other = build_tokenizer(name="performance")
+    with pytest.raises(UserError, match=f"it has {other.size} ids but the model was built for"):
+        bundle.save(tmp_path / "m", make(tokenizer), other, CARD)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "tokenizer.json"])
+def test_a_half_complete_folder_names_what_is_missing(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(UserError, match=f"{name} missing; a model folder holds model.safetensors"):
+        bundle.load(folder)
+
+
+def test_a_lost_card_for_people_is_no_harm(folder):
+    (folder / "CARD.md").unlink()
+    assert bundle.load(folder).card["title"] == "Small tunes"
+
+
+def test_a_missing_folder_says_what_one_is(tmp_path):
+    with pytest.raises(UserError, match=r"no such model folder .*written by musictx train"):
+        bundle.load(tmp_path / "nowhere")
+
+
+def test_a_run_folder_stands_for_the_model_in_it(folder):
+    assert bundle.load(folder.parent).folder == folder
+
+
+def change_json(path, **values):
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_a_foreign_vocabulary_is_refused(folder, tmp_path, tokenizer):
+    """The same number of ids, meaning other things: only the fingerprint can tell."""
+    other = build_tokenizer(name="performance", low=61, high=73, velocity_bins=4)
+    assert other.size == tokenizer.size
+    bundle.save(tmp_path / "other", make(other), other, {})
+    shutil.copy(tmp_path / "other" / "tokenizer.json", folder)
+    with pytest.raises(UserError, match=r"describes the vocabulary .* trained with") as error:
+        bundle.load(folder)
+    assert other.fingerprint in str(error.value)
+    assert tokenizer.fingerprint in str(error.value)
+
+
+def test_a_tokenizer_config_that_was_edited_is_refused(folder, tokenizer):
+    path = folder / "tokenizer.json"
+    change_json(path, config=json.loads(path.read_text())["config"] | {"step_ms": 20})
+    with pytest.raises(UserError, match=r"tokenizer.json: its config now gives the vocabulary"):
+        bundle.load(folder)
+
+
+@pytest.mark.parametrize("config", [{"name": "nothing"}, {"name": "performance", "flavour": 1}])
+def test_a_tokenizer_that_cannot_be_built_is_told(folder, config):
+    change_json(folder / "tokenizer.json", config=config)
+    with pytest.raises(UserError, match="tokenizer"):
+        bundle.load(folder)
+
+
+def change_config(folder, change):
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    change(config)
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+
+
+def test_another_vocabulary_size_is_refused(folder):
+    change_config(folder, lambda c: c["model"].update(vocab_size=500))
+    with pytest.raises(UserError, match=r"built for 500 ids but tokenizer.json has \d+"):
+        bundle.load(folder)
+
+
+def test_weights_load_strictly(folder):
+    """A missing, foreign or wrongly shaped tensor is named, never left at random."""
+    path = folder / "model.safetensors"
+    whole = load_file(path)
+    name = next(n for n in whole if n.startswith("blocks.1"))
+    for stored, words in (
+        ({n: t for n, t in whole.items() if n != name}, f"1 tensors are missing, such as {name}"),
+        (whole | {"extra": torch.zeros(1)}, "1 tensors are foreign to the model, such as extra"),
+        (whole | {name: torch.zeros(3)}, f"{name} has shape \\(3,\\) where the model has"),
+    ):
+        save_file(stored, path)
+        with pytest.raises(UserError, match=f"the weights do not fit config.yaml: {words}"):
+            bundle.load(folder)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UserError, match="cannot be read as safetensors"):
+        bundle.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c.update(format=99), "format 99, written by musictx .*install a newer one"),
+        (lambda c: c.pop("format"), "this is not the configuration of a model"),
+        (lambda c: c.pop("vocabulary"), "the entry 'vocabulary' is missing"),
+        (lambda c: c["model"].update(flavour=3), "no model can be built from it: .*flavour"),
+        (lambda c: c["model"].update(heads=3), "no model can be built from it"),
+    ],
+)
+def test_a_config_that_cannot_be_used_is_told(folder, change, words):
+    change_config(folder, change)
+    with pytest.raises(UserError, match=words):
+        bundle.load(folder)
+
+
+def test_find_latest_takes_the_newest_complete_model(tmp_path, tokenizer):
+    with pytest.raises(UserError, match=r"no trained model under .*musictx train corpus.path=DIR"):
+        bundle.find_latest(tmp_path / "runs")
+    for age, name in ((30, "b"), (10, "a"), (20, "c")):
+        made = bundle.save(tmp_path / "runs" / name / "model", make(tokenizer), tokenizer, {})
+        os.utime(made / "config.yaml", (1e9 - age, 1e9 - age))
+    assert bundle.find_latest(tmp_path / "runs") == tmp_path / "runs" / "a" / "model"
+    (tmp_path / "runs" / "a" / "model" / "model.safetensors").unlink()
+    assert bundle.find_latest(tmp_path / "runs") == tmp_path / "runs" / "c" / "model"
+
+
+def test_a_device_that_is_not_there_is_told():
+    assert bundle.choose_device("cpu").type == "cpu"
+    assert bundle.choose_device("auto").type in ("cpu", "cuda", "mps")
+    with pytest.raises(UserError, match="device=abacus: not usable on this machine"):
+        bundle.choose_device("abacus")
