@@ -1,0 +1,192 @@
+"""MIDI files are written to the millisecond, whole or not at all; folders; pretty_midi."""
+
+from __future__ import annotations
+
+import io
+import os
+
+import mido
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from musictx import midi
+from musictx.errors import UserError
+from musictx.notes import NOTE, Score
+from tests.strategies import scores
+
+
+def _first_in_first_out(score: Score) -> Score:
+    """``score`` with the ends of overlapping notes of one pitch in the order of their starts: all
+    that MIDI can say. Notes by start, pitch, track, end; pedals by time, track."""
+    notes = score.notes.copy()
+    for key in {(n["track"], n["pitch"]) for n in notes}:
+        same = np.flatnonzero((notes["track"] == key[0]) & (notes["pitch"] == key[1]))
+        same = same[np.lexsort((notes["end"][same], notes["start"][same]))]
+        notes["end"][same] = np.sort(notes["end"][same])
+    order = np.lexsort([notes[k] for k in ("velocity", "end", "track", "pitch", "start")])
+    pedals = score.pedals[np.lexsort((score.pedals["track"], score.pedals["time"]))]
+    return Score(notes=notes[order], pedals=pedals, meters=score.meters)
+
+
+@settings(deadline=None, max_examples=150)
+@given(scores())
+def test_write_then_read_is_the_identity_on_the_millisecond_grid(score: Score) -> None:
+    back = midi.read(midi.to_bytes(score))
+    expected = _first_in_first_out(score)
+    assert _first_in_first_out(back) == expected
+    order = np.lexsort([back.notes[k] for k in ("track", "pitch", "start")])
+    assert np.array_equal(order, np.arange(len(back)))
+    assert np.array_equal(back.pedals, expected.pedals)
+    assert back.tempos.tolist() == [(0.0, 120.0)]
+
+
+@settings(deadline=None, max_examples=50)
+@given(scores(grid=None, pedals=False))
+def test_written_times_are_off_by_half_a_millisecond_at_most(score: Score) -> None:
+    back = midi.read(midi.to_bytes(score))
+    assert len(back) == len(score)
+    for key in ("start", "end"):
+        difference = np.sort(back.notes[key]) - np.sort(score.notes[key])
+        assert np.all(np.abs(difference) <= 0.0005 + 1e-9)
+
+
+def test_written_file_has_note_offs_before_note_ons() -> None:
+    notes = [(0.0, 1.0, 60, 80, 0, 0, 0), (1.0, 2.0, 60, 81, 0, 0, 0), (1.0, 1.0, 61, 82, 0, 0, 0)]
+    track = mido.MidiFile(file=io.BytesIO(midi.to_bytes(Score(notes)))).tracks[1]
+    kinds = [(m.type, m.note, m.time) for m in track if m.type.startswith("note")]
+    assert kinds == [
+        ("note_on", 60, 0),
+        ("note_off", 60, 1000),
+        ("note_on", 60, 0),
+        ("note_on", 61, 0),
+        ("note_off", 61, 0),
+        ("note_off", 60, 1000),
+    ]
+
+
+def _heard(data: bytes) -> list[tuple[int, int, bool]]:
+    """(velocity, program, drum) of each note as a synthesiser plays the file, track after track
+    at one time, one program a channel."""
+    program, heard = [0] * 16, []
+    for message in mido.merge_tracks(mido.MidiFile(file=io.BytesIO(data)).tracks):
+        if message.type == "program_change":
+            program[message.channel] = message.program
+        elif message.type == "note_on":
+            drum = message.channel == 9
+            heard.append((message.velocity, program[message.channel], drum))
+    return sorted(heard)
+
+
+@pytest.mark.parametrize("programs", [1, 12, 15, 16, 40])
+@pytest.mark.parametrize("tracks", [15, 16, 40])
+def test_any_number_of_parts_sounds_with_its_own_program(tracks: int, programs: int) -> None:
+    notes = [
+        (0.5 * beat, 0.5 * beat + 0.4, 60, track + 1, track % programs, track % 10 == 9, track)
+        for beat in range(3)
+        for track in range(tracks)
+    ]
+    score = Score(notes, pedals=[(0.1, 127, track) for track in range(tracks)])
+    data = midi.to_bytes(score)
+    assert _heard(data) == sorted((row[3], row[4], bool(row[5])) for row in notes)
+    assert midi.read(data).notes.tolist() == score.notes.tolist()
+    assert midi.read(data).pedals.tolist() == score.pedals.tolist()
+
+
+def test_a_score_track_of_several_programs_becomes_a_track_for_each() -> None:
+    notes = [(0.0, 1.0, 60, 80, 5, 0, 0), (0.0, 1.0, 60, 81, 6, 0, 0), (0.0, 1.0, 36, 82, 0, 1, 0)]
+    data = midi.to_bytes(Score(notes))
+    assert _heard(data) == [(80, 5, False), (81, 6, False), (82, 0, True)]
+    assert midi.read(data).content_hash() == Score(notes).content_hash()
+
+
+def test_meters_midi_cannot_hold_are_left_out() -> None:
+    score = Score(meters=[(0.0, 3, 4), (1.0, 4, 3), (2.0, 0, 4), (3.0, 7, 16)])
+    assert midi.read(midi.to_bytes(score)).meters.tolist() == [(0.0, 3, 4), (3.0, 7, 16)]
+
+
+def test_a_piece_longer_than_a_day_is_refused() -> None:
+    with pytest.raises(UserError, match="at most 86400"):
+        midi.to_bytes(Score([(0.0, 1e5, 60, 80, 0, False, 0)]))
+
+
+ONE = Score([(0.0, 1.0, 60, 80, 0, False, 0)])
+
+
+def test_write_puts_the_whole_file_in_place(tmp_path) -> None:
+    path = tmp_path / "a.mid"
+    path.write_bytes(b"old")
+    midi.write(ONE, str(path))
+    assert midi.read(path) == midi.read(str(path)) == midi.read(path.read_bytes())
+    assert os.listdir(tmp_path) == ["a.mid"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "a.mid"
+    path.write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(UserError, match=r"a\.mid cannot be written \(No space left"):
+        midi.write(ONE, path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.mid"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path / "none" / "a.mid", tmp_path / "file" / "a.mid", tmp_path):
+        with pytest.raises(UserError, match="cannot be written") as caught:
+            midi.write(ONE, path)
+        assert str(path) in str(caught.value)
+
+
+def test_find_takes_every_ending_in_any_case_at_any_depth_and_no_dot_files(tmp_path) -> None:
+    wanted = ["B.MID", "a.midi", "deep/er/c.Kar", "deep/d.rmi", "deep.mid/e.mid"]
+    for name in [*wanted, "._B.MID", ".hidden/f.mid", "g.txt", "deep/mid", "h.mid.gz"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = midi.find(tmp_path)
+    assert found == sorted(tmp_path / name for name in wanted)
+    assert midi.find(str(tmp_path)) == found
+
+
+def test_find_refuses_what_is_no_folder(tmp_path) -> None:
+    (tmp_path / "a.mid").write_bytes(b"")
+    with pytest.raises(UserError, match=r"a\.mid is a file: expected a folder"):
+        midi.find(tmp_path / "a.mid")
+    with pytest.raises(UserError, match="none does not exist: expected a folder"):
+        midi.find(tmp_path / "none")
+
+
+@settings(deadline=None, max_examples=50)
+@given(scores(grid=None))
+def test_pretty_midi_and_back_is_the_identity_but_for_tempo(score: Score) -> None:
+    back = Score.from_pretty_midi(score.to_pretty_midi())
+    keys = ("end", "velocity", "track", "pitch", "start")
+    for one in (score.notes, back.notes):
+        assert one.dtype == NOTE
+    assert np.array_equal(
+        back.notes[np.lexsort([back.notes[k] for k in keys])],
+        score.notes[np.lexsort([score.notes[k] for k in keys])],
+    )
+    assert sorted(back.pedals.tolist()) == sorted(score.pedals.tolist())
+    assert back.meters.tolist() == score.meters.tolist()
+
+
+def test_pretty_midi_notes_that_cannot_be_are_refused_and_silent_ones_left_out() -> None:
+    pm = ONE.to_pretty_midi()
+    note = pm.instruments[0].notes[0]
+    note.velocity = 0
+    assert len(Score.from_pretty_midi(pm)) == 0
+    note.velocity, note.end = 80, -1.0
+    with pytest.raises(UserError, match=r"instrument 0: .* cannot be, expected"):
+        Score.from_pretty_midi(pm)
+
+
+def test_what_pretty_midi_writes_is_read_to_the_millisecond(tmp_path) -> None:
+    score = Score([(0.123, 4.567, 60, 80, 3, False, 0), (0.999, 1.001, 40, 9, 0, True, 1)])
+    score.to_pretty_midi().write(str(tmp_path / "a.mid"))
+    assert midi.read(tmp_path / "a.mid").notes.tolist() == score.notes.tolist()
