@@ -233,7 +233,7 @@ def _header(
     picture = Image.new("RGB", (width * SCALE, TOP * SCALE), PAPER)
     pen = ImageDraw.Draw(picture)
     count = f"{len(score):,} note{'' if len(score) == 1 else 's'}"
-    facts = f"{count} · {_clock(score.duration, exact=True)}"
+    facts = f"{count} · {_clock(score.duration, score.duration)}"
     large, small = _font(19), _font(12.5)
     while title and pen.textlength(title, large) > width * SCALE * 0.6:
         title = title[:-2].rstrip("…") + "…"
@@ -268,13 +268,13 @@ def _part_names(parts: list[tuple[int, int, bool]]) -> dict[tuple[int, int, bool
     return names
 
 
-def _clock(seconds: float, exact: bool = False) -> str:
-    """2.5 s; from a minute on 1:02, from an hour on 1:00:02."""
-    if seconds < 60:
-        return f"{seconds:.1f} s" if exact else f"{seconds:g} s"
+def _clock(seconds: float, duration: float) -> str:
+    """A moment of a piece: 2.5 s; in pieces of a minute and more 0:02, of an hour 1:00:02."""
+    if duration < 60:
+        return f"{round(seconds, 1):g} s"
     whole = round(seconds)
     minutes = f"{whole // 60 % 60}:{whole % 60:02}"
-    return minutes if whole < 3600 else f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+    return minutes if duration < 3600 else f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 class _System:
@@ -282,6 +282,7 @@ class _System:
 
     def __init__(self, layout: Layout, system: int, seam: float | None) -> None:
         self.layout, self.system, self.seam = layout, system, seam
+        self.length = layout.systems * layout.system_seconds
         self.start = system * layout.system_seconds
         self.end = self.start + layout.system_seconds
         size = layout.size[0] * SCALE, layout.system_height * SCALE
@@ -342,7 +343,7 @@ class _System:
             self._box(x - 0.5, 0, x + 0.5, self.bottom, GRID)
             self._box(x - 0.5, self.bottom, x + 0.5, self.bottom + 4, TICK)
             where = (x * SCALE, (self.bottom + 7) * SCALE)
-            self.pen.text(where, _clock(i * tick), FAINT, small, anchor="ma")
+            self.pen.text(where, _clock(i * tick, self.length), FAINT, small, anchor="ma")
         self._box(LEFT, self.bottom, LEFT + PLOT_WIDTH, self.bottom + 1, TICK)
 
     def _keyboard(self) -> None:
@@ -370,7 +371,7 @@ class _System:
         for pitch in self.layout.drums:
             middle = self.layout.y(pitch, drum=True) + DRUM_LINE / 2
             name = DRUMS.get(pitch, f"drum {pitch}")
-            where = (LEFT - 6) * SCALE, middle * SCALE
+            where = (LEFT - 9) * SCALE, middle * SCALE
             self.pen.text(where, name, FAINT, small, anchor="rm")
 
     def _notes(self, score: Score, colours: dict[tuple[int, int, bool], Colour]) -> None:
@@ -380,10 +381,11 @@ class _System:
             here = here[(here["end"] > self.start) | (here["start"] >= self.start)]
         for start, end, pitch, velocity, program, drum, track in here.tolist():
             base = colours[track, program * (not drum), drum]
-            # Louder is fuller: from a light tint to the part's colour a little darkened.
-            strength = velocity / 127
-            fill = _mix(_mix(base, PAPER, 0.62), _mix(base, (0, 0, 0), 0.12), strength)
-            edge = _mix(base, (0, 0, 0), 0.25 + 0.2 * strength)
+            # Louder is fuller: from a light tint to the part's colour a little darkened. Most
+            # music lies between 20 and 110, so that is where the colours are spent.
+            strength = min(max((velocity - 20) / 90, 0.0), 1.0)
+            fill = _mix(_mix(base, PAPER, 0.7), _mix(base, (0, 0, 0), 0.12), strength)
+            edge = _mix(base, (0, 0, 0), 0.1 + 0.3 * strength)
             if drum:
                 self._drum(start, pitch, fill, edge)
             else:
