@@ -17,7 +17,6 @@ from musictx.bundle import Bundle, find_latest, load, locate
 from musictx.config import CorpusConfig, EvaluateConfig
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards, is_shards
-from musictx.data.windows import windows
 from musictx.errors import ConfigError, UserError
 from musictx.evaluate.nll import Evaluation, evaluate
 
@@ -32,11 +31,12 @@ def run(config: EvaluateConfig) -> Evaluation:
     with json_file(config.out) as out:
         bundle = load(where, config.device)
         shards = find_shards(config, bundle)
-        window = config.window or int(bundle.model.config["context"])
-        lengths = [piece.tokens for piece in shards.pieces(config.split)]
-        stride = config.stride or window
-        count = len(windows(lengths, window, stride)) if stride <= window else 0
-        with tqdm(total=count, unit="window", desc="evaluating", disable=None, leave=False) as bar:
+        with tqdm(unit="window", desc="evaluating", disable=None, leave=False) as bar:
+
+            def progress(done: int, total: int) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
             result = evaluate(
                 bundle.model,
                 shards,
@@ -44,7 +44,7 @@ def run(config: EvaluateConfig) -> Evaluation:
                 window=config.window,
                 stride=config.stride,
                 batch=config.batch,
-                progress=lambda done: bar.update(min(done, bar.total - bar.n)) and None,
+                progress=progress,
             )
         parameters = sum(p.numel() for p in bundle.model.parameters())
         print(f"{where} ({parameters:,} parameters) on {shards.folder}")

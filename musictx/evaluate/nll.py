@@ -97,13 +97,13 @@ def evaluate(
     window: int | None = None,
     stride: int | None = None,
     batch: int = 8,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Measure ``model`` on ``split`` as the module's docstring says.
 
     window    tokens in a window; default the model's context.  stride  tokens between windows;
               default ``window``.  batch  windows at a time: changes speed and memory only
-    progress  called with the number of windows done after each batch
+    progress  called after each batch with the windows done and all there are
 
     The model is put into evaluation mode, and back at the end. Raises ``UserError`` if the split is
     empty or ``stride`` exceeds ``window``.
@@ -152,7 +152,7 @@ def evaluate(
             end_nats += float(wide[ended.cpu()].sum())
             ends += int(ended.sum())
             if progress is not None:
-                progress(len(chosen))
+                progress(at + len(chosen), len(order))
     finally:
         model.train(training)
     total, tokens = float(nats.sum()), int(counts.sum())

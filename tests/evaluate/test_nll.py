@@ -1,0 +1,248 @@
+"""The numbers against plain definitions: loops over pieces, models whose answers are known."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from musictx.data.shards import Shards, Writer
+from musictx.errors import UserError
+from musictx.evaluate.nll import evaluate
+from musictx.model.transformer import MusicTransformer
+from musictx.tokens.vocab import BOS, CUT, EOS
+
+V = 20
+
+
+def shards_of(folder, pieces, split="validation"):
+    """A shard folder of lists of ids; notes and seconds are made-up but known numbers."""
+    with Writer(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
+        for i, ids in enumerate(pieces):
+            writer.add(
+                np.asarray(ids, np.uint16),
+                name=f"piece {i:03d}",
+                split=split,
+                notes=max(1, len(ids) // 4),
+                seconds=len(ids) / 10,
+            )
+    return Shards(folder)
+
+
+def random_pieces(lengths, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(4, V, n).tolist() for n in lengths]
+
+
+def real_model(context=8, seed=0, dropout=0.4):
+    torch.manual_seed(seed)
+    model = MusicTransformer(
+        V, layers=2, width=16, heads=2, feedforward=32, context=context, dropout=dropout
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(3)
+    return model.eval()
+
+
+class Told(nn.Module):
+    """A model whose logits are a function of the ids (B, T) it is given."""
+
+    def __init__(self, function, context=8):
+        super().__init__()
+        self.config = {"context": context}
+        self.function = function
+        self.anything = nn.Parameter(torch.zeros(1))
+
+    def forward(self, ids):
+        return self.function(ids)
+
+
+def in_a_plain_loop(model, pieces, window, stride):
+    """Total nats, hits, tokens and ends, one window and one token at a time."""
+    nats, hits, tokens, ends = 0.0, 0, 0, []
+    for piece in pieces:
+        whole = [*piece, EOS]
+        start = scored = 0
+        while scored < len(whole):
+            stop = min(start + window, len(whole))
+            first = BOS if start == 0 else CUT
+            ids = torch.tensor([[first, *whole[start : stop - 1]]])
+            with torch.no_grad():
+                chances = model(ids)[0].double().log_softmax(-1)
+            for i in range(scored, stop):
+                loss = -float(chances[i - start, whole[i]])
+                if whole[i] == EOS:
+                    ends.append(loss)
+                    continue
+                nats += loss
+                hits += int(chances[i - start].argmax()) == whole[i]
+                tokens += 1
+            scored, start = stop, start + stride
+    return nats, hits, tokens, ends
+
+
+@pytest.mark.parametrize(("window", "stride"), [(8, None), (8, 3), (8, 1), (5, 5), (64, None)])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_equals_a_plain_loop(tmp_path, window, stride, batch):
+    pieces = random_pieces([1, 7, 8, 9, 16, 17, 30])
+    model = real_model()
+    result = evaluate(
+        model, shards_of(tmp_path / "s", pieces), window=window, stride=stride, batch=batch
+    )
+    nats, hits, tokens, ends = in_a_plain_loop(model, pieces, window, stride or window)
+    assert result.tokens == tokens == sum(map(len, pieces))
+    assert result.nats_per_token == pytest.approx(nats / tokens, rel=1e-6)
+    assert result.accuracy == pytest.approx(hits / tokens)
+    assert result.nats_per_end == pytest.approx(np.mean(ends), rel=1e-6)
+    assert result.perplexity == pytest.approx(math.exp(nats / tokens), rel=1e-5)
+    assert result.nats_per_note == pytest.approx(nats / result.notes, rel=1e-6)
+    assert result.bits_per_second == pytest.approx(nats / math.log(2) / (tokens / 10), rel=1e-6)
+
+
+def test_a_uniform_model_gives_exactly_log_v(tmp_path):
+    result = evaluate(
+        Told(lambda ids: torch.zeros(*ids.shape, V)),
+        shards_of(tmp_path / "s", random_pieces([3, 8, 21])),
+    )
+    assert result.nats_per_token == pytest.approx(math.log(V), abs=1e-6)
+    assert result.nats_per_end == pytest.approx(math.log(V), abs=1e-6)
+    assert result.perplexity == pytest.approx(V, rel=1e-5)
+    assert all(x is None or x == pytest.approx(math.log(V), abs=1e-6) for x in result.by_position)
+
+
+def test_perfect_prediction_scores_accuracy_one_and_no_nats(tmp_path):
+    """Pieces that count upwards from 4: the next id is the last one plus 1, padding or not."""
+
+    def oracle(ids):
+        following = torch.where(ids == BOS, 4, ids + 1).clamp(max=V - 1)
+        return 100.0 * nn.functional.one_hot(following, V).float()
+
+    pieces = [range(4, 4 + n) for n in (1, 2, 5, 7)]
+    result = evaluate(Told(oracle), shards_of(tmp_path / "s", pieces), batch=4)
+    assert result.accuracy == 1.0
+    assert result.nats_per_token == pytest.approx(0.0, abs=1e-9)
+    assert result.nats_per_end > 50, "the ends were not predicted, and must not be counted"
+
+
+def test_padding_is_never_counted(tmp_path):
+    """A short piece beside a long one is padded; its numbers must be those it has alone."""
+    long, short = random_pieces([40, 3])
+    model = real_model(context=64)
+    both = evaluate(model, shards_of(tmp_path / "both", [long, short]), batch=2)
+    alone = [
+        evaluate(model, shards_of(tmp_path / str(i), [p])) for i, p in enumerate((long, short))
+    ]
+    total = sum(r.nats_per_token * r.tokens for r in alone)
+    assert both.tokens == 43
+    assert both.nats_per_token * 43 == pytest.approx(total, rel=1e-6)
+
+
+def test_the_mean_is_over_tokens_not_over_batches_or_windows(tmp_path):
+    """One nat for 4, two for the rest: a short last window must not weigh as much as a full one."""
+
+    def two_prices(ids):
+        logits = torch.full((*ids.shape, V), -50.0)
+        logits[..., 4] = -1.0
+        logits[..., 5] = -2.0
+        logits[..., 6] = math.log(1 - math.exp(-1) - math.exp(-2))
+        return logits
+
+    pieces = [[4] * 8 + [5], [4] * 8]
+    result = evaluate(Told(two_prices), shards_of(tmp_path / "s", pieces), window=8, batch=1)
+    assert result.nats_per_token == pytest.approx((16 * 1 + 2) / 17, rel=1e-6)
+    assert result.windows == 3
+
+
+def test_a_length_that_is_a_multiple_of_the_window_counts_each_token_once(tmp_path):
+    shards = shards_of(tmp_path / "s", random_pieces([16, 8]))
+    result = evaluate(real_model(), shards, window=8)
+    assert (result.tokens, result.windows, result.pieces) == (24, 3, 2)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    st.integers(2, 12),
+    st.integers(1, 12),
+)
+def test_every_token_is_scored_once_for_any_window_and_stride(
+    tmp_path_factory, lengths, window, stride
+):
+    stride = min(stride, window)
+    shards = shards_of(tmp_path_factory.mktemp("s") / "s", random_pieces(lengths))
+    result = evaluate(
+        Told(lambda ids: torch.zeros(*ids.shape, V)), shards, window=window, stride=stride
+    )
+    assert result.tokens == sum(lengths)
+
+
+def test_nothing_is_carried_from_one_window_to_the_next(tmp_path):
+    """Changing the first window of a piece changes nothing in the second."""
+    one, two = [[4, 5, 6, 7] + [9] * 4, [8, 8, 8, 8] + [9] * 4]
+    model = real_model(context=4)
+    curves = []
+    for name, piece in (("a", one), ("b", two)):
+        full = evaluate(model, shards_of(tmp_path / name, [piece]))
+        head = evaluate(model, shards_of(tmp_path / f"{name} head", [piece[:4]]))
+        curves.append(full.nats_per_token * 8 - head.nats_per_token * 4)
+    assert curves[0] == pytest.approx(curves[1], abs=1e-5)
+
+
+def test_by_position_is_the_mean_at_each_place(tmp_path):
+    def dear_first(ids):
+        logits = torch.zeros(*ids.shape, V)
+        logits[:, 1:, 4] = 3.0
+        return logits
+
+    result = evaluate(Told(dear_first), shards_of(tmp_path / "s", [[4] * 10]), window=4)
+    cheap = math.log(V - 1 + math.exp(3)) - 3
+    assert result.by_position == pytest.approx([math.log(V), cheap, cheap, cheap], abs=1e-6)
+
+
+def test_dropout_is_off_gradients_are_off_and_the_mode_comes_back(tmp_path):
+    shards = shards_of(tmp_path / "s", random_pieces([20]))
+    model = real_model().train()
+    first, second = evaluate(model, shards), evaluate(model, shards)
+    assert model.training
+    assert first == second
+    assert first == evaluate(model.eval(), shards)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_progress_counts_the_windows(tmp_path):
+    done = []
+    shards = shards_of(tmp_path / "s", random_pieces([20, 20]))
+    evaluate(real_model(), shards, window=6, batch=3, progress=lambda *at: done.append(at))
+    assert done == [(3, 8), (6, 8), (8, 8)]
+
+
+def test_result_as_json_and_table_states_the_protocol(tmp_path):
+    result = evaluate(real_model(), shards_of(tmp_path / "s", random_pieces([20])), stride=4)
+    told = json.loads(json.dumps(result.to_dict()))
+    assert told["window"] == 8
+    assert told["stride"] == 4
+    assert told["first_token_scored"] is True
+    assert told["end_counted"] is False
+    assert told["context_carried"] is False
+    for words in ("nats per token", "stride 4", "first token scored", "padding not counted"):
+        assert words in str(result)
+
+
+def test_an_empty_split_is_told(tmp_path):
+    shards = shards_of(tmp_path / "s", random_pieces([20]), split="train")
+    with pytest.raises(
+        UserError, match=r"split=test: no piece of this corpus .*train 1.*corpus.test"
+    ):
+        evaluate(real_model(), shards, "test")
+
+
+def test_a_stride_that_leaves_tokens_out_is_told(tmp_path):
+    shards = shards_of(tmp_path / "s", random_pieces([20]))
+    with pytest.raises(UserError, match="stride=9: expected 1 to window=8"):
+        evaluate(real_model(), shards, stride=9)
