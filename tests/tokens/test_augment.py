@@ -1,0 +1,141 @@
+"""Changed windows: transposing, stretching, louder; exactly, and never out of grammar."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from musictx.notes import Score
+from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.vocab import BOS, EOS
+from tests.strategies import scores
+from tests.tokens import loops
+
+TOKENIZERS = [
+    PerformanceTokenizer(low=10, high=120),
+    PerformanceTokenizer(tracks="programs", max_shift_ms=150),
+]
+tokenizers = st.sampled_from(TOKENIZERS)
+factors = st.sampled_from([0.5, 0.95, 0.975, 1.0, 1.025, 1.05, 2.0])
+quick = settings(deadline=None, max_examples=60)
+
+
+def transposed(piece: Score, semitones: int) -> Score:
+    notes = piece.notes.copy()
+    pitched = ~notes["drum"]
+    notes["pitch"][pitched] = notes["pitch"][pitched].astype(int) + semitones
+    return Score(notes=notes)
+
+
+@quick
+@given(tokenizers, scores(pedals=False), st.integers(-12, 12))
+def test_transposing_commutes_with_encoding(tokenizer, piece, semitones):
+    piece = tokenizer.quantise(piece)
+    pitches = piece.notes["pitch"][~piece.notes["drum"]].astype(int) + semitones
+    result = tokenizer.augment(tokenizer.encode(piece), semitones=semitones)
+    if ((pitches < tokenizer.low) | (pitches > tokenizer.high)).any():
+        assert result is None
+    else:
+        assert result.dtype == np.uint16
+        assert np.array_equal(result, tokenizer.encode(transposed(piece, semitones)))
+
+
+@quick
+@given(tokenizers, scores(), factors)
+def test_stretching_a_piece_is_encoding_the_stretched_piece(tokenizer, piece, factor):
+    piece = tokenizer.quantise(piece)
+    step = tokenizer.step_ms / 1000
+    notes = piece.notes.copy()
+    start = np.floor(np.round(notes["start"] / step) * factor + 0.5)
+    end = np.floor(np.round(notes["end"] / step) * factor + 0.5)
+    notes["start"], notes["end"] = start * step, np.maximum(end, start + 1) * step
+    result = tokenizer.augment(tokenizer.encode(piece), stretch=factor)
+    assert np.array_equal(result, tokenizer.encode(Score(notes=notes)))
+
+
+@quick
+@given(tokenizers, scores(), st.integers(-130, 130))
+def test_louder_tokens_are_the_tokens_of_the_louder_piece(tokenizer, piece, velocity):
+    piece = tokenizer.quantise(piece)
+    notes = piece.notes.copy()
+    notes["velocity"] = np.clip(notes["velocity"].astype(int) + velocity, 1, 127)
+    result = tokenizer.augment(tokenizer.encode(piece), velocity=velocity)
+    assert np.array_equal(result, tokenizer.encode(Score(notes=notes)))
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_identity_settings_return_any_ids_unchanged(tokenizer):
+    ids = np.random.default_rng(0).integers(0, tokenizer.size, 500).astype(np.uint16)
+    assert np.array_equal(tokenizer.augment(ids), ids)
+    assert np.array_equal(tokenizer.augment(ids, semitones=0, stretch=1.0, velocity=0), ids)
+
+
+@quick
+@given(tokenizers, scores(min_notes=8, max_notes=40), factors, st.data())
+def test_a_window_from_inside_a_piece_keeps_every_strike_and_release(
+    tokenizer, piece, factor, data
+):
+    ids = tokenizer.encode(piece)
+    assume(len(ids) > 4)
+    start = data.draw(st.integers(0, len(ids) - 2))
+    window = ids[start : data.draw(st.integers(start + 1, len(ids)))]
+    velocity = data.draw(st.sampled_from([-20, 0, 9]))
+    result = tokenizer.augment(window, stretch=factor, velocity=velocity)
+
+    def events(array: np.ndarray) -> Counter[str]:
+        words = loops.describe(tokenizer, array)
+        return Counter(w for w in words if w.split(":")[0] in ("note_on", "note_off", "drum"))
+
+    def moments(array: np.ndarray, factor: float) -> list[int]:
+        now, strikes = 0, []
+        for word in loops.describe(tokenizer, array):
+            kind, value = word.split(":")
+            now += int(value) if kind == "time_shift" else 0
+            if kind in ("note_on", "drum"):
+                strikes.append(int(np.floor(now * factor + 0.5)))
+        return sorted(strikes)
+
+    assert events(result) == events(window)
+    assert moments(result, 1.0) == moments(window, factor)
+    tokenizer.grammar(window, strict=False)
+    tokenizer.grammar(result, strict=False)
+
+
+def test_a_long_stretched_window_does_not_drift():
+    tokenizer = TOKENIZERS[0]
+    starts = np.arange(3000) * 0.03
+    piece = Score(notes=[(s, s + 0.02, 60, 64, 0, False, 0) for s in starts])
+    result = tokenizer.augment(tokenizer.encode(piece), stretch=1.05)
+    heard = tokenizer.decode(result).notes["start"]
+    assert np.abs(heard - starts * 1.05).max() <= 0.005 + 1e-9
+
+
+def test_an_out_of_range_release_of_an_older_note_counts_too():
+    tokenizer = PerformanceTokenizer(low=21, high=108)
+    v = tokenizer.vocabulary
+    window = np.array([v.id("note_off", 108), v.id("note_on", 60)], np.uint16)
+    assert tokenizer.augment(window, semitones=1) is None
+    assert tokenizer.augment(window, semitones=-1) is not None
+
+
+def test_special_ids_at_the_ends_stay_and_a_pause_at_the_end_is_stretched():
+    tokenizer = TOKENIZERS[0]
+    v = tokenizer.vocabulary
+    window = np.array([BOS, v.id("velocity", 9), v.id("note_on", 60), v.id("time_shift", 50), EOS])
+    result = tokenizer.augment(window, semitones=2, stretch=2.5)
+    assert [v.describe(i) for i in result] == [
+        "bos", "velocity:9", "note_on:62", "time_shift:100", "time_shift:25", "eos",
+    ]  # fmt: skip
+    assert tokenizer.augment(np.array([BOS, EOS]), stretch=2.0).tolist() == [BOS, EOS]
+
+
+def test_drums_are_not_transposed_even_where_the_window_does_not_show_the_program():
+    tokenizer = TOKENIZERS[1]
+    v = tokenizer.vocabulary
+    window = np.array([v.id("drum", 36), v.id("note_on", 60), v.id("note_off", 64)])
+    result = tokenizer.augment(window, semitones=3)
+    assert [v.describe(i) for i in result] == ["drum:36", "note_on:63", "note_off:67"]
