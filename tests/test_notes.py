@@ -1,0 +1,127 @@
+"""A Score is a value: checked, sorted, read-only, equal by content."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.notes import NOTE, Score
+from tests.strategies import scores
+
+GOOD = (0.5, 1.0, 60, 80, 0, False, 0)
+
+
+def changed(**values: object) -> tuple:
+    """One good note with some of its values changed."""
+    return tuple(values.get(name, good) for name, good in zip(NOTE.names or (), GOOD))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"notes": [changed(start=-0.1)]}, "start must be finite and not negative"),
+        ({"notes": [changed(start=np.nan)]}, "start must be finite"),
+        ({"notes": [changed(end=np.inf)]}, "end must be finite"),
+        ({"notes": [changed(end=np.nan)]}, "end must be finite"),
+        ({"notes": [changed(end=0.4)]}, "not before start"),
+        ({"notes": [changed(pitch=128)]}, "pitch and program"),
+        ({"notes": [changed(program=128)]}, "pitch and program"),
+        ({"notes": [changed(velocity=0)]}, "velocity must lie in 1..127"),
+        ({"notes": [changed(velocity=128)]}, "velocity must lie in 1..127"),
+        ({"pedals": [(-1.0, 64, 0)]}, "pedals: time"),
+        ({"tempos": [(np.inf, 120.0)]}, "tempos: time"),
+        ({"meters": [(np.nan, 4, 4)]}, "meters: time"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(arguments: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Score(**arguments)
+
+
+def test_notes_are_sorted_by_start_and_ties_keep_their_order() -> None:
+    rows = [(1.0, 2.0, 50), (0.0, 9.0, 70), (1.0, 1.5, 40), (0.0, 1.0, 60)]
+    score = Score([changed(start=s, end=e, pitch=p) for s, e, p in rows])
+    assert score.notes["pitch"].tolist() == [70, 60, 50, 40]
+
+
+def test_arrays_are_copies_that_cannot_be_written() -> None:
+    mine = np.array([GOOD], NOTE)
+    score = Score(mine)
+    mine["pitch"] = 1
+    assert score.notes["pitch"].tolist() == [60]
+    with pytest.raises(ValueError, match="read-only"):
+        score.notes["pitch"] = 1
+
+
+def test_an_empty_score_has_no_duration() -> None:
+    assert len(Score()) == 0
+    assert Score().duration == 0.0
+    assert Score() == Score(notes=[])
+
+
+def test_duration_is_the_last_end_not_the_end_of_the_last_note() -> None:
+    assert Score([changed(start=0.0, end=5.0), changed(start=1.0, end=2.0)]).duration == 5.0
+
+
+@settings(deadline=None, max_examples=50)
+@given(scores())
+def test_scores_are_equal_by_content(score: Score) -> None:
+    same = Score(score.notes, pedals=score.pedals, tempos=score.tempos, meters=score.meters)
+    assert same == score
+    assert score.with_notes(score.notes) == score
+    if len(score):
+        assert score.with_notes(score.notes[1:]) != score
+    assert score != score.notes.tolist()
+
+
+@settings(deadline=None, max_examples=50)
+@given(scores(), st.integers(0, 5000))
+def test_shifted_there_and_back_is_the_identity_to_a_rounding_error(score: Score, ms: int) -> None:
+    later = score.shifted(ms / 1000)
+    assert later.content_hash() == score.content_hash()
+    back = later.shifted(-ms / 1000)
+    for name, key in (("notes", "end"), ("pedals", "time"), ("tempos", "time"), ("meters", "time")):
+        np.testing.assert_allclose(getattr(back, name)[key], getattr(score, name)[key], atol=1e-9)
+
+
+def test_shifting_a_note_before_zero_is_refused_and_marks_stay_at_zero() -> None:
+    score = Score([GOOD], tempos=[(0.0, 120.0)], pedals=[(0.2, 127, 0)])
+    earlier = score.shifted(-0.5)
+    assert earlier.notes["start"].tolist() == [0.0]
+    assert earlier.tempos["time"].tolist() == [0.0]
+    assert earlier.pedals["time"].tolist() == [0.0]
+    with pytest.raises(ValueError, match="start must be finite and not negative"):
+        score.shifted(-0.6)
+
+
+@settings(deadline=None, max_examples=50)
+@given(scores(min_notes=1), st.randoms(use_true_random=False))
+def test_content_hash_knows_notes_only(score: Score, random) -> None:
+    order = list(range(len(score)))
+    random.shuffle(order)
+    other = score.notes[order].copy()
+    other["track"] = 7 - other["track"]
+    assert Score(other).content_hash() == score.content_hash()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"start": 0.51},
+        {"end": 1.01},
+        {"pitch": 61},
+        {"velocity": 81},
+        {"program": 1},
+        {"drum": True},
+    ],
+)
+def test_content_hash_changes_with_what_sounds(change: dict) -> None:
+    first = changed(start=0.0)
+    assert Score([first, changed(**change)]).content_hash() != Score([first, GOOD]).content_hash()
+
+
+def test_content_hash_of_drums_does_not_depend_on_their_program() -> None:
+    one, two = (Score([changed(drum=True, program=p)]) for p in (0, 5))
+    assert one.content_hash() == two.content_hash()

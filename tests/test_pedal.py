@@ -1,0 +1,186 @@
+"""The sustain pedal folded into note ends: no note lost, added or moved, each end as it sounds."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx import midi
+from musictx.notes import Score
+from musictx.pedal import fold_sustain
+from tests.midi_bytes import END, file, tick
+from tests.strategies import scores
+
+
+def note(start: float, end: float, pitch: int = 60, track: int = 0, drum: bool = False) -> tuple:
+    return (start, end, pitch, 80, 0, drum, track)
+
+
+def ends(notes: list[tuple], pedals: list[tuple]) -> list[float]:
+    return fold_sustain(Score(notes, pedals=pedals)).notes["end"].tolist()
+
+
+def _end_by_walking(score: Score, i: int) -> float:
+    """The end of note ``i``, by walking moment after moment from its start."""
+    me = score.notes[i]
+    if me["drum"]:
+        return float(me["end"])
+    pedals = [p for p in score.pedals if p["track"] == me["track"]]
+    mates = [
+        n
+        for n in score.notes
+        if (n["track"], n["pitch"]) == (me["track"], me["pitch"]) and not n["drum"]
+    ]
+    everything = [*score.notes["start"], *score.notes["end"], *score.pedals["time"]]
+    down = False
+    for moment in sorted({float(t) for t in everything}):
+        values = [int(p["value"]) for p in pedals if p["time"] == moment]
+        went_up = any(value < 64 for value in values)
+        if went_up:
+            down = False
+        elif values:
+            down = True
+        if moment < me["start"]:
+            continue
+        if went_up and moment > me["end"]:
+            return moment  # it sounded on under the pedal until now
+        if down and moment > me["start"] and any(n["start"] == moment for n in mates):
+            return moment  # struck again
+        if moment == me["end"] and not down:
+            return moment
+    return max(float(t) for t in everything)
+
+
+@settings(deadline=None, max_examples=300)
+@given(scores(max_notes=14, max_seconds=3.0, grid=0.1, pitches=(60, 64), tracks=2))
+def test_fold_equals_walking_through_the_piece_note_by_note(score: Score) -> None:
+    folded = fold_sustain(score)
+    assert folded.notes["end"].tolist() == [_end_by_walking(score, i) for i in range(len(score))]
+
+
+@settings(deadline=None, max_examples=100)
+@given(scores())
+def test_no_note_is_lost_added_or_moved_and_no_pedal_is_left(score: Score) -> None:
+    folded = fold_sustain(score)
+    others = ["start", "pitch", "velocity", "program", "drum", "track"]
+    assert np.array_equal(folded.notes[others], score.notes[others])
+    assert len(folded.pedals) == 0
+    assert np.array_equal(folded.tempos, score.tempos)
+    assert np.array_equal(folded.meters, score.meters)
+    assert fold_sustain(folded) == folded
+
+
+@settings(deadline=None, max_examples=100)
+@given(scores(overlaps=False))
+def test_without_overlaps_no_note_gets_shorter_and_none_sounds_over_the_next(score: Score) -> None:
+    folded = fold_sustain(score)
+    assert np.all(folded.notes["end"] >= score.notes["end"])
+    pitched = folded.notes[~folded.notes["drum"]]
+    for track, pitch in {(n["track"], n["pitch"]) for n in pitched}:
+        same = pitched[(pitched["track"] == track) & (pitched["pitch"] == pitch)]
+        assert np.all(same["end"][:-1] <= same["start"][1:])
+
+
+@settings(deadline=None, max_examples=50)
+@given(scores(pedals=False))
+def test_a_piece_without_pedal_is_unchanged(score: Score) -> None:
+    assert fold_sustain(score) == score
+
+
+def test_a_released_key_sounds_until_the_pedal_goes_up() -> None:
+    assert ends([note(0.0, 1.0), note(2.0, 3.0, 62)], [(0.5, 127, 0), (2.5, 0, 0)]) == [2.5, 3.0]
+
+
+def test_a_released_key_sounds_until_its_pitch_is_struck_again() -> None:
+    notes = [note(0.0, 1.0), note(1.5, 1.6, 61), note(2.0, 2.5)]
+    assert ends(notes, [(0.5, 127, 0), (4.0, 0, 0)]) == [2.0, 4.0, 4.0]
+
+
+def test_the_pedal_is_down_from_64() -> None:
+    assert ends([note(0.0, 1.0)], [(0.5, 63, 0), (2.0, 0, 0)]) == [1.0]
+    assert ends([note(0.0, 1.0)], [(0.5, 64, 0), (2.0, 63, 0)]) == [2.0]
+
+
+def test_half_pedal_movements_above_64_release_nothing() -> None:
+    assert ends([note(0.0, 1.0)], [(0.5, 127, 0), (1.5, 70, 0), (2.0, 90, 0), (3.0, 0, 0)]) == [3.0]
+
+
+def test_pedal_up_with_nothing_pending_and_press_and_release_before_the_first_note() -> None:
+    pedals = [(0.0, 0, 0), (0.1, 127, 0), (0.2, 0, 0), (0.3, 0, 0)]
+    assert ends([note(1.0, 2.0), note(2.5, 3.0)], pedals) == [2.0, 3.0]
+
+
+def test_notes_after_the_last_release_are_kept() -> None:
+    notes = [note(0.0, 0.5), note(2.0, 3.0), note(4.0, 5.0, 64)]
+    assert ends(notes, [(0.2, 127, 0), (1.0, 0, 0)]) == [1.0, 3.0, 5.0]
+
+
+def test_a_pedal_never_released_holds_to_the_end_of_the_piece() -> None:
+    notes = [note(0.0, 1.0, 60), note(1.0, 2.0, 62), note(5.0, 6.0, 64, track=1)]
+    assert ends(notes, [(0.5, 127, 0)]) == [6.0, 6.0, 6.0]
+    assert ends(notes, [(0.5, 127, 0), (9.0, 100, 0)]) == [9.0, 9.0, 6.0]
+
+
+def test_one_pedal_press_holds_notes_once_not_again_at_later_presses() -> None:
+    pedals = [(0.5, 127, 0), (1.5, 0, 0), (2.0, 127, 0), (3.0, 0, 0)]
+    assert ends([note(0.0, 1.0)], pedals) == [1.5]
+
+
+def test_a_key_released_just_as_the_pedal_goes_down_is_caught_and_as_it_goes_up_is_not() -> None:
+    assert ends([note(0.0, 1.0)], [(1.0, 127, 0), (2.0, 0, 0)]) == [2.0]
+    assert ends([note(0.0, 1.0)], [(0.5, 127, 0), (1.0, 0, 0), (2.0, 0, 0)]) == [1.0]
+
+
+@pytest.mark.parametrize("both", [[(1.0, 127, 0), (1.0, 0, 0)], [(1.0, 0, 0), (1.0, 127, 0)]])
+def test_a_pedal_that_moves_both_ways_in_one_moment_is_up_after_it(both: list[tuple]) -> None:
+    notes = [note(0.0, 0.5), note(0.0, 2.0, 62)]
+    assert ends(notes, [(0.2, 127, 0), *both, (3.0, 0, 0)]) == [1.0, 2.0]
+
+
+def test_a_held_key_struck_again_ends_there_only_while_the_pedal_is_down() -> None:
+    notes = [note(0.0, 3.0), note(1.0, 2.0)]
+    assert ends(notes, []) == [3.0, 2.0]
+    assert ends(notes, [(0.5, 127, 0), (4.0, 0, 0)]) == [1.0, 4.0]
+    assert ends(notes, [(1.5, 127, 0), (4.0, 0, 0)]) == [4.0, 4.0]
+
+
+def test_two_notes_of_a_pitch_that_begin_together_are_both_kept() -> None:
+    assert ends([note(0.0, 1.0), note(0.0, 1.5)], [(0.5, 127, 0), (3.0, 0, 0)]) == [3.0, 3.0]
+
+
+def test_a_pedal_moves_only_its_own_track_and_no_drums() -> None:
+    notes = [note(0.0, 1.0), note(0.0, 1.0, track=1), note(0.0, 1.0, track=2, drum=True)]
+    pedals = [(0.5, 127, 0), (0.5, 127, 2), (2.0, 0, 0), (3.0, 0, 2)]
+    assert ends(notes, pedals) == [2.0, 1.0, 1.0]
+
+
+def test_other_controllers_are_no_pedal() -> None:
+    other = "00 B0 43 7F 00 B0 42 7F 00 B0 07 64"  # soft, sostenuto, volume
+    plain = midi.read(file(f"{other} 00 90 3C 40 60 80 3C 00 60 B0 43 00 00 B0 42 00 {END}"))
+    assert fold_sustain(plain).notes["end"].tolist() == [tick(96)]
+    down = midi.read(file(f"00 B0 40 7F 00 90 3C 40 60 80 3C 00 60 B0 40 00 {END}"))
+    assert fold_sustain(down).notes["end"].tolist() == [tick(192)]
+
+
+@settings(deadline=None, max_examples=5)
+@given(st.integers(0, 2**31))
+def test_ten_thousand_notes_take_no_time_to_speak_of(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    starts = np.sort(random.uniform(0, 600, 10_000))
+    notes = [
+        note(s, s + d, int(p))
+        for s, d, p in zip(
+            starts, random.exponential(0.3, 10_000), random.integers(21, 109, 10_000)
+        )
+    ]
+    times, values = random.uniform(0, 600, 10_000), random.integers(0, 128, 10_000)
+    score = Score(notes, pedals=[(t, int(v), 0) for t, v in zip(times, values)])
+    begin = time.process_time()
+    fold_sustain(score)
+    assert (
+        time.process_time() - begin < 0.5
+    )  # about 0.01 s; a loop over notes and pedals takes 10 s
