@@ -82,7 +82,8 @@ def encode_score(
 ) -> Outcome:
     """Encode one Score; see :class:`Outcome`."""
     if len(score) < min_notes:
-        detail = f"{len(score)} notes, corpus.min_notes={min_notes}"
+        found = "".join(f", {label}: {n}" for label, n in (repairs or {}).items() if n)
+        detail = f"{len(score)} notes, corpus.min_notes={min_notes}{found}"
         return Outcome(name, reason="too short", detail=detail)
     try:
         ids, left_out = tokenizer.encode_with_report(score)

@@ -11,18 +11,14 @@ number of workers, and whether or not the run was interrupted.
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.metadata
 import json
-import os
 import re
 import shutil
 import uuid
-import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +28,7 @@ from tqdm import tqdm
 import musictx
 from musictx.config import CorpusConfig
 from musictx.data import bach, encode, parallel, shards, sources
+from musictx.data.chunks import digest, in_chunks, place, read_ids, read_outcomes, resumed, store
 from musictx.data.encode import Outcome
 from musictx.data.report import JSON, TEXT, LeftOut, Report
 from musictx.data.shards import Shards, Writer
@@ -73,24 +70,33 @@ def prepare(
     if ready is not None:
         return ready
     partial = folder.parent / f"{folder.name}.partial"
-    chunks = _chunks(found.files)
+    chunks = in_chunks(found.files)
     try:
         partial.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise shards.unwritable(folder, error) from error
-    stored = [_stored_name(partial, chunk, corpus, tokenizer) for chunk in chunks]
+    stored = [place(partial, c, tokenizer.fingerprint, corpus.min_notes) for c in chunks]
     _encode_all(chunks, stored, corpus, tokenizer, folder, progress, executor)
-    outcomes = [outcome for path in stored for outcome in _read_outcomes(path)]
-    report = _assemble(
-        outcomes,
-        (ids for path in stored for ids in _read_ids(path)),
-        corpus,
-        tokenizer,
-        folder,
-        key,
-        name,
-        official=found.official,
-    )
+    try:
+        outcomes = [outcome for path in stored for outcome in read_outcomes(path)]
+        if all(outcome.reason for outcome in outcomes):
+            shutil.rmtree(partial, ignore_errors=True)  # nothing to go on with
+        report = _assemble(
+            outcomes,
+            (ids for path in stored for ids in read_ids(path)),
+            corpus,
+            tokenizer,
+            folder,
+            key,
+            name,
+            official=found.official,
+            beside=partial / f"shards-{uuid.uuid4().hex[:8]}",
+        )
+    except FileNotFoundError:  # another process has finished the same work and cleared up
+        ready = _up_to_date(folder, key)
+        if ready is None:
+            raise
+        report = ready
     shutil.rmtree(partial, ignore_errors=True)
     return report
 
@@ -124,12 +130,7 @@ def _key(corpus: CorpusConfig, tokenizer: Tokenizer, identity: dict[str, Any]) -
         "options": [corpus.name, corpus.validation, corpus.test, corpus.min_notes],
         **identity,
     }
-    return _digest(description)
-
-
-def _digest(description: Any) -> str:
-    text = json.dumps(description, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return digest(description)
 
 
 def _place(corpus: CorpusConfig, out: str | Path | None, name: str, key: str) -> Path:
@@ -155,28 +156,6 @@ def _up_to_date(folder: Path, key: str) -> Report | None:
     return None
 
 
-# ------------------------------------------------------------------------- encoding, chunk by chunk
-
-
-def _chunks(files: list[sources.Source]) -> list[list[sources.Source]]:
-    """At most 64 files each, and for small corpora enough chunks to share among cores."""
-    size = max(1, min(64, len(files) // 32))
-    return [files[i : i + size] for i in range(0, len(files), size)]
-
-
-def _stored_name(
-    partial: Path, chunk: list[sources.Source], corpus: CorpusConfig, tokenizer: Tokenizer
-) -> Path:
-    """The file for the outcomes of ``chunk``, named by all that decides what is in it."""
-    description = [
-        encode.VERSION,
-        tokenizer.fingerprint,
-        corpus.min_notes,
-        [[f.name, f.size, f.mtime_ns] for f in chunk],
-    ]
-    return partial / f"{_digest(description)}.npz"
-
-
 def _encode_all(
     chunks: Sequence[list[sources.Source]],
     stored: Sequence[Path],
@@ -193,7 +172,7 @@ def _encode_all(
         fingerprint=tokenizer.fingerprint,
         min_notes=corpus.min_notes,
     )
-    done = {i: outcomes for i, path in enumerate(stored) if (outcomes := _resumed(path))}
+    done = {i: outcomes for i, path in enumerate(stored) if (outcomes := resumed(path))}
     todo = [i for i in range(len(chunks)) if i not in done]
     rejected = sum(bool(o.reason) for outcomes in done.values() for o in outcomes)
     bar = tqdm(
@@ -212,53 +191,13 @@ def _encode_all(
             workers=corpus.workers or parallel.cores(),
             executor=executor,
         ):
-            _store(stored[todo[number]], outcomes, folder)
+            try:
+                store(stored[todo[number]], outcomes)
+            except OSError as error:
+                raise shards.unwritable(folder, error) from error
             rejected += sum(bool(o.reason) for o in outcomes)
             bar.set_postfix(rejected=rejected, refresh=False)
             bar.update(len(outcomes))
-
-
-def _store(path: Path, outcomes: list[Outcome], folder: Path) -> None:
-    described = [asdict(replace(o, ids=encode.NO_IDS)) | {"ids": len(o.ids)} for o in outcomes]
-    beside = path.parent / f"{uuid.uuid4().hex}.writing"
-    try:
-        with beside.open("wb") as file:
-            np.savez(
-                file,
-                ids=np.concatenate([encode.NO_IDS, *(o.ids for o in outcomes)]),
-                outcomes=np.frombuffer(json.dumps(described).encode("ascii"), np.uint8),
-            )
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise shards.unwritable(folder, error) from error
-
-
-def _resumed(path: Path) -> list[Outcome] | None:
-    """The outcomes of an earlier run; None if they are not there or damaged."""
-    try:
-        outcomes = _read_outcomes(path)
-        sum(len(ids) for ids in _read_ids(path))  # reads it all and compares the check sum
-        return outcomes
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-        return None
-
-
-def _read_outcomes(path: Path) -> list[Outcome]:
-    """The outcomes in one chunk file, without their ids."""
-    with np.load(path) as stored:
-        described = json.loads(stored["outcomes"].tobytes())
-    return [Outcome(**(d | {"ids": encode.NO_IDS})) for d in described]
-
-
-def _read_ids(path: Path) -> Iterator[np.ndarray]:
-    """The ids of each outcome in one chunk file."""
-    with np.load(path) as stored:
-        described, ids = json.loads(stored["outcomes"].tobytes()), stored["ids"]
-    offset = 0
-    for d in described:
-        yield ids[offset : offset + d["ids"]]
-        offset += d["ids"]
 
 
 # ------------------------------------------------------------------------------------ all together
@@ -274,6 +213,7 @@ def _assemble(
     name: str,
     *,
     official: dict[str, str],
+    beside: Path | None = None,
 ) -> Report:
     """Take out duplicates, split, write; ``ids`` yields those of each outcome in turn."""
     usable = {o.name: o for o in outcomes if not o.reason}
@@ -312,6 +252,7 @@ def _assemble(
             "min_notes": corpus.min_notes,
         },
         key=key,
+        beside=beside,
     ) as writer:
         for outcome, piece in zip(outcomes, ids, strict=True):
             if outcome.name not in splits:

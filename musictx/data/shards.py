@@ -105,7 +105,9 @@ class Writer:
         tokenizer_config: Mapping[str, Any],
         corpus: Mapping[str, Any],
         key: str = "",
+        beside: Path | None = None,
     ) -> None:
+        """``beside``: the folder to write in before the renaming, on the same file system."""
         self.folder = Path(folder)
         self._header = {
             "format": FORMAT,
@@ -116,7 +118,8 @@ class Writer:
         }
         self.pieces: list[Piece] = []
         self._offset = 0
-        self._beside = self.folder.parent / f".{self.folder.name}.writing-{uuid.uuid4().hex[:8]}"
+        unique = f".{self.folder.name}.writing-{uuid.uuid4().hex[:8]}"
+        self._beside = beside or self.folder.parent / unique
 
     def __enter__(self) -> Writer:
         check_place(self.folder)

@@ -178,9 +178,9 @@ def split(
 
     - if no piece came to validation though some should (``validation`` > 0) and the official split
       is the reason, the official training pieces are split by hash;
-    - if validation is still empty, the training piece with the smallest hash goes there, so long as
-      one is left to train on;
-    - if train is empty, the piece with the largest hash of the largest other split goes there.
+    - if train is empty, the piece with the largest hash of the largest other split goes there;
+    - if validation is still empty, the piece of train (of test, if train has but one) with the
+      smallest hash goes there.
 
     One piece alone goes to train (``prepare`` then holds out its end).
     """
@@ -201,7 +201,8 @@ def split(
         largest = max(("validation", "test"), key=lambda s: len(members(s)))
         splits[members(largest)[-1].name] = "train"
         remarks.append(f"train would have been empty: a piece of {largest} trains")
-    if validation > 0 and not members("validation") and len(members("train")) > 1:
-        splits[members("train")[0].name] = "validation"
-        remarks.append("validation would have been empty: one piece was taken from train")
+    if validation > 0 and not members("validation") and len(pieces) > 1:
+        giver = "train" if len(members("train")) > 1 else "test"
+        splits[members(giver)[0].name] = "validation"
+        remarks.append(f"validation would have been empty: a piece of {giver} measures")
     return splits, remarks

@@ -1,0 +1,80 @@
+"""Files in chunks, and what became of each chunk on disk, so that a stopped run can go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+import zipfile
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from musictx.data.encode import NO_IDS, VERSION, Outcome
+from musictx.data.sources import Source
+
+
+def digest(description: Any) -> str:
+    """32 hexadecimal digits of plain data."""
+    text = json.dumps(description, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def in_chunks(files: list[Source]) -> list[list[Source]]:
+    """At most 64 files each, and for small corpora enough chunks to share among cores."""
+    size = max(1, min(64, len(files) // 32))
+    return [files[i : i + size] for i in range(0, len(files), size)]
+
+
+def place(partial: Path, chunk: list[Source], fingerprint: str, min_notes: int) -> Path:
+    """The file for the outcomes of ``chunk``, named by all that decides what is in it."""
+    files = [[f.name, f.size, f.mtime_ns] for f in chunk]
+    return partial / f"{digest([VERSION, fingerprint, min_notes, files])}.npz"
+
+
+def store(path: Path, outcomes: list[Outcome]) -> None:
+    """Write the outcomes of a chunk, whole or not at all. Raises ``OSError``."""
+    described = [asdict(replace(o, ids=NO_IDS)) | {"ids": len(o.ids)} for o in outcomes]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.parent / f"{uuid.uuid4().hex}.writing"
+    try:
+        with beside.open("wb") as file:
+            np.savez(
+                file,
+                ids=np.concatenate([NO_IDS, *(o.ids for o in outcomes)]),
+                outcomes=np.frombuffer(json.dumps(described).encode("ascii"), np.uint8),
+            )
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def resumed(path: Path) -> list[Outcome] | None:
+    """The outcomes that an earlier run has stored; None if they are not there or damaged."""
+    try:
+        outcomes = read_outcomes(path)
+        sum(len(ids) for ids in read_ids(path))  # reads it all and compares the check sum
+        return outcomes
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        return None
+
+
+def read_outcomes(path: Path) -> list[Outcome]:
+    """The outcomes in one chunk file, without their ids."""
+    with path.open("rb") as file, np.load(file) as stored:
+        described = json.loads(stored["outcomes"].tobytes())
+    return [Outcome(**(d | {"ids": NO_IDS})) for d in described]
+
+
+def read_ids(path: Path) -> Iterator[np.ndarray]:
+    """The ids of each outcome in one chunk file."""
+    with path.open("rb") as file, np.load(file) as stored:
+        described, ids = json.loads(stored["outcomes"].tobytes()), stored["ids"]
+    offset = 0
+    for d in described:
+        yield ids[offset : offset + d["ids"]]
+        offset += d["ids"]

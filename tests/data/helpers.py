@@ -1,0 +1,53 @@
+"""Small corpora for the tests of musictx/data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from musictx import midi
+from musictx.data.shards import Writer
+from musictx.notes import NOTE, Score
+from musictx.tokens.build import build
+
+TOKENIZER = build(name="performance")
+
+
+def song(seed: int, notes: int = 12, *, drums: bool = False, low: int = 40) -> Score:
+    """A piece of ``notes`` notes, another one for each seed, on a 10 ms grid."""
+    random = np.random.default_rng(seed)
+    table = np.zeros(notes, NOTE)
+    table["start"] = np.cumsum(random.integers(0, 60, notes)) / 100
+    table["end"] = table["start"] + random.integers(5, 90, notes) / 100
+    table["pitch"] = random.integers(low, low + 40, notes)
+    table["velocity"] = random.integers(1, 128, notes)
+    table["drum"] = drums
+    return Score(notes=table)
+
+
+def write_songs(folder: Path, seeds: range | list[int], notes: int = 12) -> Path:
+    """One file song-SEED.mid for each seed; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in seeds:
+        midi.write(song(seed, notes), folder / f"song-{seed:03}.mid")
+    return folder
+
+
+def write_shards(
+    folder: Path, train: list[np.ndarray], validation: list[np.ndarray] | None = None
+) -> Path:
+    """Shards of the performance tokenizer with these pieces."""
+    config = TOKENIZER.to_config()
+    with Writer(
+        folder, fingerprint=TOKENIZER.fingerprint, tokenizer_config=config, corpus={"name": "test"}
+    ) as writer:
+        for split, pieces in (("train", train), ("validation", validation or [])):
+            for i, ids in enumerate(pieces):
+                writer.add(ids, name=f"{split}-{i}", split=split, notes=len(ids) // 4, seconds=1.0)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Name -> bytes of every file in ``folder``."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

@@ -1,0 +1,408 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from musictx import midi
+from musictx.config import CorpusConfig
+from musictx.data import bach, chunks, encode, parallel
+from musictx.data.prepare import prepare
+from musictx.data.shards import Shards
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.tokens.build import build
+from tests.data.helpers import TOKENIZER, contents, song, write_songs
+
+
+def run(path: Path, out: Path | None = None, *, tokenizer=TOKENIZER, executor=None, **options):
+    config = CorpusConfig(path=str(path), **({"workers": 1} | options))
+    return prepare(config, tokenizer, out, progress=False, executor=executor)
+
+
+def by_name(folder: Path) -> dict[str, np.ndarray]:
+    shards = Shards(folder)
+    return {p.name: shards.tokens(p.number) for p in shards.pieces()}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Good, broken and doubled files at several depths."""
+    root = write_songs(tmp_path / "corpus", range(40))
+    write_songs(root / "deep" / "er", range(35, 50))
+    (root / "UPPER.MID").write_bytes(midi.to_bytes(song(90)))
+    (root / "broken.mid").write_bytes(b"no MIDI at all")
+    (root / "cut.mid").write_bytes(midi.to_bytes(song(91))[:20])
+    (root / "empty.kar").write_bytes(b"")
+    midi.write(song(92, notes=1), root / "short.mid")
+    midi.write(song(93, drums=True), root / "drums.mid")
+    return root
+
+
+def test_a_score_goes_in_and_its_tokens_come_out(corpus, tmp_path):
+    report = run(corpus, tmp_path / "out")
+    tokens = by_name(tmp_path / "out")
+    assert len(tokens) == report.total().pieces == 51
+    for seed in range(50):
+        name = f"{'deep/er/' if seed >= 35 else ''}song-{seed:03}.mid"
+        np.testing.assert_array_equal(tokens[name], TOKENIZER.encode(song(seed)))
+    np.testing.assert_array_equal(tokens["UPPER.MID"], TOKENIZER.encode(song(90)))
+    shards = Shards(tmp_path / "out")
+    shards.check(TOKENIZER)
+    assert build(**shards.tokenizer_config).fingerprint == TOKENIZER.fingerprint
+    assert sum(p.notes for p in shards.pieces()) == 51 * 12
+    np.testing.assert_allclose(
+        shards.totals().seconds, sum(song(s).duration for s in [*range(50), 90]), atol=1e-9
+    )
+
+
+def test_every_file_left_out_is_reported_with_its_reason(corpus, tmp_path):
+    report = run(corpus, tmp_path / "out")
+    left_out = {item.name: item for item in report.left_out}
+    assert report.found == 61 == report.total().pieces + len(left_out)
+    assert left_out["short.mid"].reason == "too short"
+    assert left_out["drums.mid"].reason == "no notes for this tokenizer"
+    assert "12 drum notes" in left_out["drums.mid"].detail
+    for seed in range(35, 40):
+        assert left_out[f"song-{seed:03}.mid"].reason == "duplicate"
+        assert left_out[f"song-{seed:03}.mid"].detail.endswith(f"deep/er/song-{seed:03}.mid")
+    for name in ("broken.mid", "empty.kar"):
+        assert name in left_out[name].detail
+    assert "0 notes" in left_out["cut.mid"].detail
+    assert sum(report.reasons.values()) == 10
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["reasons"] == report.reasons
+    text = (tmp_path / "out" / "report.txt").read_text()
+    assert all(item.name in text and item.detail in text for item in report.left_out)
+    printed = str(report)
+    assert "corpus: 61 files, 51 pieces" in printed
+    assert "5 duplicate" in printed
+
+
+def test_what_was_lost_in_kept_pieces_is_counted(tmp_path):
+    both = np.concatenate([song(1).notes, song(2, notes=5, drums=True).notes])
+    both["track"][12:] = 1
+    (tmp_path / "c").mkdir()
+    midi.write(Score(notes=both), tmp_path / "c" / "a.mid")
+    midi.write(song(3), tmp_path / "c" / "b.mid")
+    report = run(tmp_path / "c", tmp_path / "out")
+    assert report.lossy == {"drum notes left out": 5}
+    assert report.total().notes == 24
+
+
+def test_same_bytes_for_any_number_of_workers_and_any_executor(corpus, tmp_path):
+    run(corpus, tmp_path / "1", workers=1)
+    run(corpus, tmp_path / "2", workers=2)
+    run(corpus, tmp_path / "3", workers=3)
+    with ThreadPoolExecutor(2) as executor:
+        run(corpus, tmp_path / "threads", executor=executor)
+    expected = contents(tmp_path / "1")
+    assert expected.keys() == {
+        "header.json", "pieces.jsonl", "tokens.bin", "report.json", "report.txt"
+    }  # fmt: skip
+    # The report names no folder of this run, so that all files can be compared.
+    for other in ("2", "3", "threads"):
+        assert contents(tmp_path / other) == expected
+
+
+@pytest.fixture
+def many_chunks(monkeypatch):
+    """Chunks of four files."""
+    monkeypatch.setattr(
+        "musictx.data.prepare.in_chunks",
+        lambda files: [files[i : i + 4] for i in range(0, len(files), 4)],
+    )
+
+
+def killed_after(monkeypatch, count: int) -> None:
+    """The ``count + 1``-th chunk is stopped by Ctrl-C."""
+    real, calls = encode.encode_files, []
+
+    def work(files, **options):
+        calls.append(files)
+        if len(calls) > count:
+            raise KeyboardInterrupt
+        return real(files, **options)
+
+    monkeypatch.setattr(encode, "encode_files", work)
+
+
+def stop(monkeypatch, count: int, corpus: Path, out: Path) -> None:
+    """Prepare, and be stopped after ``count`` chunks."""
+    with monkeypatch.context() as patch:
+        killed_after(patch, count)
+        with pytest.raises(KeyboardInterrupt):
+            run(corpus, out)
+
+
+def test_a_stopped_run_goes_on_where_it_was_with_the_same_bytes(
+    corpus, tmp_path, monkeypatch, many_chunks
+):
+    run(corpus, tmp_path / "whole")
+    out = tmp_path / "work" / "out"
+    stop(monkeypatch, 5, corpus, out)
+    assert os.listdir(out.parent) == ["out.partial"]
+    assert len(os.listdir(out.parent / "out.partial")) == 5
+    read: list[str] = []
+    real = encode.encode_file
+    monkeypatch.setattr(
+        encode, "encode_file", lambda name, *rest: read.append(name) or real(name, *rest)
+    )
+    run(corpus, out)
+    assert len(read) == 61 - 20
+    assert contents(out) == contents(tmp_path / "whole")
+    assert os.listdir(out.parent) == ["out"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"junk", None])
+def test_a_damaged_chunk_of_a_stopped_run_is_done_again(
+    corpus, tmp_path, monkeypatch, many_chunks, damage
+):
+    out = tmp_path / "out"
+    stop(monkeypatch, 5, corpus, out)
+    for path in (tmp_path / "out.partial").iterdir():
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2] if damage is None else damage)
+    run(corpus, out)
+    run(corpus, tmp_path / "whole")
+    assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_a_changed_file_is_read_again_after_a_stop(corpus, tmp_path, monkeypatch, many_chunks):
+    out = tmp_path / "out"
+    stop(monkeypatch, 12, corpus, out)
+    midi.write(song(77, notes=30), corpus / "song-000.mid")
+    run(corpus, out)
+    np.testing.assert_array_equal(
+        by_name(out)["song-000.mid"], TOKENIZER.encode(song(77, notes=30))
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="patches reach workers only by fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_file_that_kills_its_process_costs_only_itself(
+    corpus, tmp_path, monkeypatch, many_chunks
+):
+    real = midi.read
+
+    def deadly(path, **options):
+        if Path(path).name in ("song-010.mid", "song-011.mid", "song-033.mid"):
+            os._exit(11)
+        return real(path, **options)
+
+    monkeypatch.setattr(midi, "read", deadly)
+    monkeypatch.setattr(parallel, "START_METHOD", "fork")
+    report = run(corpus, tmp_path / "out", workers=2)
+    crashed = [item.name for item in report.left_out if item.reason == "crashed the reader"]
+    assert crashed == ["song-010.mid", "song-011.mid", "song-033.mid"]
+    assert report.total().pieces == 51 - 3
+    assert report.found == 61
+
+
+def test_a_reader_that_fails_unexpectedly_costs_only_the_file(corpus, tmp_path, monkeypatch):
+    real = midi.read
+
+    def failing(path, **options):
+        if Path(path).name == "song-010.mid":
+            raise RuntimeError("a bug of ours")
+        return real(path, **options)
+
+    monkeypatch.setattr(midi, "read", failing)
+    report = run(corpus, tmp_path / "out")
+    detail = {item.name: item.detail for item in report.left_out}["song-010.mid"]
+    assert detail == "RuntimeError: a bug of ours"
+    assert report.total().pieces == 50
+
+
+def test_duplicates_never_straddle_the_split(tmp_path):
+    root = write_songs(tmp_path / "c", range(30))
+    write_songs(root / "copies", range(30))
+    later = song(5).shifted(1.0)  # the same music after a rest, saved by another program
+    midi.write(later.with_notes(later.notes), root / "later.mid")
+    report = run(root, tmp_path / "out", validation=0.3, test=0.2)
+    hashes = [p.hash for p in Shards(tmp_path / "out").pieces()]
+    assert len(set(hashes)) == len(hashes) == 30
+    assert report.reasons == {"duplicate": 31}
+
+
+def test_adding_files_never_moves_the_others(tmp_path):
+    root = write_songs(tmp_path / "c", range(30))
+    run(root, tmp_path / "before", validation=0.3)
+    write_songs(root / "a", range(100, 130))
+    run(root, tmp_path / "after", validation=0.3)
+    before = {p.name: p.split for p in Shards(tmp_path / "before").pieces()}
+    after = {p.name: p.split for p in Shards(tmp_path / "after").pieces()}
+    assert before.items() <= after.items()
+    assert Counter(before.values())["validation"] > 1
+
+
+def test_the_official_split_is_kept_and_the_rest_goes_by_content(tmp_path):
+    root = write_songs(tmp_path / "c", range(20))
+    splits = ["test", "validation", "train", "train"]
+    rows = [f"{splits[i % 4]},song-{i:03}.mid" for i in range(12)]
+    (root / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
+    run(root, tmp_path / "out", validation=0.0)
+    found = {p.name: p.split for p in Shards(tmp_path / "out").pieces()}
+    for i in range(20):
+        assert found[f"song-{i:03}.mid"] == (splits[i % 4] if i < 12 else "train")
+
+
+def test_two_pieces_are_one_to_train_and_one_to_measure(tmp_path):
+    for share in (0.01, 0.1, 0.5, 0.99):
+        root = write_songs(tmp_path / "c", range(2), notes=50)
+        run(root, tmp_path / "out", validation=share)
+        splits = [p.split for p in Shards(tmp_path / "out").pieces()]
+        assert sorted(splits) == ["train", "validation"]
+
+
+def test_one_piece_is_cut_near_its_end(tmp_path):
+    root = write_songs(tmp_path / "c", [7], notes=50)
+    report = run(root, tmp_path / "out", validation=0.1)
+    shards = Shards(tmp_path / "out")
+    head, tail = shards.pieces()
+    whole = TOKENIZER.encode(song(7, notes=50))
+    np.testing.assert_array_equal(np.concatenate([shards.tokens(0), shards.tokens(1)]), whole)
+    assert (head.split, tail.split) == ("train", "validation")
+    assert (head.begins, head.ends, tail.begins, tail.ends) == (True, False, False, True)
+    assert tail.tokens == round(len(whole) * 0.1)
+    assert head.notes + tail.notes == 50
+    assert "its end is held out" in report.remarks[0]
+
+
+def test_the_smallest_corpus_trains(tmp_path):
+    root = write_songs(tmp_path / "c", [7], notes=2)
+    report = run(root, tmp_path / "out")
+    assert report.splits["train"].tokens >= 1
+    assert report.splits["validation"].tokens >= 1
+
+
+def test_one_piece_without_validation_stays_whole(tmp_path):
+    root = write_songs(tmp_path / "c", [7])
+    run(root, tmp_path / "out", validation=0.0)
+    assert [(p.split, p.begins, p.ends) for p in Shards(tmp_path / "out").pieces()] == [
+        ("train", True, True)
+    ]
+
+
+def test_up_to_date_shards_are_not_made_again(corpus, tmp_path, monkeypatch):
+    first = run(corpus, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        killed_after(patch, 0)
+        second = run(corpus, tmp_path / "out", workers=2)
+    assert second.up_to_date
+    assert not first.up_to_date
+    assert "(up to date)" in str(second)
+    assert second.to_json() == first.to_json()
+    assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("what", ["file", "new", "gone", "option", "tokenizer", "damage", "table"])
+def test_shards_are_made_again_when_something_changed(corpus, tmp_path, what):
+    run(corpus, tmp_path / "out")
+    options, tokenizer = {}, TOKENIZER
+    if what == "file":
+        os.utime(corpus / "song-001.mid", (1, 1))
+    elif what == "new":
+        midi.write(song(200), corpus / "new.mid")
+    elif what == "gone":
+        (corpus / "song-001.mid").unlink()
+    elif what == "option":
+        options = {"validation": 0.5}
+    elif what == "tokenizer":
+        tokenizer = build(name="performance", velocity_bins=8)
+    elif what == "damage":
+        (tmp_path / "out" / "tokens.bin").write_bytes(b"12")
+    else:
+        (corpus / "m.csv").write_text("split,midi_filename\ntest,song-001.mid\n")
+    assert not run(corpus, tmp_path / "out", tokenizer=tokenizer, **options).up_to_date
+    Shards(tmp_path / "out").check(tokenizer)
+
+
+def test_by_default_each_corpus_and_tokenizer_has_its_own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    root = write_songs(tmp_path / "My Music! ", range(3))
+    first = run(root)
+    second = run(root, tokenizer=build(name="performance", tracks="programs"))
+    assert first.folder.parent == Path("data", "shards") == second.folder.parent
+    assert first.folder != second.folder
+    assert first.folder.name.startswith("My-Music-")
+    assert len(first.folder.name) == len("My-Music-") + 8
+    assert run(root).up_to_date
+    assert run(root, shards="elsewhere").folder == Path("elsewhere")
+
+
+def test_pieces_with_too_few_notes_are_left_out(tmp_path):
+    root = write_songs(tmp_path / "c", range(3), notes=10)
+    write_songs(root / "long", range(3, 6), notes=20)
+    report = run(root, tmp_path / "out", min_notes=15)
+    assert report.reasons == {"too short": 3}
+    assert report.left_out[0].detail == "10 notes, corpus.min_notes=15"
+
+
+def test_when_nothing_can_be_used_the_reasons_are_said_and_nothing_is_left(tmp_path):
+    root = tmp_path / "c"
+    root.mkdir()
+    (root / "a.mid").write_bytes(b"no MIDI")
+    midi.write(song(1, notes=1), root / "b.mid")
+    midi.write(song(1, drums=True), root / "c.mid")
+    with pytest.raises(UserError) as caught:
+        run(root, tmp_path / "out")
+    message = str(caught.value)
+    assert message.startswith(f"corpus.path={root}: none of its 3 files can be used: ")
+    assert "1 too short (such as b.mid: 1 notes" in message
+    assert "1 no notes for this tokenizer (such as c.mid:" in message
+    assert os.listdir(tmp_path) == ["c"]
+
+
+def test_a_place_that_cannot_be_written_is_said_before_anything_is_read(
+    corpus, tmp_path, monkeypatch
+):
+    killed_after(monkeypatch, 0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot write token shards there.*corpus.shards=DIR"):
+        run(corpus, tmp_path / "file" / "out")
+    with pytest.raises(UserError, match="something else in this folder"):
+        run(corpus, corpus)
+    with pytest.raises(UserError, match="this is a file"):
+        run(corpus, tmp_path / "file")
+
+
+def test_the_chorales_are_a_corpus(tmp_path, monkeypatch):
+    pieces = [("b", song(1)), ("a", song(2)), ("c", song(1)), ("d", song(3))]
+    monkeypatch.setattr(bach, "chorales", lambda: pieces)
+    config = CorpusConfig(name="bach")
+    report = prepare(config, TOKENIZER, tmp_path / "out", progress=False)
+    assert list(by_name(tmp_path / "out")) == ["a", "b", "d"]
+    assert report.reasons == {"duplicate": 1}
+    assert report.splits["validation"].pieces >= 1
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_workers_know_no_torch():
+    code = (
+        "import sys, musictx.data.prepare, musictx.data.encode\n"
+        "sys.exit('torch' in sys.modules or 'pytorch_lightning' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_hash_is_of_what_was_read(tmp_path):
+    root = write_songs(tmp_path / "c", range(3))
+    run(root, tmp_path / "out")
+    for piece in Shards(tmp_path / "out").pieces():
+        assert piece.hash == midi.read(root / piece.name).content_hash()
+
+
+def test_chunks_hold_every_file_once():
+    for count in (1, 2, 31, 32, 33, 64, 1000, 5000):
+        parts = chunks.in_chunks(list(range(count)))
+        assert [f for part in parts for f in part] == list(range(count))
+        assert max(map(len, parts)) <= 64
+        assert count == 1 or len(parts) > 1

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+from musictx.data.shards import FORMAT, Shards, Writer
+from musictx.errors import UserError
+from tests.data.helpers import TOKENIZER, write_shards
+
+PIECES = [np.arange(5, dtype=np.uint16), np.array([65535, 0, 7], np.uint16)]
+
+
+def writer(folder):
+    return Writer(
+        folder,
+        fingerprint="f" * 16,
+        tokenizer_config={"name": "x", "params": {"a": [1]}},
+        corpus={"name": "mine"},
+        key="k",
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with writer(tmp_path / "s") as out:
+        out.add(PIECES[0], name="a/b.mid", split="train", hash="00", notes=2, seconds=1.5)
+        out.add(PIECES[1], name="ö.mid", split="validation", notes=1, seconds=0.5, begins=False)
+    return tmp_path / "s"
+
+
+def test_what_is_written_is_read(folder):
+    shards = Shards(folder)
+    assert len(shards) == 2
+    assert [p.name for p in shards.pieces()] == ["a/b.mid", "ö.mid"]
+    assert shards.pieces("train")[0].hash == "00"
+    assert [(p.begins, p.ends) for p in shards.pieces()] == [(True, True), (False, True)]
+    for piece, ids in zip(shards.pieces(), PIECES):
+        np.testing.assert_array_equal(shards.tokens(piece.number), ids)
+    assert shards.totals("train") == (1, 5, 2, 1.5)
+    assert shards.totals() == (2, 8, 3, 2.0)
+    assert shards.totals("test") == (0, 0, 0, 0.0)
+    assert shards.header["splits"]["validation"]["tokens"] == 3
+    assert shards.tokenizer_config == {"name": "x", "params": {"a": [1]}}
+    assert (shards.fingerprint, shards.key, shards.corpus) == ("f" * 16, "k", {"name": "mine"})
+
+
+def test_tokens_are_a_view_of_the_file_and_cannot_be_changed(folder):
+    shards = Shards(folder)
+    first = shards.tokens(0)
+    assert first.dtype == np.uint16
+    assert isinstance(first, np.memmap)
+    assert np.shares_memory(first, shards.tokens(0))
+    with pytest.raises(ValueError, match=r"read-only"):
+        first[0] = 1
+
+
+def test_sent_to_another_process_the_corpus_is_opened_not_copied(folder):
+    shards = Shards(folder)
+    np.testing.assert_array_equal(shards.tokens(1), PIECES[1])
+    data = pickle.dumps(shards)
+    assert len(data) < 500
+    np.testing.assert_array_equal(pickle.loads(data).tokens(1), PIECES[1])
+
+
+def test_ids_beyond_uint16_are_refused(tmp_path):
+    with pytest.raises(TypeError), writer(tmp_path / "s") as out:
+        out.add(np.array([1.5]), name="a", split="train")
+    assert list(tmp_path.iterdir()) == []
+
+
+def interrupt(folder):
+    out = writer(folder).__enter__()
+    out.add(PIECES[1], name="new", split="train")
+    out.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
+
+def test_an_interrupted_writer_leaves_nothing(tmp_path):
+    interrupt(tmp_path / "s")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_writer_leaves_the_old_shards(folder):
+    interrupt(folder)
+    assert Shards(folder).pieces()[0].name == "a/b.mid"
+    assert os.listdir(folder.parent) == ["s"]
+
+
+def test_new_shards_take_the_place_of_old_ones(folder):
+    with writer(folder) as out:
+        out.add(PIECES[1], name="new", split="train")
+    assert [p.name for p in Shards(folder).pieces()] == ["new"]
+    assert os.listdir(folder.parent) == ["s"]
+
+
+def test_a_folder_of_something_else_is_never_replaced(tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match=r"there is something else in this folder"):
+        writer(tmp_path / "s").__enter__()
+    with pytest.raises(UserError, match=r"this is a file"):
+        writer(tmp_path / "s" / "thesis.txt").__enter__()
+    assert (tmp_path / "s" / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file.s: cannot write token shards there.*corpus.shards"):
+        writer(tmp_path / "file" / "s").__enter__()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
+def test_file_names_that_are_no_text_survive(tmp_path):
+    name = os.fsdecode(b"caf\xe9\n.mid")
+    with writer(tmp_path / "s") as out:
+        out.add(PIECES[0], name=name, split="train")
+        out.write_text("report.txt", name)
+    assert Shards(tmp_path / "s").pieces()[0].name == name
+
+
+def test_no_shards_is_one_clear_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"not a folder of token shards .*musictx prepare"):
+        Shards(tmp_path)
+    with pytest.raises(UserError, match=r"not a folder of token shards"):
+        Shards(tmp_path / "nowhere")
+
+
+def test_another_format_version_is_refused(folder):
+    header = json.loads((folder / "header.json").read_text()) | {"format": FORMAT + 1}
+    (folder / "header.json").write_text(json.dumps(header))
+    with pytest.raises(UserError, match=f"format {FORMAT + 1}, this musictx reads format {FORMAT}"):
+        Shards(folder)
+
+
+@pytest.mark.parametrize("change", [lambda b: b[:-1], lambda b: b + b"\0\0", lambda b: b""])
+def test_a_truncated_or_grown_file_is_refused(folder, change):
+    data = (folder / "tokens.bin").read_bytes()
+    (folder / "tokens.bin").write_bytes(change(data))
+    with pytest.raises(UserError, match=r"damaged.*tokens.bin has \d+ bytes instead of 16"):
+        Shards(folder)
+
+
+def test_a_lost_token_file_is_refused(folder):
+    (folder / "tokens.bin").unlink()
+    with pytest.raises(UserError, match=r"damaged token shards, tokens.bin is missing"):
+        Shards(folder)
+
+
+@pytest.mark.parametrize("change", [lambda t: t[: len(t) // 2], lambda t: t.splitlines()[0] + "\n"])
+def test_a_truncated_piece_table_is_refused(folder, change):
+    text = (folder / "pieces.jsonl").read_text()
+    (folder / "pieces.jsonl").write_text(change(text))
+    with pytest.raises(UserError, match=r"damaged token shards, pieces.jsonl"):
+        Shards(folder).pieces()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": 1}', "\xff"])
+def test_a_damaged_header_is_refused(folder, text):
+    (folder / "header.json").write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=r"damaged token shards, header.json"):
+        Shards(folder)
+
+
+def test_a_foreign_vocabulary_is_refused(tmp_path):
+    from musictx.tokens.build import build
+
+    shards = Shards(write_shards(tmp_path / "s", [PIECES[0]]))
+    shards.check(TOKENIZER)
+    with pytest.raises(UserError, match=r"made by another tokenizer .*prepare the corpus again"):
+        shards.check(build(name="performance", low=21, high=108))
+
+
+def test_an_unknown_split_is_named(folder):
+    with pytest.raises(UserError, match=r"split=val: expected one of train, validation, test"):
+        Shards(folder).pieces("val")
