@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import uuid
@@ -17,7 +16,7 @@ from musictx.bundle import Bundle, find_latest, load, locate
 from musictx.config import CorpusConfig, EvaluateConfig
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards, is_shards
-from musictx.errors import ConfigError, UserError
+from musictx.errors import UserError
 from musictx.evaluate.nll import Evaluation, evaluate
 
 
@@ -66,24 +65,23 @@ def run(config: EvaluateConfig) -> Evaluation:
 def find_shards(config: EvaluateConfig, bundle: Bundle) -> Shards:
     """The tokens to measure on: of ``config.corpus``, or of the corpus the model's card names.
 
-    Prepares them with the model's tokenizer if need be. Raises ``UserError`` if they are of another
-    vocabulary, or if neither the options nor the card lead to a corpus.
+    Prepares them with the model's tokenizer if need be; the tokens a model was trained with are
+    taken as they are, since its files may have changed or gone. Raises ``UserError`` if the tokens
+    are of another vocabulary, or if neither the options nor the card lead to a corpus.
     """
-    corpus, told = config.corpus, False
-    if _unnamed(corpus):
-        corpus, told = _corpus_of(bundle), True
+    corpus = config.corpus
+    trained_on = _unnamed(corpus)
+    if trained_on:
+        corpus = _corpus_of(bundle)
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
         shards = Shards(corpus.shards)
         shards.check(bundle.tokenizer)
-        if told or (corpus.name == "folder" and corpus.path is None):
-            # What the model was trained with, or all there is: its files may have changed or gone.
+        if trained_on or (corpus.name == "folder" and corpus.path is None):
             return shards
     report = prepare(corpus, bundle.tokenizer)
     if not report.up_to_date:
         print(report, flush=True)
-    shards = Shards(report.folder)
-    shards.check(bundle.tokenizer)
-    return shards
+    return Shards(report.folder)
 
 
 def _unnamed(corpus: CorpusConfig) -> bool:
@@ -92,19 +90,20 @@ def _unnamed(corpus: CorpusConfig) -> bool:
 
 
 def _corpus_of(bundle: Bundle) -> CorpusConfig:
-    """The corpus that the model was trained on, from its card."""
+    """The corpus that the model was trained on, as its card tells (see ``apps/train.py``)."""
     told: Any = bundle.card.get("corpus")
-    known = {f.name for f in dataclasses.fields(CorpusConfig)} - {"augment", "workers"}
-    options = {k: v for k, v in told.items() if k in known} if isinstance(told, dict) else {}
-    try:
-        corpus = CorpusConfig(**options)
-    except (ConfigError, TypeError) as error:
-        raise UserError(f"{bundle.folder}: its card names an impossible corpus: {error}") from None
-    if _unnamed(corpus):
+    told = told if isinstance(told, dict) else {}
+    path, shards, held_out = told.get("path"), told.get("shards"), told.get("held out") or {}
+    if path is None and not (shards and is_shards(Path(shards))):
+        if told.get("name") == "bach":
+            return CorpusConfig(name="bach", **held_out)
         raise UserError(
-            "corpus.path: the model's card names no corpus; give corpus.path=DIR or corpus=bach"
+            "corpus.path: the model's card leads to no corpus on this machine; "
+            "give corpus.path=DIR or corpus=bach"
         )
-    return corpus
+    if shards and not is_shards(Path(shards)):
+        shards = None  # gone: prepared again in the usual place
+    return CorpusConfig(path=path, shards=shards, **held_out)
 
 
 @contextlib.contextmanager
