@@ -22,8 +22,9 @@ from torch import Tensor
 from musictx.attention.terms import Positions, Span, Terms
 
 BLOCK = 128  # queries at a time; 64 to 256 differ little
-#: Logits held at once, in numbers: batch rows are taken together as long as they fit.
-BUDGET = {"cpu": 2**20, "cuda": 2**26}
+#: Logits held at once, in numbers: batch rows are taken together as long as they fit. On CPUs they
+#: should stay in the cache, on other devices few large steps beat many small ones.
+BUDGET, DEVICE_BUDGET = 2**20, 2**26
 
 
 def why_not(
@@ -35,6 +36,8 @@ def why_not(
     """Why this implementation cannot do the job, or None if it can."""
     if not causal:
         return "it computes causal attention only"
+    if len(terms.axes) > 1:
+        return f"it knows one axis of distance, not {len(terms.axes)}"
     if not (isinstance(query_positions, Span) and isinstance(key_positions, Span)):
         return "it needs consecutive positions (Span)"
     if query_positions.stop != key_positions.stop or len(query_positions) > len(key_positions):
@@ -43,8 +46,6 @@ def why_not(
             f"{query_positions.start}..{query_positions.stop - 1} over "
             f"{key_positions.start}..{key_positions.stop - 1}"
         )
-    if len(terms.axes) > 1:
-        return f"it knows one axis of distance, not {len(terms.axes)}"
     for name in ("content_bias", "position_bias", "value_table"):
         if getattr(terms, name) is not None:
             return f"it knows no {name}"
@@ -105,7 +106,7 @@ class _Plan:
         self.device = q.device
         self.dtype = torch.promote_types(q.dtype, torch.float32)
         self.block = min(BLOCK, self.queries)
-        budget = BUDGET.get(q.device.type, BUDGET["cuda"])
+        budget = BUDGET if q.device.type == "cpu" else DEVICE_BUDGET
         one_row = self.heads * self.block * (self.keys + 1)
         self.group = max(1, min(self.batch, budget // one_row))
         self.pieces = (query_pieces, key_pieces)

@@ -1,0 +1,136 @@
+"""Hand-made terms of every family, and the comparison that all attention tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from musictx.attention.terms import Axis, Terms
+
+Named = dict[str, Tensor]
+
+
+def learned(named: Named, name: str, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """A random tensor that wants a gradient, remembered under its name."""
+    named[name] = torch.randn(shape, dtype=dtype).requires_grad_()
+    return named[name]
+
+
+def huang(named: Named, heads: int, size: int) -> Terms:
+    table = learned(named, "table", heads, 4, size)
+    return Terms(scale=size**-0.5, axes=(Axis(table=table, high=3),))
+
+
+def huang_shared(named: Named, heads: int, size: int) -> Terms:
+    table = learned(named, "table", 1, 4, size)
+    return Terms(scale=size**-0.5, axes=(Axis(table=table, high=3),))
+
+
+def shaw(named: Named, heads: int, size: int) -> Terms:
+    table = learned(named, "table", 1, 6, size)
+    values = learned(named, "value_table", 1, 6, size)
+    return Terms(size**-0.5, (Axis(table=table, low=-2, high=3),), value_table=values)
+
+
+def transformer_xl(named: Named, heads: int, size: int) -> Terms:
+    table = learned(named, "table", heads, 15, size)
+    return Terms(
+        scale=size**-0.5,
+        axes=(Axis(table=table, low=-7, high=7),),
+        content_bias=learned(named, "u", heads, size),
+        position_bias=learned(named, "v_bias", heads, size),
+    )
+
+
+def t5(named: Named, heads: int, size: int) -> Terms:
+    return Terms(scale=1.0, axes=(Axis(bias=learned(named, "bias", heads, 5), low=-1, high=3),))
+
+
+def alibi(named: Named, heads: int, size: int) -> Terms:
+    slopes = 2.0 ** -torch.arange(1, heads + 1, dtype=torch.float64)
+    distances = torch.arange(10, dtype=torch.float64)
+    return Terms(scale=size**-0.5, axes=(Axis(bias=-slopes[:, None] * distances, high=9),))
+
+
+def table_and_bias(named: Named, heads: int, size: int) -> Terms:
+    axis = Axis(
+        table=learned(named, "table", heads, 4, size), bias=learned(named, "bias", 1, 4), high=3
+    )
+    return Terms(scale=0.7, axes=(axis,))
+
+
+def two_axes(named: Named, heads: int, size: int) -> Terms:
+    """Order by a table, a second coordinate (say, pitch) by a table and a bias, both ways."""
+    order = Axis(table=learned(named, "table", heads, 4, size), high=3)
+    pitch = Axis(
+        table=learned(named, "pitch_table", heads, 7, size),
+        bias=learned(named, "pitch_bias", heads, 7),
+        low=-3,
+        high=3,
+        coordinate=1,
+    )
+    return Terms(size**-0.5, (order, pitch), value_table=learned(named, "V", heads, 4, size))
+
+
+def plain(named: Named, heads: int, size: int) -> Terms:
+    return Terms(scale=size**-0.5)
+
+
+FAMILY: dict[str, Callable[[Named, int, int], Terms]] = {
+    f.__name__: f
+    for f in (
+        huang,
+        huang_shared,
+        shaw,
+        transformer_xl,
+        t5,
+        alibi,
+        table_and_bias,
+        two_axes,
+        plain,
+    )
+}
+
+
+def qkv(
+    named: Named, rows: int, heads: int, queries: int, keys: int, size: int, **options: object
+) -> tuple[Tensor, Tensor, Tensor]:
+    q = learned(named, "q", rows, heads, queries, size, **options)  # type: ignore[arg-type]
+    k = learned(named, "k", rows, heads, keys, size, **options)  # type: ignore[arg-type]
+    v = learned(named, "v", rows, heads, keys, size, **options)  # type: ignore[arg-type]
+    return q, k, v
+
+
+def gradients(out: Tensor, named: Named, upstream: Tensor) -> Named:
+    """The gradient of every named tensor."""
+    found = torch.autograd.grad(out, list(named.values()), upstream, retain_graph=True)
+    return dict(zip(named, found))
+
+
+def differences(
+    got: Tensor, want: Tensor, named: Named, upstream: Tensor, *, silent: tuple[str, ...] = ()
+) -> dict[str, float]:
+    """Largest error of the output and of every gradient, each relative to the largest value.
+
+    Every gradient must be there and not be all zero: two zeros agree about nothing. Those named
+    ``silent`` must be zero in truth; their error is absolute.
+    """
+    found, wanted = gradients(got, named, upstream), gradients(want, named, upstream)
+    errors = {"out": relative_error(got, want)}
+    for name in named:
+        if name in silent:
+            assert wanted[name].abs().max() < 1e-12, f"gradient of {name} is not zero"
+            errors[name] = float(found[name].abs().max())
+            continue
+        assert wanted[name].abs().max() > 0, f"gradient of {name} is zero"
+        errors[name] = relative_error(found[name], wanted[name])
+    return errors
+
+
+def relative_error(got: Tensor, want: Tensor) -> float:
+    assert got.shape == want.shape
+    assert torch.isfinite(got).all()
+    size = want.detach().double().abs().max().clamp_min(1e-30)
+    return float((got.detach().double() - want.detach().double()).abs().max() / size)

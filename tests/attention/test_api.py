@@ -1,0 +1,165 @@
+"""``attend``: what is asked is checked, and what is chosen can do the job."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from musictx.attention import api, chunked, decode, reference
+from musictx.attention.api import attend
+from musictx.attention.terms import Span, Terms
+from tests.attention import cases
+
+
+def inputs(scheme: str = "huang", queries: int = 5, keys: int = 5):
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 2, 2, queries, keys, 4)
+    where = {"query_positions": Span(keys - queries, queries), "key_positions": Span(0, keys)}
+    return (q, k, v, cases.FAMILY[scheme](named, 2, 4)), where, named
+
+
+@pytest.fixture
+def chosen(monkeypatch) -> list[str]:
+    """The implementations that were called."""
+    calls: list[str] = []
+    for module, function in (
+        (reference, "attend"),
+        (chunked, "attend"),
+        (decode, "attend"),
+        (api, "_sdpa"),
+    ):
+        right = getattr(module, function)
+
+        name = f"{module.__name__.rpartition('.')[2]}.{function}"
+
+        def spy(*args, _right=right, _name=name, **more):
+            calls.append(_name)
+            return _right(*args, **more)
+
+        monkeypatch.setattr(module, function, spy)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("scheme", "more", "wanted"),
+    [
+        ("huang", {}, "chunked.attend"),
+        ("huang", {"dropout": 0.1}, "chunked.attend"),
+        ("t5", {}, "chunked.attend"),
+        ("huang", {"causal": False}, "reference.attend"),
+        ("shaw", {}, "reference.attend"),
+        ("transformer_xl", {}, "reference.attend"),
+        ("plain", {}, "api._sdpa"),
+        ("plain", {"causal": False}, "api._sdpa"),
+        ("plain", {"dropout": 0.1}, "chunked.attend"),
+        ("huang", {"query_positions": torch.arange(5)}, "reference.attend"),
+        ("plain", {"query_positions": torch.arange(5)}, "reference.attend"),
+    ],
+)
+def test_auto_takes_the_fastest_that_can_do_the_job(scheme, more, wanted, chosen):
+    args, where, _ = inputs(scheme)
+    attend(*args, **(where | more))
+    assert chosen == [wanted]
+
+
+def test_auto_for_packed_pieces_single_queries_and_longer_keys(chosen):
+    args, where, _ = inputs("plain")
+    pieces = torch.zeros(2, 5, dtype=torch.long)
+    attend(*args, **where, query_pieces=pieces, key_pieces=pieces)
+    for queries in (1, 3):
+        for scheme in ("plain", "huang"):
+            args, where, _ = inputs(scheme, queries, 5)
+            attend(*args, **where)
+    assert chosen == [
+        "chunked.attend",
+        "api._sdpa",
+        "decode.attend",
+        "chunked.attend",
+        "chunked.attend",
+    ]
+
+
+@pytest.mark.parametrize("implementation", ["chunked", "sdpa"])
+@pytest.mark.parametrize("queries", [1, 5])
+def test_every_implementation_agrees_with_the_reference(implementation, queries):
+    args, where, named = inputs("plain", queries, 5)
+    got = attend(*args, **where, implementation=implementation)
+    want = attend(*args, **where, implementation="reference")
+    up = torch.randn_like(got)
+    assert max(cases.differences(got, want, named, up).values()) < 1e-12
+
+
+def test_sdpa_adds_the_content_bias():
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 2, 2, 5, 5, 4)
+    terms = Terms(0.5, content_bias=cases.learned(named, "u", 2, 4))
+    span = Span(0, 5)
+    where = {"query_positions": span, "key_positions": span, "causal": False}
+    got = attend(q, k, v, terms, **where, implementation="sdpa")
+    want = attend(q, k, v, terms, **where, implementation="reference")
+    assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("implementation", "scheme", "more", "words"),
+    [
+        ("chunked", "huang", {"causal": False}, "chunked: it computes causal attention only"),
+        ("chunked", "two_axes", {}, "one axis of distance, not 2"),
+        ("chunked", "shaw", {}, "it knows no value_table"),
+        ("chunked", "transformer_xl", {}, "it knows no content_bias"),
+        ("chunked", "huang", {"query_positions": Span(9, 5)}, "last of the keys"),
+        ("sdpa", "huang", {}, "sdpa: it knows no relative terms"),
+        ("sdpa", "plain", {"dropout": 0.1}, "without dropout"),
+        ("sdpa", "plain", {"query_positions": Span(1, 5)}, "equal positions"),
+        ("flash", "plain", {}, "implementation=flash: expected one of auto, reference"),
+    ],
+)
+def test_a_named_implementation_that_cannot_is_an_error_that_says_why(
+    implementation, scheme, more, words
+):
+    args, where, _ = inputs(scheme)
+    if scheme == "two_axes":
+        where = {name: (span, span) for name, span in where.items()}
+    with pytest.raises(ValueError, match=words):
+        attend(*args, **(where | more), implementation=implementation)
+
+
+def _change(place: int, value: object):
+    return lambda args, where: ((*args[:place], value, *args[place + 1 :]), where)
+
+
+def _where(**more: object):
+    return lambda args, where: (args, where | more)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_change(1, torch.zeros(2, 2, 5)), "k .2, 2, 5., v"),
+        (_change(1, torch.zeros(2, 2, 6, 4)), "k and v alike"),
+        (_change(0, torch.zeros(2, 3, 5, 4)), "differ in more than tokens"),
+        (_change(0, torch.zeros(2, 2, 5, 4)), "expected one floating dtype"),
+        (_change(0, torch.zeros(2, 2, 4, 4).double()), "query_positions has length 5, expected 4"),
+        (_where(dropout=1.0), "dropout=1.0"),
+        (_where(key_positions=Span(0, 4)), "key_positions has length 4, expected 5"),
+        (_where(query_positions=torch.zeros(3, 5).long()), r"expected a Span or int64 \(5,\)"),
+        (_where(query_positions=torch.zeros(5)), "query_positions is torch.float32"),
+        (_where(query_pieces=torch.zeros(2, 5).long()), "both or neither"),
+        (
+            _where(query_pieces=torch.zeros(2, 5), key_pieces=torch.zeros(2, 4)),
+            r"key_pieces has shape \(2, 4\), expected \(2, 5\)",
+        ),
+        (
+            _change(3, cases.huang({}, 3, 4)),
+            r"table of axis 0 has shape \(3, 4, 4\), expected \(1, 4, 4\) or \(2, 4, 4\)",
+        ),
+        (_change(3, cases.t5({}, 3, 4)), "bias of axis 0 has shape"),
+        (_change(3, Terms(1.0, content_bias=torch.zeros(2, 5))), "content_bias has shape"),
+        (_change(3, cases.two_axes({}, 2, 4)), "has 1 coordinate.s., the terms measure 2"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(change, words):
+    args, where, _ = inputs()
+    args, where = change(args, where)
+    with pytest.raises(ValueError, match=words):
+        attend(*args, **where)

@@ -1,0 +1,437 @@
+"""Blocks and the skew by two row lengths against the specification, in value and gradient."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from musictx.attention import chunked, reference
+from musictx.attention.terms import Axis, Span, Terms
+from tests.attention import cases
+from tests.oracles import attention as loops
+
+
+def causal(queries: int, keys: int, start: int = 0) -> dict[str, Span]:
+    """The queries are the last of the keys."""
+    return {
+        "query_positions": Span(start + keys - queries, queries),
+        "key_positions": Span(start, keys),
+    }
+
+
+def runs(rows: int, length: int, seed: int) -> Tensor:
+    """Pieces packed in rows: runs of equal ids, differing from row to row."""
+    generator = torch.Generator().manual_seed(seed)
+    begins = torch.rand(rows, length, generator=generator) < 3 / length
+    return begins.long().cumsum(1) if length > 8 else torch.zeros(rows, length, dtype=torch.long)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 8 queries and one batch row at a time: many blocks at little cost."""
+    monkeypatch.setattr(chunked, "BLOCK", 8)
+    monkeypatch.setattr(chunked, "BUDGET", 1)
+
+
+def both(
+    named: cases.Named,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    terms: Terms,
+    pieces: Tensor | None = None,
+) -> dict[str, float]:
+    """Errors of chunked against the reference: output and every gradient."""
+    queries, keys = q.shape[2], k.shape[2]
+    packed = {}
+    if pieces is not None:
+        packed = {"key_pieces": pieces, "query_pieces": pieces[:, keys - queries :]}
+    got = chunked.attend(q, k, v, terms, **packed)
+    want = reference.attend(q, k, v, terms, **causal(queries, keys), **packed)
+    alone = keys == 1  # a single key has weight 1: no gradient reaches the logits
+    silent = ("q", "k", "table", "bias") if alone else ()
+    return cases.differences(got, want, named, torch.randn_like(got), silent=silent)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
+@pytest.mark.parametrize("scheme", ["huang", "huang_shared", "t5", "table_and_bias", "plain"])
+def test_chunked_equals_loops(scheme, packed, small_blocks):
+    """11 queries of 13 keys in blocks of 8, tables of 4: every edge at once, from the formula."""
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 2, 2, 11, 13, 4)
+    terms = cases.FAMILY[scheme](named, 2, 4)
+    pieces = {}
+    if packed:
+        key_pieces = torch.tensor([[0] * 4 + [1] * 8 + [2], [5] * 11 + [6] * 2])
+        pieces = {"key_pieces": key_pieces, "query_pieces": key_pieces[:, 2:]}
+    got = chunked.attend(q, k, v, terms, **pieces)
+    want = loops.attend(q, k, v, terms, **causal(11, 13), **pieces)
+    errors = cases.differences(got, want, named, torch.randn_like(got))
+    assert max(errors.values()) < 1e-12, errors
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
+@pytest.mark.parametrize("distances", [1, 40, 1000], ids="table of {}".format)
+@pytest.mark.parametrize(
+    ("queries", "keys"),
+    [(1, 1), (2, 2), (127, 127), (128, 128), (129, 129), (300, 300), (5, 260), (140, 260)],
+)
+def test_chunked_equals_reference_around_the_block_size(queries, keys, distances, packed):
+    torch.manual_seed(queries + keys)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 2, 2, queries, keys, 4)
+    table = cases.learned(named, "table", 2, distances, 4)
+    bias = cases.learned(named, "bias", 2, distances)
+    terms = Terms(0.5, (Axis(table, bias, high=distances - 1),))
+    silent = distances == 1  # one vector and number for all distances: softmax ignores it
+    if silent:
+        del named["table"], named["bias"]
+    errors = both(named, q, k, v, terms, runs(2, keys, 1) if packed else None)
+    assert max(errors.values()) < 1e-11, errors
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_chunked_equals_reference_whatever_the_shape(data):
+    """Lengths, tables (also two-sided or beginning above 0), sharing, batch groups, pieces."""
+    draw = data.draw
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunked, "BLOCK", draw(st.integers(1, 9), "block"))
+        patch.setattr(chunked, "BUDGET", draw(st.sampled_from([1, 10**3, 10**6]), "budget"))
+        keys = draw(st.integers(1, 30), "keys")
+        queries = draw(st.integers(1, keys), "queries")
+        rows = draw(st.integers(1, 3), "rows")
+        low, distances = draw(st.integers(-3, 3), "low"), draw(st.integers(1, 40), "distances")
+        named: cases.Named = {}
+        torch.manual_seed(draw(st.integers(0, 99)))
+        q, k, v = cases.qkv(named, rows, 2, queries, keys, 3)
+        own: cases.Named = {}
+        heads = draw(st.sampled_from([1, 2]), "heads of the table")
+        table = cases.learned(own, "table", heads, distances, 3)
+        bias = cases.learned(own, "bias", heads, distances)
+        use = draw(st.sampled_from(["table", "bias", "both"]))
+        axis = Axis(
+            table if use != "bias" else None,
+            bias if use != "table" else None,
+            low=low,
+            high=low + distances - 1,
+        )
+        pieces = None
+        if draw(st.booleans(), "packed"):
+            pieces = torch.randint(3, (rows, keys))  # any ids, not only runs
+        packed = {}
+        if pieces is not None:
+            packed = {"key_pieces": pieces, "query_pieces": pieces[:, keys - queries :]}
+        named |= {n: t for n, t in own.items() if use in (n, "both")}
+        terms = Terms(0.6, (axis,))
+        got = chunked.attend(q, k, v, terms, **packed)
+        want = reference.attend(q, k, v, terms, **causal(queries, keys), **packed)
+        up = torch.randn_like(got)
+        torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-12)
+        found, wanted = cases.gradients(got, named, up), cases.gradients(want, named, up)
+        for name in named:
+            torch.testing.assert_close(
+                found[name], wanted[name], rtol=1e-11, atol=1e-12, msg=f"gradient of {name}"
+            )
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
+def test_gradients_pass_gradcheck(packed, small_blocks):
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 1, 2, 10, 11, 2)
+    table = cases.learned(named, "table", 2, 6, 2)
+    bias = cases.learned(named, "bias", 1, 6)
+    pieces = {}
+    if packed:
+        ids = torch.tensor([[0] * 5 + [1] * 6])
+        pieces = {"key_pieces": ids, "query_pieces": ids[:, 1:]}
+
+    def run(*tensors: Tensor) -> Tensor:
+        q, k, v, table, bias = tensors
+        terms = Terms(0.7, (Axis(table, bias, high=5),))
+        return chunked.attend(q, k, v, terms, **pieces)
+
+    assert torch.autograd.gradcheck(run, (q, k, v, table, bias))
+
+
+def test_a_broken_skew_is_noticed(small_blocks, monkeypatch):
+    """The comparison of these tests fails for a table that is one distance off."""
+    right = Axis.descending
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 1, 2, 20, 20, 4)
+    terms = cases.huang(named, 2, 4)
+    assert max(both(named, q, k, v, terms).values()) < 1e-12
+    monkeypatch.setattr(Axis, "descending", lambda *a: right(*a).roll(1, dims=1))
+    errors = both(named, q, k, v, terms)
+    assert min(errors.values()) > 1e-3, errors
+
+
+def test_a_skew_that_leaks_across_rows_is_noticed(small_blocks, monkeypatch):
+    """Without the mask over the summed logits, cells of the next row would be read."""
+    plan = chunked._Plan.__init__
+
+    def unmasked(self, *args):
+        plan(self, *args)
+        self.later = torch.zeros_like(self.later)
+
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 1, 2, 20, 20, 4)
+    terms = cases.huang(named, 2, 4)
+    monkeypatch.setattr(chunked._Plan, "__init__", unmasked)
+    assert min(both(named, q, k, v, terms).values()) > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["transposed", "expanded", "sliced"])
+def test_any_memory_layout_of_inputs_and_upstream(kind, small_blocks):
+    torch.manual_seed(0)
+    base = [torch.randn(2, 20, 3, 4, dtype=torch.float64) for _ in range(3)]
+    q, k, v = (x.transpose(1, 2).requires_grad_() for x in base)
+    table = torch.randn(3, 4, 9, dtype=torch.float64).transpose(1, 2).requires_grad_()
+    assert not q.is_contiguous()
+    named = {"q": q, "k": k, "v": v, "table": table}
+    terms = Terms(0.5, (Axis(table, high=8),))
+    upstream = {
+        "transposed": torch.randn(2, 20, 3, 4, dtype=torch.float64).transpose(1, 2),
+        "expanded": torch.randn(4, dtype=torch.float64).expand(2, 3, 20, 4),  # stride 0
+        "sliced": torch.randn(2, 3, 40, 8, dtype=torch.float64)[:, :, ::2, 1:5],
+    }[kind]
+    got = chunked.attend(q, k, v, terms)
+    want = reference.attend(q, k, v, terms, **causal(20, 20))
+    assert max(cases.differences(got, want, named, upstream).values()) < 1e-12
+    got.sum().backward()  # the classic: an upstream gradient of one number, expanded
+    assert table.grad.abs().max() > 0
+
+
+def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+    """What plain low precision does: every operation in the dtype of its inputs."""
+    length = q.shape[2]
+    delta = torch.arange(length)[:, None] - torch.arange(length)
+    relative = (q @ table.transpose(-1, -2)).gather(-1, delta.clamp(0).expand(*q.shape[:3], length))
+    logits = (q @ k.transpose(-1, -2) + relative) * q.shape[-1] ** -0.5
+    return logits.masked_fill(delta < 0, float("-inf")).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("strength", [1.0, 3.0])
+def test_error_is_within_what_plain_low_precision_does(dtype, strength):
+    """Against float64 of the same inputs; the budget is the textbook's own error, not a guess.
+
+    In float32 sums of another order may be a few times off; in bfloat16 products and softmax in
+    float32 must be clearly better than the textbook.
+    """
+    torch.manual_seed(0)
+    shape = (1, 2, 300, 32)
+    inputs = [(torch.randn(shape) * strength).to(dtype) for _ in range(3)]
+    inputs.append((torch.randn(2, 300, 32) * 0.3).to(dtype))
+    upstream = torch.randn(shape).to(dtype)
+    names = ("q", "k", "v", "table")
+
+    def run(function, dtype) -> dict[str, Tensor]:
+        tensors = [x.to(dtype).requires_grad_() for x in inputs]
+        out = function(*tensors)
+        grads = torch.autograd.grad(out, tensors, upstream.to(dtype))
+        return {"out": out.detach()} | dict(zip(names, grads))
+
+    def ours(q, k, v, table):
+        return chunked.attend(q, k, v, Terms(32**-0.5, (Axis(table, high=299),)))
+
+    exact = run(textbook, torch.float64)
+    plain, got = run(textbook, dtype), run(ours, dtype)
+    for name, truth in exact.items():
+        budget = float((plain[name].double() - truth).norm())
+        error = float((got[name].double() - truth).norm())
+        assert budget > 0
+        assert error < budget * (3 if dtype == torch.float32 else 1), (name, error, budget)
+        assert got[name].dtype == dtype
+
+
+def test_autocast_gives_bfloat16_out_and_float32_gradients_of_the_table():
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 1, 2, 150, 150, 8, dtype=torch.float32)
+    table = cases.learned(named, "table", 2, 60, 8, dtype=torch.float32)
+    terms = Terms(0.3, (Axis(table, high=59),))
+    with torch.autocast("cpu", torch.bfloat16):
+        low = [x.to(torch.bfloat16) for x in (q, k, v)]
+        got = chunked.attend(*low, terms)
+        upstream = torch.randn_like(got)
+        assert got.dtype == torch.bfloat16
+        found = torch.autograd.grad(got, [*low, table], upstream)  # backward inside autocast
+    assert [g.dtype for g in found] == [torch.bfloat16] * 3 + [torch.float32]
+    exact = [x.detach().double().requires_grad_() for x in (*low, table)]
+    terms = Terms(0.3, (Axis(exact[3], high=59),))
+    want = reference.attend(*exact[:3], terms, **causal(150, 150))
+    wanted = torch.autograd.grad(want, exact, upstream.double())
+    for a, b in zip((got, *found[:3]), (want, *wanted[:3])):
+        torch.testing.assert_close(a.double(), b, rtol=2**-7, atol=1e-5)
+    torch.testing.assert_close(found[3].double(), wanted[3], rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_leaks_from_the_future_or_from_other_pieces(small_blocks):
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 1, 2, 30, 30, 4)
+    terms = cases.huang(named, 2, 4)
+    pieces = torch.tensor([[0] * 11 + [1] * 19])
+    out = chunked.attend(q, k, v, terms, query_pieces=pieces, key_pieces=pieces)
+    for i in (0, 7, 8, 10, 11, 12, 29):
+        _, dk, dv = torch.autograd.grad(out[:, :, i].sum(), (q, k, v), retain_graph=True)
+        first = 0 if i < 11 else 11
+        for gradient in (dk, dv):
+            assert (gradient[:, :, :first] == 0).all()
+            assert (gradient[:, :, i + 1 :] == 0).all()
+        assert (dv[:, :, first : i + 1] != 0).all()
+
+
+def test_the_same_inputs_give_the_same_bits():
+    def run() -> list[Tensor]:
+        torch.manual_seed(0)
+        named: cases.Named = {}
+        q, k, v = cases.qkv(named, 3, 2, 200, 200, 8, dtype=torch.float32)
+        table = cases.learned(named, "table", 2, 50, 8, dtype=torch.float32)
+        out = chunked.attend(q, k, v, Terms(0.3, (Axis(table, high=49),)), dropout=0.2)
+        return [out, *cases.gradients(out, named, torch.randn_like(out)).values()]
+
+    assert all(torch.equal(a, b) for a, b in zip(run(), run()))
+
+
+def dropped(
+    q: Tensor, k: Tensor, v: Tensor, terms: Terms, share: float, seed: int = 5, **pieces: Tensor
+) -> Tensor:
+    torch.manual_seed(seed)
+    return chunked.attend(q, k, v, terms, dropout=share, **pieces)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
+def test_dropout_drops_the_same_weights_forward_and_backward(packed, small_blocks):
+    """Finite differences with the seed held: a gradient of another mask would not match."""
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 1, 2, 12, 13, 2)
+    table = cases.learned(named, "table", 2, 5, 2)
+    pieces = {}
+    if packed:
+        ids = torch.tensor([[0] * 7 + [1] * 6])
+        pieces = {"key_pieces": ids, "query_pieces": ids[:, 1:]}
+
+    def run(*tensors: Tensor) -> Tensor:
+        q, k, v, table = tensors
+        return dropped(q, k, v, Terms(0.7, (Axis(table, high=4),)), 0.4, **pieces)
+
+    assert torch.autograd.gradcheck(run, (q, k, v, table))
+
+
+def test_dropout_zeroes_its_share_and_scales_the_others_exactly():
+    """With v = 1 for one key at a time the output is the weights: each is 0 or weight / kept."""
+    torch.manual_seed(0)
+    length, share = 200, 0.3
+    q, k = (torch.randn(8, 2, length, 4, dtype=torch.float64) for _ in range(2))
+    v = torch.eye(length, dtype=torch.float64).expand(8, 2, -1, -1)
+    q, k = (torch.cat([x, x.new_zeros(8, 2, length, length - 4)], -1) for x in (q, k))
+    terms = Terms(0.5)
+    weights = reference.attention_weights(q, k, terms, **causal(length, length))
+    got = dropped(q, k, v, terms, share)
+    kept = got != 0
+    torch.testing.assert_close(got[kept], weights[kept] / (1 - share), rtol=1e-4, atol=0.0)
+    count = int((weights != 0).sum())
+    observed = 1 - int(kept.sum()) / count
+    assert abs(observed - share) < 5 * math.sqrt(share * (1 - share) / count)
+    assert not torch.equal(kept[0], kept[1]), "batch rows drop different weights"
+    assert not torch.equal(kept[:, 0], kept[:, 1]), "heads drop different weights"
+    assert not torch.equal(kept[:, :, 60:128, :60], kept[:, :, 128:196, :60]), "and so do blocks"
+
+
+def test_dropout_keeps_the_mean():
+    torch.manual_seed(3)
+    q, k, v = (torch.randn(1, 1, 6, 4, dtype=torch.float64) for _ in range(3))
+    terms = Terms(0.5)
+    many = (torch.cat([x] * 4000) for x in (q, k, v))
+    got = chunked.attend(*many, terms, dropout=0.3)
+    exact = reference.attend(q, k, v, terms, **causal(6, 6))
+    standard_error = got.std(0) / math.sqrt(4000)
+    assert ((got.mean(0) - exact[0]).abs() < 5 * standard_error + 1e-12).all()
+
+
+def test_another_seed_drops_other_weights():
+    q, k, v = (torch.randn(1, 1, 20, 4) for _ in range(3))
+    terms = Terms(0.5)
+    first, again = dropped(q, k, v, terms, 0.5, seed=1), dropped(q, k, v, terms, 0.5, seed=1)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, dropped(q, k, v, terms, 0.5, seed=2))
+
+
+class Largest(TorchDispatchMode):
+    """The size in numbers of the largest memory that any tensor in sight lies in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for x in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(x, Tensor):
+                size = x.untyped_storage().nbytes() // x.element_size()
+                self.numbers = max(self.numbers, size)
+        return result
+
+
+def largest(function, length: int) -> int:
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 1, 2, length, length, 8, dtype=torch.float32)
+    table = cases.learned(named, "table", 2, length, 8, dtype=torch.float32)
+    terms = Terms(0.3, (Axis(table, high=length - 1),))
+    with Largest() as seen:
+        function(q, k, v, terms).sum().backward()
+    return seen.numbers
+
+
+def test_memory_is_linear_in_length():
+    """No tensor of length x length anywhere, forward or backward; the reference has them."""
+    half, whole = largest(chunked.attend, 512), largest(chunked.attend, 1024)
+    assert whole < 2 * 1024 * 1024 / 4
+    assert whole <= 2.01 * half
+    dense = largest(lambda *a: reference.attend(*a, **causal(256, 256)), 256)
+    assert dense >= 2 * 256 * 256, "this test can fail"
+
+
+def test_keys_before_the_pieces_of_a_block_are_left_out(small_blocks, monkeypatch):
+    """Packing many short pieces costs what short pieces cost."""
+    widths = []
+    right = chunked._logits
+
+    def spy(*args):
+        logits, flat = right(*args)
+        widths.append(logits.shape[-1])
+        return logits, flat
+
+    monkeypatch.setattr(chunked, "_logits", spy)
+    q, k, v = (torch.randn(1, 2, 64, 4) for _ in range(3))
+    pieces = (torch.arange(64) // 16)[None]
+    chunked.attend(q, k, v, Terms(0.5), query_pieces=pieces, key_pieces=pieces)
+    assert widths == [8, 16] * 4
+
+
+def test_what_it_cannot_do_has_a_reason():
+    terms = Terms(0.5)
+    span = Span(0, 4)
+    assert chunked.why_not(terms, span, span, True) is None
+    assert chunked.why_not(terms, Span(7, 2), Span(3, 6), True) is None
+    assert "causal" in (chunked.why_not(terms, span, span, False) or "")
+    assert "last of the keys" in (chunked.why_not(terms, Span(0, 2), span, True) or "")
+    assert "last of the keys" in (chunked.why_not(terms, Span(0, 6), Span(2, 4), True) or "")
+    assert "Span" in (chunked.why_not(terms, torch.arange(4), span, True) or "")
+    for name in ("u", "two_axes", "shaw"):
+        scheme = {"u": "transformer_xl"}.get(name, name)
+        assert chunked.why_not(cases.FAMILY[scheme]({}, 2, 4), span, span, True)

@@ -1,0 +1,146 @@
+"""The specification against quadruple loops, for the whole family of schemes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from musictx.attention import reference
+from musictx.attention.terms import Axis, Span, Terms
+from tests.attention import cases
+from tests.oracles import attention as loops
+
+MODES = {  # queries, keys, causal, where queries begin
+    "causal self": (5, 5, True, 0),
+    "causal, last queries of longer keys": (3, 6, True, 3),
+    "full self": (5, 5, False, 0),
+    "cross, fewer queries": (3, 6, False, 2),
+    "cross, more queries": (6, 4, False, 0),
+    "causal, keys that nobody sees": (3, 6, True, 1),
+    "one query": (1, 5, True, 4),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("scheme", cases.FAMILY)
+def test_reference_equals_loops_in_output_and_every_gradient(scheme, mode, packed):
+    torch.manual_seed(1)
+    queries, keys, causal, start = MODES[mode]
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 2, 2, queries, keys, 4)
+    terms = cases.FAMILY[scheme](named, 2, 4)
+    where = {"query_positions": Span(start, queries), "key_positions": Span(0, keys)}
+    if scheme == "two_axes":
+        where = {
+            "query_positions": (Span(start, queries), torch.randint(9, (2, queries))),
+            "key_positions": (Span(0, keys), torch.randint(9, (2, keys))),
+        }
+    if packed:
+        key_pieces = torch.tensor([[0, 0, 1, 1, 1, 2], [3, 4, 4, 4, 4, 4]])
+        where |= {
+            "key_pieces": key_pieces[:, :keys],
+            "query_pieces": key_pieces[:, start : start + queries],
+        }
+    got = reference.attend(q, k, v, terms, causal=causal, **where)
+    want = loops.attend(q, k, v, terms, causal=causal, **where)
+    errors = cases.differences(got, want, named, torch.randn_like(got))
+    assert max(errors.values()) < 1e-12, errors
+
+
+def test_positions_may_be_tensors_for_each_row_and_causality_goes_by_them():
+    """Rows of a batch stand at different places, not in order: position decides, not the row."""
+    torch.manual_seed(2)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 2, 2, 5, 5, 4)
+    terms = cases.transformer_xl(named, 2, 4)
+    positions = torch.stack([torch.tensor([4, 2, 0, 1, 3]), torch.tensor([10, 11, 13, 13, 17])])
+    where = {"query_positions": positions, "key_positions": positions}
+    got = reference.attend(q, k, v, terms, **where)
+    want = loops.attend(q, k, v, terms, **where)
+    assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-12
+    weights = reference.attention_weights(q, k, terms, **where)
+    assert (weights[0, :, 2, [0, 1, 3, 4]] == 0).all(), "position 0 sees itself only"
+
+
+def test_a_query_that_sees_no_key_gives_zeros_and_finite_gradients():
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 1, 2, 3, 3, 4)
+    terms = cases.shaw(named, 2, 4)
+    pieces = torch.tensor([[0, 7, 0]])
+    where = {"query_positions": Span(0, 3), "key_positions": Span(0, 3)}
+    out = reference.attend(
+        q, k, v, terms, query_pieces=pieces, key_pieces=torch.zeros(1, 3, dtype=torch.long), **where
+    )
+    assert (out[:, :, 1] == 0).all()
+    assert (out[:, :, 2] != 0).any()
+    found = cases.gradients(out, named, torch.ones_like(out))
+    assert all(torch.isfinite(g).all() for g in found.values())
+    assert (found["q"][:, :, 1] == 0).all()
+
+
+def test_scale_is_on_both_products_and_not_on_the_bias():
+    """(q k + q R) * scale + b, computed by hand for one query and one of two keys."""
+    q = torch.tensor([[[[1.0, 2.0]]]], dtype=torch.float64)
+    k = torch.tensor([[[[3.0, 1.0], [0.0, 0.0]]]], dtype=torch.float64)
+    table = torch.tensor([[[0.0, 0.0], [5.0, -1.0]]], dtype=torch.float64)
+    bias = torch.tensor([[0.0, 0.25]], dtype=torch.float64)
+    terms = Terms(scale=2**-0.5, axes=(Axis(table=table, bias=bias, high=1),))
+    weights = reference.attention_weights(
+        q, k, terms, query_positions=Span(1, 1), key_positions=Span(0, 2)
+    )
+    logit = (5.0 + 3.0) / math.sqrt(2) + 0.25
+    assert weights[0, 0, 0, 0] == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-12)
+
+
+def test_attention_weights_are_what_attend_uses():
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 2, 2, 4, 4, 4)
+    terms = cases.huang(named, 2, 4)
+    where = {"query_positions": Span(0, 4), "key_positions": Span(0, 4)}
+    weights = reference.attention_weights(q, k, terms, **where)
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
+    torch.testing.assert_close(weights @ v, reference.attend(q, k, v, terms, **where))
+    assert (weights.triu(1) == 0).all()
+
+
+def test_dropout_keeps_the_mean():
+    torch.manual_seed(3)
+    q, k, v = (torch.randn(1, 1, 6, 4) for _ in range(3))
+    terms = Terms(scale=0.5)
+    where = {"query_positions": Span(0, 6), "key_positions": Span(0, 6), "causal": False}
+    many = (torch.cat([x] * 4000) for x in (q, k, v))
+    dropped = reference.attend(*many, terms, dropout=0.3, **where)
+    exact = reference.attend(q, k, v, terms, **where)
+    standard_error = dropped.std(0) / math.sqrt(4000)
+    assert ((dropped.mean(0) - exact[0]).abs() < 5 * standard_error).all()
+    assert dropped.std() > 0
+
+
+def test_softmax_is_in_float32_for_bfloat16_inputs():
+    """The only error is the rounding of inputs and of the result."""
+    torch.manual_seed(4)
+    q, k, v = (torch.randn(1, 2, 40, 16).bfloat16() * 2 for _ in range(3))
+    terms = Terms(0.25, (Axis(table=torch.randn(2, 40, 16), high=39),))
+    where = {"query_positions": Span(0, 40), "key_positions": Span(0, 40)}
+    out = reference.attend(q, k, v, terms, **where)
+    exact = reference.attend(q.double(), k.double(), v.double(), terms, **where)
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.double(), exact, rtol=2**-8, atol=1e-5)
+
+
+def test_tables_of_the_wrong_length_are_refused():
+    with pytest.raises(ValueError, match=r"table has shape \(1, 3, 2\).*distances -1\.\.2"):
+        Axis(table=torch.zeros(1, 3, 2), low=-1, high=2)
+    with pytest.raises(ValueError, match="bias has shape"):
+        Axis(bias=torch.zeros(1, 3), high=3)
+    with pytest.raises(ValueError, match="low=1 is above high=0"):
+        Axis(low=1, high=0)
+    with pytest.raises(ValueError, match="value_table needs an axis"):
+        Terms(scale=1.0, value_table=torch.zeros(1, 1, 2))
+    with pytest.raises(ValueError, match="value_table has shape"):
+        Terms(1.0, (Axis(high=1),), value_table=torch.zeros(1, 3, 2))
+    with pytest.raises(ValueError, match="length=-1"):
+        Span(0, -1)
