@@ -1,0 +1,293 @@
+"""From a primer to its continuation: lengths, held notes, the seam, and always valid music."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from musictx.config import SamplingConfig
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import NOTE, Score
+from musictx.sampling import music
+from musictx.sampling.music import continue_music, encode_primer, prompt
+from musictx.tokens.build import build
+from musictx.tokens.vocab import BOS, CUT, EOS
+
+torch.set_num_threads(1)
+
+
+class Leaning(MusicTransformer):
+    """A tiny model that adds ``lean`` (V,) to its logits."""
+
+    lean: torch.Tensor | float = 0.0
+
+    def forward(self, *args, **kwargs):
+        return super().forward(*args, **kwargs) + self.lean
+
+
+def make(tokenizer, context=32, seed=0, **toward):
+    """``toward``: kind of token -> what is added to its logits."""
+    torch.manual_seed(seed)
+    model = Leaning(
+        tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=context
+    ).eval()
+    lean = torch.zeros(tokenizer.size)
+    for kind, amount in toward.items():
+        first, stop = tokenizer.vocabulary.range(kind)
+        lean[first:stop] = amount
+    model.lean = lean
+    return model
+
+
+@pytest.fixture(scope="module")
+def piano():
+    return build(name="performance", low=48, high=84, max_shift_ms=500, velocity_bins=4)
+
+
+def score(*notes):
+    """Notes as (start, end, pitch), in seconds."""
+    table = np.zeros(len(notes), NOTE)
+    for row, (start, end, pitch) in zip(table, notes):
+        row["start"], row["end"], row["pitch"], row["velocity"] = start, end, pitch, 64
+    return Score(notes=table)
+
+
+TUNE = score(*((i * 0.25, i * 0.25 + 0.2, 60 + i % 12) for i in range(40)))
+
+
+def rows(result):
+    """What a score holds, for comparing: (start, pitch, velocity) in milliseconds."""
+    notes = result.notes if isinstance(result, Score) else result
+    return [(round(n["start"] * 1000), int(n["pitch"]), int(n["velocity"])) for n in notes]
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(0, 2**31 - 1),
+    tracks=st.sampled_from(["piano", "programs"]),
+    temperature=st.sampled_from([0.0, 1.0, 3.0]),
+    may_end=st.booleans(),
+    primed=st.booleans(),
+)
+def test_whatever_is_drawn_is_grammatical_and_playable(seed, tracks, temperature, may_end, primed):
+    tokenizer = build(name="performance", tracks=tracks, low=60, high=72, velocity_bins=3)
+    primer = encode_primer(tokenizer, TUNE, seconds=1.3) if primed else None
+    (sample,) = continue_music(
+        make(tokenizer, context=12),
+        tokenizer,
+        primer,
+        seconds=2.0,
+        tokens=60,
+        seed=seed,
+        sampling=SamplingConfig(temperature=temperature),
+        may_end=may_end,
+    )
+    before = primer.ids if primer else []
+    tokenizer.grammar([*before, *sample.ids])  # raises if an id is not allowed
+    assert len(sample.score) == sample.notes + (len(tokenizer.decode(before)) if primer else 0)
+    assert sample.score.duration <= sample.seam + 2.0 + 1e-6
+    assert len(sample.ids) <= 60
+
+
+def test_the_length_in_seconds_is_reached_and_not_passed(piano):
+    for seconds in (0.5, 3.0, 7.25):
+        (sample,) = continue_music(make(piano), piano, seconds=seconds, seed=1)
+        assert sample.ended == "seconds"
+        assert sample.seconds == seconds
+        assert sample.score.duration <= seconds
+        assert (sample.score.notes["start"] < seconds).all()
+
+
+def test_the_length_in_tokens_is_kept_and_the_first_limit_counts(piano):
+    model = make(piano)
+    (sample,) = continue_music(model, piano, seconds=None, tokens=37)
+    assert (len(sample.ids), sample.ended) == (37, "tokens")
+    (sample,) = continue_music(model, piano, seconds=1000.0, tokens=37)
+    assert (len(sample.ids), sample.ended) == (37, "tokens")
+    (sample,) = continue_music(model, piano, seconds=0.5, tokens=10000)
+    assert sample.ended == "seconds"
+    with pytest.raises(UserError, match="give seconds, tokens or both"):
+        continue_music(model, piano, seconds=None, tokens=None)
+
+
+def test_notes_open_at_the_end_are_closed_there(piano):
+    """A model that never lets go: all notes end with the piece, none beyond it."""
+    (sample,) = continue_music(make(piano, note_off=-50.0), piano, seconds=4.0, seed=2)
+    assert not any(piano.vocabulary.token(i)[0] == "note_off" for i in sample.ids.tolist())
+    assert len(sample.score) > 0
+    assert np.allclose(sample.score.notes["end"], 4.0)
+
+
+def test_the_length_asked_for_is_given_unless_the_model_may_end(piano):
+    eager = make(piano, eos=50.0, note_off=20.0)
+    (full,) = continue_music(eager, piano, seconds=5.0)
+    assert full.ended == "seconds"
+    assert EOS not in full.ids
+    (short,) = continue_music(eager, piano, seconds=5.0, may_end=True)
+    assert short.ended == "model"
+    assert short.notes >= 1, "the end came before the first note"
+    assert short.seconds < 5.0
+    assert EOS not in short.ids
+    assert short.remark is None
+
+
+def test_sample_i_of_a_seed_is_the_same_however_many_are_made(piano, monkeypatch):
+    model = make(piano)
+    monkeypatch.setattr(music, "ROWS_AT_ONCE", 2)
+    many = continue_music(model, piano, seconds=2.0, samples=5, seed=4)
+    monkeypatch.setattr(music, "ROWS_AT_ONCE", 16)
+    together = continue_music(model, piano, seconds=2.0, samples=5, seed=4)
+    (first,) = continue_music(model, piano, seconds=2.0, samples=1, seed=4)
+    assert [s.ids.tolist() for s in many] == [s.ids.tolist() for s in together]
+    assert first.ids.tolist() == many[0].ids.tolist()
+    assert len({tuple(s.ids.tolist()) for s in many}) == 5
+    (other,) = continue_music(model, piano, seconds=2.0, seed=5)
+    assert other.ids.tolist() != first.ids.tolist()
+
+
+def test_the_output_begins_with_the_primer_its_first_note_too(piano):
+    primer = encode_primer(piano, TUNE)
+    (sample,) = continue_music(make(piano), piano, primer, seconds=2.0)
+    given_notes = piano.quantise(TUNE).notes
+    assert rows(sample.score)[: len(TUNE)] == rows(given_notes)
+    assert np.array_equal(sample.score.notes["end"][: len(TUNE)], given_notes["end"])
+    assert sample.seam == pytest.approx(TUNE.duration)
+    assert sample.score.duration > TUNE.duration
+
+
+def test_without_the_primer_only_the_new_notes_come_and_time_starts_at_the_seam(piano):
+    model, primer = make(piano), encode_primer(piano, TUNE, seconds=3.0)
+    (whole,) = continue_music(model, piano, primer, seconds=3.0, seed=8)
+    (new,) = continue_music(model, piano, primer, seconds=3.0, seed=8, include_primer=False)
+    old = len(piano.decode(primer.ids))
+    expected = [(start - round(primer.seconds * 1000), p, v) for start, p, v in rows(whole.score)]
+    assert sorted(rows(new.score)) == sorted(expected[old:])
+    assert len(new.score) == new.notes == whole.notes == len(whole.score) - old
+    assert new.seam == 0.0
+    assert new.score.duration <= 3.0 + 1e-9
+
+
+def test_notes_struck_at_the_very_seam_are_told_apart(piano):
+    """The primer ends on a strike; the model strikes at once, the same pitch among others."""
+    primer = encode_primer(piano, score((0, 1, 60), (1, 2, 64)), seconds=1.0)
+    assert primer.seconds == 1.0
+    model = make(piano, note_on=30.0)
+    (new,) = continue_music(
+        model, piano, primer, seconds=None, tokens=6, include_primer=False, seed=3
+    )
+    assert len(new.score) == new.notes == 6
+    assert set(new.score.notes["start"]) == {0.0}
+
+
+def test_notes_held_at_the_cut_are_not_cut(piano):
+    """A pedal point over a melody, cut in the middle: the model decides when it ends."""
+    held = score((0, 10, 48), (0, 0.5, 72), (0.5, 1.0, 74), (5.0, 6.0, 76))
+    primer = encode_primer(piano, held, seconds=2.0)
+    vocabulary = piano.vocabulary
+    assert vocabulary.id("note_off", 48) not in primer.ids
+    assert vocabulary.id("note_off", 74) in primer.ids
+    assert primer.seconds == 2.0, "the silence before the next event is the primer's too"
+
+    first, _ = vocabulary.range("note_off")
+    never = make(piano, note_off=-50.0)
+    (sample,) = continue_music(never, piano, primer, seconds=4.0)
+    note = sample.score.notes[sample.score.notes["pitch"] == 48][0]
+    assert note["end"] == pytest.approx(6.0), "held until the music ends"
+
+    at_once = make(piano)
+    at_once.lean[first] = 60.0  # note_off 48
+    (sample,) = continue_music(at_once, piano, primer, seconds=4.0)
+    note = sample.score.notes[sample.score.notes["pitch"] == 48][0]
+    assert note["start"] == 0.0
+    assert note["end"] == pytest.approx(2.0), "released where the model says so"
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.2, 1.0, 2.5, 3.14])
+def test_a_primer_in_seconds_keeps_no_event_after_them(piano, seconds):
+    primer = encode_primer(piano, TUNE, seconds=seconds)
+    assert primer.seconds <= seconds + 1e-9
+    kept = piano.decode(primer.ids).notes
+    assert rows(kept) == rows(piano.quantise(TUNE).notes[TUNE.notes["start"] <= seconds])
+    assert piano.encode(TUNE)[: len(primer.ids)].tolist() == primer.ids.tolist()
+
+
+def test_a_primer_in_tokens_keeps_so_many(piano):
+    whole = piano.encode(TUNE)
+    for count in (2, 9, 50):
+        assert encode_primer(piano, TUNE, tokens=count).ids.tolist() == whole[:count].tolist()
+    assert len(encode_primer(piano, TUNE, tokens=10**6).ids) == len(whole)
+
+
+def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
+    drums = TUNE.notes.copy()
+    drums["drum"] = True
+    with pytest.raises(UserError, match=r"song.mid: none of its 40 notes .*drum.*40"):
+        encode_primer(piano, Score(notes=drums), name="song.mid")
+    with pytest.raises(UserError, match=r"none of its 1 notes .*48\.\.84"):
+        encode_primer(piano, score((0, 1, 20)))
+    with pytest.raises(UserError, match="holds no notes"):
+        encode_primer(piano, Score())
+    with pytest.raises(UserError, match=r"primer_tokens=1.* hold no note yet; ask for more"):
+        encode_primer(piano, TUNE, tokens=1)
+
+
+def test_of_a_long_primer_the_model_reads_the_end():
+    ids = np.arange(100, 110, dtype=np.uint16)
+    assert prompt(ids, 11).tolist() == [BOS, *range(100, 110)]
+    assert prompt(ids, 10).tolist() == [CUT, *range(101, 110)]
+    assert prompt(ids, 4).tolist() == [CUT, 107, 108, 109]
+    assert prompt(ids[:0], 4).tolist() == [BOS]
+
+
+def test_a_primer_longer_than_the_context_is_continued(piano):
+    primer = encode_primer(piano, TUNE)
+    assert len(primer.ids) > 64
+    (sample,) = continue_music(make(piano, context=16), piano, primer, seconds=3.0)
+    assert sample.ended == "seconds"
+    assert rows(sample.score)[: len(TUNE)] == rows(piano.quantise(TUNE))
+
+
+def test_silence_is_told(piano):
+    primer = encode_primer(piano, TUNE, seconds=2.0)
+    silent = make(piano)
+    silent.lean[piano.vocabulary.range("time_shift")[1] - 1] = 50.0  # the longest: it may repeat
+    (sample,) = continue_music(silent, piano, primer, seconds=4.0, include_primer=False)
+    assert sample.notes == len(sample.score) == 0
+    assert "no new notes: the model was silent for all of the 4.0 s" in sample.remark
+    (sample,) = continue_music(silent, piano, primer, seconds=None, tokens=3)
+    assert "the limit of 3 tokens came before its first note" in sample.remark
+
+
+def test_a_model_that_never_lets_time_pass_comes_to_an_end(piano, monkeypatch):
+    monkeypatch.setattr(music, "TOKENS_PER_SECOND", 50)
+    stuck = make(piano, note_on=50.0)
+    (sample,) = continue_music(stuck, piano, seconds=2.0)
+    assert sample.ended == "stuck"
+    assert len(sample.ids) == 2 * 50 + 1000
+    assert "hardly any time passed" in sample.remark
+
+
+def test_instruments_of_the_primer_keep_their_notes(monkeypatch):
+    """A new instrument may renumber the tracks; the primer's notes are still known as old."""
+    ensemble = build(name="performance", tracks="programs", low=48, high=84)
+    notes = TUNE.notes.copy()
+    notes["program"] = 40
+    primer = encode_primer(ensemble, Score(notes=notes), seconds=2.0)
+    (sample,) = continue_music(make(ensemble), ensemble, primer, seconds=3.0, include_primer=False)
+    (whole,) = continue_music(make(ensemble), ensemble, primer, seconds=3.0)
+    assert len(set(whole.score.notes["program"])) > 1
+    assert len(whole.score) == len(sample.score) + len(ensemble.decode(primer.ids))
+
+
+def test_progress_is_told_in_tokens_and_seconds(piano):
+    steps = []
+    samples = continue_music(
+        make(piano), piano, seconds=2.0, samples=3, progress=lambda n, s: steps.append((n, s))
+    )
+    assert sum(n for n, _ in steps) == sum(len(s.ids) for s in samples)
+    assert [s for _, s in steps] == sorted(s for _, s in steps)
+    assert steps[-1][1] >= 2.0 - 1e-6
