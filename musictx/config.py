@@ -377,6 +377,7 @@ class RenderConfig:
         require(
             8000 <= self.sample_rate <= 192000, "sample_rate", self.sample_rate, "8000 to 192000"
         )
+        _one_of("engine", self.engine, ("auto", "sampler", "fluidsynth"))
 
 
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:

@@ -1,0 +1,273 @@
+"""Score -> WAV: 16-bit stereo, without system packages.
+
+The sound comes from FluidSynth (through pretty_midi) where pyfluidsynth and its library are
+installed, else from our own sampler, which plays the sound font that pretty_midi brings. Ours is
+stereo with a light reverberation, and works through a piece in blocks, so memory holds a few
+seconds of sound however long the piece is. The same Score gives the same samples.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import tempfile
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.pedal import fold_sustain
+from musictx.render.sampler import Sampler
+from musictx.render.soundfont import SoundFont, installed
+
+ENGINES = ("auto", "sampler", "fluidsynth")
+#: The loudest sample of a file, of full scale: -1 dB. Quiet music is raised to it, but not by more
+#: than MAX_GAIN: what is marked very soft may stay soft.
+PEAK, MAX_GAIN = 0.89, 16.0
+#: Reverberation: seconds until it is inaudible, loudness against the direct sound, noise's seed.
+REVERB_SECONDS, REVERB_LEVEL, REVERB_SEED = 1.4, 0.16, 20180912
+#: Samples that the reverberation takes in at a time; blocks are whole multiples of it.
+HOP = 1 << 16
+#: Bytes that the length fields of a WAV file can count.
+MAX_WAV_BYTES = 2**32 - 4096
+
+
+def write(
+    score: Score,
+    path: str | Path,
+    *,
+    sample_rate: int = 44100,
+    soundfont: str | Path | None = None,
+    engine: str = "auto",
+    reverb: bool = True,
+) -> Path:
+    """Write ``score`` as a WAV file, stereo, 16 bits; returns its path.
+
+    ``sample_rate`` in hertz. ``soundfont`` is an SF2 file, by default the one that pretty_midi
+    installs. ``engine`` is ``sampler`` (ours), ``fluidsynth``, or ``auto``: FluidSynth if it is
+    there. The piece is scaled as a whole so that its loudest sample is 1 dB under full scale; it
+    never clips. The file appears whole or not at all.
+
+    Raises :class:`UserError` for a Score without notes, a file that is no sound font, an engine
+    that is not there, a piece longer than a WAV file can be (6.7 hours), an unwritable folder.
+    """
+    path = Path(path)
+    if not len(score):
+        raise UserError(f"{path.name}: nothing to render, the piece has no notes")
+    if score.duration * sample_rate * 4 > MAX_WAV_BYTES:
+        hours = score.duration / 3600
+        raise UserError(f"{path.name}: {hours:.1f} hours of sound do not fit into a WAV file")
+    if engine not in ENGINES:
+        raise UserError(f"engine={engine}: expected one of {', '.join(ENGINES)}")
+    if engine == "fluidsynth" and not has_fluidsynth():
+        raise UserError(
+            "engine=fluidsynth: not installed (pip install pyfluidsynth, and the FluidSynth "
+            "library of your system); engine=sampler needs neither"
+        )
+    if engine == "fluidsynth" or (engine == "auto" and has_fluidsynth()):
+        sound = _by_fluidsynth(score, sample_rate, soundfont)
+    else:
+        sound = blocks(score, sample_rate=sample_rate, soundfont=soundfont, reverb=reverb)
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent) as scratch:
+            peak = _spool(sound, scratch)
+            scale = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
+            _wav(scratch, beside, scale, sample_rate)
+        os.replace(beside, path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        beside.unlink(missing_ok=True)
+    return path
+
+
+def samples(score: Score, **options: object) -> np.ndarray:
+    """The whole sound at once, (n, 2) float32, not yet scaled; options as :func:`blocks`."""
+    return np.concatenate(list(blocks(score, **options)))  # type: ignore[arg-type]
+
+
+def blocks(
+    score: Score,
+    *,
+    sample_rate: int = 44100,
+    soundfont: str | Path | None = None,
+    reverb: bool = True,
+    block_seconds: float = 10.0,
+) -> Iterator[np.ndarray]:
+    """Our sampler's sound of ``score``, piece by piece: (n, 2) float32, left and right.
+
+    Sustain pedals are folded in first. The result is the same, to the bit, for every
+    ``block_seconds``; memory grows with it. The scale is free: many notes may exceed 1.
+    """
+    font = SoundFont(installed() if soundfont is None else soundfont)
+    dry = _mixed(score, font, sample_rate, _whole_hops(block_seconds * sample_rate))
+    if not reverb:
+        yield from (block.T for block in dry)
+        return
+    room = _Room(sample_rate)
+    for block in dry:
+        yield room.add_to(block).T
+    yield room.rest().T
+
+
+def has_fluidsynth() -> bool:
+    """Whether pyfluidsynth is installed and finds its library."""
+    try:
+        importlib.import_module("fluidsynth")
+    except (ImportError, OSError, AttributeError):
+        return False
+    return True
+
+
+def _whole_hops(frames: float) -> int:
+    return max(1, round(frames / HOP)) * HOP
+
+
+def _mixed(score: Score, font: SoundFont, rate: int, size: int) -> Iterator[np.ndarray]:
+    """(2, n) blocks of ``size`` frames, the last one shorter.
+
+    A note is rendered whole when it begins; what reaches past the block waits in the buffer. So
+    every sample is the same sum in the same order wherever blocks end.
+    """
+    sampler = Sampler(font, rate)
+    notes = fold_sustain(score).notes
+    cuts = _cuts(notes, font)
+    buffer = np.zeros((2, 2 * size), np.float32)
+    base = last = 0
+    for (start, end, pitch, velocity, program, drum, _), cut in zip(notes.tolist(), cuts):
+        first = round(start * rate)
+        while first >= base + size:
+            yield buffer[:, :size].copy()
+            buffer = np.concatenate((buffer[:, size:], np.zeros((2, size), np.float32)), axis=1)
+            base += size
+        for zone in font.zones(program, drum):
+            if not zone.covers(pitch, velocity):
+                continue
+            sound = sampler.note(zone, pitch, velocity, end - start, cut=cut)
+            a, b = first - base, first - base + len(sound)
+            if b > buffer.shape[1]:
+                more = np.zeros((2, b - buffer.shape[1] + size), np.float32)
+                buffer = np.concatenate((buffer, more), axis=1)
+            angle = zone.pan * np.pi / 2  # equal power: as loud in the middle as at the sides
+            buffer[0, a:b] += sound * np.float32(np.cos(angle))
+            buffer[1, a:b] += sound * np.float32(np.sin(angle))
+            last = max(last, base + b)
+    while base < last:
+        yield buffer[:, : min(size, last - base)].copy()
+        buffer = buffer[:, size:]
+        base += size
+
+
+def _cuts(notes: np.ndarray, font: SoundFont) -> list[float]:
+    """Seconds after which each note is cut off by the next stroke of its class; inf if by none.
+
+    A closed hi-hat ends the open one, though a drum's sound goes on after the end of its note.
+    """
+    cuts = [math.inf] * len(notes)
+    next_stroke: dict[tuple[int, int, int], float] = {}
+    later: dict[tuple[int, int, int], float] = {}
+    drums = np.flatnonzero(notes["drum"])
+    for i in reversed(drums.tolist()):
+        start, _, pitch, velocity, program, _, track = notes[i].tolist()
+        for zone in font.zones(program, drum=True):
+            if zone.exclusive and zone.covers(pitch, velocity):
+                key = (track, program, zone.exclusive)
+                stroke = next_stroke.get(key, math.inf)
+                if stroke == start:  # strokes at one moment do not silence each other
+                    stroke = later.get(key, math.inf)
+                else:
+                    later[key] = stroke
+                    next_stroke[key] = start
+                cuts[i] = min(cuts[i], stroke - start)
+    return cuts
+
+
+class _Room:
+    """A light reverberation: the sum of both channels convolved with decaying noise, one a side.
+
+    Overlap-add with a fixed hop, so the blocks that come in may have any whole number of hops.
+    """
+
+    def __init__(self, rate: int) -> None:
+        responses = _impulse_responses(rate)
+        self._length = responses.shape[1]
+        self._size = 1 << (HOP + self._length - 1).bit_length()
+        self._spectra = np.fft.rfft(responses, self._size)
+        self._tail = np.zeros((2, self._length), np.float32)
+
+    def add_to(self, block: np.ndarray) -> np.ndarray:
+        """The (2, n) block with the reverberation of it and of all before it."""
+        out = block.copy()
+        for a in range(0, block.shape[1], HOP):
+            piece = block[:, a : a + HOP]
+            n = piece.shape[1]
+            spectrum = np.fft.rfft(piece[0] + piece[1], self._size)
+            wet = np.fft.irfft(spectrum * self._spectra, self._size).astype(np.float32)
+            wet = wet[:, : n + self._length]
+            wet[:, : self._length] += self._tail
+            out[:, a : a + n] += wet[:, :n]
+            self._tail = wet[:, n:]
+        return out
+
+    def rest(self) -> np.ndarray:
+        """What still sounds after the last block."""
+        return self._tail
+
+
+def _impulse_responses(rate: int) -> np.ndarray:
+    """(2, n) float32: sixty decibels of decay in about a second, treble sooner, no bass."""
+    frames = round(REVERB_SECONDS * rate)
+    random = np.random.default_rng(REVERB_SEED)
+    time = np.arange(frames) / rate
+    noise = random.standard_normal((2, frames))
+    spectrum = np.fft.rfft(noise)
+    hertz = np.arange(spectrum.shape[1]) / REVERB_SECONDS
+    low = 1.0 / (1.0 + (hertz / 1800.0) ** 4)
+    body = np.fft.irfft(spectrum * low * (hertz > 180), frames) * 10 ** (-3 * time / 1.2)
+    air = np.fft.irfft(spectrum * (1 - low) * (hertz < 9000), frames) * 10 ** (-3 * time / 0.6)
+    response = body + 0.7 * air
+    arrival = np.clip((time - 0.008) / 0.012, 0.0, 1.0)  # the walls answer after some milliseconds
+    leaving = np.clip((REVERB_SECONDS - time) / 0.1, 0.0, 1.0)
+    response *= arrival * leaving
+    energy = np.sqrt(np.sum(response**2, axis=1, keepdims=True))
+    return (response * (REVERB_LEVEL / energy)).astype(np.float32)
+
+
+def _by_fluidsynth(
+    score: Score, rate: int, soundfont: str | Path | None
+) -> Iterator[np.ndarray]:  # pragma: no cover - the library is seldom there
+    """The whole piece in one block; FluidSynth through pretty_midi is mono."""
+    from musictx import midi
+
+    path = installed() if soundfont is None else Path(soundfont)
+    SoundFont(path)  # our sentence for a file that is none, before a library prints its own
+    piano = midi.to_pretty_midi(fold_sustain(score))
+    mono = piano.fluidsynth(fs=rate, synthesizer=str(path)).astype(np.float32)
+    yield np.stack((mono, mono), axis=1)
+
+
+def _spool(sound: Iterator[np.ndarray], scratch: BinaryIO) -> float:
+    """Put float32 frames into a scratch file; returns their peak."""
+    peak = 0.0
+    for block in sound:
+        peak = max(peak, float(np.abs(block).max(initial=0.0)))
+        scratch.write(np.ascontiguousarray(block, "<f4").tobytes())
+    return peak
+
+
+def _wav(scratch: BinaryIO, path: Path, scale: float, rate: int) -> None:
+    """Scratch frames times ``scale`` as 16-bit stereo."""
+    scratch.seek(0)
+    with path.open("wb") as file, wave.open(file, "wb") as out:
+        out.setnchannels(2)
+        out.setsampwidth(2)
+        out.setframerate(rate)
+        while data := scratch.read(1 << 22):
+            frames = np.frombuffer(data, "<f4") * np.float32(scale * 32767)
+            out.writeframesraw(np.round(frames).astype("<i2").tobytes())

@@ -1,0 +1,327 @@
+"""Reading SF2 sound fonts: which recorded samples sound for a key, and how they are to be treated.
+
+A font holds presets (General MIDI programs; drum kits in bank 128), a preset lists instruments, an
+instrument lists zones, and a zone is a sample with a range of keys and velocities and a handful of
+settings, called generators. Here all of that is resolved into :class:`Zone` values in plain units.
+Source: SoundFont Technical Specification 2.04, sections 7 (file) and 8 (generators, additivity).
+
+Not read: modulators (loudness follows velocity as in the default one), 24-bit extensions, ROM
+samples, compressed SF3 files.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.errors import UserError
+
+DRUM_BANK = 128
+#: Sound fonts turn an attenuation of 1 dB into this many, as the hardware they were made for did.
+ATTENUATION_SCALE = 0.4
+
+# Generators by number (specification 8.1.2) that a preset may not change, with their defaults.
+_START, _END, _LOOP_START, _LOOP_END = (0, 4), (1, 12), (2, 45), (3, 50)
+_INSTRUMENT, _KEYS, _VELOCITIES, _SAMPLE = 41, 43, 44, 53
+_KEY, _VELOCITY, _LOOP_MODE, _EXCLUSIVE, _ROOT = 46, 47, 54, 57, 58
+_ONLY_IN_INSTRUMENTS = frozenset(
+    (*_START, *_END, *_LOOP_START, *_LOOP_END, _KEY, _VELOCITY, _LOOP_MODE, _EXCLUSIVE, _ROOT)
+)
+_DEFAULTS = {8: 13500, 56: 100, _KEY: -1, _VELOCITY: -1, _ROOT: -1} | dict.fromkeys(
+    (21, 23, 25, 26, 27, 28, 30, 33, 34, 35, 36, 38), -12000
+)
+
+_RECORDS = {
+    b"phdr": "<20sHHHIII",
+    b"pbag": "<HH",
+    b"pgen": "<Hh",
+    b"inst": "<20sH",
+    b"ibag": "<HH",
+    b"igen": "<Hh",
+    b"shdr": "<20sIIIIIBbHH",
+}
+
+
+class Sample(NamedTuple):
+    """A stretch of the font's recording; positions are frames in ``SoundFont.frames``."""
+
+    start: int
+    end: int
+    loop_start: int
+    loop_end: int
+    rate: int  # hertz
+
+
+class Envelope(NamedTuple):
+    """Seconds of each stage; ``sustain`` is the fall from full to the held level, 0 to 1.
+
+    For loudness 1 is a fall of 100 dB, for the modulation envelope a fall to nothing.
+    """
+
+    delay: float
+    attack: float
+    hold: float
+    decay: float  # for the whole way from full to nothing
+    sustain: float
+    release: float  # likewise
+
+
+class Oscillator(NamedTuple):
+    """A slow triangle wave that bends the pitch by up to ``cents``."""
+
+    delay: float
+    hertz: float
+    cents: int
+
+
+@dataclass(frozen=True)
+class Zone:
+    """One sample as it sounds for a range of keys and velocities (both ends included)."""
+
+    keys: tuple[int, int]
+    velocities: tuple[int, int]
+    sample: Sample
+    looped: bool
+    root: int  # key at which the sample sounds as recorded
+    tuning: float  # cents added to that
+    key_cents: int  # cents for each key: 100, or 0 where every key sounds alike
+    fixed_key: int  # -1: as played
+    fixed_velocity: int
+    gain: float
+    pan: float  # 0 left, 1 right
+    cutoff: float  # of the low-pass filter, absolute cents (6900 is 440 Hz)
+    resonance: float  # its peak, dB
+    cutoff_envelope: int  # cents at the modulation envelope's top
+    pitch_envelope: int
+    volume: Envelope
+    modulation: Envelope
+    hold_cents: int  # of hold and decay for each key below 60
+    decay_cents: int
+    vibrato: tuple[Oscillator, Oscillator]
+    exclusive: int  # a note of the same class, if not 0, ends the one before: hi-hats
+
+    def covers(self, key: int, velocity: int) -> bool:
+        low, high = self.keys
+        soft, loud = self.velocities
+        return low <= key <= high and soft <= velocity <= loud
+
+
+class SoundFont:
+    """An SF2 file. Raises :class:`UserError` for anything else.
+
+    ``frames`` is the whole recording, mono int16; samples are slices of it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            reason = error.strerror or error
+            raise UserError(
+                f"soundfont={path}: cannot be read ({reason}), expected an SF2 file"
+            ) from None
+        try:
+            self._parse(data)
+        except (struct.error, IndexError, KeyError, ValueError) as error:
+            raise UserError(f"soundfont={path}: is no SF2 sound font ({error})") from None
+        self._zones: dict[tuple[int, int], tuple[Zone, ...]] = {}
+
+    def zones(self, program: int, drum: bool = False) -> tuple[Zone, ...]:
+        """What sounds for a General MIDI program, or for the drum kit of that number.
+
+        What the font lacks falls back to the standard kit for drums, else to the piano, else to
+        the first preset there is.
+        """
+        wanted = ((DRUM_BANK, program), (DRUM_BANK, 0)) if drum else ((0, program),)
+        for key in (*wanted, (0, 0), min(self._presets)):
+            if key in self._presets:
+                if key not in self._zones:
+                    self._zones[key] = tuple(self._resolved(*self._presets[key]))
+                return self._zones[key]
+        raise AssertionError("unreachable")
+
+    def _parse(self, data: bytes) -> None:
+        if data[:4] != b"RIFF" or data[8:12] != b"sfbk":
+            raise ValueError("it does not begin with RIFF ... sfbk")
+        blocks: dict[bytes, bytes] = {}
+        for name, body in _chunks(data, 12, len(data)):
+            if name == b"LIST":
+                blocks.update(_chunks(body, 4, len(body)))
+        for name in (b"smpl", *_RECORDS):
+            if name not in blocks:
+                raise ValueError(f"its {name.decode()} block is missing")
+        tables = {
+            name: list(struct.iter_unpack(form, _whole(blocks[name], struct.calcsize(form), name)))
+            for name, form in _RECORDS.items()
+        }
+        if any(record[9] & 0x10 for record in tables[b"shdr"]):
+            raise ValueError("its samples are compressed: SF3")
+        sound = blocks[b"smpl"]
+        self.frames = np.frombuffer(sound, "<i2", len(sound) // 2)
+        self._samples = tables[b"shdr"]
+        presets, instruments = tables[b"phdr"], tables[b"inst"]
+        # Each table ends with a record that only says where the one before ends.
+        self._instruments = [
+            list(_zone_lists(tables[b"ibag"], tables[b"igen"], one[1], after[1], _SAMPLE))
+            for one, after in pairwise(instruments)
+        ]
+        self._presets: dict[tuple[int, int], tuple[dict[int, int], ...]] = {}
+        for one, after in pairwise(presets):
+            zones = _zone_lists(tables[b"pbag"], tables[b"pgen"], one[3], after[3], _INSTRUMENT)
+            self._presets.setdefault((one[2], one[1]), tuple(zones))
+        if not self._presets:
+            raise ValueError("it has no presets")
+
+    def _resolved(self, *preset_zones: dict[int, int]) -> Iterator[Zone]:
+        """Preset generators add to instrument generators, ranges meet."""
+        for outer in preset_zones:
+            if not 0 <= outer[_INSTRUMENT] < len(self._instruments):
+                continue
+            for inner in self._instruments[outer[_INSTRUMENT]]:
+                ranges = []
+                for which in (_KEYS, _VELOCITIES):
+                    a, b = _span(outer.get(which)), _span(inner.get(which))
+                    ranges.append((max(a[0], b[0]), min(a[1], b[1])))
+                settings = _DEFAULTS | inner
+                for number, amount in outer.items():
+                    if number not in _ONLY_IN_INSTRUMENTS:
+                        settings[number] = settings.get(number, 0) + amount
+                zone = self._zone(settings, inner[_SAMPLE], ranges[0], ranges[1])
+                if zone is not None:
+                    yield zone
+
+    def _zone(
+        self,
+        settings: dict[int, int],
+        sample: int,
+        keys: tuple[int, int],
+        velocities: tuple[int, int],
+    ) -> Zone | None:
+        """Generators in plain units; ``None`` if there is no sound to play."""
+        if not 0 <= sample < len(self._samples) - 1:
+            return None
+        _, start, end, loop_start, loop_end, rate, recorded, correction, _, kind = self._samples[
+            sample
+        ]
+        g = settings.get
+        start, end, loop_start, loop_end = (
+            position + g(fine, 0) + 32768 * g(coarse, 0)
+            for position, (fine, coarse) in zip(
+                (start, end, loop_start, loop_end), (_START, _END, _LOOP_START, _LOOP_END)
+            )
+        )
+        end = min(end, len(self.frames))
+        if kind & 0x8000 or rate <= 0 or not 0 <= start < end:
+            return None
+        # Mode 3, which loops until the key is released, is taken as 1, which loops on.
+        looped = g(_LOOP_MODE, 0) & 1 == 1 and start <= loop_start < loop_end - 1 < end
+        root = g(_ROOT, -1)
+        if not 0 <= root <= 127:
+            root = recorded if recorded <= 127 else 60
+        return Zone(
+            keys=keys,
+            velocities=velocities,
+            sample=Sample(start, end, loop_start, loop_end, rate)
+            if looped
+            else Sample(start, end, start, end, rate),
+            looped=looped,
+            root=root,
+            tuning=g(51, 0) * 100.0 + g(52, 0) + correction,
+            key_cents=g(56, 100),
+            fixed_key=g(_KEY, -1),
+            fixed_velocity=g(_VELOCITY, -1),
+            gain=_decibels(-ATTENUATION_SCALE * min(max(g(48, 0), 0), 1440) / 10),
+            pan=min(max(g(17, 0) / 1000 + 0.5, 0.0), 1.0),
+            cutoff=float(min(max(g(8, 13500), 1500), 13500)),
+            resonance=min(max(g(9, 0), 0), 960) / 10,
+            cutoff_envelope=g(11, 0),
+            pitch_envelope=g(7, 0),
+            volume=_envelope(settings, 33),
+            modulation=_envelope(settings, 25),
+            hold_cents=g(39, 0),
+            decay_cents=g(40, 0),
+            vibrato=(
+                Oscillator(_seconds(g(21, -12000)), _hertz(g(22, 0)), g(5, 0)),
+                Oscillator(_seconds(g(23, -12000)), _hertz(g(24, 0)), g(6, 0)),
+            ),
+            exclusive=g(_EXCLUSIVE, 0),
+        )
+
+
+def installed() -> Path:
+    """The General MIDI sound font that comes with pretty_midi (TimGM6mb, GPL-2): read in place."""
+    spec = importlib.util.find_spec("pretty_midi")
+    if spec is not None and spec.origin is not None:
+        fonts = sorted(Path(spec.origin).parent.glob("*.sf2"))
+        if fonts:
+            return fonts[0]
+    raise UserError("soundfont: pretty_midi brings none on this machine; give soundfont=FILE.sf2")
+
+
+def _chunks(data: bytes, first: int, last: int) -> Iterator[tuple[bytes, bytes]]:
+    """(name, body) of the RIFF chunks between two positions; a last one cut short is refused."""
+    while first + 8 <= last:
+        (size,) = struct.unpack_from("<I", data, first + 4)
+        if first + 8 + size > last:
+            raise ValueError("the file ends too early")
+        yield data[first : first + 4], data[first + 8 : first + 8 + size]
+        first += 8 + size + size % 2
+
+
+def _whole(block: bytes, size: int, name: bytes) -> bytes:
+    if len(block) % size or len(block) < 2 * size:
+        raise ValueError(f"its {name.decode()} block has {len(block)} bytes")
+    return block
+
+
+def _zone_lists(
+    bags: list[tuple], generators: list[tuple], first: int, last: int, target: int
+) -> Iterator[dict[int, int]]:
+    """Generator number -> amount of each zone, the global zone's settings underneath.
+
+    The first zone is global if it does not end in ``target`` (a sample, an instrument); any other
+    zone without one is ignored.
+    """
+    common: dict[int, int] = {}
+    for i in range(first, last):
+        settings = dict(generators[bags[i][0] : bags[i + 1][0]])
+        if target in settings:
+            yield common | settings
+        elif i == first:
+            common = settings
+
+
+def _span(amount: int | None) -> tuple[int, int]:
+    """Low and high byte of a range generator."""
+    if amount is None:
+        return 0, 127
+    return amount & 0xFF, amount >> 8 & 0xFF
+
+
+def _envelope(settings: dict[int, int], first: int) -> Envelope:
+    """The six generators from ``first`` on, in the order of :class:`Envelope`."""
+    delay, attack, hold, decay, _, release = (
+        _seconds(settings.get(first + i, -12000)) for i in range(6)
+    )
+    sustain = min(max(settings.get(first + 4, 0), 0), 1000) / 1000
+    return Envelope(delay, attack, hold, decay, sustain, release)
+
+
+def _seconds(timecents: int) -> float:
+    return 0.0 if timecents <= -12000 else 2.0 ** (min(timecents, 8000) / 1200)
+
+
+def _hertz(cents: int) -> float:
+    return 8.176 * 2.0 ** (min(max(cents, -16000), 4500) / 1200)
+
+
+def _decibels(level: float) -> float:
+    return float(10.0 ** (level / 20))
