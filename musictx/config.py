@@ -372,6 +372,7 @@ class RenderConfig:
     soundfont: str | None = option(
         None, "SF2 file; default: the one pretty_midi installs", path=True
     )
+    engine: str = option("auto", "sampler (built in), fluidsynth, or auto: fluidsynth if installed")
 
     def __post_init__(self) -> None:
         require(
