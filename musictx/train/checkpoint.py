@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,7 +67,9 @@ def read(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")  # no file of ours
+            state = torch.load(path, map_location="cpu", weights_only=True)
         version = state["format"]
     except (
         OSError,

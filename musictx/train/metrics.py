@@ -67,7 +67,7 @@ class CsvLog(Logger):
         if not row or row["step"] <= self._written:
             return
         with self.path.open("a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, COLUMNS, extrasaction="ignore").writerow(
+            csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n").writerow(
                 {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()}
             )
         self._written = row["step"]
@@ -84,7 +84,7 @@ def _steps_kept(path: Path, keep_to: int) -> int:
             rows = [r for r in csv.DictReader(file) if (r["step"] or "").isdigit()]
         rows = [r for r in rows if int(r["step"]) <= keep_to]
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore")
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     beside = path.with_name(f".{path.name}.writing")

@@ -138,11 +138,13 @@ class RunFolder:
         Raises ``UserError`` if it holds a run with other settings, corpus or vocabulary (naming
         them), or something that is no run.
         """
-        if fresh:
-            self.clear()
+        self._tidy()
         settings = self.path / SETTINGS
         if settings.is_file():
-            self._compare(config, applied_to)
+            if fresh:
+                self._clear()
+            else:
+                self._compare(config, applied_to)
         elif self.path.is_dir() and any(self.path.iterdir()):
             raise UserError(
                 f"out={self.path}: there is something else in this folder (no {SETTINGS}); "
@@ -160,10 +162,17 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"out={self.path}: cannot be written: {error}") from error
 
-    def clear(self) -> None:
+    def _tidy(self) -> None:
+        """Remove what a killed run was just writing: hidden, beside the whole one."""
+        for pattern in (".*.writing", ".model.writing-*", ".model.old-*"):
+            for path in self.path.glob(pattern):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+    def _clear(self) -> None:
         """Remove what a run left here, and nothing else."""
-        if not (self.path / SETTINGS).is_file():
-            return
         for name in OURS[::-1]:  # the settings, by which we know it, go last
             path = self.path / name
             if path.is_dir():

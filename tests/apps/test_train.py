@@ -1,0 +1,319 @@
+"""``musictx train``: exact resume after every kind of end, and what a person gets."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from musictx import bundle, midi
+from musictx.apps import train
+from musictx.errors import UserError
+from musictx.train import checkpoint, runs
+from musictx.train.lit import Training
+from tests.apps.train_driver import config, tune, write_corpus
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    """A corpus of six tunes, and a run of 12 steps without interruption."""
+    root = tmp_path_factory.mktemp("train")
+    write_corpus(root / "midi")
+    torch.set_num_threads(1)
+    train.run(config(root, "whole"))
+    return root
+
+
+def same(one, two) -> bool:
+    """Equal to the last bit, whatever the nesting."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, two)
+    if isinstance(one, dict):
+        return one.keys() == two.keys() and all(same(one[k], two[k]) for k in one)
+    if isinstance(one, list):
+        return len(one) == len(two) and all(map(same, one, two))
+    return one == two
+
+
+def assert_same_run(run: Path, whole: Path) -> None:
+    for name in ("last.ckpt", "best.ckpt"):
+        here, there = checkpoint.read(run / name), checkpoint.read(whole / name)
+        for key in here.keys() - {"seconds"}:
+            assert same(here[key], there[key]), (name, key)
+    logged = ("step", "tokens", "train_nll", "validation_nll", "learning_rate", "gradient_norm")
+
+    def table(folder):
+        with (folder / "metrics.csv").open(newline="") as file:
+            return [[row[c] for c in logged] for row in csv.DictReader(file)]
+
+    assert table(run) == table(whole)
+    weights = "model/model.safetensors"
+    assert (run / weights).read_bytes() == (whole / weights).read_bytes()
+
+
+def interrupt_at(monkeypatch, step: int, number: int = signal.SIGINT) -> None:
+    """Ctrl-C while step ``step`` is being made."""
+    original = Training.optimizer_step
+
+    def with_signal(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        if self.step == step:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(Training, "optimizer_step", with_signal)
+
+
+def test_the_uninterrupted_run_is_what_it_says(root):
+    whole = root / "whole"
+    last = checkpoint.read(whole / "last.ckpt")
+    assert last["step"] == 12
+    assert last["ema"]["updates"] == 12
+    with (whole / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [r["step"] for r in rows] == [str(s) for s in range(1, 13)]
+    assert [r["step"] for r in rows if r["validation_nll"]] == ["5", "10", "12"]
+    loaded = bundle.load(whole / "model")
+    best = checkpoint.read(whole / "best.ckpt")
+    for name, p in loaded.model.named_parameters():
+        assert torch.equal(p, best["ema"]["mean"][name])  # the averages, for this run keeps them
+
+
+@pytest.mark.parametrize("step", [3, 5, 7, 11])
+def test_ctrl_c_at_any_step_resumes_to_the_same_bits(step, root, monkeypatch, capsys):
+    run = f"ctrl-c-{step}"
+    interrupt_at(monkeypatch, step)
+    with pytest.raises(KeyboardInterrupt):
+        train.run(config(root, run))
+    monkeypatch.undo()
+    out = capsys.readouterr().out
+    assert f"the state at step {step} is in {root / run / 'last.ckpt'}" in out
+    assert "go on with the same command" in out
+    assert "model so far" in out
+    assert checkpoint.read(root / run / "last.ckpt")["step"] == step
+    bundle.load(root / run / "model")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    train.run(config(root, run))
+    assert f"resume  at step {step}" in capsys.readouterr().out
+    assert_same_run(root / run, root / "whole")
+
+
+def test_an_exception_loses_only_what_came_after_the_checkpoint(root, monkeypatch):
+    original = Training.training_step
+
+    def failing(self, batch, batch_idx):
+        if self.step == 7:
+            raise RuntimeError("power cut")
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(Training, "training_step", failing)
+    with pytest.raises(RuntimeError, match="power cut"):
+        train.run(config(root, "power-cut"))
+    monkeypatch.undo()
+    assert checkpoint.read(root / "power-cut" / "last.ckpt")["step"] == 5
+    train.run(config(root, "power-cut"))
+    assert_same_run(root / "power-cut", root / "whole")
+
+
+def driver(root: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "tests.apps.train_driver", str(root), *words]
+
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def test_a_kill_in_the_middle_of_writing_a_checkpoint_resumes_to_the_same_bits(root):
+    ended = subprocess.run(
+        driver(root, "run=killed", "die=2"), cwd=CHECKOUT, env=ENVIRONMENT, capture_output=True
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    left = {p.name for p in (root / "killed").iterdir() if p.name.startswith(".")}
+    assert left  # a file half-written
+    assert checkpoint.read(root / "killed" / "last.ckpt")["step"] == 5
+    train.run(config(root, "killed"))
+    assert_same_run(root / "killed", root / "whole")
+    assert not [p for p in (root / "killed").iterdir() if p.name.startswith(".")]
+
+
+def test_ctrl_c_from_outside_leaves_checkpoint_and_model_and_status_130(root):
+    process = subprocess.Popen(
+        driver(root, "run=endless", "steps=1000000"),
+        cwd=CHECKOUT,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (root / "endless" / "last.ckpt").exists() and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "stopping after this step" in err
+    assert "go on with the same command" in out
+    assert checkpoint.read(root / "endless" / "last.ckpt")["step"] >= 5
+    bundle.load(root / "endless" / "model")
+
+
+def test_a_finished_run_returns_at_once_and_asks_for_more(root, monkeypatch, capsys):
+    monkeypatch.setattr(train._Run, "_fit", None)  # would fail if called
+    model = train.run(config(root, "whole"))
+    assert model == root / "whole" / "model"
+    assert "already trained" in (out := capsys.readouterr().out)
+    assert "larger trainer.steps" in out
+
+
+def test_more_steps_go_on_and_fresh_starts_again(root, capsys):
+    train.run(config(root, "longer", steps=6))
+    train.run(config(root, "longer", steps=8))
+    assert "resume  at step 6" in capsys.readouterr().out
+    assert checkpoint.read(root / "longer" / "last.ckpt")["step"] == 8
+    first = (root / "longer" / "model" / "model.safetensors").read_bytes()
+    train.run(config(root, "longer", steps=6, fresh=True))
+    assert "resume" not in capsys.readouterr().out
+    assert checkpoint.read(root / "longer" / "last.ckpt")["step"] == 6
+    assert (root / "longer" / "model" / "model.safetensors").read_bytes() != first
+
+
+def test_a_run_killed_after_its_last_step_is_only_finished(root, monkeypatch, capsys):
+    monkeypatch.setattr(train._Run, "_finish", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        train.run(config(root, "unfinished"))
+    monkeypatch.undo()
+    train.run(config(root, "unfinished"))
+    assert_same_run(root / "unfinished", root / "whole")
+    assert json.loads((root / "unfinished" / "status.json").read_text())["finished"] is True
+
+
+def test_another_run_in_the_same_folder_is_refused(root):
+    with pytest.raises(UserError, match=r"optim\.lr was 0\.003, now 0\.5"):
+        train.run(config(root, "whole", lr=0.5))
+
+
+def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
+    train.run(config(root, tmp_path / "run", sample_seconds=2, accumulate=1, steps=6))
+    out, err = capfd.readouterr()
+    for words in (
+        "corpus  midi: 5 pieces",
+        "1 pieces held out",
+        " parameters: 1 layers, width 16, context 32 tokens, positions huang",
+        "6 steps of 2 x 32 tokens on cpu",
+        "step 5: validation",
+        "sample with",
+        "nats/token in validation, at step",
+        f"model   {tmp_path}/run/model",
+        f"musictx generate model={tmp_path}/run/model render=true",
+        f"musictx evaluate model={tmp_path}/run/model",
+    ):
+        assert words in out, words
+    assert err == ""  # none of Lightning's tips, warnings and advertisements
+    assert "ightning" not in out
+    samples = tmp_path / "run" / "samples"
+    assert {p.name for p in samples.iterdir()} == {
+        f"step-{n:06}.{e}" for n in (5, 6) for e in ("mid", "png")
+    }
+    midi.read(samples / "step-000006.mid")
+    card = (tmp_path / "run" / "model" / "CARD.md").read_text()
+    assert "windows of 32 tokens" in card
+    assert "its terms apply" in card
+
+
+def test_a_sample_that_fails_is_told_and_training_goes_on(root, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(train, "draw", lambda score, path: 1 / 0)
+    train.run(config(root, tmp_path / "run", sample_seconds=1, steps=5))
+    assert "no sample at step 5: ZeroDivisionError" in capsys.readouterr().out
+    assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
+
+
+def test_fine_tuning_takes_tokenizer_and_shape_from_the_model_folder(root, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    midi.write(tune(99, 30), tmp_path / "mine" / "only.mid")
+    settings = config(
+        tmp_path, "run", path=str(tmp_path / "mine"), layers=3, init=str(root / "whole"), steps=4
+    )
+    settings.tokenizer.velocity_bins = 8
+    model = train.run(settings)
+    assert "instead of those given here" in capsys.readouterr().out
+    start, tuned = bundle.load(root / "whole" / "model"), bundle.load(model)
+    assert tuned.model.config == start.model.config
+    assert tuned.tokenizer.fingerprint == start.tokenizer.fingerprint
+    moved = [
+        (a - b).abs().max().item()
+        for a, b in zip(start.model.parameters(), tuned.model.parameters())
+    ]
+    assert 0 < max(moved) < 0.1  # from there, not from the beginning
+
+
+def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp_path, capsys):
+    model = train.run(config(root, tmp_path / "run", shards=str(tmp_path / "s"), validation=0.0))
+    assert "no pieces are held out" in capsys.readouterr().out
+    last = checkpoint.read(tmp_path / "run" / "last.ckpt")
+    loaded = dict(bundle.load(model).model.named_parameters())
+    assert all(torch.equal(loaded[n], p) for n, p in last["ema"]["mean"].items())
+
+
+def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path, capsys):
+    began = time.monotonic()
+    train.run(config(root, tmp_path / "run", minutes=1 / 60))
+    assert time.monotonic() - began < 20
+    assert "ends by the clock" in capsys.readouterr().out
+    step = checkpoint.read(tmp_path / "run" / "last.ckpt")["step"]
+    train.run(config(root, tmp_path / "run", minutes=1 / 60))
+    assert "larger trainer.minutes" in capsys.readouterr().out
+    train.run(config(root, tmp_path / "run", minutes=1.5 / 60))
+    assert checkpoint.read(tmp_path / "run" / "last.ckpt")["step"] > step
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"init": "nowhere"}, "nowhere"),
+        ({"path": "/no/such/folder"}, "/no/such/folder"),
+        ({"accelerator": "abacus"}, r"trainer\.accelerator=abacus"),
+        ({"devices": "7,8,many"}, r"trainer\.devices=7,8,many"),
+        ({"accelerator": "gpu"}, r"trainer\.accelerator=gpu.*not possible on this machine"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_written(options, sentence, root, tmp_path):
+    if options == {"accelerator": "gpu"} and torch.cuda.is_available():
+        pytest.skip("here it is possible")
+    with pytest.raises(UserError, match=sentence):
+        train.run(config(root, tmp_path / "run", shards=str(tmp_path / "s"), **options))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_run_folder_of_a_damaged_checkpoint_is_refused(root, tmp_path):
+    settings = config(root, tmp_path / "run", steps=5)
+    train.run(settings)
+    (tmp_path / "run" / "last.ckpt").write_bytes(b"noise")
+    settings.trainer.steps = 8
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint.*fresh=true"):
+        train.run(settings)
+
+
+def test_the_precision_is_bf16_only_where_the_machine_has_it():
+    assert train.precision("auto", "cpu") == "32-true"
+    assert train.precision("bf16", "cpu") == "bf16-mixed"
+    assert train.precision("32", "gpu") == "32-true"
+    assert runs.FREE  # options that may change between sittings are listed there

@@ -1,0 +1,60 @@
+"""What a person reads while a model trains."""
+
+import io
+import re
+
+import pytest
+
+from musictx.train.progress import Progress, compact, duration
+from tests.train.fakes import FakeData, fake_training, fit
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")],
+)
+def test_durations_are_words(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(812, "812"), (12_345, "12.3k"), (4.56e6, "4.56M")])
+def test_large_numbers_are_short(number, text):
+    assert compact(number) == text
+
+
+LINE = re.compile(
+    r"step \d+/12  loss \d\.\d{3}  (validation \d\.\d{3}  )?lr \d\.\de-\d\d  "
+    r"[\d.]+k? tokens/s  \d+ s left"
+)
+
+
+def test_without_a_terminal_there_are_plain_lines_with_everything():
+    out = io.StringIO()
+    fit(fake_training(), FakeData(), callbacks=[Progress(every=0.0, file=out)])
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 12
+    assert all(LINE.fullmatch(line) for line in lines), lines
+    assert lines[0].startswith("step 1/12")
+    assert "validation" in lines[-1]
+
+
+def test_lines_come_at_most_as_often_as_said():
+    out = io.StringIO()
+    fit(fake_training(), FakeData(), callbacks=[Progress(every=60.0, file=out)])
+    assert out.getvalue() == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_there_is_one_bar_and_words_stand_above_it():
+    out = Terminal()
+    progress = Progress(file=out)
+    progress.interval = 0.0
+    fit(fake_training(), FakeData(), callbacks=[progress])
+    assert "\n" not in out.getvalue().strip()
+    assert "100%" in out.getvalue()
+    progress.say("a sentence")
+    assert out.getvalue().endswith("a sentence\n")
