@@ -27,7 +27,8 @@ class TrainingRows:
     A window is drawn by its start, uniform over all pieces and, in each, from ``context - 1``
     before its beginning to its last token; a start before the beginning means the beginning. So a
     piece comes up in proportion to its length + context, each start inside it is equally likely,
-    and the beginning (after ``bos``) comes up as often as it does when pieces are cut end to end.
+    and the beginning (after ``bos``) comes up as often as it does when pieces are cut end to end
+    (the events soon after it therefore up to twice as often as later ones).
     A window reaches to the end of the row or of the piece (``eos``), and what is left of the row
     is filled by further windows, each with its own piece number, up to :data:`MOST_PIECES`.
 

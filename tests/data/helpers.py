@@ -23,6 +23,7 @@ def song(seed: int, notes: int = 12, *, drums: bool = False, low: int = 40) -> S
     table["pitch"] = random.integers(low, low + 40, notes)
     table["velocity"] = random.integers(1, 128, notes)
     table["drum"] = drums
+    table = table[np.lexsort((table["pitch"], table["start"]))]  # the order midi.read gives
     return Score(notes=table)
 
 

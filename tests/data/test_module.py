@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.config import AugmentConfig
+from musictx.data import draw
+from musictx.data.draw import TrainingRows
+from musictx.data.module import MusicDataModule, TrainingBatches, ValidationBatches
+from musictx.data.shards import Shards
+from musictx.data.windows import Batch, EvaluationWindows
+from musictx.errors import UserError
+from musictx.tokens.build import build
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+from tests.data.helpers import TOKENIZER, song, write_shards
+
+NO_CHANGE = AugmentConfig(transpose=0, stretch=[1.0], velocity=0)
+CHANGE = AugmentConfig(transpose=3, stretch=[0.5, 0.95, 1.05, 2.0], velocity=10)
+
+
+def shards_of(folder, train, validation=()):
+    """Shards of songs with these numbers of notes."""
+    return Shards(
+        write_shards(
+            folder,
+            [TOKENIZER.encode(song(i, n)) for i, n in enumerate(train)],
+            [TOKENIZER.encode(song(1000 + i, n)) for i, n in enumerate(validation)],
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    return shards_of(tmp_path_factory.mktemp("data") / "s", [30, 5, 80, 200, 12], [40, 9, 90])
+
+
+def module(shards, **options):
+    settings = {"context": 64, "batch": 4, "augment": CHANGE, "seed": 7} | options
+    return MusicDataModule(shards, TOKENIZER, **settings)
+
+
+def take(loader, count: int) -> list[Batch]:
+    return list(itertools.islice(iter(loader), count))
+
+
+def same(first: list[Batch], second: list[Batch]) -> bool:
+    return len(first) == len(second) and all(
+        torch.equal(a, b) for x, y in zip(first, second) for a, b in zip(x, y)
+    )
+
+
+def segments(row) -> list[tuple[list[int], list[int]]]:
+    """(ids, targets) of each piece of a row, padding left out; numbers must run 0, 1, 2, ..."""
+    numbers = row.piece_ids[row.piece_ids >= 0]
+    assert np.all(np.diff(numbers) >= 0)
+    count = int(numbers.max()) + 1 if len(numbers) else 0
+    assert set(numbers.tolist()) == set(range(count))
+    assert np.all(row.piece_ids[len(numbers) :] == -1)
+    picks = [row.piece_ids == k for k in range(count)]
+    return [(row.ids[pick].tolist(), row.targets[pick].tolist()) for pick in picks]
+
+
+def position(part: list[int], whole: list[int]) -> int:
+    """Where ``part`` stands in ``whole``; -1 if nowhere."""
+    return next(
+        (i for i in range(len(whole) - len(part) + 1) if whole[i : i + len(part)] == part), -1
+    )
+
+
+# ---------------------------------------------------------------------------- what rows consist of
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=5), st.sampled_from([1, 2, 8, 33, 200]),
+    st.integers(0, 1000),
+)  # fmt: skip
+def test_rows_are_pieces_one_after_the_other_and_lose_nothing_at_their_edges(
+    tmp_path_factory, notes, context, seed
+):
+    shards = shards_of(tmp_path_factory.mktemp("data") / "s", notes)
+    rows = TrainingRows(shards, TOKENIZER, context, NO_CHANGE, seed)
+    pieces = [[*shards.tokens(p.number).tolist(), EOS] for p in shards.pieces("train")]
+    for number in range(5):
+        row = rows.row(number, 0)
+        assert all(len(column) == context for column in row)
+        found = segments(row)
+        for k, (ids, targets) in enumerate(found):
+            where = [(position(targets, piece), piece) for piece in pieces]
+            where = [(at, piece) for at, piece in where if at >= 0]
+            assert where, "targets are no stretch of any piece"
+            assert ids[1:] == targets[:-1]
+            assert ids[0] == CUT or any(at == 0 for at, _ in where)
+            # a piece is left before its end only where the row ends
+            assert targets[-1] == EOS or k == len(found) - 1
+        padding = row.piece_ids == -1
+        assert not padding.any() or len(found) == draw.MOST_PIECES
+        assert np.all(row.targets[padding] == -100)
+        assert np.all(row.ids[padding] == PAD)
+        assert np.all(row.targets[~padding] >= 0)
+
+
+def test_beginnings_ends_and_every_event_come_up(shards):
+    rows = TrainingRows(shards, TOKENIZER, 64, NO_CHANGE, 0)
+    longest = max(shards.pieces("train"), key=lambda p: p.tokens)
+    whole = [*shards.tokens(longest.number).tolist(), EOS]
+    seen = np.zeros(len(whole), int)
+    starts = {BOS: 0, CUT: 0}
+    for number in range(1500):
+        for ids, targets in segments(rows.row(number, 0)):
+            starts[ids[0]] += 1
+            at = position(targets, whole)
+            if at >= 0 and len(targets) > 8:
+                seen[at : at + len(targets)] += 1
+    assert seen.min() > 0
+    # inside the piece, where starts are uniform, no place is preferred
+    inside = seen[64:-64]
+    assert inside.max() < 2 * inside.min()
+    assert min(starts.values()) > 200
+
+
+def test_pieces_come_up_in_proportion_to_their_length(tmp_path):
+    shards = shards_of(tmp_path / "s", [400, 100])
+    rows = TrainingRows(shards, TOKENIZER, 16, NO_CHANGE, 0)
+    long = shards.tokens(0).tolist()
+    hits = sum(position(segments(rows.row(n, 0))[0][1][:8], [*long, EOS]) >= 0 for n in range(1000))
+    tokens = [p.tokens + 15 for p in shards.pieces()]
+    assert abs(hits / 1000 - tokens[0] / sum(tokens)) < 0.06
+
+
+def test_a_piece_that_was_cut_has_neither_beginning_nor_end(tmp_path):
+    from musictx.data.shards import Writer
+
+    with Writer(
+        tmp_path / "s", fingerprint=TOKENIZER.fingerprint, tokenizer_config={}, corpus={}
+    ) as writer:
+        ids = TOKENIZER.encode(song(1, 20))
+        writer.add(ids, name="a", split="train", begins=False, ends=False)
+    rows = TrainingRows(Shards(tmp_path / "s"), TOKENIZER, 200, CHANGE, 0)
+    for number in range(20):
+        row = rows.row(number, 0)
+        assert not np.isin(row.ids, [BOS, EOS]).any()
+        assert not np.isin(row.targets, [BOS, EOS]).any()
+
+
+# ------------------------------------------------------------------------------------ augmentation
+
+
+def test_no_change_is_the_identity(shards, monkeypatch):
+    def never(*args, **options):
+        raise AssertionError("augment was called")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(TOKENIZER), "augment", never)
+        plain = take(module(shards, augment=NO_CHANGE).train_dataloader(), 5)
+    everything = {tuple(shards.tokens(p.number).tolist()) for p in shards.pieces("train")}
+    for batch in plain:
+        for r in range(4):
+            for _, targets in segments(type(batch)(*(c[r].numpy() for c in batch))):
+                kept = [t for t in targets if t != EOS]
+                assert any(position(kept, list(piece)) >= 0 for piece in everything)
+
+
+def test_changed_windows_are_changes_of_the_piece(tmp_path):
+    """A piece that fits the row with room to spare: what is drawn is one of its possible copies."""
+    shards = shards_of(tmp_path / "s", [10])
+    ids = shards.tokens(0)
+    augment = AugmentConfig(transpose=2, stretch=[0.9, 1.0, 1.1], velocity=4)
+    rows = TrainingRows(shards, TOKENIZER, 400, augment, 0)
+    possible = {
+        (*TOKENIZER.augment(ids, semitones=s, stretch=f, velocity=v).tolist(), EOS)
+        for s in range(-2, 3)
+        for f in (0.9, 1.0, 1.1)
+        for v in range(-4, 5)
+    }
+    seen = set()
+    for number in range(60):
+        for k_ids, targets in segments(rows.row(number, 0))[:-1]:
+            if k_ids[0] == BOS:
+                seen.add(tuple(targets))
+    assert seen <= possible
+    assert len(seen) > 0.5 * len(possible)
+
+
+def test_a_changed_window_still_fills_its_row(tmp_path):
+    shards = shards_of(tmp_path / "s", [3000])
+    for factor in (0.9, 1.0, 1.1):
+        augment = AugmentConfig(transpose=3, stretch=[factor], velocity=5)
+        rows = TrainingRows(shards, TOKENIZER, 256, augment, 0)
+        found = [rows.row(n, 0) for n in range(50)]
+        assert all((row.piece_ids >= 0).all() for row in found)
+        # packed only where the piece itself ended
+        assert all(segment[1][-1] == EOS for row in found for segment in segments(row)[:-1])
+
+
+def test_a_change_that_leaves_the_range_is_drawn_again_and_at_last_left_out(tmp_path):
+    narrow = build(name="performance", low=40, high=80)
+    ids = narrow.encode(song(1, 40))
+    from musictx.data.shards import Writer
+
+    with Writer(
+        tmp_path / "s", fingerprint=narrow.fingerprint, tokenizer_config={}, corpus={}
+    ) as writer:
+        writer.add(ids, name="a", split="train")
+    shards = Shards(tmp_path / "s")
+    augment = AugmentConfig(transpose=24, stretch=[1.0])
+    rows = TrainingRows(shards, narrow, 2 * len(ids), augment, 0)
+    assert narrow.augment(ids, semitones=10) is None
+    for number in range(20):
+        for _, targets in segments(rows.row(number, 0)):
+            assert max(targets) < narrow.size
+
+
+def test_validation_is_never_changed(shards):
+    rows = EvaluationWindows(shards, "validation", 64)
+    batches = list(module(shards).val_dataloader())
+    scored = torch.cat([b.targets[b.targets != -100] for b in batches]).tolist()
+    assert scored == [t for p in shards.pieces("validation") for t in shards.tokens(p.number)]
+    assert sum(len(b.ids) for b in batches) == len(rows)
+
+
+# ---------------------------------------------------------------------- determinism, resume, ranks
+
+
+def test_same_seed_same_batches_and_another_seed_others(shards):
+    first = take(module(shards).train_dataloader(), 4)
+    assert same(first, take(module(shards).train_dataloader(), 4))
+    assert not same(first[:1], take(module(shards, seed=8).train_dataloader(), 1))
+    assert not same(first[:1], first[1:2])
+    assert not torch.equal(first[0].ids[0], first[0].ids[1])
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_a_resumed_run_sees_what_an_uninterrupted_one_would(shards, workers):
+    whole = take(module(shards).train_dataloader(), 8)
+    data = module(shards, workers=workers)
+    data.start_batch = 3
+    loader = data.train_dataloader()
+    assert same(whole[3:], take(loader, 5))
+    data = module(shards, workers=workers, accumulate=2)
+    data.start_at_step(3)
+    assert data.start_batch == 6
+    assert same(whole[6:], take(data.train_dataloader(), 2))
+
+
+def test_devices_train_on_different_rows(shards):
+    rows = TrainingRows(shards, TOKENIZER, 64, CHANGE, 7)
+    batches = [TrainingBatches(rows, 4, rank=rank).make(5) for rank in range(3)]
+    assert not same(batches[:1], batches[1:2])
+    assert not same(batches[1:2], batches[2:])
+    assert same([batches[1]], [TrainingBatches(rows, 4, rank=1).make(5)])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 30), st.integers(1, 8), st.integers(1, 5), st.randoms())
+def test_devices_share_validation_without_repeating_or_waiting(shards, count, batch, devices, r):
+    rows = EvaluationWindows(shards, "validation", 16)
+    chosen = sorted(r.sample(range(len(rows)), min(count, len(rows))))
+    parts = [
+        list(ValidationBatches(rows, chosen, batch, rank=rank, devices=devices))
+        for rank in range(devices)
+    ]
+    assert len({len(part) for part in parts}) == 1
+    assert len({tuple(len(b.ids) for b in part) for part in parts}) == 1
+    scored = sum(int((b.targets != -100).sum()) for part in parts for b in part)
+    assert scored == sum(int((rows[i].targets != -100).sum()) for i in chosen)
+    loader = ValidationBatches(rows, chosen, batch, rank=0, devices=devices)
+    assert len(loader) == len(parts[0])
+    assert same(list(loader), list(loader))
+
+
+def test_some_validation_windows_are_spread_evenly(tmp_path):
+    shards = shards_of(tmp_path / "s", [10], [60] * 8)
+    everything = EvaluationWindows(shards, "validation", 32)
+    all_rows = {
+        tuple(row.targets.tolist()): w.piece for row, w in zip(everything, everything.table)
+    }
+    batches = list(module(shards, context=32, validation_windows=8).val_dataloader())
+    pieces = [
+        all_rows[tuple(t for t in row.tolist() if t != -100)] for b in batches for row in b.targets
+    ]
+    assert sorted(pieces) == list(range(8))
+    assert same(batches, list(module(shards, context=32, validation_windows=8).val_dataloader()))
+    more = list(module(shards, context=32, validation_windows=10**6).val_dataloader())
+    assert sum(len(b.ids) for b in more) == len(everything)
+
+
+# --------------------------------------------------------------------------------------- extremes
+
+
+@pytest.mark.parametrize("augment", [NO_CHANGE, CHANGE])
+def test_a_corpus_smaller_than_one_window_trains(tmp_path, augment):
+    shards = shards_of(tmp_path / "s", [2])
+    data = module(shards, context=512, batch=2, augment=augment)
+    batch = take(data.train_dataloader(), 1)[0]
+    assert batch.ids.shape == (2, 512)
+    assert int((batch.targets != -100).sum()) > 100
+    assert len(data.val_dataloader()) == 0
+    assert list(data.val_dataloader()) == []
+
+
+def test_shards_of_another_tokenizer_or_without_training_pieces_are_refused(shards, tmp_path):
+    other = build(name="performance", velocity_bins=4)
+    with pytest.raises(UserError, match="made by another tokenizer"):
+        MusicDataModule(shards, other, context=8, batch=1)
+    empty = shards_of(tmp_path / "s", [], [5])
+    with pytest.raises(UserError, match="no piece to train on"):
+        MusicDataModule(empty, TOKENIZER, context=8, batch=1)
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # Lightning's use of torch
+@pytest.mark.filterwarnings("ignore:.*does not have many workers.*")  # none is on purpose
+def test_lightning_trains_and_validates_with_it(shards):
+    import pytorch_lightning as pl
+
+    class Counter(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Embedding(TOKENIZER.size, TOKENIZER.size)
+            self.seen: list[Batch] = []
+            self.scored = 0
+
+        def training_step(self, batch, index):
+            self.seen.append(batch)
+            logits = self.table(batch.ids).transpose(1, 2)
+            return torch.nn.functional.cross_entropy(logits, batch.targets)
+
+        def validation_step(self, batch, index):
+            self.scored += int((batch.targets != -100).sum())
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    model = Counter()
+    data = module(shards)
+    trainer = pl.Trainer(
+        max_steps=6,
+        limit_val_batches=None,
+        val_check_interval=3,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(model, data)
+    assert same(model.seen, take(module(shards).train_dataloader(), 6))
+    assert model.scored == 2 * shards.totals("validation").tokens

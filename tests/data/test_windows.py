@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.data.shards import Shards, Writer
+from musictx.data.windows import EvaluationWindows, Row, collate, join, lay_out, windows
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+from tests.data.helpers import TOKENIZER
+
+lengths = st.lists(st.integers(0, 40), max_size=6)
+contexts = st.integers(1, 12)
+
+
+@st.composite
+def covers(draw):
+    context = draw(contexts)
+    return draw(lengths), context, draw(st.one_of(st.none(), st.integers(1, context)))
+
+
+@settings(deadline=None, max_examples=200)
+@given(covers())
+def test_every_target_is_scored_exactly_once(cover):
+    pieces, context, stride = cover
+    scored = [[0] * length for length in pieces]
+    for window in windows(pieces, context, stride):
+        assert 0 <= window.start <= window.scored < window.stop <= pieces[window.piece]
+        assert window.stop - window.start <= context
+        for at in range(window.scored, window.stop):
+            scored[window.piece][at] += 1
+    assert all(count == 1 for piece in scored for count in piece)
+
+
+@settings(deadline=None, max_examples=100)
+@given(covers())
+def test_a_smaller_stride_leaves_context_before_what_is_scored(cover):
+    pieces, context, stride = cover
+    for window in windows(pieces, context, stride):
+        if window.start:
+            assert window.scored - window.start >= context - (stride or context)
+            assert window.stop - window.scored <= (stride or context)
+        else:
+            assert window.scored == 0
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_multiple_of_the_window_has_no_window_more(times):
+    found = windows([8 * times], 8)
+    assert [(w.start, w.stop) for w in found] == [(8 * i, 8 * i + 8) for i in range(times)]
+    assert windows([0], 8) == []
+    assert len(windows([8 * times], 8, 4)) == 2 * times - 1
+
+
+@pytest.mark.parametrize("stride", [0, -1, 9])
+def test_a_stride_that_skips_or_stands_is_refused(stride):
+    with pytest.raises(ValueError, match=f"stride={stride}: expected 1 to the window of 8"):
+        windows([20], 8, stride)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.integers(4, 60000), max_size=12), st.booleans(), st.booleans(), st.data())
+def test_a_row_is_its_targets_one_place_later(events, begins, ends, data):
+    events = np.array(events, np.uint16)
+    scored_from = data.draw(st.integers(0, len(events)))
+    row = lay_out(events, begins=begins, ends=ends, scored_from=scored_from, piece_id=3)
+    expected = [*events.tolist(), *([EOS] if ends else [])]
+    assert row.targets.tolist()[scored_from:] == expected[scored_from:]
+    assert row.targets.tolist()[:scored_from] == [-100] * scored_from
+    if expected:
+        assert row.ids.tolist() == [BOS if begins else CUT, *expected[:-1]]
+    assert row.piece_ids.tolist() == [3] * len(expected)
+
+
+def shards_of(folder, pieces, split="validation", **flags):
+    """Shards of random pieces; returns them and the ids of each piece."""
+    random = np.random.default_rng(0)
+    made = [random.integers(4, 300, n).astype(np.uint16) for n in pieces]
+    with Writer(
+        folder, fingerprint=TOKENIZER.fingerprint, tokenizer_config={}, corpus={}
+    ) as writer:
+        for i, ids in enumerate(made):
+            writer.add(ids, name=str(i), split=split, **flags)
+    return Shards(folder), made
+
+
+@settings(deadline=None, max_examples=40)
+@given(covers(), st.booleans(), st.booleans(), st.booleans())
+def test_evaluation_scores_every_event_once_and_no_padding(
+    tmp_path_factory, cover, eos, begins, ends
+):
+    pieces, context, stride = cover
+    folder = tmp_path_factory.mktemp("s") / "s"
+    shards, made = shards_of(folder, pieces, begins=begins, ends=ends)
+    rows = EvaluationWindows(shards, "validation", context, stride, score_eos=eos)
+    expected = [[*ids.tolist(), *([EOS] if eos and ends else [])] for ids in made]
+    assert rows.targets == sum(map(len, expected))
+    scored: list[list[int]] = [[] for _ in made]
+    for window, row in zip(rows.table, rows):
+        assert row.ids[0] == (BOS if begins and window.start == 0 else CUT)
+        scored[window.piece] += row.targets[row.targets != -100].tolist()
+        # the inputs are the true events before each target, also where nothing is scored
+        truth = expected[window.piece][window.start : window.stop]
+        assert row.ids[1:].tolist() == truth[:-1]
+    assert scored == expected
+    if len(rows):
+        batch = collate(rows)
+        assert int((batch.targets != -100).sum()) == rows.targets
+        assert bool((batch.targets[batch.piece_ids == -1] == -100).all())
+
+
+def test_collate_pads_at_the_end_and_padding_is_never_scored():
+    rows = [
+        lay_out(np.array([10, 11, 12]), begins=True, ends=False),
+        lay_out(np.array([20]), begins=False, ends=True),
+    ]
+    batch = collate(rows)
+    assert batch.ids.tolist() == [[BOS, 10, 11], [CUT, 20, PAD]]
+    assert batch.targets.tolist() == [[10, 11, 12], [20, EOS, -100]]
+    assert batch.piece_ids.tolist() == [[0, 0, 0], [0, 0, -1]]
+    assert all(column.dtype == torch.int64 for column in batch)
+    assert collate(rows, 5).ids.shape == (2, 5)
+
+
+def test_windows_of_one_row_stay_apart_by_their_numbers():
+    parts = [
+        lay_out(np.array([10, 11]), begins=True, ends=True, piece_id=0),
+        lay_out(np.array([20]), begins=False, ends=False, piece_id=1),
+    ]
+    row = join(parts, 6)
+    assert row.ids.tolist() == [BOS, 10, 11, CUT, PAD, PAD]
+    assert row.targets.tolist() == [10, 11, EOS, 20, -100, -100]
+    assert row.piece_ids.tolist() == [0, 0, 0, 1, -1, -1]
+
+
+def test_a_batch_survives_moving_and_pinning():
+    from pytorch_lightning.utilities import move_data_to_device
+    from torch.utils.data._utils.pin_memory import pin_memory
+
+    empty = Row(*(np.zeros(4, np.int64) for _ in range(3)))
+    batch = collate([empty])
+    moved = move_data_to_device(batch, torch.device("cpu"))
+    assert type(moved) is type(batch)
+    assert torch.equal(moved.ids, batch.ids)
+    if torch.cuda.is_available():
+        assert type(pin_memory(batch)) is type(batch)
