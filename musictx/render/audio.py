@@ -29,8 +29,9 @@ ENGINES = ("auto", "sampler", "fluidsynth")
 #: The loudest sample of a file, of full scale: -1 dB. Quiet music is raised to it, but not by more
 #: than MAX_GAIN: what is marked very soft may stay soft.
 PEAK, MAX_GAIN = 0.89, 16.0
-#: Reverberation: seconds until it is inaudible, loudness against the direct sound, noise's seed.
-REVERB_SECONDS, REVERB_LEVEL, REVERB_SEED = 1.4, 0.16, 20180912
+#: Reverberation: seconds until it is inaudible; its amplitude against sound from the middle, for
+#: the frequencies most music is made of (hertz); the seed of its noise.
+REVERB_SECONDS, REVERB_LEVEL, REVERB_BAND, REVERB_SEED = 1.4, 0.2, (200, 2000), 20180912
 #: Samples that the reverberation takes in at a time; blocks are whole multiples of it.
 HOP = 1 << 16
 #: Bytes that the length fields of a WAV file can count.
@@ -235,8 +236,10 @@ def _impulse_responses(rate: int) -> np.ndarray:
     arrival = np.clip((time - 0.008) / 0.012, 0.0, 1.0)  # the walls answer after some milliseconds
     leaving = np.clip((REVERB_SECONDS - time) / 0.1, 0.0, 1.0)
     response *= arrival * leaving
-    energy = np.sqrt(np.sum(response**2, axis=1, keepdims=True))
-    return (response * (REVERB_LEVEL / energy)).astype(np.float32)
+    power = np.abs(np.fft.rfft(response)) ** 2
+    heard = (hertz >= REVERB_BAND[0]) & (hertz <= REVERB_BAND[1])
+    strength = np.sqrt(2 * power[:, heard].mean(axis=1, keepdims=True))  # 2: both channels go in
+    return (response * (REVERB_LEVEL / strength)).astype(np.float32)
 
 
 def _by_fluidsynth(

@@ -20,11 +20,13 @@ from musictx.render.soundfont import Envelope, Oscillator, SoundFont, Zone
 
 #: Low-passed recordings stand this far apart, cents; between two of them is a linear fade.
 LEVEL = 300
-#: Cents by which the softest note is duller than the loudest, in steps of BRIGHTNESS_STEP. Ours:
-#: the specification says 2400, but many fonts, the usual one among them, switch that off.
-BRIGHTNESS, BRIGHTNESS_STEP = 1200.0, 200.0
-#: Recordings are resampled to twice their rate first; linear interpolation is then clean enough.
-OVERSAMPLING = 2
+#: Cents by which the softest note is duller than the loudest, in steps of BRIGHTNESS_STEP; at
+#: BRIGHTNESS_EVEN the font is as it is. Ours: the specification says 2400, downwards only, but many
+#: fonts, the usual one among them, switch that off.
+BRIGHTNESS, BRIGHTNESS_STEP, BRIGHTNESS_EVEN = 1200.0, 200.0, 96
+#: Recordings are resampled to this many times their rate first: linear interpolation is then clean
+#: (its images lie 60 dB down and mostly above hearing).
+OVERSAMPLING = 4
 #: Seconds for which a filter rings on.
 RING = 0.03
 #: The shortest note sounds this long, so that notes of length 0 are heard; the steepest attack and
@@ -150,13 +152,13 @@ class Sampler:
 
     def _tone(self, zone: Zone, key: int, velocity: int, frames: int) -> np.ndarray:
         """The recording at the key's pitch and the velocity's brightness, at even loudness."""
-        duller = BRIGHTNESS * (127 - velocity) / 127
-        duller = round(duller / BRIGHTNESS_STEP) * BRIGHTNESS_STEP
+        brighter = BRIGHTNESS * (velocity - BRIGHTNESS_EVEN) / 127
+        brighter = round(brighter / BRIGHTNESS_STEP) * BRIGHTNESS_STEP
 
         def make(n: int) -> np.ndarray:
-            return self._played(zone, key, zone.cutoff - duller, n)
+            return self._played(zone, key, zone.cutoff + brighter, n)
 
-        return self._remembered(("tone", id(zone), key, duller), frames, make)
+        return self._remembered(("tone", id(zone), key, brighter), frames, make)
 
     def _played(self, zone: Zone, key: int, cutoff: float, frames: int) -> np.ndarray:
         sample = zone.sample
