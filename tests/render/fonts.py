@@ -1,0 +1,109 @@
+"""Tiny sound fonts made in the test, so that every generator in them is known."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+Zone = dict[int, int]  # generator number -> amount; 53 names a sample, 41 an instrument
+
+(START, END, LOOP_START) = (0, 1, 2)
+(VIBRATO_CENTS, PITCH_ENVELOPE, CUTOFF, RESONANCE, CUTOFF_ENVELOPE) = (6, 7, 8, 9, 11)
+(PAN, VIBRATO_DELAY, VIBRATO_RATE) = (17, 23, 24)
+(MOD_ATTACK, MOD_DECAY, MOD_SUSTAIN) = (26, 28, 29)
+(DELAY, ATTACK, HOLD, DECAY, SUSTAIN, RELEASE, DECAY_BY_KEY) = (33, 34, 35, 36, 37, 38, 40)
+(INSTRUMENT, KEYS, VELOCITIES, ATTENUATION) = (41, 43, 44, 48)
+(COARSE, FINE, SAMPLE, LOOP, KEY_CENTS, EXCLUSIVE, ROOT) = (51, 52, 53, 54, 56, 57, 58)
+
+
+class Sound(NamedTuple):
+    """A recording; the loop is from one frame to before another, (0, 0) for none."""
+
+    frames: np.ndarray  # -1 to 1
+    rate: int = 22050
+    root: int = 69
+    loop: tuple[int, int] = (0, 0)
+    kind: int = 1
+
+
+def sine(hertz: float = 441.0, rate: int = 22050, seconds: float = 0.1) -> Sound:
+    """A looped sine of whole periods: 441 Hz is 50 frames at 22050."""
+    frames = np.arange(round(seconds * rate))
+    wave = 0.5 * np.sin(2 * np.pi * hertz / rate * frames)
+    period = round(rate / hertz)
+    assert abs(period * hertz - rate) < 1e-6, "a loop must hold whole periods"
+    last = len(frames) - len(frames) % period
+    return Sound(wave, rate, 69, (last - 4 * period, last))
+
+
+def span(low: int, high: int) -> int:
+    return low | high << 8
+
+
+def cents(seconds: float) -> int:
+    return round(1200 * np.log2(seconds))
+
+
+def build(
+    path: Path,
+    sounds: list[Sound],
+    instruments: list[list[Zone]] | None = None,
+    presets: dict[tuple[int, int], list[Zone]] | None = None,
+) -> Path:
+    """Write an SF2 file. By default: one instrument that loops sound 0, as bank 0 program 0."""
+    instruments = [[{LOOP: 1, SAMPLE: 0}]] if instruments is None else instruments
+    presets = {(0, 0): [{INSTRUMENT: 0}]} if presets is None else presets
+    recording, headers = b"", b""
+    for sound in sounds:
+        first = len(recording) // 2
+        recording += np.round(sound.frames * 32767).astype("<i2").tobytes() + bytes(92)
+        loop = [first + sound.loop[0], first + sound.loop[1]]
+        header = (first, first + len(sound.frames), *loop, sound.rate, sound.root, 0, 0, sound.kind)
+        headers += struct.pack("<20sIIIIIBbHH", b"sound", *header)
+    headers += struct.pack("<20sIIIIIBbHH", b"EOS", *[0] * 9)
+
+    inst, ibag, igen = b"", b"", b""
+    for zones in instruments:
+        inst += struct.pack("<20sH", b"instrument", len(ibag) // 4)
+        ibag, igen = _zones(zones, ibag, igen)
+    inst += struct.pack("<20sH", b"EOI", len(ibag) // 4)
+    phdr, pbag, pgen = b"", b"", b""
+    for (bank, program), zones in presets.items():
+        phdr += struct.pack("<20sHHHIII", b"preset", program, bank, len(pbag) // 4, 0, 0, 0)
+        pbag, pgen = _zones(zones, pbag, pgen)
+    phdr += struct.pack("<20sHHHIII", b"EOP", 0, 0, len(pbag) // 4, 0, 0, 0)
+    # The last records only close the tables.
+    ibag += struct.pack("<HH", len(igen) // 4, 0)
+    pbag += struct.pack("<HH", len(pgen) // 4, 0)
+    igen, pgen = igen + bytes(4), pgen + bytes(4)
+
+    blocks = [(b"phdr", phdr), (b"pbag", pbag), (b"pmod", bytes(10)), (b"pgen", pgen)]
+    blocks += [(b"inst", inst), (b"ibag", ibag), (b"imod", bytes(10)), (b"igen", igen)]
+    blocks += [(b"shdr", headers)]
+    body = b"sfbk"
+    body += _list(b"INFO", [(b"ifil", struct.pack("<HH", 2, 4)), (b"INAM", b"tiny\0\0")])
+    body += _list(b"sdta", [(b"smpl", recording)])
+    body += _list(b"pdta", blocks)
+    path.write_bytes(_chunk(b"RIFF", body))
+    return path
+
+
+def _zones(zones: list[Zone], bags: bytes, generators: bytes) -> tuple[bytes, bytes]:
+    for zone in zones:
+        bags += struct.pack("<HH", len(generators) // 4, 0)
+        # The specification wants ranges first and the sample or instrument last.
+        order = sorted(zone, key=lambda g: (g not in (KEYS, VELOCITIES), g in (SAMPLE, INSTRUMENT)))
+        for number in order:
+            generators += struct.pack("<HH", number, zone[number] & 0xFFFF)
+    return bags, generators
+
+
+def _chunk(name: bytes, body: bytes) -> bytes:
+    return name + struct.pack("<I", len(body)) + body + bytes(len(body) % 2)
+
+
+def _list(name: bytes, chunks: list[tuple[bytes, bytes]]) -> bytes:
+    return _chunk(b"LIST", name + b"".join(_chunk(*c) for c in chunks))

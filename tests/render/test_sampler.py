@@ -1,0 +1,279 @@
+"""What a generator says is what is heard; measured on a font whose only recording is a sine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from musictx.notes import Score
+from musictx.render import audio
+from tests.render import fonts as f
+
+RATE = 44100
+FULL = 96  # the velocity at which filters stand as the font says
+
+
+def play(tmp_path, zone=None, note=(0.0, 1.0, 69, FULL), *, sound=None, rate=RATE):
+    """(n, 2) dry samples of one note."""
+    instrument = [{f.LOOP: 1, f.SAMPLE: 0} | (zone or {})]
+    path = f.build(tmp_path / "x.sf2", [sound or f.sine()], [instrument])
+    score = Score(notes=[(*note, 0, False, 0)])
+    return audio.samples(score, soundfont=path, reverb=False, sample_rate=rate)
+
+
+def pitch(samples, rate=RATE):
+    """Hertz of the strongest partial."""
+    mono = samples[: rate // 2].mean(axis=1)
+    spectrum = np.abs(np.fft.rfft(mono * np.hanning(len(mono)), 1 << 20))
+    return np.argmax(spectrum) * rate / (1 << 20)
+
+
+def level(samples, start, end, rate=RATE):
+    """Root mean square between two seconds, dB."""
+    part = samples[round(start * rate) : round(end * rate)]
+    return 10 * np.log10(np.mean(part.astype(np.float64) ** 2) + 1e-30)
+
+
+@pytest.mark.parametrize("rate", [8000, 22050, 44100, 48000])
+def test_a_note_has_its_pitch_at_every_sample_rate(rate, tmp_path):
+    assert pitch(play(tmp_path, rate=rate), rate) == pytest.approx(441, abs=0.3)
+    octave = play(tmp_path, note=(0, 1, 81, FULL), rate=rate)
+    assert pitch(octave, rate) == pytest.approx(882, abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hertz"),
+    [
+        ({f.COARSE: -12}, 220.5),
+        ({f.FINE: 50}, 441 * 2 ** (50 / 1200)),
+        ({f.ROOT: 57}, 882),
+        ({f.ROOT: 57, f.KEY_CENTS: 0}, 441),
+        ({f.ROOT: 57, f.KEY_CENTS: 50}, 441 * 2**0.5),
+    ],
+)
+def test_tuning_generators(zone, hertz, tmp_path):
+    assert pitch(play(tmp_path, zone)) == pytest.approx(hertz, abs=0.3)
+
+
+def test_a_loop_joins_without_a_seam(tmp_path):
+    """A looped sine stays a pure sine, far beyond the end of the recording."""
+    mono = play(tmp_path, note=(0, 3, 70, FULL))[RATE : 2 * RATE].mean(axis=1)
+    spectrum = np.abs(np.fft.rfft(mono * np.blackman(len(mono)))) ** 2
+    peak = np.argmax(spectrum)
+    around = np.zeros(len(spectrum), bool)
+    around[peak - 20 : peak + 21] = True
+    assert 10 * np.log10(spectrum[~around].sum() / spectrum[around].sum()) < -60
+
+
+def test_what_is_not_looped_ends_with_its_recording(tmp_path):
+    samples = play(tmp_path, {f.LOOP: 0})
+    assert level(samples, 0.02, 0.09) > -30
+    assert len(samples) < 0.2 * RATE
+    low = play(tmp_path, {f.LOOP: 0}, note=(0, 1, 57, FULL))  # played at half the speed
+    assert level(low, 0.11, 0.19) > -30
+
+
+def test_louder_keys_sound_louder_always(tmp_path):
+    levels = [level(play(tmp_path, note=(0, 0.3, 69, v)), 0, 0.3) for v in range(1, 128, 9)]
+    assert all(np.diff(levels) > 0.3)
+    assert level(play(tmp_path, note=(0, 0.3, 69, 1)), 0, 0.3) > -120  # the softest is heard
+
+
+def test_attenuation_lowers_by_its_decibels(tmp_path):
+    by = level(play(tmp_path, {f.ATTENUATION: 250}), 0.1, 0.9) - level(play(tmp_path), 0.1, 0.9)
+    assert by == pytest.approx(-10.0, abs=0.01)
+
+
+def test_envelope_delays_rises_holds_falls_and_stays(tmp_path):
+    zone = {
+        f.DELAY: f.cents(0.2),
+        f.ATTACK: f.cents(0.4),
+        f.HOLD: f.cents(0.2),
+        f.DECAY: f.cents(2.0),  # 50 dB a second
+        f.SUSTAIN: 200,  # 20 dB down
+    }
+    samples = play(tmp_path, zone, note=(0, 3, 69, FULL))
+    full = level(play(tmp_path), 0.5, 0.7)
+    assert np.all(samples[: round(0.199 * RATE)] == 0)
+    assert level(samples, 0.39, 0.41) - full == pytest.approx(-6.02, abs=0.2)  # half, linearly
+    assert level(samples, 0.62, 0.78) - full == pytest.approx(0, abs=0.05)
+    assert level(samples, 0.99, 1.01) - full == pytest.approx(-10, abs=0.3)
+    assert level(samples, 1.3, 2.9) - full == pytest.approx(-20, abs=0.05)
+
+
+def test_a_released_key_fades_by_its_release_time(tmp_path):
+    samples = play(tmp_path, {f.RELEASE: f.cents(1.0)}, note=(0, 0.5, 69, FULL))
+    full = level(samples, 0.2, 0.5)
+    for after in (0.1, 0.3, 0.6):
+        here = level(samples, 0.5 + after - 0.01, 0.5 + after + 0.01)
+        assert here - full == pytest.approx(-100 * after, abs=0.5)
+    assert len(play(tmp_path, note=(0, 0.5, 69, FULL))) < 0.52 * RATE  # the font's default: at once
+
+
+def test_a_key_released_while_it_rises_fades_from_where_it_was(tmp_path):
+    zone = {f.ATTACK: f.cents(1.0), f.RELEASE: f.cents(4.0)}
+    samples = play(tmp_path, zone, note=(0, 0.25, 69, FULL))
+    assert level(samples, 0.24, 0.26) - level(play(tmp_path), 0.3, 0.6) == pytest.approx(
+        20 * np.log10(0.25), abs=0.4
+    )
+    assert level(samples, 0.35, 0.36) < level(samples, 0.25, 0.26)
+
+
+def test_higher_keys_die_away_sooner_where_the_font_says_so(tmp_path):
+    zone = {f.DECAY: f.cents(2.0), f.SUSTAIN: 1000, f.DECAY_BY_KEY: 100}
+    octave = {f.ROOT: 72} | zone
+    low, high = (
+        play(tmp_path, octave, note=(0, 1.5, key, FULL), sound=f.sine()) for key in (60, 72)
+    )
+    fall = [level(s, 0.05, 0.07) - level(s, 0.45, 0.47) for s in (low, high)]
+    assert fall[0] == pytest.approx(20, abs=0.5)
+    assert fall[1] == pytest.approx(40, abs=0.5)  # an octave: twice as fast
+
+
+def test_a_note_without_length_is_heard(tmp_path):
+    assert level(play(tmp_path, note=(0.5, 0.5, 69, FULL)), 0.5, 0.52) > -40
+
+
+@pytest.mark.parametrize(
+    ("pan", "left", "right"), [(-500, 1, 0), (0, 0.5**0.5, 0.5**0.5), (500, 0, 1)]
+)
+def test_pan_keeps_the_power(pan, left, right, tmp_path):
+    samples = play(tmp_path, {f.PAN: pan})
+    strength = np.sqrt(np.mean(samples.astype(np.float64) ** 2, axis=0))
+    assert strength / np.hypot(*strength) == pytest.approx([left, right], abs=1e-5)
+
+
+def test_a_stereo_pair_sounds_left_and_right_as_recorded(tmp_path):
+    zones = [
+        {f.LOOP: 1, f.PAN: -500, f.SAMPLE: 0},
+        {f.LOOP: 1, f.PAN: 500, f.COARSE: 12, f.SAMPLE: 0},
+    ]
+    path = f.build(tmp_path / "x.sf2", [f.sine()], [zones])
+    score = Score(notes=[(0, 1, 69, 80, 0, False, 0)])
+    samples = audio.samples(score, soundfont=path, reverb=False)
+    assert pitch(samples[:, :1]) == pytest.approx(441, abs=0.3)
+    assert pitch(samples[:, 1:]) == pytest.approx(882, abs=0.3)
+
+
+def test_only_zones_of_the_key_and_velocity_sound(tmp_path):
+    zones = [
+        {f.KEYS: f.span(0, 60), f.LOOP: 1, f.SAMPLE: 0},
+        {f.KEYS: f.span(61, 127), f.VELOCITIES: f.span(0, 63), f.LOOP: 1, f.SAMPLE: 0},
+        {f.KEYS: f.span(61, 127), f.VELOCITIES: f.span(64, 127), f.COARSE: 12, f.SAMPLE: 0},
+    ]
+    zones[2][f.LOOP] = 1
+    path = f.build(tmp_path / "x.sf2", [f.sine()], [zones])
+
+    def heard(key, velocity):
+        score = Score(notes=[(0, 1, key, velocity, 0, False, 0)])
+        return pitch(audio.samples(score, soundfont=path, reverb=False))
+
+    assert heard(57, 100) == pytest.approx(220.5, abs=0.3)
+    assert heard(69, 63) == pytest.approx(441, abs=0.3)
+    assert heard(69, 64) == pytest.approx(882, abs=0.3)
+
+
+def response(tmp_path, hertz, zone):
+    """dB by which a filter changes a sine of ``hertz``."""
+    sound = f.sine(hertz=hertz, rate=44100, seconds=0.2)
+    with_filter = play(tmp_path, zone, sound=sound)
+    return level(with_filter, 0.3, 0.9) - level(play(tmp_path, sound=sound), 0.3, 0.9)
+
+
+def test_the_low_pass_follows_its_cutoff_and_resonance(tmp_path):
+    at = {f.CUTOFF: 8100}  # a whole step of the grid of levels: 880 Hz
+    assert response(tmp_path, 882.0, at) == pytest.approx(-3.0, abs=0.1)
+    far = 3675 / 880  # times the cutoff: 12 dB an octave
+    assert response(tmp_path, 3675.0, at) == pytest.approx(-40 * np.log10(far), abs=0.1)
+    assert response(tmp_path, 88.2, at) == pytest.approx(0, abs=0.1)
+    peaked = at | {f.RESONANCE: 200}  # 20 dB, of which half is taken off the level
+    assert response(tmp_path, 882.0, peaked) == pytest.approx(-3 + 20 - 10, abs=0.5)
+    assert response(tmp_path, 88.2, peaked) == pytest.approx(-10, abs=0.3)
+
+
+def test_the_low_pass_stands_at_one_frequency_whatever_the_key(tmp_path):
+    sound = f.sine(hertz=441.0, rate=44100, seconds=0.2)
+    high = {f.CUTOFF: 8103}
+    a = play(tmp_path, high, note=(0, 1, 93, FULL), sound=sound)  # two octaves up: 1764 Hz
+    b = play(tmp_path, note=(0, 1, 93, FULL), sound=sound)
+    assert level(a, 0.3, 0.9) - level(b, 0.3, 0.9) == pytest.approx(-12.3, abs=1.0)
+
+
+def test_the_modulation_envelope_opens_and_closes_the_filter_without_steps(tmp_path):
+    sound = f.sine(hertz=1764.0, rate=44100, seconds=0.2)
+    zone = {
+        f.CUTOFF: 6900,
+        f.CUTOFF_ENVELOPE: 4800,
+        f.MOD_ATTACK: f.cents(0.5),
+        f.MOD_DECAY: f.cents(1.0),
+        f.MOD_SUSTAIN: 1000,
+    }
+    samples = play(tmp_path, zone, note=(0, 2, 69, FULL), sound=sound)
+    levels = np.array([level(samples, t, t + 0.02) for t in np.arange(0.04, 1.9, 0.02)])
+    top = np.argmax(levels)
+    assert 0.4 < 0.04 + 0.02 * top < 0.6
+    assert np.all(np.diff(levels[:top]) > -0.05)
+    assert np.all(np.diff(levels[top:]) < 0.05)
+    assert levels[top] - levels[0] > 15
+    assert np.abs(np.diff(levels)).max() < 4
+
+
+def test_soft_notes_are_duller(tmp_path):
+    sound = f.sine(hertz=3675.0, rate=44100, seconds=0.2)
+    levels = [
+        level(play(tmp_path, {f.CUTOFF: 9000}, note=(0, 1, 69, v), sound=sound), 0.2, 0.9)
+        - 40 * np.log10(v / 127)
+        for v in (20, 60, 100, 127)
+    ]
+    assert np.all(np.diff(levels) > 1)
+
+
+def test_the_pitch_envelope_and_vibrato_bend(tmp_path):
+    zone = {f.PITCH_ENVELOPE: 1200, f.MOD_DECAY: -12000, f.MOD_SUSTAIN: 0}
+    assert pitch(play(tmp_path, zone)) == pytest.approx(882, abs=0.5)
+    shaken = {f.VIBRATO_CENTS: 100, f.VIBRATO_RATE: round(1200 * np.log2(2 / 8.176))}  # 2 Hz
+    mono = play(tmp_path, shaken, note=(0, 2, 69, FULL)).mean(axis=1)
+    crossings = np.flatnonzero((mono[:-1] < 0) & (mono[1:] >= 0))
+    hertz = RATE / np.diff(crossings)
+    early = hertz[: len(hertz) // 2]
+    # 2 Hz: highest an eighth of a second in, lowest three eighths in.
+    up = np.mean(
+        early[(crossings[: len(early)] / RATE > 0.11) & (crossings[: len(early)] / RATE < 0.14)]
+    )
+    down = np.mean(
+        early[(crossings[: len(early)] / RATE > 0.36) & (crossings[: len(early)] / RATE < 0.39)]
+    )
+    assert up == pytest.approx(441 * 2 ** (95 / 1200), rel=0.01)
+    assert down == pytest.approx(441 * 2 ** (-95 / 1200), rel=0.01)
+
+
+def test_what_the_output_rate_cannot_hold_is_silent_instead_of_false(tmp_path):
+    """5292 Hz does not fit into 8000 samples a second; it must not come out as 2708 Hz."""
+    sound = f.sine(hertz=1764.0, rate=44100, seconds=0.2)
+    zone = {f.ROOT: 50}
+    fits = play(tmp_path, zone, note=(0, 1, 50, FULL), sound=sound, rate=8000)
+    too_high = play(tmp_path, zone, note=(0, 1, 69, FULL), sound=sound, rate=8000)
+    assert level(fits, 0.2, 0.9, 8000) > -30
+    assert level(too_high, 0.2, 0.9, 8000) < -80
+
+
+def test_a_closed_hi_hat_silences_the_open_one(tmp_path):
+    zones = [
+        {f.KEYS: f.span(42, 42), f.EXCLUSIVE: 1, f.LOOP: 0, f.KEY_CENTS: 0, f.SAMPLE: 1},
+        {f.KEYS: f.span(46, 46), f.EXCLUSIVE: 1, f.LOOP: 1, f.KEY_CENTS: 0, f.SAMPLE: 0},
+        {f.KEYS: f.span(49, 49), f.LOOP: 1, f.KEY_CENTS: 0, f.SAMPLE: 0},
+    ]
+    for zone in zones:
+        zone[f.RELEASE] = f.cents(8.0)
+    silence = f.Sound(np.zeros(500))
+    presets = {(128, 0): [{f.INSTRUMENT: 0}]}
+    path = f.build(tmp_path / "x.sf2", [f.sine(), silence], [zones], presets)
+
+    def tail(first, second):
+        notes = [(0.0, 0.1, first, FULL, 0, True, 9), (0.5, 0.6, second, FULL, 0, True, 9)]
+        samples = audio.samples(Score(notes=notes), soundfont=path, reverb=False)
+        assert level(samples, 0.4, 0.5) > -60
+        return level(samples, 0.52, 0.6)
+
+    assert tail(46, 42) < -200
+    assert tail(49, 42) > -60

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import pytest
+
+from musictx.errors import UserError
+from musictx.render.soundfont import SoundFont, installed
+from tests.render import fonts as f
+
+
+def only_zone(tmp_path, instrument, preset):
+    path = f.build(tmp_path / "x.sf2", [f.sine()], [instrument], {(0, 0): preset})
+    (zone,) = SoundFont(path).zones(0)
+    return zone
+
+
+def test_preset_generators_add_to_instrument_generators(tmp_path):
+    instrument = [{f.COARSE: 3, f.FINE: -20, f.ATTENUATION: 50, f.PAN: -100, f.SAMPLE: 0}]
+    preset = [{f.COARSE: -1, f.FINE: 5, f.ATTENUATION: 150, f.PAN: 350, f.INSTRUMENT: 0}]
+    zone = only_zone(tmp_path, instrument, preset)
+    assert zone.tuning == 2 * 100 - 15
+    assert zone.gain == pytest.approx(10 ** (-0.4 * 20.0 / 20))  # 200 centibel, hardware scale
+    assert zone.pan == pytest.approx(0.75)
+
+
+def test_presets_add_to_the_defaults_of_what_an_instrument_leaves_unsaid(tmp_path):
+    zone = only_zone(tmp_path, [{f.SAMPLE: 0}], [{f.CUTOFF: -3500, f.INSTRUMENT: 0}])
+    assert zone.cutoff == 10000
+    zone = only_zone(tmp_path, [{f.SAMPLE: 0}], [{f.RELEASE: 12000, f.INSTRUMENT: 0}])
+    assert zone.volume.release == pytest.approx(1.0)
+
+
+def test_presets_cannot_change_what_belongs_to_the_sample(tmp_path):
+    instrument = [{f.ROOT: 57, f.LOOP: 1, f.EXCLUSIVE: 3, f.SAMPLE: 0}]
+    preset = [{f.ROOT: 7, f.LOOP: -1, f.EXCLUSIVE: 9, f.START: 5, f.INSTRUMENT: 0}]
+    zone = only_zone(tmp_path, instrument, preset)
+    assert (zone.root, zone.looped, zone.exclusive, zone.sample.start) == (57, True, 3, 0)
+
+
+def test_key_and_velocity_ranges_of_preset_and_instrument_meet(tmp_path):
+    instrument = [{f.KEYS: f.span(40, 70), f.VELOCITIES: f.span(0, 99), f.SAMPLE: 0}]
+    preset = [{f.KEYS: f.span(60, 127), f.VELOCITIES: f.span(50, 127), f.INSTRUMENT: 0}]
+    zone = only_zone(tmp_path, instrument, preset)
+    assert (zone.keys, zone.velocities) == ((60, 70), (50, 99))
+    assert zone.covers(60, 50)
+    assert zone.covers(70, 99)
+    assert not any((zone.covers(59, 60), zone.covers(71, 60), zone.covers(65, 100)))
+
+
+def test_global_zones_lie_under_the_others_and_sound_nothing_themselves(tmp_path):
+    instrument = [{f.FINE: 30, f.PAN: 100}, {f.SAMPLE: 0}, {f.FINE: 7, f.SAMPLE: 0}, {f.FINE: 99}]
+    preset = [{f.COARSE: 1}, {f.INSTRUMENT: 0}]
+    path = f.build(tmp_path / "x.sf2", [f.sine()], [instrument], {(0, 0): preset})
+    assert [z.tuning for z in SoundFont(path).zones(0)] == [130, 107]
+    assert {z.pan for z in SoundFont(path).zones(0)} == {0.6}
+
+
+def test_offsets_move_the_ends_of_the_sample(tmp_path):
+    zone = only_zone(
+        tmp_path,
+        [{f.START: 10, f.END: -20, f.LOOP_START: 50, f.LOOP: 1, f.SAMPLE: 0}],
+        [{f.INSTRUMENT: 0}],
+    )
+    plain = f.sine()
+    assert zone.sample.start == 10
+    assert zone.sample.end == len(plain.frames) - 20
+    # The loop now ends after the sample does, so there is none.
+    assert not zone.looped
+
+
+def test_what_a_font_lacks_falls_back(tmp_path):
+    names = [(0, 0), (0, 5), (128, 0), (128, 8)]
+    presets = {key: [{f.FINE: i, f.INSTRUMENT: 0}] for i, key in enumerate(names)}
+    font = SoundFont(f.build(tmp_path / "x.sf2", [f.sine()], presets=presets))
+
+    def which(program, drum=False):
+        return names[int(font.zones(program, drum)[0].tuning)]
+
+    assert which(5) == (0, 5)
+    assert which(6) == (0, 0)
+    assert which(8, drum=True) == (128, 8)
+    assert which(5, drum=True) == (128, 0)
+    only_strings = SoundFont(
+        f.build(tmp_path / "y.sf2", [f.sine()], presets={(0, 48): [{f.INSTRUMENT: 0}]})
+    )
+    assert only_strings.zones(0) == only_strings.zones(3, drum=True) == only_strings.zones(48)
+
+
+def test_dangling_references_and_rom_samples_are_left_out(tmp_path):
+    rom = f.sine()._replace(kind=0x8001)
+    instruments = [[{f.SAMPLE: 1}, {f.SAMPLE: 0}, {f.SAMPLE: 77}]]
+    presets = {(0, 0): [{f.INSTRUMENT: 0}, {f.INSTRUMENT: 55}]}
+    path = f.build(tmp_path / "x.sf2", [f.sine(), rom], instruments, presets)
+    assert len(SoundFont(path).zones(0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda data: b"hello, world", "RIFF"),
+        (lambda data: b"", "RIFF"),
+        (lambda data: data[: len(data) // 2], "ends too early"),
+        (lambda data: data.replace(b"shdr", b"xxxx"), "shdr"),
+        (lambda data: data.replace(b"smpl", b"xxxx"), "smpl"),
+    ],
+)
+def test_a_file_that_is_no_sound_font_gets_one_sentence(spoil, why, tmp_path):
+    path = f.build(tmp_path / "x.sf2", [f.sine()])
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(UserError, match=r"^soundfont=.*x\.sf2: is no SF2 sound font \(.*" + why):
+        SoundFont(path)
+
+
+def test_compressed_fonts_and_missing_files_are_refused(tmp_path):
+    path = f.build(tmp_path / "x.sf2", [f.sine()._replace(kind=0x11)])
+    with pytest.raises(UserError, match="SF3"):
+        SoundFont(path)
+    with pytest.raises(UserError, match=r"^soundfont=.*none\.sf2: cannot be read"):
+        SoundFont(tmp_path / "none.sf2")
+
+
+def test_the_installed_font_has_every_program_and_drums():
+    font = SoundFont(installed())
+    assert all(font.zones(program) for program in range(128))
+    assert font.zones(40) != font.zones(0)
+    assert font.zones(0, drum=True) != font.zones(0)
+    for key in range(21, 109):  # a piano without holes
+        assert any(zone.covers(key, velocity) for zone in font.zones(0) for velocity in (1, 127))
