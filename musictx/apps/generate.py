@@ -171,18 +171,18 @@ def write(sample: Sample, stem: Path, *, render: bool) -> list[Path]:
     """STEM.mid, with STEM.wav and STEM.png if asked; prints each path and what is to be known."""
     path = stem.with_name(stem.name + ".mid")
     midi.write(sample.score, path)
-    paths = [path]
-    if render:
-        from musictx.apps.render import render_score
-
-        seam = sample.seam if sample.seam > 0 else None
-        paths += render_score(sample.score, stem, wav=True, png=True, seam=seam)
-    print(f"{path}: {sample.notes} new notes in {sample.seconds:.1f} s", flush=True)
-    for other in paths[1:]:
-        print(other, flush=True)
+    print(f"{path}: {sample.notes:,} new notes in {sample.seconds:.1f} s", flush=True)
     if sample.remark:
         print(f"{path}: {sample.remark}", flush=True)
-    return paths
+    if not render or len(sample.score) == 0:
+        return [path]
+    from musictx.apps.render import render_score  # sound and pictures only when asked for
+
+    seam = sample.seam if sample.seam > 0 else None
+    others = render_score(sample.score, stem, wav=True, png=True, seam=seam)
+    for other in others:
+        print(other, flush=True)
+    return [path, *others]
 
 
 @contextlib.contextmanager

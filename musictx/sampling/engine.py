@@ -93,7 +93,7 @@ def generate(
             choice = forbid(choice, constraint)
             for process in processors:
                 choice = process(past[:, :length], choice)
-            ids = torch.where(ended, PAD, draw(choice, generators, ended))
+            ids = draw(choice, generators, ended)
             past[:, length] = ids
             length += 1
             ended = ended | (ids == EOS)

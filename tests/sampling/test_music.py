@@ -291,3 +291,29 @@ def test_progress_is_told_in_tokens_and_seconds(piano):
     assert sum(n for n, _ in steps) == sum(len(s.ids) for s in samples)
     assert [s for _, s in steps] == sorted(s for _, s in steps)
     assert steps[-1][1] >= 2.0 - 1e-6
+
+
+@pytest.mark.parametrize("name", ["remi", "tsd"])
+@pytest.mark.parametrize("seconds", [None, 2.3])
+def test_tokens_with_lengths_of_their_own_are_continued_too(name, seconds):
+    """MidiTok's notes carry a duration: the music ends at the limit, the primer stays whole."""
+    pytest.importorskip("miditok")
+    tokenizer = build(name=name, low=48, high=84, velocity_bins=4)
+    torch.manual_seed(1)
+    model = MusicTransformer(
+        tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=32
+    ).eval()
+    primer = encode_primer(tokenizer, TUNE, seconds=seconds)
+    old = tokenizer.decode(primer.ids)
+    (sample,) = continue_music(model, tokenizer, primer, seconds=4.0, tokens=400, seed=1)
+    assert rows(sample.score)[: len(old)] == rows(old)
+    assert sample.notes == len(sample.score) - len(old) > 0
+    assert sample.ended == "seconds"
+    limit = primer.seconds + 4.0
+    assert sample.score.duration <= limit + 1e-9
+    assert (sample.score.notes["start"] < limit).all()
+    (new,) = continue_music(
+        model, tokenizer, primer, seconds=4.0, tokens=400, seed=1, include_primer=False
+    )
+    assert len(new.score) == sample.notes
+    assert new.score.duration <= 4.0 + 1e-9
