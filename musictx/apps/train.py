@@ -232,7 +232,7 @@ class _Run:
             workers=config.trainer.workers,
             accumulate=config.trainer.accumulate,
         )
-        with StopRequest() as request:
+        with StopRequest(tell=self.first) as request:
             callbacks: list[pl.Callback] = [
                 Metrics(config.trainer.validate_every),
                 progress,
@@ -321,8 +321,8 @@ class _Run:
                     else f"validation {best['nll']:.4f} at step {best['step']:,}"
                 )
                 self.say(f"model so far: {self.folder.model} ({quality})")
-        if request.signal == signal.SIGTERM:
-            raise SystemExit(128 + signal.SIGTERM)
+        if request.signal == signal.SIGTERM or not self.first:
+            raise SystemExit(128 + (request.signal or signal.SIGINT))
         raise KeyboardInterrupt
 
     def _finish(self) -> Path:
@@ -368,9 +368,10 @@ class _Run:
         """What the model folder says about how the model came to be; see ``bundle.save``."""
         config, shards = self.config, self.shards
         train, held_out = shards.totals("train"), shards.totals("validation")
+        path = config.corpus.path if config.corpus.name == "folder" else None
         corpus = {
             "name": shards.corpus["name"],
-            "path": None if config.corpus.path is None else str(Path(config.corpus.path).resolve()),
+            "path": None if path is None else str(Path(path).expanduser().resolve()),
             "shards": str(shards.folder.resolve()),
             "pieces": {"train": train.pieces, "validation": held_out.pieces},
             "hours": round(train.seconds / 3600, 3),
@@ -383,7 +384,8 @@ class _Run:
             "validation, nats per token": None if best is None else best["nll"],
             "of step": None if best is None else int(best["step"]),
             "protocol": f"{self._protocol()} cut end to end from the pieces held out, no context "
-            "carried over, no augmentation, padding not counted, weighted by tokens",
+            "carried over, no augmentation, padding not counted, ends of pieces counted, "
+            "weighted by tokens",
         }
         details = {
             "finished": training.finished,

@@ -22,11 +22,12 @@ class StopRequest:
 
     The first one only asks: whoever trains looks at ``signal`` between two steps. A second SIGINT
     raises :class:`StoppedAtOnce` on the spot. Outside the main thread signals cannot be caught;
-    then nothing changes.
+    then nothing changes. ``tell``: say on stderr that it was heard.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, tell: bool = True) -> None:
         self.signal: int | None = None
+        self.tell = tell
         self._before: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
@@ -51,5 +52,5 @@ class StopRequest:
         if self.signal is not None and number == signal.SIGINT:
             raise StoppedAtOnce
         self.signal = number
-        # os.write, for print may not be entered again from a signal handler
-        os.write(2, b"\nstopping after this step ... (Ctrl-C again: at once)\n")
+        if self.tell:  # by os.write, for print may not be entered again from a signal handler
+            os.write(2, b"\nstopping after this step ... (Ctrl-C again: at once)\n")
