@@ -78,10 +78,9 @@ def read(source: str | Path | bytes, *, repairs: Counter | None = None) -> Score
         name = str(source)
         try:
             source = Path(source).read_bytes()
-        except OSError as error:
-            raise MidiError(
-                f"{name}: cannot be opened ({error.strerror})", "cannot be opened"
-            ) from None
+        except (OSError, ValueError) as error:  # ValueError: a null character in the name
+            why = getattr(error, "strerror", None) or error
+            raise MidiError(f"{name}: cannot be opened ({why})", "cannot be opened") from None
     repairs = Counter() if repairs is None else repairs
     file = smf.scan(source, name=name, repairs=repairs)
     tracks = list(enumerate(file.tracks))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi, smf
-from tests.midi_bytes import END, file, raw, table, tick
+from tests.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 
 
 def test_a_whole_file_byte_by_byte() -> None:
@@ -192,6 +192,11 @@ def test_parts_are_track_channel_and_program_in_order_of_appearance() -> None:
         (0x34, 1, 7, False),
     ]
     assert table(score)[3][:2] == (tick(32), tick(48))
+
+
+def test_a_channel_has_program_0_until_a_program_change() -> None:
+    score = midi.read(file(f"{NOTE_ON_OFF} 00 C0 05 {NOTE_ON_OFF} {END}"))
+    assert score.notes["program"].tolist() == [0, 5]
 
 
 def test_a_pedal_moves_every_part_on_its_channel_and_no_other() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 
 import mido
 import numpy as np
@@ -63,6 +65,12 @@ def test_written_file_has_note_offs_before_note_ons() -> None:
         ("note_off", 61, 0),
         ("note_off", 60, 1000),
     ]
+
+
+def test_notes_of_one_pitch_that_begin_together_keep_their_own_ends() -> None:
+    notes = [(0.0, 2.0, 60, 1, 0, 0, 0), (0.0, 0.0, 60, 3, 0, 0, 0), (0.0, 1.0, 60, 2, 0, 0, 0)]
+    back = midi.read(midi.to_bytes(Score(notes)))
+    assert sorted(back.notes.tolist()) == sorted(Score(notes).notes.tolist())
 
 
 def _heard(data: bytes) -> list[tuple[int, int, bool]]:
@@ -190,3 +198,12 @@ def test_what_pretty_midi_writes_is_read_to_the_millisecond(tmp_path) -> None:
     score = Score([(0.123, 4.567, 60, 80, 3, False, 0), (0.999, 1.001, 40, 9, 0, True, 1)])
     score.to_pretty_midi().write(str(tmp_path / "a.mid"))
     assert midi.read(tmp_path / "a.mid").notes.tolist() == score.notes.tolist()
+
+
+def test_reading_and_writing_import_neither_torch_nor_pretty_midi() -> None:
+    code = (
+        "import sys; from musictx import midi; midi.read(midi.to_bytes(midi.Score()));"
+        "print({'torch', 'pretty_midi', 'symusic', 'matplotlib'} & set(sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"

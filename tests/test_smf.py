@@ -178,6 +178,14 @@ def test_a_damaged_track_keeps_what_came_before_and_other_tracks_are_whole() -> 
     assert repairs == {"damaged track": 2}
 
 
+def test_a_track_whose_time_runs_away_ends_there() -> None:
+    repairs: Counter = Counter()
+    far = "FF FF FF 7F FE " * 300  # 300 times the longest delta time: 2**36 ticks and more
+    score = midi.read(file(f"{NOTE_ON_OFF} {far} 00 90 3E 40 {END}"), repairs=repairs)
+    assert table(score) == [(0.0, tick(96), 60, 64)]
+    assert repairs == {"damaged track": 1}
+
+
 def test_a_track_of_wrong_stated_length_does_not_hide_the_next() -> None:
     data = bytearray(file(f"{NOTE_ON_OFF} {END}", f"00 91 3E 40 60 81 3E 00 {END}"))
     data[21] -= 3  # the first track's length
@@ -217,7 +225,7 @@ def test_what_cannot_be_read_is_refused_with_a_reason(data: bytes, reason: str, 
 
 
 def test_missing_files_and_folders_are_refused_by_name(tmp_path) -> None:
-    for path in (tmp_path / "none.mid", tmp_path):
+    for path in (tmp_path / "none.mid", tmp_path, f"{tmp_path}/a\0b.mid"):
         with pytest.raises(MidiError, match="cannot be opened") as caught:
             midi.read(path)
         assert str(path) in str(caught.value)
