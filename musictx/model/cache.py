@@ -76,10 +76,12 @@ class KVCache:
         if layer == 0:
             self._next_layer, self._pending = 0, count
             self._make_room(count)
-        if layer != self._next_layer or count != self._pending:
+        if layer != self._next_layer:
+            raise ValueError(f"KVCache: layer {layer} appends, expected layer {self._next_layer}")
+        if count != self._pending:
             raise ValueError(
-                f"KVCache: layer {layer} appends {count} tokens, expected layer "
-                f"{self._next_layer} with {self._pending}"
+                f"KVCache: layer {layer} appends {count} tokens, expected {self._pending} as in "
+                "the layers before"
             )
         expected = (self.rows, self._keys.shape[2], count, self._keys.shape[4])
         if k.shape != expected or v.shape != expected:
@@ -99,6 +101,7 @@ class KVCache:
         self._next_layer += 1
         if self._next_layer == self.layers:
             self.length += count
+            self._next_layer = 0
         return both[0], both[1]
 
     def crop(self, length: int) -> None:

@@ -159,6 +159,10 @@ class MusicTransformer(nn.Module):
 
         The matrices that write to the residual stream are smaller by sqrt(2 * layers), the number
         of them, so that the stream's variance does not grow with depth (Radford et al. 2019).
+
+        Embeddings are not scaled up by sqrt(width) as in Vaswani et al. (2017). Before a norm their
+        size has no other effect than to drown out the branches, and with a tied output the model
+        would begin by predicting each token once more: a loss far above the uniform guess.
         """
         std = 0.5 * self.config["width"] ** -0.5
         for module in self.modules():
@@ -212,8 +216,7 @@ class MusicTransformer(nn.Module):
             order = places = Span(cache.next_position if cache is not None else 0, count)
             if piece_ids is not None:
                 places = _positions_in_piece(piece_ids)
-        x = self.embedding(ids) * math.sqrt(self.config["width"])
-        x = self.dropout(self.position.embed(x, places))
+        x = self.dropout(self.position.embed(self.embedding(ids), places))
         for layer, block in enumerate(self.blocks):
             x = block(x, self.position, layer, order, piece_ids, cache)
         x = self.norm(x)

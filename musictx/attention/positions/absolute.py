@@ -18,12 +18,16 @@ class Plain(PositionScheme):
 class Sinusoidal(PositionScheme):
     """Fixed sinusoids: Vaswani et al. (2017), section 3.5. Nothing learned, any position works.
 
-    Channel 2c is sin(p / 10000^(2c / width)) and channel 2c + 1 the cosine.
+    Channel 2c is sin(p / 10000^(2c / width)) and channel 2c + 1 the cosine, divided by
+    sqrt(width): the paper multiplies the token embeddings by sqrt(width) before it adds the
+    sinusoids, which is the same but for the size of the sum. Ours is small on purpose
+    (``MusicTransformer._initialise``).
     """
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
         place = positions.tensor(x.device) if isinstance(positions, Span) else positions
-        return x + sinusoids(place, x.shape[-1]).to(x.dtype)
+        width = x.shape[-1]
+        return x + (sinusoids(place, width) * width**-0.5).to(x.dtype)
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:

@@ -1,0 +1,147 @@
+"""The cache against a plain list of tensors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from musictx.attention.terms import Span
+from musictx.model.cache import KVCache
+
+LAYERS, HEADS, SIZE = 2, 2, 3
+
+
+def make(rows: int = 2, capacity: int = 10) -> KVCache:
+    return KVCache(layers=LAYERS, rows=rows, heads=HEADS, capacity=capacity, head_dim=SIZE)
+
+
+def fresh(rows: int, count: int) -> Tensor:
+    return torch.randn(rows, HEADS, count, SIZE)
+
+
+def put(cache: KVCache, count: int) -> list[tuple[Tensor, Tensor]]:
+    """Append ``count`` random tokens to all layers: what came back for each."""
+    return [
+        cache.append(layer, fresh(cache.rows, count), fresh(cache.rows, count))
+        for layer in range(LAYERS)
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_course_of_appends_crops_slides_and_forks_equals_a_plain_list(data):
+    capacity = data.draw(st.integers(1, 12), "capacity")
+    cache = make(1, capacity)
+    held = [[torch.empty(1, HEADS, 0, SIZE)] * 2 for _ in range(LAYERS)]
+    start = 0
+    for _ in range(data.draw(st.integers(1, 25), "steps")):
+        length = held[0][0].shape[2]
+        action = data.draw(st.sampled_from(["append", "append", "crop", "slide", "fork"]))
+        if action == "append" and length < capacity:
+            count = data.draw(st.integers(1, capacity - length), "tokens")
+            for layer in range(LAYERS):
+                new = [fresh(cache.rows, count) for _ in range(2)]
+                held[layer] = [torch.cat(pair, dim=2) for pair in zip(held[layer], new)]
+                keys, values = cache.append(layer, *new)
+                assert torch.equal(keys, held[layer][0])
+                assert torch.equal(values, held[layer][1])
+        elif action == "crop":
+            length = data.draw(st.integers(0, length), "keep")
+            cache.crop(length)
+            held = [[x[:, :, :length] for x in layer] for layer in held]
+        elif action == "slide":
+            count = data.draw(st.integers(0, length), "drop")
+            cache.slide(count)
+            held = [[x[:, :, count:] for x in layer] for layer in held]
+            start += count
+        elif action == "fork" and cache.rows == 1:
+            cache = cache.fork(3)
+            held = [[x.repeat(3, 1, 1, 1) for x in layer] for layer in held]
+        assert cache.length == held[0][0].shape[2]
+        assert cache.start == start
+        assert cache.key_span == Span(start, cache.length)
+        assert cache.next_position == start + cache.length
+
+
+def test_length_grows_once_a_pass_and_a_broken_pass_leaves_nothing():
+    cache = make()
+    cache.append(0, fresh(2, 4), fresh(2, 4))
+    assert cache.length == 0
+    put(cache, 3)  # the pass above broke off; this one starts again
+    assert cache.length == 3
+
+
+def test_a_full_cache_says_so_and_stays_as_it_was():
+    cache = make(capacity=4)
+    put(cache, 3)
+    with pytest.raises(ValueError, match="3 tokens held and 2 more do not fit a capacity of 4"):
+        put(cache, 2)
+    assert cache.length == 3
+    cache.slide(1)
+    put(cache, 2)
+    assert cache.key_span == Span(1, 4)
+
+
+def test_sliding_by_one_for_long_moves_the_tokens_seldom():
+    cache = make(capacity=100)
+    put(cache, 100)
+    where = cache._keys.data_ptr()
+    moved = 0
+    for _ in range(200):
+        cache.slide(1)
+        before = cache._offset
+        put(cache, 1)
+        moved += cache._offset < before
+    assert 0 < moved <= 200 // 25
+    assert cache._keys.data_ptr() == where, "allocated once"
+
+
+def test_forked_rows_do_not_share_memory():
+    cache = make(rows=1)
+    put(cache, 2)
+    fork = cache.fork(2)
+    put(cache, 1)
+    assert (cache.length, fork.length) == (3, 2)
+    fork._keys.zero_()
+    assert cache._keys.abs().max() > 0
+
+
+def test_gradients_flow_to_the_tokens_of_this_pass_and_not_to_earlier_ones():
+    cache = make()
+    put(cache, 2)
+    k, v = fresh(2, 3).requires_grad_(), fresh(2, 3).requires_grad_()
+    keys, values = cache.append(0, k, v)
+    (keys.sum() + 2 * values.sum()).backward()
+    assert (k.grad == 1).all()
+    assert (v.grad == 2).all()
+    assert not cache._keys.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda c: c.append(1, fresh(2, 1), fresh(2, 1)), "expected layer 0"),
+        (lambda c: c.append(0, fresh(3, 1), fresh(3, 1)), "expected .2, 2, 1, 3."),
+        (lambda c: c.append(0, fresh(2, 1), fresh(2, 2)), "values .2, 2, 2, 3."),
+        (lambda c: c.crop(3), "crop: length=3, expected 0 to 2"),
+        (lambda c: c.crop(-1), "length=-1"),
+        (lambda c: c.slide(3), "slide: count=3, expected 0 to 2"),
+        (lambda c: c.fork(2), "2 rows, expected 1"),
+        (lambda c: make(capacity=0), "capacity=0, expected at least 1"),
+    ],
+)
+def test_misuse_is_named(wrong, words):
+    cache = make()
+    put(cache, 2)
+    with pytest.raises(ValueError, match=words):
+        wrong(cache)
+
+
+def test_layers_must_append_the_same_number():
+    cache = make()
+    cache.append(0, fresh(2, 2), fresh(2, 2))
+    with pytest.raises(ValueError, match="layer 1 appends 1 tokens, expected 2"):
+        cache.append(1, fresh(2, 1), fresh(2, 1))
