@@ -1,4 +1,4 @@
-"""Files in chunks, and what became of each chunk on disk, so that a stopped run can go on."""
+"""What became of each file, and the same on disk, chunk by chunk: a stopped run goes on."""
 
 from __future__ import annotations
 
@@ -8,14 +8,36 @@ import os
 import uuid
 import zipfile
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from musictx.data.encode import NO_IDS, VERSION, Outcome
 from musictx.data.sources import Source
+
+#: Raised by one whenever the same file would come out otherwise, so that old shards are not reused.
+VERSION = 1
+NO_IDS = np.empty(0, np.uint16)
+
+
+@dataclass
+class Outcome:
+    """What became of one piece. ``reason`` is empty if it can be used; else ``detail`` explains.
+
+    ids      (n,) uint16;  hash  ``Score.content_hash()`` of what was read
+    notes    notes that the ids hold;  seconds  from 0 to the end of the last note (keys, not pedal)
+    lossy    what was repaired in reading or left out in writing: label -> number
+    """
+
+    name: str
+    ids: np.ndarray = field(default_factory=lambda: NO_IDS)
+    hash: str = ""
+    notes: int = 0
+    seconds: float = 0.0
+    lossy: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+    detail: str = ""
 
 
 def digest(description: Any) -> str:

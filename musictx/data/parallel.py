@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -41,7 +41,7 @@ def run(
     *,
     workers: int,
     executor: Executor | None = None,
-) -> Iterator[tuple[int, list[Result]]]:
+) -> Generator[tuple[int, list[Result]], None, None]:
     """(number of the chunk, ``work(chunk)``) for every chunk, in the order they become ready.
 
     work      must be picklable; returns one result for each item

@@ -10,6 +10,7 @@ number of workers, and whether or not the run was interrupted.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import json
@@ -28,8 +29,17 @@ from tqdm import tqdm
 import musictx
 from musictx.config import CorpusConfig
 from musictx.data import bach, encode, parallel, shards, sources
-from musictx.data.chunks import digest, in_chunks, place, read_ids, read_outcomes, resumed, store
-from musictx.data.encode import Outcome
+from musictx.data.chunks import (
+    VERSION,
+    Outcome,
+    digest,
+    in_chunks,
+    place,
+    read_ids,
+    read_outcomes,
+    resumed,
+    store,
+)
 from musictx.data.report import JSON, TEXT, LeftOut, Report
 from musictx.data.shards import Shards, Writer
 from musictx.errors import UserError
@@ -125,7 +135,7 @@ def _prepare_bach(corpus: CorpusConfig, tokenizer: Tokenizer, out: str | Path | 
 def _key(corpus: CorpusConfig, tokenizer: Tokenizer, identity: dict[str, Any]) -> str:
     """32 hexadecimal digits that change whenever the shards would hold something else."""
     description = {
-        "versions": [shards.FORMAT, encode.VERSION],
+        "versions": [shards.FORMAT, VERSION],
         "tokenizer": tokenizer.fingerprint,
         "options": [corpus.name, corpus.validation, corpus.test, corpus.min_notes],
         **identity,
@@ -183,14 +193,15 @@ def _encode_all(
         disable=None if progress else True,  # None: only on a terminal
     )
     items = [[(f.name, str(f.path)) for f in chunks[i]] for i in todo]
-    with bar:
-        for number, outcomes in parallel.run(
-            work,
-            items,
-            lambda item: encode.crashed(item[0]),
-            workers=corpus.workers or parallel.cores(),
-            executor=executor,
-        ):
+    running = parallel.run(
+        work,
+        items,
+        lambda item: encode.crashed(item[0]),
+        workers=corpus.workers or parallel.cores(),
+        executor=executor,
+    )
+    with bar, contextlib.closing(running):  # closing: no worker outlives a Ctrl-C
+        for number, outcomes in running:
             try:
                 store(stored[todo[number]], outcomes)
             except OSError as error:
