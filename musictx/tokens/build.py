@@ -25,9 +25,14 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     if str(name).lower() == "performance":
         options.pop("params", None)  # MidiTok's only
         return PerformanceTokenizer(**options)
-    from musictx.tokens import miditok  # pulls in symusic and, when made, MidiTok
+    from musictx.tokens.miditok import (
+        NAMES,
+        REFUSED,
+        MidiTokTokenizer,
+    )  # MidiTok itself comes when made
 
-    if str(name).lower() not in miditok.NAMES:
-        names = ", ".join(("performance", *miditok.NAMES))
-        raise ConfigError(f"tokenizer.name={name}: expected one of {names}")
-    return miditok.MidiTokTokenizer(str(name), **options)
+    if str(name).lower() not in (*NAMES, *REFUSED):
+        raise ConfigError(
+            f"tokenizer.name={name}: expected one of performance, " + ", ".join(NAMES)
+        )
+    return MidiTokTokenizer(str(name), **options)

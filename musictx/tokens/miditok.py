@@ -1,3 +1,363 @@
-"""Any MidiTok tokenizer behind our protocol (being written)."""
+"""MidiTok tokenizers that write one stream of single ids, behind our protocol.
 
-NAMES: tuple[str, ...] = ()
+MidiTok (Fradet et al. 2021) thinks in beats, a Score in seconds. With tempo tokens (our default)
+beats follow the score's tempo marks and the tempo is written beside them, at 1 bpm, so reading back
+gives the same seconds and bars stay bars. Without them (``params.use_tempos=false``, and
+tokenizers that know none) beats are counted at MidiTok's default tempo, so seconds survive and
+bars are only a grid.
+
+``tracks="piano"`` merges all pitched instruments into one part, drums left out;
+``tracks="programs"`` sets MidiTok's ``use_programs`` and ``one_token_stream_for_programs``: one
+stream in which program tokens tell the instruments apart. Ids 0..3 are ours (pad, bos, eos, cut);
+MidiTok's tokens follow in its order, its own special tokens left out. What MidiTok bounds stays
+bounded (with its default ``beat_res`` no note lasts longer than 12 beats).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from musictx import pedal
+from musictx.config import TokenizerConfig
+from musictx.errors import ConfigError, UserError
+from musictx.notes import NOTE, Score
+from musictx.tokens.miditok_grammar import MidiTokState, TypeTable
+from musictx.tokens.miditok_score import from_symusic, to_symusic
+from musictx.tokens.vocab import SPECIALS
+
+#: The tokenizers of MidiTok 3 that can be used, under the names by which ``build`` makes them.
+NAMES = ("remi", "tsd", "midilike", "structured", "pertok")
+#: Known and refused, with the reason.
+REFUSED = {
+    **dict.fromkeys(("octuple", "cpword", "mumidi"), "writes several ids for each note"),
+    "beat": "writes pitches as intervals and long notes in pieces, so no window can be transposed",
+    "mmm": "writes the instruments one after another, so a piece cannot be continued in time",
+}
+#: Parameters of MidiTok that are not the user's here, and why.
+_NOT_HERE = {
+    "use_programs": "set by tokenizer.tracks",
+    "one_token_stream_for_programs": "set by tokenizer.tracks",
+    "use_pitchdrum_tokens": "set by tokenizer.tracks",
+    "pitch_range": "set by tokenizer.low and tokenizer.high",
+    "num_velocities": "set by tokenizer.velocity_bins",
+    "special_tokens": "musictx has its own",
+    "use_sustain_pedals": "pedals are folded into note ends; see tokenizer.sustain",
+    "use_control_changes": "a Score holds no controllers",
+    "use_pitch_bends": "a Score holds no pitch bends",
+    "use_key_signatures": "a Score holds no key signatures",
+    "chord_tokens_with_root_note": "such tokens cannot be transposed",
+}
+_DEFAULTS = {
+    "use_tempos": True,
+    "num_tempos": 211,  # 40..250 bpm by 1
+    "tempo_range": (40, 250),
+    "use_time_signatures": True,
+    "drums_pitch_range": (0, 127),
+}
+_PERTOK = {  # its decoder fails on tempo marks between ticks and on changes of meter
+    "use_tempos": False,
+    "use_time_signatures": False,
+    "ticks_per_quarter": 320,
+    "use_microtiming": True,
+    "max_microtiming_shift": 0.125,
+    "num_microtiming_bins": 30,
+}
+_OFFSET = len(SPECIALS)
+
+
+class MidiTokTokenizer:
+    """A MidiTok tokenizer by name; options as in :class:`musictx.config.TokenizerConfig`.
+
+    ``params`` are parameters of ``miditok.TokenizerConfig`` (and of the one tokenizer), with
+    ``beat_res`` keys written "0_4" as in MidiTok's JSON. ``step_ms`` and ``max_shift_ms`` have no
+    meaning here. Raises :class:`UserError` without MidiTok, :class:`ConfigError` for a tokenizer
+    or parameter that cannot be.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        tracks: str = "piano",
+        low: int = 0,
+        high: int = 127,
+        velocity_bins: int = 32,
+        sustain: bool = True,
+        params: Mapping[str, Any] | None = None,
+        step_ms: int = 10,
+        max_shift_ms: int = 1000,
+    ) -> None:
+        TokenizerConfig(name, tracks, low, high, step_ms, max_shift_ms, velocity_bins)
+        self.name = name.lower()
+        if self.name in REFUSED:
+            raise ConfigError(
+                f"tokenizer.name={name}: MidiTok's {name} {REFUSED[self.name]}; expected one of "
+                + ", ".join(NAMES)
+            )
+        self.tracks, self.low, self.high = tracks, low, high
+        self.velocity_bins, self.sustain = velocity_bins, sustain
+        self.params = dict(params or {})
+        self._inner = self._make()
+        vocabulary = {v: k for k, v in self._inner.vocab.items()}
+        special = set(self._inner.special_tokens)
+        kept = [i for i in sorted(vocabulary) if vocabulary[i] not in special]
+        self._tokens = [tuple(vocabulary[i].split("_", 1)) for i in kept]
+        self._inner_ids = np.array(kept)
+        self._our_ids = np.zeros(max(vocabulary) + 1, np.int64)
+        self._our_ids[self._inner_ids] = np.arange(len(kept)) + _OFFSET
+        if self.size > 65536:
+            raise ConfigError(f"tokenizer.params: {self.size} ids do not fit uint16 (65536)")
+
+    def __repr__(self) -> str:
+        return f"MidiTokTokenizer({self.name}, {self.size} ids, {self.tracks})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.to_config(),)
+
+    @property
+    def size(self) -> int:
+        return len(self._tokens) + _OFFSET
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of all tokens and options."""
+        described = [self._tokens, sorted(self.to_config().items())]
+        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "tracks": self.tracks,
+            "low": self.low,
+            "high": self.high,
+            "velocity_bins": self.velocity_bins,
+            "sustain": self.sustain,
+            "params": self.params,
+        }
+
+    def encode(self, score: Score) -> np.ndarray:
+        """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
+        return self.encode_with_report(score)[0]
+
+    def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
+        """As ``encode``, and what was left out: reason -> number of notes."""
+        if self.sustain and len(score.pedals):
+            score = pedal.fold_sustain(score)
+        notes = score.notes
+        left_out: Counter[str] = Counter()
+        if self.tracks == "piano" and notes["drum"].any():
+            left_out["drum notes left out"] = int(notes["drum"].sum())
+            notes = notes[~notes["drum"]]
+        pitched, drums = self._pitches
+        inside = np.where(notes["drum"], drums[notes["pitch"]], pitched[notes["pitch"]])
+        if not inside.all():
+            reason = f"notes outside pitches {self.low}..{self.high} left out"
+            left_out[reason] = int((~inside).sum())
+            notes = notes[inside]
+        if not len(notes):
+            return np.empty(0, np.uint16), left_out
+        written = self._inner.encode(to_symusic(notes, score, self._inner))
+        sequence = written if not isinstance(written, list) else written[0]
+        return self._our_ids[np.array(sequence.ids, np.int64)].astype(np.uint16), left_out
+
+    def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
+        """Any ids of the vocabulary -> Score; notes that wait for a release end with the piece."""
+        from miditok import TokSequence
+
+        array = np.asarray(ids, dtype=np.int64).reshape(-1)
+        if array.size and not 0 <= array.min() <= array.max() < self.size:
+            raise ValueError(f"token ids: expected 0 to {self.size - 1}")
+        array = array[array >= _OFFSET]
+        words = ["_".join(self._tokens[i - _OFFSET]) for i in array]
+        state = MidiTokState(self._table)
+        state.read(array)
+        for release, program, pitch in state.sounding:
+            words += [f"Program_{program}"] * (self.tracks == "programs")
+            words += [f"{release}_{pitch}"]
+        if not words:
+            return Score()
+        back = [self._inner.vocab[word] for word in words]
+        sequence = TokSequence(ids=back, tokens=words)
+        one = self._inner.one_token_stream
+        return from_symusic(self._inner.decode(sequence if one else [sequence]))
+
+    def grammar(
+        self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True
+    ) -> MidiTokState:
+        """The state after ``prefix``; see :mod:`musictx.tokens.miditok_grammar`."""
+        state = MidiTokState(self._table, strict=strict)
+        state.read(prefix)
+        return state
+
+    def augment(
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
+    ) -> np.ndarray | None:
+        """A window of a piece, transposed, stretched, made louder; ``None`` if a pitch leaves.
+
+        Pitch, velocity and tempo tokens are replaced where they stand: a stretch is a slower
+        tempo, so a window that shows no tempo stays as it is. A vocabulary without tempo tokens
+        is stretched by reading the window and writing it anew.
+        """
+        if semitones == 0 and stretch == 1.0 and velocity == 0:
+            return ids
+        out = np.asarray(ids).astype(np.int64)
+        if semitones:
+            moved = self._moved(semitones)[out]
+            if (moved < 0).any():
+                return None
+            out = moved
+        if velocity:
+            out = self._rescaled("Velocity", lambda v: np.clip(v + velocity, 1, 127))[out]
+        if stretch != 1.0 and "Tempo" in self._table.ids:
+            out = self._rescaled("Tempo", lambda v: v / stretch)[out]
+        elif stretch != 1.0:
+            score = self.decode(out)
+            notes = score.notes.copy()
+            notes["start"] *= stretch
+            notes["end"] *= stretch
+            inner = self.encode(Score(notes=notes)).astype(np.int64)
+            content = np.flatnonzero(out >= _OFFSET)
+            if len(content):
+                out = np.concatenate([out[: content[0]], inner, out[content[-1] + 1 :]])
+        return out.astype(np.uint16)
+
+    def _moved(self, semitones: int) -> np.ndarray:
+        """(size,) id -> id of the transposed token, -1 where there is none."""
+        place = {token: i + _OFFSET for i, token in enumerate(self._tokens)}
+        table = np.arange(self.size)
+        for (kind, value), i in place.items():
+            if kind in ("Pitch", "NoteOn", "NoteOff"):
+                table[i] = place.get((kind, str(int(value) + semitones)), -1)
+        return table
+
+    def _rescaled(self, kind: str, change: Any) -> np.ndarray:
+        """(size,) id -> id of the token of this kind nearest to the changed value."""
+        table = np.arange(self.size)
+        ids = self._table.ids.get(kind, np.empty(0, np.int64))
+        if len(ids):
+            values = np.array([float(self._tokens[i - _OFFSET][1]) for i in ids])
+            table[ids] = ids[np.abs(values - change(values)[:, None]).argmin(axis=1)]
+        return table
+
+    def _make(self) -> Any:
+        """The MidiTok tokenizer, or one sentence why not."""
+        try:
+            import miditok
+        except ImportError:
+            raise UserError(
+                f"tokenizer.name={self.name}: needs MidiTok; install it with "
+                'pip install "musictx[tokenizers]"'
+            ) from None
+        cls = {n.lower(): getattr(miditok, n) for n in miditok.__all__}.get(self.name)
+        if cls is None:
+            raise ConfigError(f"tokenizer.name={self.name}: this MidiTok has no such tokenizer")
+        for key in self.params:
+            if key in _NOT_HERE:
+                raise ConfigError(f"tokenizer.params.{key}: not accepted, {_NOT_HERE[key]}")
+        if self.name == "pertok":
+            for key in ("use_tempos", "use_time_signatures"):
+                if self.params.get(key):
+                    raise ConfigError(
+                        f"tokenizer.params.{key}=true: MidiTok's PerTok cannot read these back"
+                    )
+        wanted = {**_DEFAULTS, **(_PERTOK if self.name == "pertok" else {}), **self.params}
+        for key in ("beat_res", "beat_res_rest"):
+            if key in wanted:
+                wanted[key] = _beat_table(key, wanted[key])
+        if "time_signature_range" in wanted:
+            ranges = wanted["time_signature_range"]
+            wanted["time_signature_range"] = {int(k): v for k, v in ranges.items()}
+        programs = self.tracks == "programs"
+        known = inspect.signature(miditok.TokenizerConfig.__init__).parameters
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of options a tokenizer lacks: checked below
+                inner = cls(
+                    miditok.TokenizerConfig(
+                        pitch_range=(self.low, self.high),
+                        num_velocities=self.velocity_bins,
+                        special_tokens=["PAD"],
+                        use_programs=programs,
+                        one_token_stream_for_programs=programs,
+                        use_pitchdrum_tokens=programs,
+                        **wanted,
+                    )
+                )
+        except Exception as error:  # MidiTok checks by raising anything
+            raise ConfigError(
+                f"tokenizer.params={self.params}: MidiTok's {cls.__name__} refuses them: {error}"
+            ) from None
+        if programs and not inner.one_token_stream:
+            raise ConfigError(
+                f"tokenizer.tracks=programs: MidiTok's {cls.__name__} has no program tokens"
+            )
+        for key in self.params:
+            accepted = key in known or key in inner.config.additional_params
+            if not accepted or (key in known and self._ignored(inner, key, wanted[key])):
+                raise ConfigError(
+                    f"tokenizer.params.{key}={self.params[key]}: MidiTok's {cls.__name__} does "
+                    "not take it"
+                )
+        return inner
+
+    @staticmethod
+    def _ignored(inner: Any, key: str, value: Any) -> bool:
+        return isinstance(value, bool) and getattr(inner.config, key, value) != value
+
+    @cached_property
+    def _pitches(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two (128,) masks: pitches, and drum pitches, that the vocabulary has."""
+        masks: list[np.ndarray] = []
+        for kinds in (("Pitch", "NoteOn"), ("PitchDrum", "DrumOn")):
+            mask = np.zeros(128, bool)
+            mask[[int(value) for kind, value in self._tokens if kind in kinds]] = True
+            masks.append(mask if mask.any() else masks[0])
+        return masks[0], masks[1]
+
+    @cached_property
+    def _table(self) -> TypeTable:
+        inner = self._inner
+        return TypeTable(
+            tokens=self._tokens,
+            graph=inner.tokens_types_graph,
+            first=self._openings(),
+            bars_from_zero=self.name == "pertok",
+            positions=inner.config.max_num_pos_per_beat,
+            default_bpm=float(inner.default_tempo),
+            released=frozenset(inner.config.use_note_duration_programs),
+            every_note_ends=set(inner.config.use_note_duration_programs) >= {-1, *range(128)},
+        )
+
+    def _openings(self) -> frozenset[str]:
+        """The types that open a piece, learned from small pieces."""
+        first = set()
+        for start in (0.0, 0.25, 30.0):
+            for chord in (1, 4):
+                notes = [(start, start + 0.5, 60 + 3 * i, 64, 0, False, 0) for i in range(chord)]
+                ids = self.encode(Score(notes=np.array(notes, NOTE)))
+                first |= {self._tokens[i - _OFFSET][0] for i in ids[:1].astype(int)}
+        return frozenset(first)
+
+
+def _again(config: Mapping[str, Any]) -> MidiTokTokenizer:
+    return MidiTokTokenizer(**config)
+
+
+def _beat_table(key: str, value: Mapping[Any, int]) -> dict[tuple[int, int], int]:
+    """{"0_4": 8} as MidiTok's JSON writes it -> {(0, 4): 8}."""
+    try:
+        ranges = [str(k).strip("()").replace(",", "_").replace("-", "_").split("_") for k in value]
+        return {(int(low), int(high)): int(n) for (low, high), n in zip(ranges, value.values())}
+    except (ValueError, AttributeError):
+        raise ConfigError(
+            f'tokenizer.params.{key}={value}: expected beats and positions such as {{"0_4": 8}}'
+        ) from None

@@ -1,0 +1,236 @@
+"""What may follow in a half-written MidiTok piece: its own graph of token types, and a clock.
+
+MidiTok states which *types* of token may follow which. To that we add what a player needs: a
+release only of what sounds, positions only forward within a bar, and an end only after a whole
+note. Softer than the performance grammar: where all of these together would leave nothing, the
+graph alone decides, and a prefix is taken as it comes, since MidiTok's graph does not know every
+option of MidiTok.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS
+
+STRIKES = ("Pitch", "PitchDrum", "NoteOn", "DrumOn", "PitchIntervalTime", "PitchIntervalChord")
+RELEASE_OF = {"NoteOn": "NoteOff", "DrumOn": "DrumOff"}
+#: What a note consists of besides its strike; a piece cannot end before these.
+_ATTRIBUTES = frozenset({"MicroTiming", "Velocity", "Duration"})
+_NOTE_PARTS = _ATTRIBUTES | {*STRIKES, *RELEASE_OF.values()}
+_OFFSET = len(SPECIALS)
+
+
+@dataclass(frozen=True)
+class TypeTable:
+    """What all states of one tokenizer share.
+
+    tokens      MidiTok's tokens in the order of our ids, as (type, value), without special ones
+    graph       type -> types that may follow
+    first       types that open a piece
+    positions   positions in a beat;  default_bpm  tempo where none is written
+    bars_from_zero  the first bar token opens the second bar (PerTok), not the first
+    released    programs whose notes have an end, by duration or release (-1 = drums)
+    every_note_ends  these are all programs
+    """
+
+    tokens: Sequence[tuple[str, str]]
+    graph: Mapping[str, Set[str]]
+    first: Set[str]
+    positions: int
+    bars_from_zero: bool
+    default_bpm: float
+    released: Set[int]
+    every_note_ends: bool
+    ids: dict[str, np.ndarray] = field(init=False)
+    after: dict[str, np.ndarray] = field(init=False)
+    whole: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        kinds = np.array([kind for kind, _ in self.tokens])
+        ids = {kind: np.flatnonzero(kinds == kind) + _OFFSET for kind in dict.fromkeys(kinds)}
+        object.__setattr__(self, "ids", ids)
+        after = {kind: self._mask(self.graph.get(kind, set())) for kind in ids}
+        after[""] = self._mask(self.first)
+        object.__setattr__(self, "after", after)
+        follow = {kind: set(self.graph.get(kind, ())) & ids.keys() for kind in ids}
+        whole = {kind for kind in _NOTE_PARTS & ids.keys() if not follow[kind] & _ATTRIBUTES}
+        if not self.every_note_ends:
+            whole |= {kind for kind in _NOTE_PARTS & ids.keys() if follow[kind] - _ATTRIBUTES}
+        object.__setattr__(self, "whole", frozenset(whole))
+
+    @property
+    def size(self) -> int:
+        return len(self.tokens) + _OFFSET
+
+    def _mask(self, kinds: Set[str]) -> np.ndarray:
+        mask = np.zeros(self.size, dtype=bool)
+        for kind in kinds & self.ids.keys():
+            mask[self.ids[kind]] = True
+        if not mask.any():  # no dead ends
+            mask[_OFFSET:] = True
+        return mask
+
+
+class MidiTokState:
+    """State of a piece in a MidiTok vocabulary; see :class:`musictx.tokens.vocab.GrammarState`.
+
+    Time is counted in quarter notes through bars, positions, shifts and rests, and turned into
+    seconds by the tempo tokens.
+    """
+
+    def __init__(self, table: TypeTable, *, strict: bool = True) -> None:
+        self._table = table
+        self._last = ""
+        self._strict = strict
+        self._ended = False
+        self._notes = 0
+        self._seconds = 0.0
+        self._now = 0.0  # quarter notes from the start, like all times below
+        self._bar_start: float | None = 0.0 if table.bars_from_zero else None
+        self._last_end = 0.0
+        self._position = -1
+        self._bpm = table.default_bpm
+        self._meter = (4, 4)
+        self._program = 0
+        self._sounding: Counter[tuple[str, int, int]] = Counter()  # (release type, program, pitch)
+        self._mask: np.ndarray | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self._seconds
+
+    @property
+    def notes(self) -> int:
+        return self._notes
+
+    @property
+    def sounding(self) -> list[tuple[str, int, int]]:
+        """(release type, program, pitch) of each note that waits for its release."""
+        return list(self._sounding.elements())
+
+    def allowed(self) -> np.ndarray:
+        """(vocab,) bool, read-only: ids that may come next, at least one."""
+        if self._mask is None:
+            self._mask = self._allowed()
+            self._mask.setflags(write=False)
+        return self._mask
+
+    def advance(self, token_id: int) -> None:
+        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+        if not 0 <= token_id < self._table.size or not self.allowed()[token_id]:
+            raise ValueError(f"id {token_id} is not allowed after {self._last or 'start'}")
+        self._take(token_id)
+
+    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
+        """Take all of ``prefix`` as it comes; ``bos`` or ``cut`` before it is passed over."""
+        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
+            if place == 0 and token_id in (BOS, CUT):
+                continue
+            if not _OFFSET <= token_id < self._table.size and token_id != EOS:
+                raise ValueError(f"token {place}: id {token_id} is no event of this vocabulary")
+            self._take(token_id)
+
+    def copy(self) -> MidiTokState:
+        other = object.__new__(MidiTokState)
+        other.__dict__.update(self.__dict__)
+        other._sounding = self._sounding.copy()
+        return other
+
+    def _allowed(self) -> np.ndarray:
+        table = self._table
+        if self._ended:
+            mask = np.zeros(table.size, dtype=bool)
+            mask[EOS] = True
+            return mask
+        if not self._last and not self._strict:
+            mask = np.zeros(table.size, dtype=bool)
+            mask[_OFFSET:] = True
+        else:
+            mask = table.after[self._last].copy()
+        graph = mask.copy()
+        if "Position" in table.ids:
+            here = table.ids["Position"]
+            places = np.arange(len(here))
+            beats = self._meter[0]
+            mask[here] &= (places > self._position) & (places < beats * table.positions)
+        for release in RELEASE_OF.values():
+            if release in table.ids and "PitchIntervalTime" not in table.ids:
+                mask[table.ids[release]] = False
+        for release, program, pitch in self._sounding:
+            if program == self._program:
+                token_id = table.ids[release][0] + pitch - int(self._value(table.ids[release][0]))
+                mask[token_id] = table.after[self._last][token_id]
+        mask[EOS] = self._last in table.whole and not self._sounding
+        return mask if mask.any() else graph
+
+    def _value(self, token_id: int) -> str:
+        return self._table.tokens[token_id - _OFFSET][1]
+
+    def _take(self, token_id: int) -> None:
+        self._mask = None
+        if token_id == EOS:
+            self._ended = True
+            return
+        kind, value = self._table.tokens[token_id - _OFFSET]
+        self._last = kind
+        if kind in ("Bar", "Position", "TimeShift", "Rest", "TimeSig", "Tempo"):
+            self._tick(kind, value)
+        elif kind == "Duration":
+            self._last_end = max(self._last_end, self._now + self._quarters(value))
+        elif kind == "Program":
+            self._program = int(value)
+        if kind in STRIKES:
+            self._notes += 1
+        release = RELEASE_OF.get(kind)
+        if release in self._table.ids and self._program in self._table.released:
+            self._sounding[str(release), self._program, int(value)] += 1
+        elif kind in RELEASE_OF.values():
+            key = (kind, self._program, int(value))
+            if self._sounding[key] > 1:
+                self._sounding[key] -= 1
+            else:
+                del self._sounding[key]
+
+    def _tick(self, kind: str, value: str) -> None:
+        numerator, denominator = self._meter
+        beat = 4 / denominator
+        start = self._bar_start or 0.0
+        if kind == "Tempo":
+            self._bpm = float(value)
+        elif kind == "TimeSig":
+            upper, lower = value.split("/")
+            self._meter = int(upper), int(lower)
+            self._position = -1
+        elif kind == "Bar" and value != "End":
+            if self._bar_start is not None:
+                start += numerator * beat
+            self._bar_start = start
+            self._position = -1
+            self._move(start)
+        elif kind == "Position":
+            self._position = int(value)
+            self._move(start + self._position / self._table.positions * beat)
+        elif kind in ("TimeShift", "Rest"):
+            begin = max(self._now, self._last_end) if kind == "Rest" else self._now
+            self._move(begin + self._quarters(value))
+            while (
+                kind == "Rest"
+                and self._bar_start is not None
+                and self._now >= self._bar_start + numerator * beat
+            ):
+                self._bar_start += numerator * beat
+                self._position = -1
+
+    def _move(self, to: float) -> None:
+        self._seconds += (to - self._now) * 60 / self._bpm
+        self._now = to
+
+    def _quarters(self, value: str) -> float:
+        """``beats.parts.resolution`` of a shift, rest or duration."""
+        beats, parts, resolution = (int(v) for v in value.split("."))
+        return (beats + parts / resolution) * 4 / self._meter[1]

@@ -1,0 +1,107 @@
+"""Score <-> the symusic scores that MidiTok reads and writes: seconds <-> beats.
+
+Times are rounded here, as absolute ticks on the very grid that a MidiTok tokenizer uses, half a
+tick upwards, so that MidiTok has nothing left to round. ``inner`` is that tokenizer.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from musictx.notes import METER, NOTE, TEMPO, Score
+
+_DRUMS = 128
+
+
+def to_symusic(notes: np.ndarray, score: Score, inner: Any) -> Any:
+    """``notes`` of ``score`` in ticks, with its tempo and meter marks as far as ``inner`` has them.
+
+    A part for each program and one for the drums if ``inner`` writes programs, else one part.
+    """
+    symusic: Any = importlib.import_module("symusic")
+    meters = score.meters[: len(score.meters) * inner.config.use_time_signatures]
+    pairs = zip(meters["numerator"].tolist(), meters["denominator"].tolist())
+    meters = meters[[pair in inner.time_signatures for pair in pairs]]
+    finest = max([4, *meters["denominator"].tolist()])
+    per_quarter = inner.config.max_num_pos_per_beat * finest // 4
+    per_quarter = inner.config.additional_params.get("ticks_per_quarter", per_quarter)  # PerTok's
+    beats = _tempo_marks(score, inner)
+    out = symusic.Score(per_quarter)
+    for tick, bpm in zip(_ticks(beats["time"], beats, per_quarter), beats["bpm"]):
+        out.tempos.append(symusic.Tempo(int(tick), float(bpm)))
+    for tick, meter in zip(_ticks(meters["time"], beats, per_quarter), meters):
+        upper, lower = int(meter["numerator"]), int(meter["denominator"])
+        out.time_signatures.append(symusic.TimeSignature(int(tick), upper, lower))
+    program = notes["program"] if inner.config.use_programs else np.zeros(len(notes), int)
+    part = np.where(notes["drum"], _DRUMS, program)
+    for key in np.unique(part):
+        mine = notes[part == key]
+        start = _ticks(mine["start"], beats, per_quarter)
+        end = np.maximum(_ticks(mine["end"], beats, per_quarter), start + 1)
+        order = np.lexsort((end, mine["pitch"], start))
+        drums = bool(key == _DRUMS)
+        track = symusic.Track("", 0 if drums else int(key), drums)
+        track.notes = symusic.Note.from_numpy(
+            time=start[order].astype(np.int32),
+            duration=(end - start)[order].astype(np.int32),
+            pitch=mine["pitch"][order].astype(np.int8),
+            velocity=mine["velocity"][order].astype(np.int8),
+            ttype="tick",
+        )
+        out.tracks.append(track)
+    return out
+
+
+def from_symusic(decoded: Any) -> Score:
+    """What a MidiTok tokenizer decoded -> Score, in seconds by its tempo marks."""
+    per_quarter = decoded.ticks_per_quarter
+    marks = sorted({t.time: t.qpm for t in decoded.tempos}.items())
+    tick = np.array([t for t, _ in marks], dtype=float)
+    bpm = np.array([b for _, b in marks])
+    second_per_tick = 60 / bpm / per_quarter
+    at = np.concatenate([[0.0], np.cumsum(np.diff(tick) * second_per_tick[:-1])])
+
+    def seconds(ticks: Any) -> Any:
+        mark = np.maximum(np.searchsorted(tick, ticks, side="right") - 1, 0)
+        return at[mark] + (ticks - tick[mark]) * second_per_tick[mark]
+
+    columns = [np.empty(0, NOTE)]
+    for number, track in enumerate(decoded.tracks):
+        soa = track.notes.numpy()
+        start = np.maximum(soa["time"].astype(float), 0.0)
+        notes = np.zeros(len(start), NOTE)
+        notes["start"] = seconds(start)
+        notes["end"] = seconds(start + np.maximum(soa["duration"], 0))
+        notes["pitch"], notes["velocity"] = soa["pitch"], np.clip(soa["velocity"], 1, 127)
+        notes["program"], notes["drum"], notes["track"] = track.program, track.is_drum, number
+        columns.append(notes)
+    joined = np.concatenate(columns)
+    joined = joined[np.lexsort((joined["track"], joined["pitch"], joined["start"]))]
+    meters = [(seconds(m.time), m.numerator, m.denominator) for m in decoded.time_signatures]
+    return Score(
+        notes=joined,
+        tempos=np.array(list(zip(at, bpm)), TEMPO),
+        meters=np.array(meters, METER),
+    )
+
+
+def _tempo_marks(score: Score, inner: Any) -> np.ndarray:
+    """Dtype TEMPO, one of them at 0, within what ``inner`` can write."""
+    if not inner.config.use_tempos:
+        return np.array([(0.0, inner.default_tempo)], TEMPO)
+    marks = np.concatenate([np.array([(0.0, 120.0)], TEMPO), score.tempos])
+    marks = marks[np.append(np.diff(marks["time"]) > 0, True)]  # the last at a time counts
+    marks["bpm"] = np.clip(marks["bpm"], min(inner.tempos), max(inner.tempos))
+    return marks
+
+
+def _ticks(seconds: np.ndarray, beats: np.ndarray, per_quarter: int) -> np.ndarray:
+    """Absolute seconds -> absolute ticks through the tempo marks, rounded half upwards."""
+    length = np.diff(beats["time"]) * beats["bpm"][:-1] / 60
+    at = np.concatenate([[0.0], np.cumsum(length)])
+    mark = np.searchsorted(beats["time"], seconds, side="right") - 1
+    quarters = at[mark] + (seconds - beats["time"][mark]) * beats["bpm"][mark] / 60
+    return np.floor(quarters * per_quarter + 0.5).astype(np.int64)

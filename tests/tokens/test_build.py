@@ -1,0 +1,46 @@
+"""Name and options -> tokenizer."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+
+from musictx.config import TokenizerConfig
+from musictx.errors import ConfigError
+from musictx.tokens.build import build
+from musictx.tokens.performance import PerformanceTokenizer
+
+
+@pytest.mark.parametrize("options", [{}, {"tracks": "programs", "low": 21, "sustain": False}])
+def test_a_saved_description_gives_an_equal_tokenizer(options):
+    tokenizer = build(**options)
+    again = build(**json.loads(json.dumps(tokenizer.to_config())))
+    assert again.fingerprint == tokenizer.fingerprint
+    assert again.to_config() == tokenizer.to_config()
+    assert again.size == tokenizer.size
+
+
+def test_every_option_of_the_configuration_is_taken():
+    assert isinstance(build(**dataclasses.asdict(TokenizerConfig())), PerformanceTokenizer)
+
+
+def test_unknown_names_and_options_are_refused_with_what_there_is():
+    with pytest.raises(
+        ConfigError, match="tokenizer.name=remy: expected one of performance, remi, tsd, midilike"
+    ):
+        build("remy")
+    with pytest.raises(
+        ConfigError, match="tokenizer.colour: no such option; expected name, tracks"
+    ):
+        build(colour=3)
+
+
+def test_performance_tokens_need_neither_torch_nor_miditok():
+    code = (
+        "import sys; from musictx.tokens.build import build; build(); "
+        "print([m for m in ('torch', 'miditok', 'symusic', 'mido') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
