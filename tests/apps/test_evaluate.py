@@ -1,0 +1,180 @@
+"""musictx evaluate: which corpus is measured, what is printed and written, what is refused."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from musictx import bundle, midi
+from musictx.apps import evaluate as app
+from musictx.config import CorpusConfig, EvaluateConfig, ModelFolder
+from musictx.data.prepare import prepare
+from musictx.data.shards import Shards
+from musictx.errors import UserError
+from musictx.evaluate.nll import evaluate
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import NOTE, Score
+from musictx.tokens.build import build
+
+torch.set_num_threads(1)
+TOKENIZER = {"name": "performance", "low": 48, "high": 84, "velocity_bins": 4}
+
+
+def tune(seed):
+    rng = np.random.default_rng(seed)
+    table = np.zeros(30, NOTE)
+    table["start"] = np.arange(30) * 0.25
+    table["end"] = table["start"] + 0.2
+    table["pitch"] = rng.integers(50, 80, 30)
+    table["velocity"] = 80
+    return Score(notes=table)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    folder = tmp_path / "tunes"
+    folder.mkdir()
+    for i in range(8):
+        midi.write(tune(i), folder / f"{i}.mid")
+    return folder
+
+
+def corpus_config(tmp_path, corpus, **more):
+    options = {"path": str(corpus), "shards": str(tmp_path / "shards"), "workers": 1}
+    return CorpusConfig(**(options | more))
+
+
+def save(folder, card, tokenizer=TOKENIZER):
+    made = build(**tokenizer)
+    torch.manual_seed(0)
+    model = MusicTransformer(made.size, layers=1, width=8, heads=2, feedforward=16, context=16)
+    return bundle.save(folder, model, made, card)
+
+
+@pytest.fixture
+def trained(tmp_path, corpus):
+    """A model folder whose card names the corpus as musictx train writes it."""
+    prepare(corpus_config(tmp_path, corpus), build(**TOKENIZER), progress=False)
+    told = {
+        "name": "tunes",
+        "path": str(corpus),
+        "shards": str(tmp_path / "shards"),
+        "held out": {"validation": 0.1, "test": 0.0},
+    }
+    return save(tmp_path / "model", {"corpus": told})
+
+
+def config(model, **more):
+    return EvaluateConfig(model=ModelFolder(str(model)), **({"device": "cpu"} | more))
+
+
+def files(path):
+    return {str(p.relative_to(path)) for p in path.rglob("*") if p.is_file()}
+
+
+def test_by_default_the_corpus_the_model_was_trained_on_is_measured(trained, tmp_path, capsys):
+    before = files(tmp_path)
+    result = app.run(config(trained))
+    expected = evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"))
+    assert result == expected
+    printed = capsys.readouterr().out
+    assert str(result) in printed
+    assert str(tmp_path / "shards") in printed
+    assert files(tmp_path) == before, "tokens that are there are used as they are"
+
+
+def test_the_tokens_a_model_was_trained_with_are_enough(trained, corpus):
+    for file in corpus.iterdir():
+        file.unlink()
+    corpus.rmdir()
+    assert app.run(config(trained)).tokens > 0
+
+
+def test_tokens_that_are_gone_are_made_again(trained, corpus, tmp_path, monkeypatch):
+    first = app.run(config(trained))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shards").rename(tmp_path / "elsewhere")
+    assert app.run(config(trained)) == first
+
+
+def test_the_corpus_of_the_options_is_prepared_with_the_models_tokenizer(tmp_path, corpus, capsys):
+    model = save(tmp_path / "model", {})
+    result = app.run(config(model, corpus=corpus_config(tmp_path, corpus)))
+    shards = Shards(tmp_path / "shards")
+    assert shards.fingerprint == build(**TOKENIZER).fingerprint
+    assert result.tokens == shards.totals("validation").tokens
+    assert "8 files" in capsys.readouterr().out
+
+
+def test_the_json_file_states_result_protocol_and_model(trained, tmp_path, capsys):
+    out = tmp_path / "new folder" / "result.json"
+    result = app.run(config(trained, out=str(out), split="train", window=12, stride=6, batch=3))
+    told = json.loads(out.read_text())
+    assert told["nats_per_token"] == result.nats_per_token
+    assert (told["split"], told["window"], told["stride"]) == ("train", 12, 6)
+    assert told["model"] == str(trained)
+    assert told["parameters"] == sum(p.numel() for p in bundle.load(trained).model.parameters())
+    assert told["tokenizer"] == build(**TOKENIZER).fingerprint
+    assert len(told["by_position"]) == 12
+    assert math.isfinite(told["bits_per_second"])
+    assert str(out) in capsys.readouterr().out
+    assert files(out.parent) == {"result.json"}
+
+
+@pytest.fixture
+def foreign(tmp_path, corpus):
+    """Shards of another vocabulary."""
+    other = build(**(TOKENIZER | {"velocity_bins": 8}))
+    place = tmp_path / "foreign"
+    prepare(corpus_config(tmp_path, corpus, shards=str(place)), other, progress=False)
+    return place
+
+
+def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, foreign, corpus, tmp_path):
+    before = {p: p.read_bytes() for p in foreign.iterdir()}
+    for path in (None, str(corpus)):
+        asked = config(trained, corpus=CorpusConfig(path=path, shards=str(foreign), workers=1))
+        with pytest.raises(UserError, match="made by another tokenizer"):
+            app.run(asked)
+    assert {p: p.read_bytes() for p in foreign.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"out": "{tmp}/tunes"}, "out=.*cannot write this file"),
+        ({"out": "{tmp}/tunes/0.mid/x.json"}, "out=.*cannot write this file"),
+        ({"split": "test"}, "split=test: no piece of this corpus"),
+        ({"stride": 17}, "stride=17: expected 1 to window=16"),
+        ({"device": "abacus"}, "device=abacus: not usable"),
+    ],
+)
+def test_mistakes_are_told_and_leave_nothing(options, words, trained, tmp_path):
+    before = files(tmp_path)
+    filled = {k: v.format(tmp=tmp_path) if isinstance(v, str) else v for k, v in options.items()}
+    with pytest.raises(UserError, match=words):
+        app.run(config(trained, **({"out": str(tmp_path / "a" / "r.json")} | filled)))
+    assert files(tmp_path) == before
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_model_that_names_no_corpus_asks_for_one(tmp_path):
+    model = save(tmp_path / "model", {})
+    with pytest.raises(UserError, match=r"corpus.path: the model's card leads to no corpus"):
+        app.run(config(model))
+
+
+def test_an_older_result_stays_if_the_new_one_fails(trained, tmp_path, monkeypatch):
+    out = tmp_path / "r.json"
+    out.write_text("old")
+
+    def fail(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "evaluate", fail)
+    with pytest.raises(KeyboardInterrupt):
+        app.run(config(trained, out=str(out)))
+    assert out.read_text() == "old"
+    assert [p.name for p in tmp_path.glob("*r.json*")] == ["r.json"]

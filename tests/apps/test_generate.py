@@ -1,0 +1,232 @@
+"""musictx generate: files and their names, what is printed, and what is told before any work."""
+
+import numpy as np
+import pytest
+import torch
+
+from musictx import bundle, midi
+from musictx.apps import generate as app
+from musictx.config import GenerateConfig, ModelFolder
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import NOTE, Score
+from musictx.sampling.music import Sample
+from musictx.tokens.build import build
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model folder in a run folder; its model is untrained, its grammar is not."""
+    tokenizer = build(name="performance", low=48, high=84, velocity_bins=4)
+    torch.manual_seed(0)
+    model = MusicTransformer(tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=32)
+    return bundle.save(tmp_path_factory.mktemp("runs") / "tunes" / "model", model, tokenizer, {})
+
+
+@pytest.fixture
+def primer(tmp_path):
+    table = np.zeros(20, NOTE)
+    table["start"] = np.arange(20) * 0.25
+    table["end"] = table["start"] + 0.2
+    table["pitch"] = 60 + np.arange(20) % 12
+    table["velocity"] = 80
+    midi.write(Score(notes=table), tmp_path / "my tune.mid")
+    return tmp_path / "my tune.mid"
+
+
+def config(folder, tmp_path, **more):
+    options = {"seconds": 2.0, "out": str(tmp_path / "out"), "device": "cpu"} | more
+    return GenerateConfig(model=ModelFolder(str(folder)), **options)
+
+
+def files(path):
+    return sorted(str(p.relative_to(path)) for p in path.rglob("*") if p.is_file())
+
+
+def test_a_new_piece_is_a_valid_midi_file_named_after_model_and_seed(folder, tmp_path, capsys):
+    (result,) = app.run(config(folder, tmp_path, seed=5))
+    assert files(tmp_path) == ["out/tunes-5.mid"]
+    assert result.paths == [tmp_path / "out" / "tunes-5.mid"]
+    back = midi.read(result.paths[0])
+    assert len(back) == len(result.sample.score) > 0
+    assert back.duration <= 2.0 + 1e-3
+    assert "tunes-5.mid: " in capsys.readouterr().out
+
+
+def test_several_samples_are_numbered_and_the_first_is_the_one_made_alone(folder, tmp_path):
+    app.run(config(folder, tmp_path, samples=3, name="many"))
+    app.run(config(folder, tmp_path, name="one.mid"))
+    assert files(tmp_path) == [f"out/{n}.mid" for n in ("many-1", "many-2", "many-3", "one")]
+    out = tmp_path / "out"
+    assert (out / "many-1.mid").read_bytes() == (out / "one.mid").read_bytes()
+    assert (out / "many-2.mid").read_bytes() != (out / "one.mid").read_bytes()
+
+
+def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
+    asked = {"primer": str(primer), "primer_seconds": 2.0, "seconds": 3.0}
+    (whole,) = app.run(config(folder, tmp_path, **asked))
+    (new,) = app.run(config(folder, tmp_path, **asked, include_primer=False, name="new"))
+    assert files(tmp_path / "out") == ["my tune-0.mid", "new.mid"]
+    given = midi.read(primer)
+    kept = given.notes[given.notes["start"] <= 2.0]
+    written = midi.read(whole.paths[0])
+    assert written.notes["pitch"][: len(kept)].tolist() == kept["pitch"].tolist()
+    assert written.duration <= 5.0 + 1e-3
+    alone = midi.read(new.paths[0])
+    assert len(alone) == len(written) - len(kept) == new.sample.notes
+    assert alone.duration <= 3.0 + 1e-3
+
+
+def test_sound_and_picture_come_when_asked_with_the_seam_marked(
+    folder, primer, tmp_path, capsys, monkeypatch
+):
+    from musictx.apps import render
+
+    seams = []
+
+    def fake(score, stem, *, wav, png, seam):
+        seams.append(seam)
+        assert wav
+        assert png
+        return [stem.with_name(stem.name + ".wav"), stem.with_name(stem.name + ".png")]
+
+    monkeypatch.setattr(render, "render_score", fake)
+    (result,) = app.run(config(folder, tmp_path, primer=str(primer), render=True))
+    printed = capsys.readouterr().out
+    assert [p.suffix for p in result.paths] == [".mid", ".wav", ".png"]
+    assert all(str(p) in printed for p in result.paths)
+    assert seams == [pytest.approx(midi.read(primer).duration)]
+    app.run(config(folder, tmp_path, render=True, samples=2))
+    assert seams[1:] == [None, None]
+
+
+def test_the_picture_and_the_sound_are_really_made(folder, tmp_path):
+    (result,) = app.run(config(folder, tmp_path, seconds=0.5, render=True))
+    assert result.paths[1].read_bytes()[:4] == b"RIFF"
+    assert result.paths[2].read_bytes()[1:4] == b"PNG"
+
+
+def test_no_new_notes_is_said_and_not_drawn(folder, tmp_path, capsys, monkeypatch):
+    silence = Sample(Score(), 0.0, np.zeros(4, np.uint16), 0, 2.0, "seconds")
+    monkeypatch.setattr(app, "generate", lambda *args, **options: [silence])
+    (result,) = app.run(config(folder, tmp_path, render=True))
+    out = capsys.readouterr().out
+    assert "no new notes: the model was silent for all of the 2.0 s" in out
+    assert [p.suffix for p in result.paths] == [".mid"]
+    assert len(midi.read(result.paths[0])) == 0
+
+
+def test_from_python_the_same_music_comes(folder, primer, tmp_path):
+    import musictx
+
+    (written,) = app.run(config(folder, tmp_path, primer=str(primer), seed=3))
+    loaded = musictx.load(folder)
+    (made,) = musictx.generate(loaded, primer=musictx.read(primer), seconds=2.0, seed=3)
+    assert made.score == written.sample.score
+
+
+def test_without_a_model_the_newest_run_is_taken(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder.parent.parent.parent)
+    folder.parent.parent.rename("runs")
+    try:
+        (result,) = app.run(GenerateConfig(seconds=1.0, out=str(tmp_path), device="cpu"))
+        assert result.paths[0].name == "tunes-0.mid"
+    finally:
+        (folder.parent.parent.parent / "runs").rename(folder.parent.parent)
+
+
+MISTAKES = {
+    "a missing primer": ({"primer": "{tmp}/none.mid"}, "primer=.*none.mid: no such file"),
+    "a folder as primer": ({"primer": "{tmp}"}, "primer=.*this is a folder"),
+    "a primer that is no MIDI": ({"primer": "{tmp}/text.mid"}, "primer=.*text.mid"),
+    "a primer without notes": (
+        {"primer": "{tmp}/empty.mid"},
+        "empty.mid: this file holds no notes",
+    ),
+    "a primer of drums": ({"primer": "{tmp}/drums.mid"}, "drums.mid: none of its 2 notes .*drum"),
+    "a primer cut too short": (
+        {"primer": "{tmp}/my tune.mid", "primer_tokens": 1},
+        "primer_tokens=1.* ask for more",
+    ),
+    "a name with a folder": ({"name": "a/b"}, "name=a/b: expected a file name without folders"),
+    "a file as output folder": ({"out": "{tmp}/text.mid"}, "out=.*cannot write into this folder"),
+    "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*cannot write into this folder"),
+    "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "nowhere: no such model folder"),
+    "half a model": ({"model": ModelFolder("{tmp}/half")}, "model.safetensors .*missing"),
+    "no such device": ({"device": "abacus"}, "device=abacus: not usable"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_told_in_one_sentence_and_leave_nothing(mistake, folder, primer, tmp_path):
+    (tmp_path / "text.mid").write_text("this is no MIDI file")
+    midi.write(Score(), tmp_path / "empty.mid")
+    drums = np.zeros(2, NOTE)
+    drums["end"], drums["pitch"], drums["velocity"], drums["drum"] = 1.0, 36, 80, True
+    midi.write(Score(notes=drums), tmp_path / "drums.mid")
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "config.yaml").write_text("format: 1")
+    options, words = MISTAKES[mistake]
+    filled = {
+        key: value.format(tmp=tmp_path) if isinstance(value, str) else value
+        for key, value in options.items()
+    }
+    model = filled.pop("model", None)
+    asked = config(folder, tmp_path, **filled)
+    if model is not None:
+        asked.model = ModelFolder(model.path.format(tmp=tmp_path))
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=words) as error:
+        app.run(asked)
+    assert "\n" not in str(error.value)
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_the_output_folder_is_tried_before_the_model_runs(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(app, "load", lambda *args: pytest.fail("the model was loaded first"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="out="):
+        app.run(config(folder, tmp_path, out=str(tmp_path / "file")))
+
+
+def test_an_empty_output_folder_that_was_there_before_stays(folder, tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UserError):
+        app.run(config(folder, tmp_path, device="abacus"))
+    assert (tmp_path / "out").is_dir()
+
+
+def test_the_bar_counts_seconds_or_steps_and_no_further_than_asked(monkeypatch):
+    shown = {}
+
+    class Bar:
+        def __init__(self, **settings):
+            shown.update(settings)
+            self.n, self.total = 0.0, settings["total"]
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            return None
+
+        def set_postfix_str(self, text, refresh):
+            shown["postfix"] = text
+
+        def update(self, more):
+            self.n += more
+            shown["n"] = self.n
+
+    monkeypatch.setattr(app, "tqdm", Bar)
+    with app.bar(10.0, None) as progress:
+        for seconds in (1.0, 4.0, 12.0):
+            progress(3, seconds)
+    assert shown["n"] == shown["total"] == 10.0
+    assert shown["postfix"].endswith("tokens/s")
+    assert shown["disable"] is None, "shown on a terminal only"
+    with app.bar(None, 5) as progress:
+        progress(1, 0.5)
+        progress(1, 0.7)
+    assert shown["n"] == 2
