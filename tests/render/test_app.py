@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+
+from musictx import midi
+from musictx.apps import render
+from musictx.config import RenderConfig
+from musictx.errors import ConfigError, UserError
+from musictx.notes import Score
+from tests.render import fonts as f
+
+SCORE = Score(notes=[(0.0, 0.4, 60, 80, 0, False, 0), (0.5, 0.9, 64, 80, 0, False, 0)])
+
+
+@pytest.fixture
+def song(tmp_path):
+    path = tmp_path / "in" / "My song no. 1.mid"
+    path.parent.mkdir()
+    midi.write(SCORE, path)
+    return path
+
+
+def names(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+def run(**options):
+    return render.run(RenderConfig(sample_rate=8000, **options))
+
+
+def test_sound_and_picture_lie_beside_the_file_and_are_named(song, capsys):
+    paths = run(midi=str(song))
+    assert names(song.parent) == [f"My song no. 1.{e}" for e in ("mid", "png", "wav")]
+    assert paths == {e: song.with_name(f"My song no. 1.{e}") for e in ("wav", "png")}
+    assert capsys.readouterr().out.split("\n")[:2] == [str(paths["wav"]), str(paths["png"])]
+
+
+def test_only_what_is_wanted_is_written_where_it_is_wanted(song, tmp_path):
+    out = tmp_path / "some" / "where"
+    assert list(run(midi=str(song), wav=False, out=str(out))) == ["png"]
+    assert names(out) == ["My song no. 1.png"]
+    assert list(run(midi=str(song), png=False, out=str(out))) == ["wav"]
+    assert names(song.parent) == ["My song no. 1.mid"]
+
+
+def test_the_reusable_part_keeps_dots_in_names_and_marks_the_seam(tmp_path):
+    paths = render.render_score(SCORE, tmp_path / "take 1.5", sample_rate=8000, seam=0.5)
+    assert [p.name for p in paths] == ["take 1.5.wav", "take 1.5.png"]
+    plain = render.render_score(SCORE, tmp_path / "plain", wav=False, title="take 1.5")
+    assert plain[0].read_bytes() != paths[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"^midi: missing, give a MIDI file"),
+        ({"midi": "{tmp}/none.mid"}, r"^midi=.*none\.mid: no such file$"),
+        ({"midi": "{tmp}"}, r"^midi=.*: this is a folder, expected one MIDI file$"),
+        ({"midi": "{tmp}/text.mid"}, r"text\.mid: .*not a MIDI file"),
+        ({"midi": "{tmp}/empty.mid"}, r"^midi=.*empty\.mid: nothing to render.*no notes$"),
+        ({"midi": "{song}", "wav": False, "png": False}, r"^wav=false png=false: nothing to write"),
+        ({"midi": "{song}", "out": "{tmp}/text.mid"}, r"^out=.*: this folder cannot be made"),
+        ({"midi": "{song}", "soundfont": "{tmp}/text.mid"}, r"^soundfont=.*: is no SF2"),
+        ({"midi": "{song}", "soundfont": "{tmp}/x.sf2"}, r"^soundfont=.*: cannot be read"),
+    ],
+)
+def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, message, song, tmp_path):
+    (tmp_path / "text.mid").write_text("no music")
+    midi.write(Score(), tmp_path / "empty.mid")
+    options = {
+        k: v.format(tmp=tmp_path, song=song) if isinstance(v, str) else v
+        for k, v in {"out": "{tmp}/new/folder", **options}.items()
+    }
+    before = names(tmp_path)
+    with pytest.raises(UserError, match=message):
+        run(**options)
+    assert names(tmp_path) == before
+    assert names(song.parent) == [song.name]
+
+
+def test_options_out_of_range_are_refused_by_name():
+    with pytest.raises(ConfigError, match=r"^sample_rate=100: expected 8000 to 192000"):
+        RenderConfig(sample_rate=100)
+    with pytest.raises(ConfigError, match=r"^engine=organ: expected one of auto, sampler"):
+        RenderConfig(engine="organ")
+
+
+def test_another_font_can_be_chosen(song, tmp_path):
+    font = f.build(tmp_path / "tiny.sf2", [f.sine()])
+    own = run(midi=str(song), png=False, soundfont=str(font), out=str(tmp_path / "a"))["wav"]
+    usual = run(midi=str(song), png=False, out=str(tmp_path / "b"))["wav"]
+    assert own.read_bytes() != usual.read_bytes()

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import wave
+
+import numpy as np
+import pytest
+
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.render import audio
+from tests.render import fonts as f
+
+SCORE = Score(
+    notes=[
+        (0.1 + 0.37 * i, 0.4 + 0.41 * i, 50 + 7 * i % 30, 30 + 9 * i, 0, False, 0)
+        for i in range(10)
+    ]
+)
+
+
+@pytest.fixture
+def font(tmp_path):
+    return f.build(tmp_path / "x.sf2", [f.sine()], [[{f.LOOP: 1, f.RELEASE: 0, f.SAMPLE: 0}]])
+
+
+def read(path):
+    with wave.open(str(path)) as file:
+        assert (file.getnchannels(), file.getsampwidth()) == (2, 2)
+        frames = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+        return frames.reshape(-1, 2), file.getframerate()
+
+
+@pytest.mark.parametrize("reverb", [False, True])
+def test_block_boundaries_make_no_difference(reverb, font):
+    notes = np.concatenate([SCORE.shifted(7.3 * k).notes for k in range(3)])
+    score = Score(notes=notes)
+    one, seven = (
+        audio.samples(score, soundfont=font, reverb=reverb, sample_rate=22050, block_seconds=s)
+        for s in (1.0, 7.0)
+    )
+    assert len(one) > 19 * 22050  # six blocks and two
+    assert np.array_equal(one, seven)
+
+
+def test_the_sum_of_two_pieces_is_the_piece_of_both(font):
+    options = {"soundfont": font, "reverb": False, "sample_rate": 8000}
+    halves = [audio.samples(SCORE.with_notes(SCORE.notes[k::2]), **options) for k in (0, 1)]
+    whole = audio.samples(SCORE, **options)
+    total = np.zeros_like(whole)
+    for half in halves:
+        total[: len(half)] += half
+    assert np.abs(total - whole).max() < 1e-6
+
+
+def test_files_are_stereo_16_bit_never_clip_and_repeat_to_the_byte(font, tmp_path):
+    notes = [(0.0, 1.0, 69, 127, 0, False, 0)] * 20  # twenty times full scale
+    paths = [audio.write(Score(notes=notes), tmp_path / n, soundfont=font) for n in ("a.wav", "b")]
+    frames, rate = read(paths[0])
+    assert rate == 44100
+    assert np.abs(frames.astype(int)).max() == round(audio.PEAK * 32767)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.wav", "b", "x.sf2"]
+
+
+@pytest.mark.parametrize("rate", [8000, 48000])
+def test_the_sample_rate_is_the_one_asked_for(rate, font, tmp_path):
+    frames, found = read(audio.write(SCORE, tmp_path / "a.wav", soundfont=font, sample_rate=rate))
+    assert found == rate
+    assert len(frames) / rate == pytest.approx(SCORE.duration + 1, abs=1.6)
+
+
+def test_silence_stays_silent(tmp_path):
+    font = f.build(tmp_path / "x.sf2", [f.Sound(np.zeros(3000))])
+    frames, _ = read(audio.write(SCORE, tmp_path / "a.wav", soundfont=font))
+    assert len(frames) > 0
+    assert not frames.any()
+
+
+def test_rests_are_silent_and_nothing_sounds_before_the_first_note(font):
+    score = Score(notes=[(2.0, 2.1, 60, 90, 0, False, 0), (9.0, 9.1, 60, 90, 0, False, 0)])
+    samples = audio.samples(score, soundfont=font)  # with reverberation
+    assert np.abs(samples[: 2 * 44100]).max() < 1e-6
+    assert np.abs(samples[6 * 44100 : 9 * 44100]).max() < 1e-6
+    assert np.abs(samples[9 * 44100 :]).max() > 0.01
+    assert np.all(np.isfinite(samples))
+
+
+def test_reverberation_is_light_and_fades_out(font):
+    score = Score(notes=[(0.0, 1.0, 69, 90, 0, False, 0)])
+    dry = audio.samples(score, soundfont=font, reverb=False)
+    wet = audio.samples(score, soundfont=font)
+    added = wet.copy()
+    added[: len(dry)] -= dry
+    power = [float(np.mean(x[22050:44100].astype(float) ** 2)) for x in (dry, added)]
+    assert -25 < 10 * np.log10(power[1] / power[0]) < -3
+    assert np.abs(wet[-2000:]).max() < 1e-3 * np.abs(wet).max()
+    left, right = added[22050:44100].T
+    assert np.mean((left - right) ** 2) > 0.1 * np.mean((left + right) ** 2)  # the room is wide
+
+
+def test_very_soft_music_is_raised_only_so_far(font, tmp_path):
+    score = Score(notes=[(0.0, 1.0, 69, 3, 0, False, 0)])
+    peak = np.abs(audio.samples(score, soundfont=font)).max()
+    frames, _ = read(audio.write(score, tmp_path / "a.wav", soundfont=font))
+    assert np.abs(frames.astype(int)).max() == pytest.approx(peak * audio.MAX_GAIN * 32767, abs=1)
+
+
+def test_a_pedal_holds_notes(font):
+    notes = [(0.0, 0.2, 69, 90, 0, False, 0)]
+    plain = Score(notes=notes)
+    held = Score(notes=notes, pedals=[(0.1, 127, 0), (2.0, 0, 0)])
+    sounds = [audio.samples(s, soundfont=font, reverb=False) for s in (plain, held)]
+    assert np.abs(sounds[0][44100 * 17 // 10 :]).max(initial=0) < 1e-4
+    assert np.abs(sounds[1][44100 * 17 // 10 : 44100 * 19 // 10]).max() > 0.1
+
+
+def test_a_piece_without_notes_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"^a\.wav: nothing to render, the piece has no notes$"):
+        audio.write(Score(), tmp_path / "a.wav")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_piece_longer_than_a_wav_file_is_refused(tmp_path):
+    score = Score(notes=[(30000.0, 30001.0, 60, 80, 0, False, 0)])
+    with pytest.raises(UserError, match=r"8\.3 hours of sound do not fit"):
+        audio.write(score, tmp_path / "a.wav")
+
+
+def test_what_cannot_be_written_or_played_is_said_and_leaves_nothing(font, tmp_path):
+    with pytest.raises(UserError, match=r"a\.wav: cannot be written"):
+        audio.write(SCORE, tmp_path / "no" / "a.wav", soundfont=font)
+    (tmp_path / "b.wav").mkdir()
+    with pytest.raises(UserError, match=r"b\.wav: cannot be written"):
+        audio.write(SCORE, tmp_path / "b.wav", soundfont=font)
+    text = tmp_path / "text.sf2"
+    text.write_text("no font")
+    with pytest.raises(UserError, match=r"^soundfont=.*text\.sf2: is no SF2"):
+        audio.write(SCORE, tmp_path / "a.wav", soundfont=text)
+    with pytest.raises(UserError, match="engine=organ: expected one of auto, sampler, fluidsynth"):
+        audio.write(SCORE, tmp_path / "a.wav", engine="organ")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.wav", "text.sf2", "x.sf2"]
+
+
+def test_fluidsynth_is_used_if_it_is_there_and_named_if_it_is_not(font, tmp_path, monkeypatch):
+    import pretty_midi
+
+    def tone(self, fs, synthesizer):
+        assert synthesizer == str(font)
+        assert [len(i.notes) for i in self.instruments] == [len(SCORE)]
+        return np.sin(np.arange(fs) * 0.1)
+
+    monkeypatch.setattr(pretty_midi.PrettyMIDI, "fluidsynth", tone)
+    monkeypatch.setattr(audio, "has_fluidsynth", lambda: True)
+    for engine in ("auto", "fluidsynth"):
+        path = audio.write(SCORE, tmp_path / "a.wav", soundfont=font, engine=engine)
+        frames, rate = read(path)
+        assert len(frames) == rate
+        assert np.array_equal(frames[:, 0], frames[:, 1])
+    monkeypatch.setattr(audio, "has_fluidsynth", lambda: False)
+    with pytest.raises(UserError, match="engine=fluidsynth: not installed"):
+        audio.write(SCORE, tmp_path / "b.wav", soundfont=font, engine="fluidsynth")
+    assert len(read(audio.write(SCORE, tmp_path / "a.wav", soundfont=font))[0]) != rate
+
+
+def test_the_installed_piano_sounds_the_notes_that_are_written():
+    """Twelve notes over the keyboard: the energy lies at the harmonics of each."""
+    keys = np.arange(28, 100, 6)
+    score = Score(
+        notes=[(i * 1.5, i * 1.5 + 1.0, int(k), 80, 0, False, 0) for i, k in enumerate(keys)]
+    )
+    samples = audio.samples(score, reverb=False).mean(axis=1)
+    assert np.all(np.isfinite(samples))
+    for i, key in enumerate(keys):
+        part = samples[round((i * 1.5 + 0.05) * 44100) :][: 1 << 15]
+        power = np.abs(np.fft.rfft(part * np.hanning(len(part)))) ** 2
+        hertz = np.arange(len(power)) * 44100 / len(part)
+        fundamental = 440 * 2 ** ((key - 69) / 12)
+        order = hertz / fundamental
+        width = np.maximum(0.04 * np.sqrt(np.round(order)), 4 / fundamental)  # 4 Hz: the window's
+        near = (np.abs(order - np.round(order)) < width) & (order > 0.5)
+        assert power[near].sum() / power.sum() > 0.95, key
+        strongest = order[np.argmax(power)]
+        assert abs(strongest - round(strongest)) < 0.03 * round(strongest), key
+
+
+def test_programs_and_drums_of_the_installed_font_sounds_sane():
+    programs = range(0, 128, 6)
+    parts = [(60, p, False) for p in programs] + [(key, 0, True) for key in range(35, 82, 3)]
+    notes = [(i * 0.5, i * 0.5 + 0.3, k, 90, p, d, i) for i, (k, p, d) in enumerate(parts)]
+    samples = audio.samples(Score(notes=notes), sample_rate=16000, reverb=False)
+    assert np.all(np.isfinite(samples))
+    assert np.abs(samples.mean(axis=0)).max() < 1e-3  # no direct current
+    for i, part in enumerate(parts):
+        peak = np.abs(samples[i * 8000 : i * 8000 + 4000]).max()
+        assert 0.02 < peak < 1, part

@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx import musicxml
+from musictx.errors import UserError
+
+PARTS = '<part-list><score-part id="P1"><part-name>x</part-name></score-part></part-list>'
+HEAD = "<attributes><divisions>{}</divisions></attributes>"
+C, D, E, G = (f"<pitch><step>{s}</step><octave>4</octave></pitch>" for s in "CDEG")
+CHORD, GRACE, CUE, REST = "<chord/>", "<grace/>", "<cue/>", "<rest/>"
+
+
+def note(pitch, duration, *, before="", ties=(), after=""):
+    """Children in the order of the MusicXML schema."""
+    length = f"<duration>{duration}</duration>" if duration is not None else ""
+    tied = "".join(f'<tie type="{t}"/>' for t in ties)
+    return f"<note>{before}{pitch}{length}{tied}{after}</note>"
+
+
+def backup(duration):
+    return f"<backup><duration>{duration}</duration></backup>"
+
+
+def forward(duration):
+    return f"<forward><duration>{duration}</duration></forward>"
+
+
+def document(*parts, part_list=PARTS):
+    """Each part is a list of measures, each measure a string of its contents."""
+    body = "".join(
+        f'<part id="P{i + 1}">'
+        + "".join(f'<measure number="{n}">{m}</measure>' for n, m in enumerate(measures))
+        + "</part>"
+        for i, measures in enumerate(parts)
+    )
+    xml = (
+        f'<?xml version="1.0" encoding="UTF-8"?><score-partwise>{part_list}{body}</score-partwise>'
+    )
+    return xml.encode()
+
+
+def read(*parts, bpm=60, **options):
+    """(start, end, pitch, track) of each note; at 60 a quarter is a second."""
+    score = musicxml.read(document(*parts, **options), bpm=bpm)
+    return [
+        (round(n["start"], 6), round(n["end"], 6), int(n["pitch"]), int(n["track"]))
+        for n in score.notes
+    ]
+
+
+def test_notes_follow_each_other_through_rests_and_measures():
+    one = HEAD.format(2) + note(C, 2) + note(REST, 1) + note(E, 1)
+    assert read([one, note(G, 4)]) == [(0, 1, 60, 0), (1.5, 2, 64, 0), (2, 4, 67, 0)]
+
+
+def test_accidentals_and_octaves():
+    def pitch(step, alter, octave):
+        return f"<pitch><step>{step}</step><alter>{alter}</alter><octave>{octave}</octave></pitch>"
+
+    written = [pitch("B", 1, 3), pitch("C", -1, 4), pitch("F", 2, 5), pitch("A", 0, 0)]
+    found = read([HEAD.format(1) + "".join(note(p, 1) for p in written)])
+    assert [n[2] for n in found] == [60, 59, 79, 21]
+
+
+def test_chords_begin_together_and_may_end_apart():
+    one = HEAD.format(2) + note(C, 2) + note(E, 2, before=CHORD) + note(G, 4, before=CHORD)
+    assert read([one + note(D, 2)]) == [
+        (0, 1, 60, 0),
+        (0, 1, 64, 0),
+        (0, 2, 67, 0),
+        (1, 2, 62, 0),
+    ]
+
+
+def test_backup_and_forward_make_voices():
+    one = HEAD.format(4) + note(G, 8) + backup(8) + forward(2) + note(C, 2) + note(D, 4)
+    assert read([one, note(E, 4)]) == [
+        (0, 2, 67, 0),
+        (0.5, 1, 60, 0),
+        (1, 2, 62, 0),
+        (2, 3, 64, 0),
+    ]
+
+
+def test_ties_make_one_note_over_measures_chords_and_voices():
+    one = HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD)
+    two = note(C, 1, ties=["stop", "start"]) + note(C, 1, ties=["stop"]) + note(C, 1)
+    assert read([one, two]) == [(0, 4, 60, 0), (0, 2, 64, 0), (4, 5, 60, 0)]
+    # The tie leads into the other voice, which the file writes after the first one.
+    crossed = note(G, 2) + backup(2) + note(C, 2, ties=["stop"])
+    assert read([one, crossed]) == [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 67, 0)]
+
+
+def test_a_tie_that_leads_nowhere_changes_nothing():
+    one = HEAD.format(1) + note(C, 1, ties=["start"]) + note(D, 1) + note(C, 1, ties=["stop"])
+    assert read([one]) == [(0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 60, 0)]
+
+
+def test_two_ties_of_one_pitch_in_two_voices_stay_two_notes():
+    one = HEAD.format(1) + note(C, 2, ties=["start"]) + backup(1) + note(C, 1, ties=["start"])
+    two = note(C, 1, ties=["stop"]) + backup(1) + note(C, 2, ties=["stop"])
+    found = read([one, two])
+    assert [n[0] for n in found] == [0, 1]
+    assert sorted(n[1] for n in found) == [3, 4]
+
+
+def test_divisions_may_change_and_differ_between_parts():
+    first = [HEAD.format(1) + note(C, 1), HEAD.format(480) + note(D, 240) + note(E, 240)]
+    second = [HEAD.format(3) + note(G, 1) + note(G, 2), note(G, 3)]
+    assert read(first, second) == [
+        (0, 1, 60, 0),
+        (0, 0.333333, 67, 1),
+        (0.333333, 1, 67, 1),
+        (1, 1.5, 62, 0),
+        (1, 2, 67, 1),
+        (1.5, 2, 64, 0),
+    ]
+
+
+def test_triplets_meet_exactly():
+    """Three triplet eighths end at the very moment at which the quarter in the other part does."""
+    score = musicxml.read(
+        document([HEAD.format(6) + note(C, 2) * 3 + note(C, 6)], [HEAD.format(7) + note(E, 7) * 2]),
+        bpm=97,
+    )
+    by_track = [score.notes[score.notes["track"] == t] for t in (0, 1)]
+    assert by_track[0]["start"][3] == by_track[1]["start"][1]
+
+
+def test_a_pickup_is_as_short_as_written():
+    found = read([HEAD.format(2) + note(C, 1), note(D, 8), note(E, 8)])
+    assert [n[0] for n in found] == [0, 0.5, 4.5]
+
+
+def test_parts_stay_together_where_one_leaves_a_measure_empty_or_short():
+    first = [HEAD.format(1) + note(C, 4), note(C, 4), note(C, 4)]
+    second = [HEAD.format(1) + note(E, 4), "", forward(1) + note(E, 1)]
+    third = [HEAD.format(1) + note(G, 2), note(G, 4)]
+    found = read(first, second, third)
+    assert [n[:2] for n in found if n[3] == 1] == [(0, 4), (9, 10)]
+    assert [n[:2] for n in found if n[3] == 2] == [(0, 2), (4, 8)]
+
+
+def test_grace_and_cue_notes_are_left_out_but_cues_take_their_time():
+    one = HEAD.format(1) + note(D, None, before=GRACE) + note(C, 1) + note(E, 1, before=CUE)
+    assert read([one + note(G, 1)]) == [(0, 1, 60, 0), (2, 3, 67, 0)]
+
+
+def test_transposing_instruments_sound_as_they_should():
+    clarinet = "<transpose><diatonic>-1</diatonic><chromatic>-2</chromatic></transpose>"
+    bass = "<transpose><chromatic>0</chromatic><octave-change>-1</octave-change></transpose>"
+
+    def attributes(more):
+        return f"<attributes><divisions>1</divisions>{more}</attributes>"
+
+    found = read([attributes(clarinet) + note(C, 1), note(D, 1)], [attributes(bass) + note(C, 1)])
+    assert found == [(0, 1, 48, 1), (0, 1, 58, 0), (1, 2, 60, 0)]
+
+
+SLOWER = '<direction><sound tempo="60"/></direction>'
+
+
+def test_the_file_s_tempo_is_followed_unless_one_is_given():
+    tempo = '<sound tempo="120"/>'
+    one = HEAD.format(1) + tempo + note(C, 2) + SLOWER + note(D, 1)
+    data = document([one, note(E, 1)])
+    assert musicxml.read(data).notes["start"].tolist() == [0, 1, 2]
+    assert musicxml.read(data).tempos.tolist() == [(0.0, 120.0), (1.0, 60.0)]
+    assert musicxml.read(data, bpm=30).notes["start"].tolist() == [0, 4, 6]
+    assert musicxml.read(data, bpm=30).tempos.tolist() == [(0.0, 30.0)]
+    unmarked = document([HEAD.format(1) + note(C, 1)])
+    assert musicxml.read(unmarked).notes["end"].tolist() == [0.5]
+
+
+def test_a_tempo_mark_may_be_offset():
+    moved = '<direction><offset>1</offset><sound tempo="60"/></direction>'
+    data = document([HEAD.format(1) + moved + note(C, 1) + note(D, 1)])
+    assert musicxml.read(data).notes["end"].tolist() == [0.5, 1.5]
+
+
+def test_meters_are_marked():
+    def time(beats, kind):
+        inside = f"<beats>{beats}</beats><beat-type>{kind}</beat-type>"
+        return f"<attributes><time>{inside}</time></attributes>"
+
+    one = HEAD.format(1) + time(3, 4) + note(C, 3)
+    score = musicxml.read(document([one, time("3+2", 8) + note(C, 2.5)]), bpm=60)
+    assert score.meters.tolist() == [(0.0, 3, 4), (3.0, 5, 8)]
+
+
+def test_programs_and_drums_come_from_the_part_list():
+    part_list = (
+        '<part-list><score-part id="P1"><midi-instrument id="I1"><midi-channel>1</midi-channel>'
+        "<midi-program>74</midi-program></midi-instrument></score-part>"
+        '<score-part id="P2"><midi-instrument id="K"><midi-channel>10</midi-channel>'
+        "<midi-unpitched>37</midi-unpitched></midi-instrument>"
+        '<midi-instrument id="S"><midi-channel>10</midi-channel>'
+        "<midi-unpitched>39</midi-unpitched></midi-instrument></score-part></part-list>"
+    )
+    hit = "<unpitched/>"
+    drums = HEAD.format(1) + note(hit, 1, after='<instrument id="K"/>')
+    drums += note(hit, 1, after='<instrument id="S"/>')
+    flute = HEAD.format(1) + note(C, 2)
+    score = musicxml.read(document([flute], [drums], part_list=part_list), bpm=60)
+    assert score.notes[["pitch", "program", "drum", "track"]].tolist() == [
+        (36, 0, True, 1),
+        (60, 73, False, 0),
+        (38, 0, True, 1),
+    ]
+
+
+def mxl(files):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def container(name):
+    return f'<container><rootfiles><rootfile full-path="{name}"/></rootfiles></container>'
+
+
+def test_zipped_scores_are_found_by_their_container(tmp_path):
+    right = document([HEAD.format(1) + note(C, 1)])
+    wrong = document([HEAD.format(1) + note(D, 1)])
+    files = {
+        "a.xml": wrong,
+        "scores/b.xml": right,
+        "META-INF/container.xml": container("scores/b.xml"),
+    }
+    data = mxl(files)
+    assert musicxml.read(data, bpm=60).notes["pitch"].tolist() == [60]
+    path = tmp_path / "song.mxl"
+    path.write_bytes(data)
+    assert musicxml.read(path, bpm=60) == musicxml.read(str(path), bpm=60)
+    without = mxl({"META-INF/manifest.xml": b"<x/>", "b.musicxml": right})
+    assert musicxml.read(without, bpm=60).notes["pitch"].tolist() == [60]
+
+
+BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
+OUTSIDE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+GOOD = document([HEAD.format(1) + note(C, 1)])
+WIDE = GOOD.replace(b"UTF-8", b"UTF-16").replace(b"<score-p", OUTSIDE + b"<score-p", 1)
+WIDE = WIDE.decode().encode("utf-16")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is not MusicXML"),
+        (b"MThd\0\0\0\6", "is not MusicXML"),
+        (GOOD[:-20], "is not MusicXML"),
+        (b"<html/>", "holds <html>, expected a MusicXML <score-partwise>"),
+        (b"<score-timewise/>", "holds <score-timewise>, expected"),
+        (b"<score-partwise/>", "has no parts"),
+        (GOOD.replace(b"<score-partwise>", BOMB + b"<score-partwise>"), "declares XML entities"),
+        (GOOD.replace(b"<score-partwise>", OUTSIDE + b"<score-partwise>"), "declares XML entities"),
+        (WIDE, "declares XML entities"),
+        (GOOD.replace(b"<duration>1<", b"<duration>1e999999999<"), "has duration '1e999999999'"),
+        (GOOD.replace(b"<duration>1<", b"<duration>many<"), "'many', expected a number"),
+        (GOOD.replace(b"<duration>1</duration>", b""), "has duration None, expected a number"),
+        (GOOD.replace(b"<divisions>1<", b"<divisions>0<"), "has divisions that cannot be"),
+        (GOOD.replace(b"<step>C<", b"<step>H<"), "has a pitch with step 'H', expected A to G"),
+        (GOOD.replace(b"<duration>1<", b"<duration>99999999<"), "lasts longer than a day"),
+        (mxl({"x.txt": b"?"}), "is a zip file without a MusicXML score in it"),
+        (mxl({"x.xml": GOOD})[:60], "is a damaged .mxl file"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_gets_one_sentence(data, message, tmp_path):
+    with pytest.raises(UserError, match=r"^the given bytes: ") as caught:
+        musicxml.read(data, bpm=100)
+    assert message in str(caught.value)
+    path = tmp_path / "song.xml"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"song\.xml: "):
+        musicxml.read(path, bpm=100)
+
+
+def test_sizes_are_limited_even_where_a_zip_lies(monkeypatch):
+    monkeypatch.setattr(musicxml, "MAX_BYTES", 5000)
+    assert len(musicxml.read(mxl({"x.xml": GOOD}), bpm=60)) == 1
+    long = GOOD.replace(b"<score-partwise>", b"<score-partwise>" + b" " * 5000)
+    for data in (long, mxl({"x.xml": long})):
+        with pytest.raises(UserError, match="the score is longer than"):
+            musicxml.read(data, bpm=60)
+
+
+def test_missing_files_and_impossible_tempos_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.xml: cannot be read"):
+        musicxml.read(tmp_path / "none.xml", bpm=100)
+    for bpm in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(UserError, match=r"^bpm=.*: expected a positive number"):
+            musicxml.read(GOOD, bpm=bpm)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_damaged_documents_raise_nothing_but_user_errors(data):
+    whole = mxl({"x.xml": GOOD}) if data.draw(st.booleans()) else GOOD
+    spoiled = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        spoiled[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        score = musicxml.read(bytes(spoiled), bpm=60)
+    except UserError:
+        return
+    assert np.all(np.isfinite(score.notes["end"]))
