@@ -146,7 +146,7 @@ def _paired_by_a_queue(key: list[int], struck: list[bool]) -> list[tuple[int, in
     return sorted(ends.items())
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40))
 def test_pairing_equals_a_queue_for_each_pitch(events: list[tuple[int, bool]]) -> None:
     key, struck = [k for k, _ in events], [on for _, on in events]

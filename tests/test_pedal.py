@@ -55,7 +55,7 @@ def _end_by_walking(score: Score, i: int) -> float:
     return max(float(t) for t in everything)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(scores(max_notes=14, max_seconds=3.0, grid=0.1, pitches=(60, 64), tracks=2))
 def test_fold_equals_walking_through_the_piece_note_by_note(score: Score) -> None:
     folded = fold_sustain(score)
