@@ -33,8 +33,9 @@ def attend(
         for axis in (axis.narrowed(keys) for axis in terms.axes):
             if axis.table is not None:
                 table = axis.table.to(precise).expand(q.shape[1], -1, -1)
-                by_row = table @ queries[:, :, 0].permute(1, 2, 0)  # (H, rows, B)
-                logits = logits + axis.descending(by_row, keys).permute(2, 0, 1)[:, :, None]
+                by_row = queries[:, :, 0].transpose(0, 1) @ table.transpose(1, 2)  # (H, B, rows)
+                relative = axis.descending(by_row.transpose(1, 2), keys)  # (H, keys, B)
+                logits = logits + relative.permute(2, 0, 1)[:, :, None]
             if axis.bias is not None:
                 logits = logits + axis.descending(axis.bias.to(precise), keys)[:, None]
         if query_pieces is not None and key_pieces is not None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention import positions as schemes
-from musictx.attention.api import attend
+from musictx.attention.api import IMPLEMENTATIONS, attend
 from musictx.attention.terms import Positions, Span
 from musictx.model.cache import KVCache
 
@@ -125,6 +125,11 @@ class MusicTransformer(nn.Module):
             raise ValueError(
                 f"MusicTransformer: heads={heads}, expected a divisor of width={width} that leaves "
                 "an even size for each head"
+            )
+        if attention not in IMPLEMENTATIONS:
+            raise ValueError(
+                f"MusicTransformer: attention={attention}, expected one of "
+                + ", ".join(IMPLEMENTATIONS)
             )
         position = {"name": "huang", "max_distance": None, "shared": False} | (position or {})
         if position["max_distance"] is None:

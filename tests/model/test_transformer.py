@@ -356,6 +356,8 @@ def test_dropout_acts_in_training_only_and_follows_the_seed():
     assert not torch.equal(runs[0], runs[2])
 
 
-def test_heads_that_do_not_fit_the_width_are_refused():
+def test_heads_and_implementations_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="attention=flash, expected one of auto, reference"):
+        build(attention="flash")
     with pytest.raises(ValueError, match="heads=3, expected a divisor of width=16"):
         build(heads=3)
