@@ -32,7 +32,7 @@ from musictx.sampling.music import continue_music
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint, runs
-from musictx.train.callbacks import BEST, Checkpoints, Samples
+from musictx.train.callbacks import BEST, Checkpoints, Samples, averaged
 from musictx.train.lit import Epochs, Training
 from musictx.train.metrics import CsvLog, Metrics
 from musictx.train.progress import Progress, compact, duration
@@ -312,7 +312,8 @@ class _Run:
                 self.say(f"stopped; the state at step {step:,} is in {last}")
                 self.say("go on with the same command")
             if not at_once and not self.folder.model.is_dir():
-                self._save_model(self.model, training)
+                with averaged(training):
+                    self._save_model(self.model, training)
             if self.folder.model.is_dir():
                 best = training.best
                 quality = (
