@@ -47,9 +47,18 @@ def digest(description: Any) -> str:
 
 
 def in_chunks(files: list[Source]) -> list[list[Source]]:
-    """At most 64 files each, and for small corpora enough chunks to share among cores."""
-    size = max(1, min(64, len(files) // 32))
-    return [files[i : i + size] for i in range(0, len(files), size)]
+    """At most 64 files and about half a megabyte each (a second of work, so that little is lost in
+    a stop), and for small corpora enough chunks to share among cores."""
+    most = max(1, min(64, len(files) // 32))
+    chunks: list[list[Source]] = []
+    size = 0
+    for file in files:
+        if not chunks or len(chunks[-1]) == most or size + file.size > 2**19:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(file)
+        size += file.size
+    return chunks
 
 
 def place(partial: Path, chunk: list[Source], fingerprint: str, min_notes: int) -> Path:

@@ -16,6 +16,7 @@ from musictx.config import CorpusConfig
 from musictx.data import bach, chunks, encode, parallel
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
+from musictx.data.sources import Source
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.build import build
@@ -400,9 +401,11 @@ def test_the_hash_is_of_what_was_read(tmp_path):
         assert piece.hash == midi.read(root / piece.name).content_hash()
 
 
-def test_chunks_hold_every_file_once():
+@pytest.mark.parametrize("size", [0, 100, 10**6])
+def test_chunks_hold_every_file_once(size):
     for count in (1, 2, 31, 32, 33, 64, 1000, 5000):
-        parts = chunks.in_chunks(list(range(count)))
-        assert [f for part in parts for f in part] == list(range(count))
-        assert max(map(len, parts)) <= 64
+        files = [Source(str(i), Path(str(i)), size, 0) for i in range(count)]
+        parts = chunks.in_chunks(files)
+        assert [f for part in parts for f in part] == files
+        assert 1 <= max(map(len, parts)) <= (1 if size == 10**6 else 64)
         assert count == 1 or len(parts) > 1
