@@ -1,0 +1,14 @@
+"""Settings of the whole suite."""
+
+import os
+
+# Everything here is tiny: a second thread only waits, and waits dearly on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+# Laws are about answers, not about how fast a busy machine finds them.
+settings.register_profile(
+    "musictx", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("musictx")
