@@ -146,6 +146,8 @@ def test_parts_stay_together_where_one_leaves_a_measure_empty_or_short():
     found = read(first, second, third)
     assert [n[:2] for n in found if n[3] == 1] == [(0, 4), (9, 10)]
     assert [n[:2] for n in found if n[3] == 2] == [(0, 2), (4, 8)]
+    assert [n[:2] for n in read(second, third, first) if n[3] == 0] == [(0, 4), (9, 10)]
+    assert [n[:2] for n in read(third, first) if n[3] == 0] == [(0, 2), (4, 8)]
 
 
 def test_grace_and_cue_notes_are_left_out_but_cues_take_their_time():

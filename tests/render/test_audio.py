@@ -98,6 +98,22 @@ def test_reverberation_is_light_and_fades_out(font):
     assert np.mean((left - right) ** 2) > 0.1 * np.mean((left + right) ** 2)  # the room is wide
 
 
+def test_the_room_is_the_plain_convolution_however_it_is_cut():
+    random = np.random.default_rng(3)
+    response = audio._impulse_responses(8000).astype(np.float64)
+    sound = np.zeros((2, 3 * audio.HOP + 777), np.float32)
+    at = random.integers(0, sound.shape[1], 40)
+    sound[:, at] = random.standard_normal((2, 40))
+    room = audio._Room(8000)
+    cut = 2 * audio.HOP
+    pieces = [room.add_to(sound[:, :cut]), room.add_to(sound[:, cut:]), room.rest()]
+    expected = np.zeros((2, sound.shape[1] + response.shape[1]))
+    expected[:, : sound.shape[1]] = sound
+    for i in np.flatnonzero(sound[0]):
+        expected[:, i : i + response.shape[1]] += float(sound[:, i].sum()) * response
+    assert np.abs(np.concatenate(pieces, axis=1) - expected).max() < 1e-5
+
+
 def test_very_soft_music_is_raised_only_so_far(font, tmp_path):
     score = Score(notes=[(0.0, 1.0, 69, 3, 0, False, 0)])
     peak = np.abs(audio.samples(score, soundfont=font)).max()
@@ -183,7 +199,7 @@ def test_the_installed_piano_sounds_the_notes_that_are_written():
         assert abs(strongest - round(strongest)) < 0.03 * round(strongest), key
 
 
-def test_programs_and_drums_of_the_installed_font_sounds_sane():
+def test_programs_and_drums_of_the_installed_font_sound_sane():
     programs = range(0, 128, 6)
     parts = [(60, p, False) for p in programs] + [(key, 0, True) for key in range(35, 82, 3)]
     notes = [(i * 0.5, i * 0.5 + 0.3, k, 90, p, d, i) for i, (k, p, d) in enumerate(parts)]

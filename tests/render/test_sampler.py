@@ -215,7 +215,8 @@ def test_the_modulation_envelope_opens_and_closes_the_filter_without_steps(tmp_p
     assert np.all(np.diff(levels[:top]) > -0.05)
     assert np.all(np.diff(levels[top:]) < 0.05)
     assert levels[top] - levels[0] > 15
-    assert np.abs(np.diff(levels)).max() < 4
+    # 4800 cents in half a second at 12 dB an octave are 1.9 dB in 20 ms; a step of the grid is 3.
+    assert np.abs(np.diff(levels)).max() < 2.3
 
 
 def test_soft_notes_are_duller(tmp_path):
