@@ -15,7 +15,7 @@ import torch
 from musictx import bundle, midi
 from musictx.apps import train
 from musictx.errors import UserError
-from musictx.train import checkpoint, runs
+from musictx.train import checkpoint
 from musictx.train.lit import Training
 from tests.apps.train_driver import config, tune, write_corpus
 
@@ -310,10 +310,3 @@ def test_the_run_folder_of_a_damaged_checkpoint_is_refused(root, tmp_path):
     settings.trainer.steps = 8
     with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint.*fresh=true"):
         train.run(settings)
-
-
-def test_the_precision_is_bf16_only_where_the_machine_has_it():
-    assert train.precision("auto", "cpu") == "32-true"
-    assert train.precision("bf16", "cpu") == "bf16-mixed"
-    assert train.precision("32", "gpu") == "32-true"
-    assert runs.FREE  # options that may change between sittings are listed there
