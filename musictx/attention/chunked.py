@@ -299,8 +299,8 @@ def _backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
             dks[:, seen].baddbmm_(dlogits.transpose(1, 2), queries)
             dqs = torch.bmm(dlogits, ks[:, seen])
             if dtables is not None or dbiases is not None:
-                flat[:, : m - 1] = 0  # the places of P that no logit was read from
-                flat[:, m - 1 + m * w :] = 0
+                # The places of P that no logit was read from: these, and one in the last column.
+                flat[:, : m - 1] = 0
                 dproduct = flat.view(-1, m, w + 1)[:, :, :w]
                 if tables is not None and dtables is not None:
                     dqs.baddbmm_(dproduct, tables[:, -w:])

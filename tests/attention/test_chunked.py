@@ -293,6 +293,20 @@ def test_nothing_leaks_from_the_future_or_from_other_pieces(small_blocks):
         assert (dv[:, :, first : i + 1] != 0).all()
 
 
+def test_a_query_that_sees_no_key_gives_zeros_and_the_right_gradients(small_blocks):
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 2, 2, 20, 20, 4)
+    terms = cases.table_and_bias(named, 2, 4)
+    pieces = {"key_pieces": torch.zeros(2, 20).long(), "query_pieces": torch.zeros(2, 20).long()}
+    pieces["query_pieces"][0, 3] = pieces["query_pieces"][1, 8:] = 7  # one, and whole blocks
+    got = chunked.attend(q, k, v, terms, **pieces)
+    want = reference.attend(q, k, v, terms, **causal(20, 20), **pieces)
+    assert (got[0, :, 3] == 0).all()
+    assert (got[1, :, 8:] == 0).all()
+    assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-12
+
+
 def test_the_same_inputs_give_the_same_bits():
     def run() -> list[Tensor]:
         torch.manual_seed(0)

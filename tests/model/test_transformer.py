@@ -356,6 +356,18 @@ def test_dropout_acts_in_training_only_and_follows_the_seed():
     assert not torch.equal(runs[0], runs[2])
 
 
+@every_scheme
+def test_dropout_is_on_attention_weights_too(scheme):
+    model = build(scheme, dropout=0.3)
+    ids = random_ids(2, 30)
+    still = model(ids)
+    model.train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    assert not torch.allclose(model(ids), still, atol=1e-3)
+
+
 def test_heads_and_implementations_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="attention=flash, expected one of auto, reference"):
         build(attention="flash")
