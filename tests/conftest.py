@@ -5,7 +5,7 @@ import os
 # Everything here is tiny: a second thread only waits, and waits dearly on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from hypothesis import HealthCheck, settings  # noqa: E402
+from hypothesis import HealthCheck, settings
 
 # Laws are about answers, not about how fast a busy machine finds them.
 settings.register_profile(

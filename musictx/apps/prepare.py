@@ -1,0 +1,23 @@
+"""``musictx prepare``: a folder of MIDI -> token shards, and what became of every file."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from musictx.config import PrepareConfig
+from musictx.data.prepare import prepare
+from musictx.data.report import TEXT, Report
+from musictx.tokens.build import build
+
+
+def run(config: PrepareConfig) -> Report:
+    """Prepare the corpus as ``config`` says and print the report.
+
+    Each file that was left out stands with its reason in ``report.txt`` and ``report.json`` beside
+    the tokens. ``UserError`` if nothing in the corpus can be used.
+    """
+    report = prepare(config.corpus, build(**dataclasses.asdict(config.tokenizer)))
+    print(report)
+    if report.left_out:
+        print(f"  each file left out, with the reason: {report.folder / TEXT}")
+    return report
