@@ -35,10 +35,11 @@ from musictx.tokens.miditok_score import from_symusic, to_symusic
 from musictx.tokens.vocab import SPECIALS
 
 #: The tokenizers of MidiTok 3 that can be used, under the names by which ``build`` makes them.
-NAMES = ("remi", "tsd", "midilike", "structured", "pertok")
+NAMES = ("remi", "tsd", "midilike", "structured")
 #: Known and refused, with the reason.
 REFUSED = {
     **dict.fromkeys(("octuple", "cpword", "mumidi"), "writes several ids for each note"),
+    "pertok": "lets notes without velocity and length through and cannot read its tempos back",
     "beat": "writes pitches as intervals and long notes in pieces, so no window can be transposed",
     "mmm": "writes the instruments one after another, so a piece cannot be continued in time",
 }
@@ -54,6 +55,7 @@ _NOT_HERE = {
     "use_control_changes": "a Score holds no controllers",
     "use_pitch_bends": "a Score holds no pitch bends",
     "use_key_signatures": "a Score holds no key signatures",
+    "use_pitch_intervals": "they hide whether a transposed window leaves the range",
     "chord_tokens_with_root_note": "such tokens cannot be transposed",
 }
 _DEFAULTS = {
@@ -63,13 +65,10 @@ _DEFAULTS = {
     "use_time_signatures": True,
     "drums_pitch_range": (0, 127),
 }
-_PERTOK = {  # its decoder fails on tempo marks between ticks and on changes of meter
-    "use_tempos": False,
-    "use_time_signatures": False,
-    "ticks_per_quarter": 320,
-    "use_microtiming": True,
-    "max_microtiming_shift": 0.125,
-    "num_microtiming_bins": 30,
+#: What single tokenizers take beside miditok.TokenizerConfig's own parameters.
+_EXTRA = {
+    "remi": ("use_bar_end_tokens", "add_trailing_bars"),
+    "midilike": ("max_duration",),
 }
 _OFFSET = len(SPECIALS)
 
@@ -263,13 +262,7 @@ class MidiTokTokenizer:
         for key in self.params:
             if key in _NOT_HERE:
                 raise ConfigError(f"tokenizer.params.{key}: not accepted, {_NOT_HERE[key]}")
-        if self.name == "pertok":
-            for key in ("use_tempos", "use_time_signatures"):
-                if self.params.get(key):
-                    raise ConfigError(
-                        f"tokenizer.params.{key}=true: MidiTok's PerTok cannot read these back"
-                    )
-        wanted = {**_DEFAULTS, **(_PERTOK if self.name == "pertok" else {}), **self.params}
+        wanted = {**_DEFAULTS, **self.params}
         for key in ("beat_res", "beat_res_rest"):
             if key in wanted:
                 wanted[key] = _beat_table(key, wanted[key])
@@ -301,8 +294,8 @@ class MidiTokTokenizer:
                 f"tokenizer.tracks=programs: MidiTok's {cls.__name__} has no program tokens"
             )
         for key in self.params:
-            accepted = key in known or key in inner.config.additional_params
-            if not accepted or (key in known and self._ignored(inner, key, wanted[key])):
+            accepted = key in known or key in _EXTRA.get(self.name, ())
+            if not accepted or self._ignored(inner, key, wanted[key]):
                 raise ConfigError(
                     f"tokenizer.params.{key}={self.params[key]}: MidiTok's {cls.__name__} does "
                     "not take it"
@@ -330,7 +323,6 @@ class MidiTokTokenizer:
             tokens=self._tokens,
             graph=inner.tokens_types_graph,
             first=self._openings(),
-            bars_from_zero=self.name == "pertok",
             positions=inner.config.max_num_pos_per_beat,
             default_bpm=float(inner.default_tempo),
             released=frozenset(inner.config.use_note_duration_programs),
@@ -357,7 +349,7 @@ def _beat_table(key: str, value: Mapping[Any, int]) -> dict[tuple[int, int], int
     try:
         ranges = [str(k).strip("()").replace(",", "_").replace("-", "_").split("_") for k in value]
         return {(int(low), int(high)): int(n) for (low, high), n in zip(ranges, value.values())}
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         raise ConfigError(
             f'tokenizer.params.{key}={value}: expected beats and positions such as {{"0_4": 8}}'
         ) from None

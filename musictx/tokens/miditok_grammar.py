@@ -17,10 +17,10 @@ import numpy as np
 
 from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS
 
-STRIKES = ("Pitch", "PitchDrum", "NoteOn", "DrumOn", "PitchIntervalTime", "PitchIntervalChord")
+STRIKES = ("Pitch", "PitchDrum", "NoteOn", "DrumOn")
 RELEASE_OF = {"NoteOn": "NoteOff", "DrumOn": "DrumOff"}
 #: What a note consists of besides its strike; a piece cannot end before these.
-_ATTRIBUTES = frozenset({"MicroTiming", "Velocity", "Duration"})
+_ATTRIBUTES = frozenset({"Velocity", "Duration"})
 _NOTE_PARTS = _ATTRIBUTES | {*STRIKES, *RELEASE_OF.values()}
 _OFFSET = len(SPECIALS)
 
@@ -33,7 +33,6 @@ class TypeTable:
     graph       type -> types that may follow
     first       types that open a piece
     positions   positions in a beat;  default_bpm  tempo where none is written
-    bars_from_zero  the first bar token opens the second bar (PerTok), not the first
     released    programs whose notes have an end, by duration or release (-1 = drums)
     every_note_ends  these are all programs
     """
@@ -42,7 +41,6 @@ class TypeTable:
     graph: Mapping[str, Set[str]]
     first: Set[str]
     positions: int
-    bars_from_zero: bool
     default_bpm: float
     released: Set[int]
     every_note_ends: bool
@@ -91,7 +89,7 @@ class MidiTokState:
         self._notes = 0
         self._seconds = 0.0
         self._now = 0.0  # quarter notes from the start, like all times below
-        self._bar_start: float | None = 0.0 if table.bars_from_zero else None
+        self._bar_start: float | None = None
         self._last_end = 0.0
         self._position = -1
         self._bpm = table.default_bpm
@@ -156,10 +154,10 @@ class MidiTokState:
         if "Position" in table.ids:
             here = table.ids["Position"]
             places = np.arange(len(here))
-            beats = self._meter[0]
-            mask[here] &= (places > self._position) & (places < beats * table.positions)
+            bar = self._meter[0] * table.positions
+            mask[here] &= (places > self._position) & (places < bar)
         for release in RELEASE_OF.values():
-            if release in table.ids and "PitchIntervalTime" not in table.ids:
+            if release in table.ids:
                 mask[table.ids[release]] = False
         for release, program, pitch in self._sounding:
             if program == self._program:
@@ -213,6 +211,7 @@ class MidiTokState:
             self._position = -1
             self._move(start)
         elif kind == "Position":
+            self._bar_start = start
             self._position = int(value)
             self._move(start + self._position / self._table.positions * beat)
         elif kind in ("TimeShift", "Rest"):
@@ -231,6 +230,6 @@ class MidiTokState:
         self._now = to
 
     def _quarters(self, value: str) -> float:
-        """``beats.parts.resolution`` of a shift, rest or duration."""
+        """Quarter notes of a shift, rest or duration, written ``beats.parts.resolution``."""
         beats, parts, resolution = (int(v) for v in value.split("."))
         return (beats + parts / resolution) * 4 / self._meter[1]

@@ -19,7 +19,8 @@ _DRUMS = 128
 def to_symusic(notes: np.ndarray, score: Score, inner: Any) -> Any:
     """``notes`` of ``score`` in ticks, with its tempo and meter marks as far as ``inner`` has them.
 
-    A part for each program and one for the drums if ``inner`` writes programs, else one part.
+    Marks after the last onset are left out: a piece then ends with a note, not with a mark. A part
+    for each program and one for the drums if ``inner`` writes programs, else one part.
     """
     symusic: Any = importlib.import_module("symusic")
     meters = score.meters[: len(score.meters) * inner.config.use_time_signatures]
@@ -27,8 +28,9 @@ def to_symusic(notes: np.ndarray, score: Score, inner: Any) -> Any:
     meters = meters[[pair in inner.time_signatures for pair in pairs]]
     finest = max([4, *meters["denominator"].tolist()])
     per_quarter = inner.config.max_num_pos_per_beat * finest // 4
-    per_quarter = inner.config.additional_params.get("ticks_per_quarter", per_quarter)  # PerTok's
     beats = _tempo_marks(score, inner)
+    beats = beats[beats["time"] <= notes["start"].max()]
+    meters = meters[meters["time"] <= notes["start"].max()]
     out = symusic.Score(per_quarter)
     for tick, bpm in zip(_ticks(beats["time"], beats, per_quarter), beats["bpm"]):
         out.tempos.append(symusic.Tempo(int(tick), float(bpm)))
@@ -58,7 +60,8 @@ def to_symusic(notes: np.ndarray, score: Score, inner: Any) -> Any:
 def from_symusic(decoded: Any) -> Score:
     """What a MidiTok tokenizer decoded -> Score, in seconds by its tempo marks."""
     per_quarter = decoded.ticks_per_quarter
-    marks = sorted({t.time: t.qpm for t in decoded.tempos}.items())
+    # symusic keeps whole microseconds a quarter, tempo tokens two decimals of bpm.
+    marks = sorted({t.time: round(t.qpm, 2) for t in decoded.tempos}.items())
     tick = np.array([t for t, _ in marks], dtype=float)
     bpm = np.array([b for _, b in marks])
     second_per_tick = 60 / bpm / per_quarter

@@ -28,11 +28,11 @@ def test_every_option_of_the_configuration_is_taken():
 
 def test_unknown_names_and_options_are_refused_with_what_there_is():
     with pytest.raises(
-        ConfigError, match="tokenizer.name=remy: expected one of performance, remi, tsd, midilike"
+        ConfigError, match=r"tokenizer.name=remy: expected one of performance, remi, tsd, midilike"
     ):
         build("remy")
     with pytest.raises(
-        ConfigError, match="tokenizer.colour: no such option; expected name, tracks"
+        ConfigError, match=r"tokenizer.colour: no such option; expected name, tracks"
     ):
         build(colour=3)
 

@@ -1,4 +1,4 @@
-"""MidiTok's tokenizers behind our protocol: the second proof that everything after ids is general."""
+"""MidiTok's tokenizers behind our protocol: proof that all after ids is general."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def test_music_on_the_grid_comes_back_in_time_with_its_tempo(name, tracks):
     onset = np.abs(np.sort(heard_notes["start"]) - np.sort(kept["start"]))
     assert onset.max() < tolerance
     assert sorted(heard_notes["pitch"]) == sorted(kept["pitch"])
-    assert np.abs(np.sort(heard_notes["velocity"]) - np.sort(kept["velocity"])).max() <= 2
+    velocities = [np.sort(n["velocity"]).astype(int) for n in (heard_notes, kept)]
+    assert np.abs(velocities[0] - velocities[1]).max() <= 2
     if tempo:
         assert heard.tempos["bpm"].tolist() == [90.0]
         assert np.allclose(np.sort(heard_notes["end"]), np.sort(kept["end"]), atol=1e-3)
@@ -93,8 +94,7 @@ def test_what_it_writes_its_grammar_takes_step_by_step(name, tracks, piece):
         assert state.allowed()[EOS]
         assert state.notes == len(piece) - sum(left_out.values())
         heard = tokenizer.decode(ids)
-        beat = 60 / max(40.0, heard.tempos["bpm"].min())
-        assert heard.notes["start"].max() <= state.seconds + 0.13 * beat  # PerTok: microtiming
+        assert heard.notes["start"].max() <= state.seconds + 1e-6
 
 
 @pytest.mark.parametrize(("name", "tracks"), EACH)
@@ -116,7 +116,8 @@ def test_whatever_is_drawn_within_the_grammar_decodes(name, tracks, strict):
                 break
             drawn.append(token_id)
         heard = tokenizer.decode(drawn)
-        assert state.notes == 0 or len(heard) > 0 or not strict or state.notes == 1
+        # Only the very last note can lack its velocity or length; a cut may begin with half a note.
+        assert state.notes - 1 <= len(heard) <= state.notes
         assert tokenizer.grammar(drawn, strict=strict).notes == state.notes
 
 
@@ -217,7 +218,7 @@ def test_params_change_the_vocabulary_and_its_fingerprint():
         ({"name": "remi", "params": {"use_programs": True}}, "set by tokenizer.tracks"),
         ({"name": "remi", "params": {"colour": 3}}, "tokenizer.params.colour=3: MidiTok's REMI"),
         ({"name": "structured", "params": {"use_tempos": True}}, "Structured does not take it"),
-        ({"name": "pertok", "params": {"use_tempos": True}}, "PerTok cannot read these back"),
+        ({"name": "pertok"}, "lets notes without velocity and length through"),
         ({"name": "remi", "params": {"beat_res": 4}}, 'positions such as {"0_4": 8}'),
         ({"name": "remi", "params": {"num_tempos": "many"}}, "MidiTok's REMI refuses them"),
         ({"name": "remi", "low": 60, "high": 60}, "MidiTok's REMI refuses them"),
