@@ -1,0 +1,144 @@
+"""Compile the fused kernel for a GPU that is not there, and read what the compiler says.
+
+Triton carries the assembler of CUDA, so registers, spilled bytes and shared memory are known
+without a device. What is slow before it runs is found here: spills, lost matrix instructions.
+Needs a process in which ``TRITON_INTERPRET`` was not set.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from musictx.attention.fused import gather, panel
+from musictx.attention.fused.config import Config, Tile
+
+TYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
+_FLOATS = {"BIASES", "LSE", "DELTA", "FACTOR", "DE", "DBIAS"}
+_INTEGERS = {"FIRST_QUERY", "FIRST_KEY", "LAST_QUERY", "ROW_RANDOM", "COLUMN_RANDOM"}
+_INPUTS = {"Q", "K", "V", "E", "OUT", "DO", "DQ", "DK", "DV", "GRADIENTS"}
+_NUMBERS = {"scale", "natural", "inverse_share"}
+_INSTRUCTIONS = {
+    "wgmma": r"wgmma\.mma_async",
+    "shfl": r"\bshfl\.sync",
+    "atomics": r"\b(?:red|atom)\.",
+    "wide_atomics": r"\b(?:red|atom)\.global[a-z.]*\.v4",
+    "cp_async": r"cp\.async\.cg|cp\.async\.ca|cp\.async\.bulk",
+    "barriers": r"\bbar\.sync",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one kernel needs: for each thread registers and bytes spilled to memory (stores and
+    loads), for each program bytes of shared memory, and instructions counted in the PTX."""
+
+    kernel: str
+    registers: int
+    spilled: int
+    shared: int
+    wgmma: int
+    shfl: int
+    atomics: int
+    wide_atomics: int
+    cp_async: int
+    barriers: int
+
+    def row(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def kernels(config: Config, dtype: torch.dtype, head_dim: int, **features: bool) -> Iterator[
+    tuple[str, Any, dict[str, Any], Tile]
+]:  # fmt: skip
+    """(name, kernel, compile-time constants, tile) of the three passes of a configuration."""
+    names = ("PACKED", "DROP", "TABLE", "BIAS", "BIAS_GRADIENT", "FIXED", "EDGE")
+    known: dict[str, Any] = dict.fromkeys(names, False) | {"TABLE": True} | features
+    half = dtype != torch.float32
+    known |= {
+        "D": head_dim,
+        "SEGMENT": config.segment,
+        "SKEW": tl.float16 if half else tl.float32,
+        "PRECISION": "tf32" if half else "ieee",
+    }
+    for name, tile in (
+        ("forward", config.forward),
+        ("backward_query", config.query),
+        ("backward_key", config.key),
+    ):
+        kernel = getattr(gather if tile.plan == "gather" else panel, name)
+        sizes = {"T": tile.queries, "M": tile.queries, "N": tile.keys}
+        sizes["C"] = min(64, tile.queries, tile.keys)
+        every = known | sizes
+        constants = {key: every[key] for key in kernel.arg_names if key in every}
+        yield name, kernel, constants, tile
+
+
+def compile_kernel(
+    name: str, kernel: Any, constants: dict[str, Any], tile: Tile, dtype: torch.dtype
+) -> Report:
+    """Compile one kernel for compute capability 9.0 and assemble it."""
+    signature, known, attributes = {}, {}, {}
+    for place, argument in enumerate(kernel.arg_names):
+        if argument in constants:
+            signature[argument] = "constexpr"
+            known[(place,)] = constants[argument]
+        else:
+            signature[argument] = _type(argument, dtype, constants)
+            sizes = argument in {"TQ", "TK"} or (argument.islower() and len(argument) == 2)
+            if signature[argument].startswith("*") or sizes:
+                attributes[(place,)] = [["tt.divisibility", 16]]
+    source = ASTSource(kernel, signature, known, attributes)
+    options = {"num_warps": tile.warps, "num_stages": tile.stages}
+    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    ptx = compiled.asm["ptx"]
+    with tempfile.TemporaryDirectory() as folder:
+        source_file, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source_file.write_text(ptx)
+        command = [knobs.nvidia.ptxas.path, "-arch=sm_90a", "-v", source_file, "-o", binary]
+        report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    registers = max(int(x) for x in re.findall(r"Used (\d+) registers", report))
+    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", report)
+    counts = {key: len(re.findall(pattern, ptx)) for key, pattern in _INSTRUCTIONS.items()}
+    return Report(
+        kernel=name,
+        registers=registers,
+        spilled=sum(int(x) for pair in spills for x in pair),
+        shared=compiled.metadata.shared,
+        **counts,
+    )
+
+
+def check(config: Config, dtype: torch.dtype, head_dim: int, **features: bool) -> list[Report]:
+    """Compile the three passes of a configuration."""
+    return [
+        compile_kernel(name, kernel, constants, tile, dtype)
+        for name, kernel, constants, tile in kernels(config, dtype, head_dim, **features)
+    ]
+
+
+def _type(argument: str, dtype: torch.dtype, constants: dict[str, Any]) -> str:
+    """Triton's name of the type of a kernel's argument."""
+    if argument in {"DE", "DBIAS"} and constants.get("FIXED"):
+        return "*i64"
+    if argument in _FLOATS:
+        return "*fp32"
+    if argument in _INTEGERS:
+        return "*i32"
+    if argument in _INPUTS:
+        return "*" + TYPES[dtype]
+    if argument == "PANEL":
+        return "*fp32" if dtype == torch.float32 else "*fp16"
+    return "fp32" if argument in _NUMBERS else "i32"
