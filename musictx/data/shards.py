@@ -145,7 +145,11 @@ class Writer:
         """Append a piece of ``ids`` (n,) in 0..65535; the other arguments as in :class:`Piece`."""
         if split not in SPLITS:
             raise ValueError(f"split {split!r}: expected one of {', '.join(SPLITS)}")
-        self._file.write(np.asarray(ids).astype(_ID, casting="same_kind", copy=False).tobytes())
+        ids = np.asarray(ids)
+        whole = ids.dtype.kind in "iu" or not len(ids)
+        if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() <= 65535):
+            raise ValueError(f"ids of {name}: expected whole numbers from 0 to 65535")
+        self._file.write(ids.astype(_ID).tobytes())
         number = len(self.pieces)
         self.pieces.append(
             Piece(number, name, split, hash, self._offset, len(ids), notes, seconds, begins, ends)

@@ -111,7 +111,7 @@ def test_beginnings_ends_and_every_event_come_up(shards):
     whole = [*shards.tokens(longest.number).tolist(), EOS]
     seen = np.zeros(len(whole), int)
     starts = {BOS: 0, CUT: 0}
-    for number in range(1500):
+    for number in range(3000):
         for ids, targets in segments(rows.row(number, 0)):
             starts[ids[0]] += 1
             at = position(targets, whole)
@@ -120,7 +120,7 @@ def test_beginnings_ends_and_every_event_come_up(shards):
     assert seen.min() > 0
     # inside the piece, where starts are uniform, no place is preferred
     inside = seen[64:-64]
-    assert inside.max() < 2 * inside.min()
+    assert inside.max() < 2.2 * inside.min()
     assert min(starts.values()) > 200
 
 
@@ -235,6 +235,7 @@ def test_same_seed_same_batches_and_another_seed_others(shards):
     assert not torch.equal(first[0].ids[0], first[0].ids[1])
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # torch's loader, Python 3.12
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_a_resumed_run_sees_what_an_uninterrupted_one_would(shards, workers):
     whole = take(module(shards).train_dataloader(), 8)

@@ -67,10 +67,13 @@ def test_sent_to_another_process_the_corpus_is_opened_not_copied(folder):
     np.testing.assert_array_equal(pickle.loads(data).tokens(1), PIECES[1])
 
 
-def test_ids_beyond_uint16_are_refused(tmp_path):
-    with pytest.raises(TypeError), writer(tmp_path / "s") as out:
-        out.add(np.array([1.5]), name="a", split="train")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("ids", [[1.5], [-1], [65536]])
+def test_ids_beyond_uint16_are_refused(tmp_path, ids):
+    with writer(tmp_path / "s") as out:
+        out.add(np.array([7, 65535]), name="a", split="train")
+        with pytest.raises(ValueError, match="ids of b: expected whole numbers from 0 to 65535"):
+            out.add(np.array(ids), name="b", split="train")
+    assert Shards(tmp_path / "s").tokens(0).tolist() == [7, 65535]
 
 
 def interrupt(folder):
