@@ -7,7 +7,6 @@ import hashlib
 import importlib.util
 import shlex
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare
 from musictx.data.report import Report
 from musictx.data.shards import Shards
-from musictx.data.windows import EvaluationWindows
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
@@ -32,6 +30,7 @@ from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint, runs
 from musictx.train.callbacks import BEST, Checkpoints, Samples, averaged
+from musictx.train.card import card, protocol
 from musictx.train.lit import Epochs, Training
 from musictx.train.metrics import CsvLog, Metrics
 from musictx.train.progress import Progress, compact, duration
@@ -299,7 +298,8 @@ class _Run:
 
     def _save_model(self, model: nn.Module, training: Training) -> None:
         assert isinstance(model, MusicTransformer)
-        bundle.save(self.folder.model, model, self.tokenizer, self._card(training))
+        described = card(self.config, self.shards, training, self.trainer)
+        bundle.save(self.folder.model, model, self.tokenizer, described)
 
     def _stopped(self, request: StopRequest, *, at_once: bool) -> None:
         """Say where things are, and end the program as the signal asked."""
@@ -347,9 +347,11 @@ class _Run:
             f"in {duration(training.seconds)}"
         )
         if training.best is not None:
+            context = self.model.config["context"]
+            windows = protocol(self.shards, context, self.config.trainer.validation_windows)
             self.say(
                 f"best    {training.best['nll']:.4f} nats/token in validation, "
-                f"at step {training.best['step']:,} ({self._protocol()})"
+                f"at step {training.best['step']:,} ({windows})"
             )
         model = shlex.quote(str(folder.model))
         self.say(f"model   {folder.model}")
@@ -358,66 +360,6 @@ class _Run:
         self.say(f"try     musictx generate model={model} render=true")
         self.say(f"        musictx evaluate model={model}")
         return folder.model
-
-    def _protocol(self) -> str:
-        context = self.model.config["context"]
-        total = len(EvaluationWindows(self.shards, "validation", context))
-        used = min(self.config.trainer.validation_windows or total, total)
-        return f"{used} of {total} windows of {context} tokens"
-
-    def _card(self, training: Training) -> dict[str, Any]:
-        """What the model folder says about how the model came to be; see ``bundle.save``."""
-        config, shards = self.config, self.shards
-        train, held_out = shards.totals("train"), shards.totals("validation")
-        path = config.corpus.path if config.corpus.name == "folder" else None
-        corpus = {
-            "name": shards.corpus["name"],
-            "path": None if path is None else str(Path(path).expanduser().resolve()),
-            "shards": str(shards.folder.resolve()),
-            "pieces": {"train": train.pieces, "validation": held_out.pieces},
-            "hours": round(train.seconds / 3600, 3),
-            "tokens": train.tokens,
-            "held out": {"validation": config.corpus.validation, "test": config.corpus.test},
-            "augmentation": dataclasses.asdict(config.corpus.augment),
-        }
-        best = training.best
-        numbers = {
-            "validation, nats per token": None if best is None else best["nll"],
-            "of step": None if best is None else int(best["step"]),
-            "protocol": f"{self._protocol()} cut end to end from the pieces held out, no context "
-            "carried over, no augmentation, padding not counted, ends of pieces counted, "
-            "weighted by tokens",
-        }
-        details = {
-            "finished": training.finished,
-            "steps": training.step,
-            "tokens seen": training.tokens,
-            "minutes": round(training.seconds / 60, 2),
-            "device": describe_device(self.trainer),
-            "precision": str(self.trainer.precision),
-            "batch": config.trainer.batch * config.trainer.accumulate * self.trainer.world_size,
-            "optimizer": training.optim,
-            "seed": config.seed,
-            "init": config.init,
-            "torch": str(torch.__version__),
-            "lightning": pl.__version__,
-        }
-        return {
-            "title": f"A Music Transformer trained on {shards.corpus['name']}",
-            "command": command_line(),
-            "corpus": corpus,
-            "training": details,
-            "numbers": numbers,
-            "licence": "The weights were learnt from the corpus named above: its terms apply to "
-            "them and to what they play. musictx itself is under the MIT licence.",
-        }
-
-
-def command_line() -> str:
-    """The command as it was typed, or a remark if there was none."""
-    if Path(sys.argv[0]).name in ("musictx", "__main__.py"):
-        return shlex.join(["musictx", *sys.argv[1:]])
-    return "musictx.apps.train.run (called from Python)"
 
 
 def draw(score: Score, path: Path) -> None:

@@ -236,7 +236,7 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     midi.read(samples / "step-000006.mid")
     card = (tmp_path / "run" / "model" / "CARD.md").read_text()
     assert "windows of 32 tokens" in card
-    assert "its terms apply" in card
+    assert "the terms of that music apply" in card
 
 
 def test_a_sample_that_fails_is_told_and_training_goes_on(root, tmp_path, monkeypatch, capsys):

@@ -1,0 +1,85 @@
+"""What a model folder says about how its model came to be."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+from musictx.config import TrainConfig
+from musictx.data.shards import Shards
+from musictx.data.windows import EvaluationWindows
+from musictx.train.lit import Training
+from musictx.train.trainer import describe_device
+
+
+def card(
+    config: TrainConfig, shards: Shards, training: Training, trainer: pl.Trainer
+) -> dict[str, Any]:
+    """The card of ``training``'s best weights so far, as ``bundle.save`` takes it.
+
+    ``apps/evaluate.py`` finds the corpus again by ``corpus`` (name, path, shards, held out).
+    """
+    train, held_out = shards.totals("train"), shards.totals("validation")
+    path = config.corpus.path if config.corpus.name == "folder" else None
+    corpus = {
+        "name": shards.corpus["name"],
+        "path": None if path is None else str(Path(path).expanduser().resolve()),
+        "shards": str(shards.folder.resolve()),
+        "pieces": {"train": train.pieces, "validation": held_out.pieces},
+        "hours": round(train.seconds / 3600, 3),
+        "tokens": train.tokens,
+        "held out": {"validation": config.corpus.validation, "test": config.corpus.test},
+        "augmentation": dataclasses.asdict(config.corpus.augment),
+    }
+    best = training.best
+    shape: Any = training.model.config
+    windows = protocol(shards, shape["context"], config.trainer.validation_windows)
+    numbers = {
+        "validation, nats per token": None if best is None else best["nll"],
+        "of step": None if best is None else int(best["step"]),
+        "protocol": f"{windows} cut end to end from the pieces held out, no context carried over, "
+        "no augmentation, padding not counted, ends of pieces counted, weighted by tokens",
+    }
+    details = {
+        "finished": training.finished,
+        "steps": training.step,
+        "tokens seen": training.tokens,
+        "minutes": round(training.seconds / 60, 2),
+        "device": describe_device(trainer),
+        "precision": str(trainer.precision),
+        "batch": config.trainer.batch * config.trainer.accumulate * trainer.world_size,
+        "optimizer": training.optim,
+        "seed": config.seed,
+        "init": config.init,
+        "torch": str(torch.__version__),
+        "lightning": pl.__version__,
+    }
+    sources = "corpus named above" if config.init is None else "corpora of this and the init model"
+    return {
+        "title": f"A Music Transformer trained on {shards.corpus['name']}",
+        "command": command_line(),
+        "corpus": corpus,
+        "training": details,
+        "numbers": numbers,
+        "licence": f"The weights were learnt from the {sources}: the terms of that music apply to "
+        "them and to what they play. musictx itself is under the MIT licence.",
+    }
+
+
+def protocol(shards: Shards, context: int, asked: int) -> str:
+    """On what validation measures: ``asked`` windows (0 = all), or as many as there are."""
+    total = len(EvaluationWindows(shards, "validation", context))
+    return f"{min(asked or total, total)} of {total} windows of {context} tokens"
+
+
+def command_line() -> str:
+    """The command as it was typed, or a remark if there was none."""
+    if Path(sys.argv[0]).name in ("musictx", "__main__.py"):
+        return shlex.join(["musictx", *sys.argv[1:]])
+    return "musictx.apps.train.run (called from Python)"
