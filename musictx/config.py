@@ -184,7 +184,9 @@ class ModelConfig:
 class OptimConfig:
     """AdamW and the course of its learning rate."""
 
-    lr: float = option(1e-3, "highest learning rate")
+    lr: float | None = option(
+        None, "highest learning rate; default: 0.5 / width (paper: 1e-3), a fifth of it with init="
+    )
     betas: list[float] = option([0.9, 0.98], "AdamW's two decay rates")
     weight_decay: float = option(0.01, "on matrices; never on biases, norms and embeddings")
     clip: float = option(1.0, "largest norm of the gradient; 0 = no clipping")
@@ -194,7 +196,8 @@ class OptimConfig:
     ema: float = option(0.0, "decay of the running mean of weights that is kept; 0 = none")
 
     def __post_init__(self) -> None:
-        require(0 < self.lr < 10, "optim.lr", self.lr, "a positive number below 10")
+        if self.lr is not None:
+            require(0 < self.lr < 10, "optim.lr", self.lr, "a positive number below 10")
         require(
             len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas),
             "optim.betas",

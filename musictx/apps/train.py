@@ -38,6 +38,8 @@ from musictx.train.quiet import quiet_lightning
 from musictx.train.stopping import Stopped, StoppedAtOnce, StopRequest
 from musictx.train.trainer import build_trainer, describe_device
 
+#: The highest learning rate, times the model's width; and what fine-tuning takes of it.
+LEARNING_RATE, FINE_TUNING = 0.5, 0.2
 #: A warm-up longer than this share of the steps would leave too little to train at full rate.
 MOST_WARMUP = 0.2
 #: More parameters than this for each token to train on: the model will know them by heart.
@@ -149,6 +151,11 @@ class _Run:
     def _training(self) -> Training:
         config = self.config
         optim = dataclasses.asdict(config.optim)
+        if optim["lr"] is None:
+            # Narrow networks want larger steps: on the chorales and at width 128, 300 steps end at
+            # 1.99, 1.54, 1.42, 1.43 nats with 1e-3, 2e-3, 4e-3, 8e-3.
+            share = 1.0 if config.init is None else FINE_TUNING
+            optim["lr"] = share * LEARNING_RATE / self.model.config["width"]
         if config.trainer.minutes is None:
             most = max(1, int(MOST_WARMUP * config.trainer.steps))
             if optim["warmup"] > most:
@@ -200,7 +207,10 @@ class _Run:
             f"model   {parameters:,} parameters: {shape['layers']} layers, width {shape['width']}, "
             f"context {shape['context']} tokens, positions {shape['position']['name']}"
         )
-        self.say(f"train   {length} of {rows} x {shape['context']} tokens on {device}")
+        self.say(
+            f"train   {length} of {rows} x {shape['context']} tokens on {device}, "
+            f"learning rate {training.optim['lr']:.2g}"
+        )
         self.say(f"run     {self.folder.path}")
         if training.minutes is not None:
             self.say("note    ends by the clock: the same command will not give the same weights")

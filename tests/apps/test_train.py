@@ -218,7 +218,7 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
         "corpus  midi: 5 pieces",
         "1 pieces held out",
         " parameters: 1 layers, width 16, context 32 tokens, positions huang",
-        "6 steps of 2 x 32 tokens on cpu",
+        "6 steps of 2 x 32 tokens on cpu, learning rate 0.003",
         "step 5: validation",
         "sample with",
         "nats/token in validation, at step",
@@ -310,3 +310,13 @@ def test_the_run_folder_of_a_damaged_checkpoint_is_refused(root, tmp_path):
     settings.trainer.steps = 8
     with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint.*fresh=true"):
         train.run(settings)
+
+
+def test_the_learning_rate_follows_the_width_unless_it_is_given(root, tmp_path):
+    def rate(name, **options):
+        card = bundle.load(train.run(config(root, tmp_path / name, steps=1, **options))).card
+        return card["training"]["optimizer"]["lr"]
+
+    assert rate("usual", lr=None) == pytest.approx(0.5 / 16)
+    assert rate("tuned", lr=None, init=str(root / "whole")) == pytest.approx(0.1 / 16)
+    assert rate("given", lr=1e-4) == 1e-4
