@@ -185,7 +185,7 @@ class OptimConfig:
     """AdamW and the course of its learning rate."""
 
     lr: float | None = option(
-        None, "highest learning rate; default: 0.5 / width (paper: 1e-3), a fifth of it with init="
+        None, "highest learning rate; default: 1e-3 * sqrt(512 / width), a fifth of it with init="
     )
     betas: list[float] = option([0.9, 0.98], "AdamW's two decay rates")
     weight_decay: float = option(0.01, "on matrices; never on biases, norms and embeddings")

@@ -317,6 +317,6 @@ def test_the_learning_rate_follows_the_width_unless_it_is_given(root, tmp_path):
         card = bundle.load(train.run(config(root, tmp_path / name, steps=1, **options))).card
         return card["training"]["optimizer"]["lr"]
 
-    assert rate("usual", lr=None) == pytest.approx(0.5 / 16)
-    assert rate("tuned", lr=None, init=str(root / "whole")) == pytest.approx(0.1 / 16)
+    assert rate("usual", lr=None) == pytest.approx(1e-3 * 32**0.5)
+    assert rate("tuned", lr=None, init=str(root / "whole")) == pytest.approx(0.2e-3 * 32**0.5)
     assert rate("given", lr=1e-4) == 1e-4
