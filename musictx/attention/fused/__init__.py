@@ -45,6 +45,8 @@ def why_not(
             f"{query_positions.start}..{query_positions.stop - 1} over "
             f"{key_positions.start}..{key_positions.stop - 1}"
         )
+    if terms.scale <= 0:
+        return f"it needs a scale above 0, not {terms.scale}"
     if len(terms.axes) > 1:
         return f"it knows one axis of distance, not {len(terms.axes)}"
     for name in ("content_bias", "position_bias", "value_table"):

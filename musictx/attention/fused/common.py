@@ -12,6 +12,8 @@ import triton.language as tl
 FAR = tl.constexpr(0)
 NEAR = tl.constexpr(1)
 DIAGONAL = tl.constexpr(2)  # the only one with keys later than a query
+#: Numbers whose value must not lead to a new compilation.
+PLAIN_NUMBERS = ["H", "BH", "low", "high", "slots", "threshold"]
 #: log of the sum of weights of a row that sees nothing: its weights become exp2(-BIG) = 0.
 BIG = tl.constexpr(1e30)
 

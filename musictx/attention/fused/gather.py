@@ -21,6 +21,7 @@ from musictx.attention.fused.common import (
     DIAGONAL,
     FAR,
     NEAR,
+    PLAIN_NUMBERS,
     absorb,
     add,
     add_to_rows,
@@ -146,7 +147,7 @@ def forward_tile(
     return acc, top, total, hi
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def forward(
     Q, K, V, E, BIASES, FIRST_QUERY, FIRST_KEY, ROW_RANDOM, COLUMN_RANDOM, OUT, LSE,
     qb, qh, qt, kb, kh, kt, vb, vh, vt, ob, oh, ot, eh, bh_bias,
@@ -319,7 +320,7 @@ def query_tile(
     return dq, hi, before, far_sum
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def backward_query(
     Q, K, V, E, BIASES, FIRST_QUERY, FIRST_KEY, ROW_RANDOM, COLUMN_RANDOM, DO, LSE, DELTA, FACTOR,
     DQ, DE, DBIAS,
@@ -502,7 +503,7 @@ def key_tile(
     return dk, dv
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def backward_key(
     Q, K, V, E, BIASES, FIRST_QUERY, FIRST_KEY, LAST_QUERY, ROW_RANDOM, COLUMN_RANDOM, DO, LSE,
     DELTA, DK, DV,

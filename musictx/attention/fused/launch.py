@@ -25,6 +25,11 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     return torch.empty(shape, dtype=dtype, device=device)
 
 
+def empty_like(x: Tensor) -> Tensor:
+    """Memory laid out like x; tests put NaN there."""
+    return torch.empty_like(x)
+
+
 @dataclass
 class Problem:
     """The arguments of the operators, laid out for the kernels."""
@@ -105,9 +110,9 @@ class Problem:
         sizes = {"M": tile.queries, "N": tile.keys, "C": min(64, tile.queries, tile.keys)}
         return sizes | {"SEGMENT": self.config.segment}
 
-    def edge(self, tile: int) -> bool:
-        """Whether tiles, laid from the first query backwards, reach before key 0."""
-        return (self.keys - self.queries) % tile != 0
+    def edge(self, queries: int, keys: int) -> bool:
+        """Whether tiles of keys, laid backwards from a tile's first query, reach before key 0."""
+        return (self.keys - self.queries) % keys != 0 or queries % keys != 0
 
     @property
     def terms(self) -> dict[str, bool]:
@@ -147,7 +152,7 @@ def strides(*tensors: Tensor) -> list[int]:
 
 def forward(p: Problem) -> tuple[Tensor, Tensor]:
     """Output and log of the sums of weights."""
-    out = torch.empty_like(p.q)
+    out = empty_like(p.q)
     log_sum = empty((p.batch, p.heads, p.queries), torch.float32, p.q.device)
     if out.numel() == 0:
         return out, log_sum
@@ -160,7 +165,7 @@ def forward(p: Problem) -> tuple[Tensor, Tensor]:
             p.q, p.k, p.v, p.vectors, first_query, first_key, *p.random, scratch, out, log_sum,
             *strides(p.q, p.k, p.v, out), p.vector_stride,
             p.batch * p.heads, p.heads, p.queries, p.keys, p.low, p.high, *numbers,
-            **p.cells(tile), EDGE=p.edge(tile.keys), **p.flags, **p.options(tile),
+            **p.cells(tile), EDGE=p.edge(tile.queries, tile.keys), **p.flags, **p.options(tile),
         )  # fmt: skip
     else:
         side = p.square(tile)
@@ -168,7 +173,7 @@ def forward(p: Problem) -> tuple[Tensor, Tensor]:
             p.q, p.k, p.v, p.vectors, p.numbers, first_query, first_key, *p.random, out, log_sum,
             *strides(p.q, p.k, p.v, out), p.vector_stride, p.number_stride,
             p.heads, p.queries, p.keys, p.low, p.high, *numbers,
-            T=side, EDGE=p.edge(side), **p.terms, **p.flags, **p.options(tile),
+            T=side, EDGE=p.edge(side, side), **p.terms, **p.flags, **p.options(tile),
         )  # fmt: skip
     return out, log_sum
 
@@ -177,7 +182,7 @@ def backward(
     p: Problem, upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of q, k, v, the table and the bias."""
-    dq, dk, dv = (torch.empty_like(x) for x in (p.q, p.k, p.v))
+    dq, dk, dv = (empty_like(x) for x in (p.q, p.k, p.v))
     if p.q.numel() == 0:
         dk.zero_()
         dv.zero_()
@@ -203,7 +208,7 @@ def backward(
             log_sum, delta, tables.factor, dq, tables.vectors,
             *strides(p.q, p.k, p.v, up, dq), p.vector_stride, p.batch * p.heads,
             p.heads, p.queries, p.keys, p.low, p.high, tables.slots, *numbers,
-            **p.cells(tile), EDGE=p.edge(tile.keys), FIXED=p.deterministic, **p.flags,
+            **p.cells(tile), EDGE=p.edge(tile.queries, tile.keys), FIXED=p.deterministic, **p.flags,
             **p.options(tile),
         )  # fmt: skip
     else:
@@ -214,7 +219,7 @@ def backward(
             *strides(p.q, p.k, p.v, up, dq), p.vector_stride, p.number_stride,
             p.heads, p.queries, p.keys, p.low, p.high, tables.slots, *numbers,
             T=side, BIAS_GRADIENT=bias_gradient, FIXED=p.deterministic,
-            EDGE=p.edge(side), **p.terms, **p.flags, **p.options(tile),
+            EDGE=p.edge(side, side), **p.terms, **p.flags, **p.options(tile),
         )  # fmt: skip
     tile = p.config.key
     if p.panel(tile):

@@ -25,6 +25,7 @@ from musictx.attention.fused.common import (
     DIAGONAL,
     FAR,
     NEAR,
+    PLAIN_NUMBERS,
     absorb,
     add,
     add_to_rows,
@@ -132,7 +133,7 @@ def forward_tile(
     return absorb(acc, top, total, s, scale, v, keep, DROP, PRECISION)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def forward(
     Q, K, V, E, FIRST_QUERY, FIRST_KEY, ROW_RANDOM, COLUMN_RANDOM, PANEL, OUT, LSE,
     qb, qh, qt, kb, kh, kt, vb, vh, vt, ob, oh, ot, eh,
@@ -264,7 +265,7 @@ def gradient_tile(
     return dq, ds
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def backward_query(
     Q, K, V, E, FIRST_QUERY, FIRST_KEY, ROW_RANDOM, COLUMN_RANDOM, PANEL, GRADIENTS, DO, LSE,
     DELTA, FACTOR, DQ, DE,
@@ -429,7 +430,7 @@ def key_tile(
     return dk, dv
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def backward_key(
     Q, K, V, E, FIRST_QUERY, FIRST_KEY, LAST_QUERY, ROW_RANDOM, COLUMN_RANDOM, PANEL, DO, LSE,
     DELTA, DK, DV,

@@ -1,0 +1,365 @@
+"""The fused kernel under Triton's interpreter against plain float64: run by test_fused.py.
+
+The interpreter must be chosen before anybody imports Triton, hence a process of its own:
+
+    TRITON_INTERPRET=1 python -m pytest tests/attention/fused_kernels.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+assert os.environ.get("TRITON_INTERPRET") == "1", __doc__
+
+import triton  # noqa: E402
+from triton.runtime import interpreter  # noqa: E402
+
+from musictx.attention import fused  # noqa: E402
+from musictx.attention.fused import Config, gather, launch, op, panel  # noqa: E402
+from musictx.attention.fused.config import Tile  # noqa: E402
+from musictx.attention.terms import Axis, Terms  # noqa: E402
+
+torch.set_num_threads(1)
+PLANS = ("gather", "panel")
+D = 16
+
+
+def _interpreter_of_today() -> None:
+    """Triton 3.6's interpreter under numpy 2.4: int() of an array of one element is gone. And it
+    patches the language anew at every call of a device function, which takes a third of the time:
+    once for each module and launch is enough.
+    """
+    patch = interpreter._patch_lang_tensor
+    launch = interpreter.GridExecutor.__call__
+    done: set[int] = set()
+
+    def patched(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: np.asarray(self.handle.data).item())
+
+    def launched(self: Any, *args: Any, **kwargs: Any) -> None:
+        done.clear()
+        launch(self, *args, **kwargs)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        module = id(self.fn.__globals__)
+        if module not in done:
+            interpreter._patch_lang(self.fn)
+            done.add(module)
+        return self.rewrite()(*args, **kwargs)
+
+    interpreter._patch_lang_tensor = patched
+    interpreter.GridExecutor.__call__ = launched
+    interpreter.InterpretedFunction.__call__ = call
+
+
+_interpreter_of_today()
+
+
+@pytest.fixture(autouse=True)
+def _poison(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Scratch memory and outputs begin as NaN: what is not written is seen."""
+
+    def empty(shape: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+        return torch.full(shape, float("nan"), dtype=dtype, device=device)
+
+    monkeypatch.setattr(launch, "empty", empty)
+    monkeypatch.setattr(launch, "empty_like", lambda x: torch.full_like(x, float("nan")))
+    torch.manual_seed(0)
+    return
+
+
+@dataclass
+class Case:
+    """Sizes and features of one comparison."""
+
+    queries: int = 33
+    keys: int | None = None
+    rows: int = 50
+    low: int = 0
+    batch: int = 1
+    table: bool = True
+    bias: bool = False
+    shared: bool = False
+    dtype: torch.dtype = torch.float32
+    pieces: list[list[int]] | None = None
+    dropout: float = 0.0
+    deterministic: bool = False
+    heads: int = 2
+
+
+def config(plan: str, queries: int = 16, keys: int | None = None) -> Config:
+    tile = Tile(queries, keys or queries, 4, 1, plan)
+    return Config(tile, tile, tile, segment=32 if plan == "panel" else queries)
+
+
+def tensors(case: Case) -> tuple[Tensor | None, ...]:
+    """q, k, v, table, bias, upstream."""
+    keys = case.keys or case.queries
+    lengths = (case.queries, keys, keys)
+    qkv = [torch.randn(case.batch, case.heads, n, D).to(case.dtype) for n in lengths]
+    heads = 1 if case.shared else case.heads
+    table = torch.randn(heads, case.rows, D) if case.table else None
+    bias = torch.randn(heads, case.rows) if case.bias else None
+    return (*qkv, table, bias, torch.randn_like(qkv[0]))
+
+
+def kept(rows: Tensor, columns: Tensor, threshold: int) -> Tensor:
+    """The hash of fused.common.kept, in int64 arithmetic."""
+    mask = 2**32 - 1
+    x = (rows.long()[..., :, None] & mask) ^ (columns.long()[..., None, :] & mask)
+    x = x ^ (x >> 16)
+    x = (x * 0x7FEB352D) & mask
+    x = x ^ (x >> 15)
+    x = (x * 0x846CA68B) & mask
+    return (x >> 8) >= threshold
+
+
+def oracle(case: Case, q: Tensor, k: Tensor, v: Tensor, table: Any, bias: Any, keep: Any) -> Tensor:
+    """Dense attention in float64, every pair (i, j) on its own."""
+    queries, keys = q.shape[2], k.shape[2]
+    i = torch.arange(keys - queries, keys)[:, None]
+    j = torch.arange(keys)[None, :]
+    row = (i - j).clamp(case.low, case.low + case.rows - 1) - case.low
+    logits = torch.einsum("bhid,bhjd->bhij", q, k)
+    if table is not None:
+        vectors = table.expand(case.heads, -1, -1)[:, row]
+        logits = logits + torch.einsum("bhid,hijd->bhij", q, vectors)
+    logits = logits * D**-0.5
+    if bias is not None:
+        logits = logits + bias.expand(case.heads, -1)[:, row]
+    seen = (j <= i).expand(q.shape[0], 1, -1, -1)
+    if case.pieces is not None:
+        ids = torch.tensor(case.pieces)
+        seen = seen & (ids[:, None, keys - queries :, None] == ids[:, None, None, :])
+    logits = logits.masked_fill(~seen, -1e300)
+    weights = logits.softmax(-1) * seen
+    if keep is not None:
+        weights = weights * keep
+    return weights @ v
+
+
+def run(case: Case, cut: Config, inputs: tuple[Any, ...]) -> list[Tensor]:
+    """Output and gradients of the kernel."""
+    leaves = [None if x is None else x.clone().requires_grad_() for x in inputs[:5]]
+    q, k, v, table, bias = leaves
+    axes = ()
+    if table is not None or bias is not None:
+        axes = (Axis(table=table, bias=bias, low=case.low, high=case.low + case.rows - 1),)
+    pieces = {}
+    if case.pieces is not None:
+        ids = torch.tensor(case.pieces)
+        pieces = {"query_pieces": ids[:, -case.queries :], "key_pieces": ids}
+    out = fused.attend(
+        q,
+        k,
+        v,
+        Terms(scale=D**-0.5, axes=axes),
+        dropout=case.dropout,
+        config=cut,
+        deterministic=case.deterministic,
+        **pieces,
+    )
+    return [out, *torch.autograd.grad(out, [x for x in leaves if x is not None], inputs[5])]
+
+
+def errors(case: Case, cut: Config, inputs: tuple[Any, ...] | None = None) -> list[float]:
+    """Relative error (norms) of output and gradients, kernel against float64."""
+    inputs = tensors(case) if inputs is None else inputs
+    state = torch.get_rng_state()
+    results = run(case, cut, inputs)
+    keep = None
+    if case.dropout:
+        torch.set_rng_state(state)
+        batch, heads = inputs[0].shape[:2]
+        keys = inputs[1].shape[2]
+        rows = fused._random((batch, heads, case.queries), torch.device("cpu"))
+        columns = fused._random((batch, heads, keys), torch.device("cpu"))
+        threshold = round(case.dropout * 2**24)
+        keep = kept(rows, columns, threshold).double() / (1 - threshold / 2**24)
+    exact = [None if x is None else x.double().requires_grad_() for x in inputs[:5]]
+    out = oracle(case, *exact, keep)
+    leaves = [x for x in exact if x is not None]
+    wanted = [out, *torch.autograd.grad(out, leaves, inputs[5].double())]
+    assert len(wanted) == len(results)
+    return [((a.double() - b).norm() / b.norm()).item() for a, b in zip(results, wanted)]
+
+
+CASES = {
+    "table_longer_than_the_sequence": Case(queries=37, heads=1),
+    "table_as_long_as_the_sequence_shared": Case(rows=33, shared=True),
+    "table_shorter_so_distances_are_clipped": Case(queries=45, rows=7),
+    "one_row": Case(queries=20, rows=1, bias=True),
+    "fewer_queries_than_keys": Case(queries=19, keys=45, rows=11),
+    "fewer_queries_than_keys_long_table": Case(queries=19, keys=45, rows=60),
+    "one_query": Case(queries=1, keys=21, rows=9),
+    "one_token": Case(queries=1, rows=3),
+    "packed_pieces": Case(queries=48, rows=50, pieces=[[5] * 12 + [3] * 21 + [4] * 15]),
+    "packed_pieces_that_come_again_and_fewer_queries": Case(
+        queries=21, keys=40, rows=12, pieces=[[5] * 12 + [3] * 10 + [5] * 18]
+    ),
+    "dropout": Case(queries=20, dropout=0.3, batch=2),
+    "dropout_packed_clipped": Case(
+        queries=40, rows=9, dropout=0.5, pieces=[[0] * 7 + [1] * 33], shared=True
+    ),
+    "bias_alone": Case(table=False, bias=True, rows=40),
+    "bias_and_table_clipped": Case(queries=45, rows=9, bias=True, shared=True),
+    "no_relative_term": Case(table=False),
+    "rows_for_distances_that_never_occur": Case(rows=30, low=-6),
+    "low_above_zero": Case(rows=9, low=4),
+    "sums_of_integers_when_deterministic": Case(queries=45, rows=9, bias=True, deterministic=True),
+    "deterministic_shared": Case(queries=20, rows=30, shared=True, batch=2, deterministic=True),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", CASES)
+def test_float32_agrees_with_plain_float64(name: str, plan: str) -> None:
+    case = CASES[name]
+    if plan == "panel" and (case.bias or not case.table):
+        pytest.skip("a bias goes by plan gather whatever is asked")
+    inputs = tensors(case)
+    found = errors(case, config(plan), inputs)
+    if name in ("one_token", "one_row"):  # these gradients are 0: compare the others
+        found = found[:1] + found[3:4]
+    assert max(found) < 2e-6, found
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_float16_stays_within_its_rounding(plan: str) -> None:
+    found = errors(Case(queries=40, rows=30, dtype=torch.float16), config(plan))
+    assert max(found) < 2e-3, found
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(32, 16), (16, 32)])
+def test_tiles_of_the_panel_need_not_be_square(queries: int, keys: int) -> None:
+    found = errors(Case(queries=51, rows=20, heads=1), config("panel", queries, keys))
+    assert max(found) < 2e-6, found
+
+
+def test_passes_of_different_plans_go_together() -> None:
+    cut = Config(
+        Tile(16, 16, 4, 1, "panel"), Tile(32, 32, 4, 1, "gather"), Tile(16, 16, 4, 1, "gather"), 32
+    )
+    assert max(errors(Case(dropout=0.2), cut)) < 2e-6
+
+
+def test_dropout_does_not_depend_on_tiles_or_plan() -> None:
+    case = Case(queries=23, dropout=0.4, heads=1)
+    inputs = tensors(case)
+    outputs = []
+    for cut in (config("gather"), config("gather", 32), config("panel", 32, 16)):
+        torch.manual_seed(3)
+        outputs.append(run(case, cut, inputs))
+    for other in outputs[1:]:
+        for a, b in zip(outputs[0], other):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_query_that_sees_no_key_gives_zeros_and_no_gradient() -> None:
+    case = Case(queries=20, rows=9)
+    q, k, v, table, _, upstream = tensors(case)
+    leaves = [x.clone().requires_grad_() for x in (q, k, v, table)]
+    pieces = torch.tensor([[1] * 8 + [9] * 4 + [2] * 8])
+    elsewhere = torch.where(pieces == 9, 7, pieces)  # queries 8..11 belong to a piece without keys
+    for plan in PLANS:
+        out = fused.attend(
+            *leaves[:3],
+            Terms(scale=0.25, axes=(Axis(table=leaves[3], high=8),)),
+            query_pieces=elsewhere,
+            key_pieces=pieces,
+            config=config(plan),
+        )
+        dq, dk, _, dtable = torch.autograd.grad(out, leaves, upstream)
+        assert (out[:, :, 8:12] == 0).all()
+        assert (dq[:, :, 8:12] == 0).all()
+        assert (dk[:, :, 8:12] == 0).all()
+        assert dtable.isfinite().all()
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_transposed_inputs_and_expanded_gradients(plan: str) -> None:
+    case = Case(queries=20, rows=9)
+    q, k, v, table, bias, _ = tensors(case)
+    views = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+    upstream = torch.tensor(0.7).expand(q.shape)
+    found = errors(case, config(plan), (*views, table, bias, upstream))
+    assert max(found) < 5e-6, found
+    out = fused.attend(
+        *views, Terms(scale=0.25, axes=(Axis(table=table, high=8),)), config=config(plan)
+    )
+    assert out.stride() == views[0].stride()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy says so when NaN arises
+def test_an_infinite_gradient_is_not_hidden_by_the_deterministic_mode() -> None:
+    case = Case(queries=17, rows=9, deterministic=True)
+    inputs = list(tensors(case))
+    inputs[5][0, 0, 3, 2] = float("inf")
+    assert run(case, config("gather"), tuple(inputs))[4].isnan().any()
+
+
+def test_a_broken_skew_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(queries=33, rows=33)
+    tl = triton.language  # noqa: F841 (device functions look it up)
+    monkeypatch.setattr(gather, "skew", lambda x, delta, T: x)
+    assert min(errors(case, config("gather"))) > 0.05
+    read = panel.read_panel
+
+    def one_too_far(memory: Any, x0: Any, M: Any, N: Any, SEGMENT: Any) -> Any:
+        return read(memory, x0 + 1, M, N, SEGMENT)
+
+    monkeypatch.setattr(panel, "read_panel", one_too_far)
+    found = errors(case, config("panel"))
+    assert not min(found) < 0.05, found  # NaN is noticed too
+
+
+def test_autocast_keeps_a_float32_master_of_the_table() -> None:
+    case = Case(queries=20, rows=9, dtype=torch.float16)
+    inputs = tensors(case)
+    with torch.autocast("cpu", dtype=torch.float16):
+        out, *grads = run(case, config("panel"), inputs)
+    assert out.dtype == torch.float16
+    assert [g.dtype for g in grads] == [torch.float16] * 3 + [torch.float32]
+
+
+def test_it_is_an_operator_that_compiles() -> None:
+    case = Case(queries=17, rows=9, heads=1)
+    inputs = tensors(case)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, table: Tensor, ids: Tensor) -> Tensor:
+        return fused.attend(
+            q,
+            k,
+            v,
+            Terms(scale=0.25, axes=(Axis(table=table, high=8),)),
+            query_pieces=ids,
+            key_pieces=ids,
+            dropout=0.1,
+            config=config("panel"),
+        )
+
+    ids = torch.tensor([[0] * 8 + [1] * 9])
+    results = []
+    for function in (attend, torch.compile(attend, backend="aot_eager", fullgraph=True)):
+        leaves = [x.clone().requires_grad_() for x in inputs[:4]]
+        torch.manual_seed(5)
+        out = function(*leaves, ids)
+        results.append([out, *torch.autograd.grad(out, leaves, inputs[5])])
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b)
+
+
+def test_the_operator_keeps_torch_s_rules() -> None:
+    q, k, v, table, _, _ = tensors(Case(queries=5, rows=3, heads=1))
+    leaves = [x.requires_grad_() for x in (q, k, v, table)]
+    constants = (0, 2, 0.25, 0.0, False, str(config("gather")))
+    torch.library.opcheck(op.attention, (*leaves, *[None] * 6, *constants))

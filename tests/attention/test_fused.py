@@ -1,0 +1,147 @@
+"""The fused kernel without a GPU: by Triton's interpreter, and through the compiler for Hopper."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.attention import fused
+from musictx.attention.fused.config import Config, Tile, choose
+from musictx.attention.terms import Axis, Span, Terms
+
+KERNELS = Path(__file__).with_name("fused_kernels.py")
+ROOT = KERNELS.parents[2]
+PLAIN = Terms(scale=0.25)
+
+
+def _names() -> list[str]:
+    tree = ast.parse(KERNELS.read_text(encoding="utf-8"))
+    return [n.name for n in tree.body if isinstance(n, ast.FunctionDef) and n.name[:5] == "test_"]
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> str:
+    """What pytest says of fused_kernels.py, in a process that begins with the interpreter."""
+    pytest.importorskip("triton", reason="Triton is not installed (it is made for Linux)")
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", str(KERNELS)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _names())
+def test_interpreted(interpreted: str, name: str) -> None:
+    outcomes = re.findall(rf"^(PASSED|FAILED|ERROR) \S*::{name}\b", interpreted, re.MULTILINE)
+    assert outcomes, interpreted[-3000:]
+    assert set(outcomes) == {"PASSED"}, interpreted[-6000:]
+
+
+def _compiled(lines: str) -> list[dict[str, int | str]]:
+    """Reports of offline.check, from a process that has no interpreter."""
+    pytest.importorskip("triton", reason="Triton is not installed (it is made for Linux)")
+    program = (
+        "import json, torch\n"
+        "from musictx.attention.fused.config import choose\n"
+        "from musictx.attention.fused.offline import check\n"
+        f"reports = {lines}\n"
+        "print(json.dumps([r.row() for r in reports]))\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_the_default_compiles_for_hopper_within_its_budget() -> None:
+    """Two programs to a multiprocessor (228 KiB of shared memory), matrix units, few spills."""
+    forward, query, key = _compiled("check(choose('', torch.bfloat16, 64), torch.bfloat16, 64)")
+    for report in (forward, query, key):
+        assert report["shared"] <= 112 * 1024, report
+        assert report["wgmma"] > 0, report
+        assert report["cp_async"] > 0, report
+    assert forward["spilled"] == 0, forward
+    assert query["spilled"] <= 512, query
+    assert key["spilled"] <= 512, key
+    assert query["wide_atomics"] > 0, query  # four numbers at a time
+
+
+@pytest.mark.parametrize(
+    ("why", "arguments"),
+    [
+        ("causal", (PLAIN, Span(0, 4), Span(0, 4), False)),
+        ("consecutive", (PLAIN, torch.arange(4), Span(0, 4), True)),
+        ("last of the keys", (PLAIN, Span(0, 4), Span(0, 8), True)),
+        ("one axis", (Terms(scale=1.0, axes=(Axis(), Axis())), Span(0, 4), Span(0, 4), True)),
+        (
+            "value_table",
+            (
+                Terms(scale=1.0, axes=(Axis(),), value_table=torch.zeros(1, 1, 4)),
+                Span(0, 4),
+                Span(0, 4),
+                True,
+            ),
+        ),
+        ("scale", (Terms(scale=-1.0), Span(0, 4), Span(0, 4), True)),
+    ],
+)
+def test_it_says_what_it_cannot_do(why: str, arguments: tuple[object, ...]) -> None:
+    assert why in (fused.why_not(*arguments) or "")
+
+
+def test_it_says_which_tensors_it_cannot_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    spans = (Span(0, 4), Span(0, 4))
+    assert fused.why_not(PLAIN, *spans, True) is None
+    assert "CUDA" in fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(fused, "find_spec", lambda name: None)
+    assert "not installed" in fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
+    monkeypatch.setattr(fused, "find_spec", lambda name: name)
+    assert "float64" in fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 64).double())
+    assert "not 48" in fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 48))
+    assert fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 64)) is None
+
+
+def test_musictx_imports_without_triton() -> None:
+    program = (
+        "import sys; sys.modules['triton'] = None\n"
+        "import musictx.attention.api, musictx.attention.fused\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.data())
+def test_bounds_of_pieces_are_those_of_plain_loops(ids: list[int], data: st.DataObject) -> None:
+    others = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=9))
+    queries, keys = torch.tensor([others]), torch.tensor([ids])
+    first_query, first_key, last_query = (x[0].tolist() for x in fused.piece_bounds(queries, keys))
+    assert first_query == [ids.index(x) if x in ids else len(ids) for x in others]
+    assert first_key == [ids.index(x) for x in ids]
+    assert last_query == [max((i for i, y in enumerate(others) if y == x), default=-1) for x in ids]
+
+
+def test_a_configuration_survives_being_written() -> None:
+    cut = Config(
+        Tile(128, 64, 8, 3, "panel"), Tile(64, 64, 4, 2, "panel"), Tile(64, 64, 4, 2, "gather")
+    )
+    assert Config.parse(str(cut)) == cut
+    assert choose(str(cut), torch.bfloat16, 64) == cut
+    with pytest.raises(ValueError, match="square"):
+        Tile(128, 64, 4, 2, "gather")
+    with pytest.raises(ValueError, match="segment=100"):
+        Config(cut.forward, cut.query, cut.key, segment=100)
