@@ -1,0 +1,123 @@
+"""The compiled kernel, loaded once a process, and what it wants to be told (kernel.cpp).
+
+The kernel links against nothing. Its matrix products are those that torch's own library contains
+(MKL, OpenBLAS or Accelerate, whichever torch was built with), handed over as pointers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from musictx.attention.native import build
+from musictx.errors import UserError
+
+SOURCE = Path(__file__).with_name("kernel.cpp")
+#: Without one of these the product of bfloat16 matrices is slower than that of float32.
+BRAIN_FEATURES = {"amx_bf16", "avx512_bf16"}
+
+_POINTERS = (
+    *("q", "k", "v", "table", "bias", "query_pieces", "key_pieces", "out", "log_sum"),
+    *("upstream", "dq", "dk", "dv", "dtable", "dbias"),
+)
+_COUNTS = (
+    *("batch", "heads", "queries", "keys", "size", "table_heads", "bias_heads", "block"),
+    *("threads", "brain"),
+)
+
+
+class Problem(ctypes.Structure):
+    """``Problem`` of kernel.cpp: the same fields in the same order."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        *((name, ctypes.c_int64) for name in _COUNTS),
+        ("seed", ctypes.c_uint64),
+        ("dropped", ctypes.c_uint64),
+        ("scale", ctypes.c_float),
+        ("kept", ctypes.c_float),
+    )
+
+    def point(self, **tensors: Tensor | None) -> None:
+        """Sets pointers to dense tensors, which must outlive the call; missing ones are null."""
+        for name, tensor in tensors.items():
+            assert tensor is None or tensor.is_contiguous()
+            setattr(self, name, None if tensor is None else tensor.data_ptr())
+
+
+class Products(NamedTuple):
+    """Addresses of torch's matrix products; ``brain`` and ``set_threads`` may be missing."""
+
+    single: int
+    brain: int | None
+    set_threads: int | None
+
+
+class Library:
+    """The kernel at ``path``; ``brain``: whether it computes in bfloat16, and not slower so."""
+
+    def __init__(self, path: Path, products: Products) -> None:
+        self.brain = products.brain is not None and bool(BRAIN_FEATURES & build.cpu_features())
+        try:
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise UserError(
+                f"attention=native: cannot load {path} ({error}); delete it to have it built "
+                "again, or use attention=chunked"
+            ) from error
+        use = self._library.musictx_use
+        use.argtypes, use.restype = [ctypes.c_void_p] * 3, None
+        use(*products)
+
+    def run(self, backward: bool, problem: Problem) -> None:
+        library = self._library
+        function = library.musictx_backward if backward else library.musictx_forward
+        if function(ctypes.byref(problem)):
+            raise MemoryError("attention=native: not enough memory for the logits of one block")
+
+
+def products() -> Products:
+    """Those of this torch; UserError where it has none."""
+    single = _torch_function("sgemm_")
+    if single is None:
+        raise UserError(
+            f"attention=native: torch {torch.__version__} lends no matrix product (no function "
+            "sgemm_ in its CPU library); use attention=chunked"
+        )
+    names = ("gemm_bf16bf16f32_", "MKL_Set_Num_Threads_Local")
+    return Products(single, *map(_torch_function, names))
+
+
+def _torch_function(name: str) -> int | None:
+    """The address of a function inside torch's CPU library or what that brings along."""
+    for path in sorted((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")):
+        try:
+            function = getattr(ctypes.CDLL(str(path)), name)
+        except (OSError, AttributeError):
+            continue
+        return ctypes.cast(function, ctypes.c_void_p).value
+    return None
+
+
+_guard = threading.Lock()
+_outcome: Library | UserError | None = None
+
+
+def load() -> Library:
+    """The kernel, built if need be; the first outcome, also a failure, holds for the process."""
+    global _outcome
+    with _guard:
+        if _outcome is None:
+            try:
+                found = products()  # first: nothing is built in vain
+                _outcome = Library(build.built(SOURCE), found)
+            except UserError as error:
+                _outcome = error
+    if isinstance(_outcome, UserError):
+        raise UserError(str(_outcome))
+    return _outcome

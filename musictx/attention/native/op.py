@@ -1,0 +1,179 @@
+"""The kernel as operators of torch, so that autograd, compilation and autocast know it.
+
+``musictx::native_attention`` returns the output and the log of each row's sum of weights, both
+float32; ``musictx::native_attention_backward`` the gradients, float32. Nothing else is saved:
+logits are computed again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from musictx.attention.native import library
+
+BLOCK = 128  # queries at a time; 64 to 256 differ little
+
+_TENSORS = 7  # leading arguments of the forward operator that are tensors
+_INPUTS = (
+    "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, Tensor? query_pieces, "
+    "Tensor? key_pieces, float scale, float dropout, int seed"
+)
+
+
+@torch.library.custom_op(
+    "musictx::native_attention", mutates_args=(), schema=f"({_INPUTS}) -> (Tensor, Tensor)"
+)
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: Tensor | None,
+    bias: Tensor | None,
+    query_pieces: Tensor | None,
+    key_pieces: Tensor | None,
+    scale: float,
+    dropout: float,
+    seed: int,
+) -> tuple[Tensor, Tensor]:
+    """(out (B, H, Tq, D), log sum of weights (B, H, Tq)), float32.
+
+    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D): all float32 or, where
+    the library has ``brain``, all bfloat16. table (H or 1, Tk, D) and bias (H or 1, Tk) in
+    descending distance, any dtype.
+    """
+    out = torch.empty(q.shape, dtype=torch.float32)
+    log_sum = torch.empty(q.shape[:3], dtype=torch.float32)
+    inputs = _dense(q, k, v, table, bias, query_pieces, key_pieces)
+    problem = _problem(inputs, scale, dropout, seed)
+    problem.point(out=out, log_sum=log_sum)
+    library.load().run(False, problem)
+    return out, log_sum
+
+
+@torch.library.custom_op(
+    "musictx::native_attention_backward",
+    mutates_args=(),
+    schema=(
+        f"(Tensor upstream, Tensor out, Tensor log_sum, {_INPUTS}) "
+        "-> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+    ),
+)
+def attention_backward(
+    upstream: Tensor,
+    out: Tensor,
+    log_sum: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: Tensor | None,
+    bias: Tensor | None,
+    query_pieces: Tensor | None,
+    key_pieces: Tensor | None,
+    scale: float,
+    dropout: float,
+    seed: int,
+) -> tuple[Tensor, ...]:
+    """Gradients of q, k, v, table and bias, float32; of what is not there, an empty tensor."""
+    batch, heads, keys, size = k.shape
+    dq = torch.empty(q.shape, dtype=torch.float32)
+    dk, dv = (torch.zeros(k.shape, dtype=torch.float32) for _ in range(2))
+    # For each batch row and head its own, added up below in a fixed order.
+    dtable = None if table is None else torch.zeros(batch, heads, keys, size)
+    dbias = None if bias is None else torch.zeros(batch, heads, keys)
+    inputs = _dense(q, k, v, table, bias, query_pieces, key_pieces)
+    problem = _problem(inputs, scale, dropout, seed)
+    upstream = upstream.to(q.dtype).contiguous()
+    problem.point(upstream=upstream, out=out, log_sum=log_sum)
+    problem.point(dq=dq, dk=dk, dv=dv, dtable=dtable, dbias=dbias)
+    library.load().run(True, problem)
+    return dq, dk, dv, _added_up(dtable, table), _added_up(dbias, bias)
+
+
+def _added_up(each: Tensor | None, like: Tensor | None) -> Tensor:
+    if each is None or like is None:
+        return torch.empty(0)
+    summed = each.sum(0)
+    return summed.sum(0, keepdim=True) if like.shape[0] < summed.shape[0] else summed
+
+
+def _dense(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: Tensor | None,
+    bias: Tensor | None,
+    query_pieces: Tensor | None,
+    key_pieces: Tensor | None,
+) -> dict[str, Tensor | None]:
+    """The inputs as the kernel reads them; the table, perhaps a float32 master, in q's dtype."""
+    wanted = {
+        "q": q,
+        "k": k,
+        "v": v,
+        "table": None if table is None else table.to(q.dtype),
+        "bias": None if bias is None else bias.to(torch.float32),
+        "query_pieces": query_pieces,
+        "key_pieces": key_pieces,
+    }
+    return {name: None if x is None else x.contiguous() for name, x in wanted.items()}
+
+
+def _problem(
+    inputs: dict[str, Tensor | None], scale: float, dropout: float, seed: int
+) -> library.Problem:
+    q, k, table, bias = (inputs[name] for name in ("q", "k", "table", "bias"))
+    assert q is not None
+    assert k is not None
+    dropped = round(dropout * 2**32)
+    problem = library.Problem(
+        batch=q.shape[0],
+        heads=q.shape[1],
+        queries=q.shape[2],
+        keys=k.shape[2],
+        size=q.shape[3],
+        table_heads=0 if table is None else table.shape[0],
+        bias_heads=0 if bias is None else bias.shape[0],
+        block=BLOCK,
+        threads=torch.get_num_threads(),
+        brain=q.dtype == torch.bfloat16,
+        seed=seed,
+        dropped=dropped,
+        scale=scale,
+        kept=1.0 - dropped / 2**32,
+    )
+    problem.point(**inputs)
+    return problem
+
+
+@attention.register_fake
+def _(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    return (
+        q.new_empty(q.shape, dtype=torch.float32),
+        q.new_empty(q.shape[:3], dtype=torch.float32),
+    )
+
+
+@attention_backward.register_fake
+def _(upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
+    return tuple(
+        upstream.new_empty((0,) if x is None else x.shape, dtype=torch.float32) for x in inputs[:5]
+    )
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:_TENSORS], *output)
+    ctx.mark_non_differentiable(output[1])
+    ctx.constants = inputs[_TENSORS:]
+
+
+def _backward(ctx: Any, upstream: Tensor, _log_sum: Tensor | None) -> tuple[Tensor | None, ...]:
+    *inputs, out, log_sum = ctx.saved_tensors
+    found = attention_backward(upstream, out, log_sum, *inputs, *ctx.constants)
+    grads = [None if x is None else g.to(x.dtype) for x, g in zip(inputs, found)]
+    return (*grads, *[None] * (2 + len(ctx.constants)))
+
+
+attention.register_autograd(_backward, setup_context=_setup)
