@@ -89,7 +89,7 @@ def choose(text: str, dtype: torch.dtype, head_dim: int) -> Config:
     if text:
         return Config.parse(text)
     if dtype == torch.float32:
-        small = Tile(32, 32, 4, 1)
+        small = Tile(32, 32, 8, 1)
         return Config(small, small, small)
     if head_dim == 128:
         return Config(

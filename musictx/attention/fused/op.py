@@ -8,6 +8,7 @@ gradient is float32 until the end.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -19,6 +20,11 @@ _TERMS = (
     "bool deterministic, str config"
 )
 _TENSORS = 10  # leading arguments of the forward operator that are tensors
+
+
+def _device(x: Tensor) -> AbstractContextManager[Any]:
+    """Triton starts kernels on the current GPU: make it the one that holds x."""
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
 
 
 @torch.library.custom_op(
@@ -51,7 +57,8 @@ def attention(
         q, k, v, table, bias, first_query, first_key, last_query, row_random, column_random,
         low, high, scale, dropout, deterministic, config,
     )  # fmt: skip
-    return launch.forward(problem)
+    with _device(q):
+        return launch.forward(problem)
 
 
 @torch.library.custom_op(
@@ -91,7 +98,8 @@ def attention_backward(
         q, k, v, table, bias, first_query, first_key, last_query, row_random, column_random,
         low, high, scale, dropout, deterministic, config,
     )  # fmt: skip
-    return launch.backward(problem, upstream, out, log_sum, bias_gradient)
+    with _device(q):
+        return launch.backward(problem, upstream, out, log_sum, bias_gradient)
 
 
 @attention.register_fake
