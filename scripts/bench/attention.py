@@ -7,12 +7,13 @@ Candidates, all causal self-attention, forward + backward with gradients of ever
     textbook   the skew of Huang et al. (2018): a padded copy of Q E^T, reshaped (dense)
     reference  attention/reference.py, the specification (dense)
     chunked    attention/chunked.py
+    native     attention/native, in C++; left out where there is no compiler
     sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
 
 Before anything is timed the candidates must agree in this process, outputs and gradients. The
 candidates take turns, so that whatever else the machine does meets all of them; printed are the
-median, the quartiles and the ratio of medians to chunked. Peak memory (beyond inputs and
-gradients) is measured in a process of its own for each candidate. Dense candidates are left out
+median, the quartiles and the ratios of medians to chunked and to sdpa. Peak memory (beyond inputs
+and gradients) is measured in a process of its own for each candidate. Dense candidates are left out
 where their logits alone would pass ``--dense-limit`` MB.
 """
 
@@ -32,11 +33,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from musictx.attention import native
 from musictx.attention.api import attend
 from musictx.attention.terms import Axis, Span, Terms
+from musictx.errors import UserError
 
 DENSE = ("textbook", "reference")
-NAMES = ("textbook", "reference", "chunked", "sdpa")
+NAMES = ("textbook", "reference", "chunked", "native", "sdpa")
 
 
 def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
@@ -59,12 +62,15 @@ def candidate(name: str) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
 
     def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
         axes = () if name == "sdpa" else (Axis(table=table, high=table.shape[1] - 1),)
+        terms = Terms(scale=q.shape[-1] ** -0.5, axes=axes)
+        if name == "native":
+            return native.attend(q, k, v, terms)
         span = Span(0, q.shape[2])
         return attend(
             q,
             k,
             v,
-            Terms(scale=q.shape[-1] ** -0.5, axes=axes),
+            terms,
             query_positions=span,
             key_positions=span,
             implementation=name,
@@ -89,6 +95,16 @@ def step(name: str, tensors: list[Tensor], upstream: Tensor) -> list[Tensor]:
     return [out, *torch.autograd.grad(out, wanted, upstream)]
 
 
+def native_works() -> bool:
+    """Whether it does; if not, the reason is printed. Builds it if need be."""
+    try:
+        native.library.load()
+    except UserError as error:
+        print(f"without native: {error}")
+        return False
+    return True
+
+
 def wait(device: str) -> None:
     if device.startswith("cuda"):
         torch.cuda.synchronize()
@@ -100,7 +116,7 @@ def check(length: int, args: argparse.Namespace, names: list[str]) -> None:
     tensors, upstream = inputs(short, args)
     truth = step("reference", tensors, upstream)
     tolerance = 1e-4 if tensors[0].dtype == torch.float32 else 3e-2
-    for name in {"chunked", *names} - {"reference", "sdpa"}:
+    for name in [n for n in names if n not in ("reference", "sdpa")]:
         for index, (got, want) in enumerate(zip(step(name, tensors, upstream), truth)):
             error = (got - want).float().norm() / want.float().norm()
             if not error < tolerance:
@@ -168,6 +184,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--dense-limit", type=float, default=1000.0, help="MB of logits")
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="candidates")
     parser.add_argument("--no-memory", action="store_true", help="time only")
     parser.add_argument("--measure", choices=NAMES, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -183,21 +200,27 @@ def main() -> None:
         f"{args.dtype}, batch {args.batch}, heads {args.heads}, head size {args.size}, "
         f"median of {args.repeats}"
     )
-    print("length  candidate    ms (quartiles)             x chunked   extra peak MB")
+    wanted = [n for n in NAMES if n in args.only]
+    if "native" in wanted and (args.device != "cpu" or not native_works()):
+        wanted.remove("native")
+    print("length  candidate    ms (quartiles)           x chunked   x sdpa   extra peak MB")
     for length in args.length:
         logits = 4e-6 * args.batch * args.heads * length**2
-        names = [n for n in NAMES if n not in DENSE or logits <= args.dense_limit]
+        names = [n for n in wanted if n not in DENSE or logits <= args.dense_limit]
         check(length, args, names)
         times = seconds(length, args, names)
-        middle = statistics.median(times["chunked"])
+        medians = {name: 1e3 * statistics.median(t) for name, t in times.items()}
         for name in names:
             ms = sorted(1e3 * t for t in times[name])
             low, high = ms[len(ms) // 4], ms[-1 - len(ms) // 4]
-            median = statistics.median(ms)
             memory = "-" if args.no_memory else f"{peak_megabytes(length, args, name):.0f}"
+            ratios = [
+                f"{medians[name] / medians[to]:9.2f}" if to in medians else "        -"
+                for to in ("chunked", "sdpa")
+            ]
             print(
-                f"{length:6d}  {name:10s} {median:8.1f} ({low:.1f} - {high:.1f})".ljust(46)
-                + f"{median / (1e3 * middle):8.2f} {memory:>14s}",
+                f"{length:6d}  {name:10s} {medians[name]:8.1f} ({low:.1f} - {high:.1f})".ljust(44)
+                + f"{' '.join(ratios)} {memory:>14s}",
                 flush=True,
             )
 
