@@ -149,9 +149,17 @@ struct Pieces {
   }
 };
 
+// Memory of `numbers`, not set to anything. Aligned, because products may add in another order in
+// memory that begins elsewhere in a cache line.
+constexpr std::align_val_t line{64};
+struct Free {
+  void operator()(void* p) const { ::operator delete(p, line); }
+};
 template <class T>
-std::unique_ptr<T[]> memory(size_t numbers) {
-  return std::unique_ptr<T[]>(new T[numbers]);  // not set to anything
+using Memory = std::unique_ptr<T[], Free>;
+template <class T>
+Memory<T> memory(size_t numbers) {
+  return Memory<T>(static_cast<T*>(::operator new(numbers * sizeof(T), line)));
 }
 
 // One block of queries of one head: where it lies, and the steps that both passes share.
@@ -238,9 +246,9 @@ struct Block {
 template <class Number>
 struct Room {
   static constexpr bool wide = sizeof(Number) == sizeof(float);
-  std::unique_ptr<float[]> logits, second, totals;
-  std::unique_ptr<Number[]> weights, dlogits;
-  std::unique_ptr<uint32_t[]> columns;
+  Memory<float> logits, second, totals;
+  Memory<Number> weights, dlogits;
+  Memory<uint32_t> columns;
 
   Room(const Problem& it, bool backward) {
     const size_t block = std::min(it.block, it.queries), cells = block * (it.keys + 1);
