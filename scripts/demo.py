@@ -44,7 +44,7 @@ def main(words: list[str]) -> None:
     began = time.monotonic()
 
     print(f"1. Train on the chorales inside music21 for {options['minutes']} minutes")
-    train = ["train", "corpus=bach", "model=tiny", "trainer=demo", f"out={out}/run"]
+    train = ["train", "experiment=demo", f"out={out}/run"]
     musictx(*train, f"corpus.shards={out}/shards", f"trainer.minutes={options['minutes']}")
 
     print("\n2. Take the opening of a chorale it has never seen")
@@ -58,7 +58,7 @@ def main(words: list[str]) -> None:
 
     print("\n3. Let the model go on from there")
     generate = ["generate", f"model={out}/run/model", f"primer={opening}", "seconds=20"]
-    musictx(*generate, "render=true", "name=continuation", f"out={out}", "seed=1")
+    musictx(*generate, "sampling=safe", "render=true", "name=continuation", f"out={out}")
 
     print(f"\nDone in {time.monotonic() - began:.0f} s. Listen to {out}/continuation.wav,")
     print(f"look at {out}/continuation.png, open {out}/continuation.mid in any music program.")
