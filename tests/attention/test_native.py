@@ -91,9 +91,10 @@ def excess(named: cases.Named, make_terms, **pieces: Tensor) -> dict[str, float]
     """Error of the operator in float32 as a share of what float32 may cost: must be below 1.
 
     The truth is the reference in float64; the budget is four times the error that the reference
-    makes in float32, and what rounding does to a sum over queries of which nothing remains.
+    makes in float32, and rounding at the size of the largest number: for tables, whose gradients
+    add up parts that may cancel, of every part.
     """
-    rows, _, queries, _ = named["q"].shape
+    rows, heads, queries, _ = named["q"].shape
     keys = named["k"].shape[2]
     upstream = torch.randn(named["q"].shape)
 
@@ -111,7 +112,8 @@ def excess(named: cases.Named, make_terms, **pieces: Tensor) -> dict[str, float]
     for name, truth in exact.items():
         assert got[name].shape == truth.shape
         budget = 4 * float((plain[name] - truth).norm())
-        budget += 2**-24 * scale * math.sqrt(truth.numel()) * math.sqrt(16 + rows * queries)
+        parts = rows * heads * queries if name in ("table", "bias") else 1
+        budget += 4 * 2**-24 * scale * math.sqrt(truth.numel() * parts)
         error = float((got[name] - truth).norm())
         shares[name] = error / budget if math.isfinite(error) else math.inf
     return shares
