@@ -15,8 +15,20 @@ from typing import Any
 
 from musictx.errors import ConfigError
 
-IMPLEMENTATIONS = ("auto", "reference", "chunked")
-POSITIONS = ("huang", "none", "sinusoidal")
+IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa")
+POSITIONS = (
+    "huang",
+    "huang_local",
+    "shaw",
+    "transformer_xl",
+    "t5",
+    "alibi",
+    "rotary",
+    "sinusoidal",
+    "learned",
+    "two_d",
+    "none",
+)
 
 
 def option(default: Any, help: str, *, path: bool = False) -> Any:
@@ -141,15 +153,51 @@ class TokenizerConfig:
 class PositionConfig:
     """How the model knows order: a scheme of musictx/attention/positions."""
 
-    name: str = option("huang", "huang (relative global attention), sinusoidal or none")
+    name: str = option("huang", "scheme: " + ", ".join(POSITIONS))
     max_distance: int | None = option(
-        None, "distances beyond it share one embedding, tokens; default: half the context"
+        None,
+        "distances beyond it share one embedding, tokens; default: half the context (shaw 16, "
+        "t5 128); learned: positions with a row, default: the context",
     )
-    shared: bool = option(False, "huang: one embedding table for all heads instead of one each")
+    shared: bool = option(False, "one table of distances for all heads instead of one each")
+    block: int | None = option(
+        None, "huang_local: tokens in a block; default: a quarter of the context"
+    )
+    buckets: int | None = option(None, "t5: entries for all distances; default 32")
+    features: int | None = option(
+        None, "transformer_xl: sinusoids (sines and cosines); default: the model's width"
+    )
+    first_layers: int | None = option(
+        None, "two_d: how many layers also measure time and pitch; default 1"
+    )
+    max_time: int | None = option(
+        None, "two_d: distances in time with an entry of their own, time steps; default 512"
+    )
 
     def __post_init__(self) -> None:
         _one_of("position.name", self.name, POSITIONS)
         _at_least("position.max_distance", self.max_distance, 1)
+        for name, (scheme, low) in {
+            "block": ("huang_local", 1),
+            "buckets": ("t5", 2),
+            "features": ("transformer_xl", 2),
+            "first_layers": ("two_d", 1),
+            "max_time": ("two_d", 1),
+        }.items():
+            value = getattr(self, name)
+            _at_least(f"position.{name}", value, low)
+            require(
+                value is None or self.name == scheme,
+                f"position.{name}",
+                value,
+                f"position={scheme} with it, not position={self.name}",
+            )
+        require(
+            self.features is None or self.features % 2 == 0,
+            "position.features",
+            self.features,
+            "an even number: sines and cosines",
+        )
 
 
 @dataclass
@@ -164,7 +212,7 @@ class ModelConfig:
     context: int = option(2048, "length of a training window, tokens")
     dropout: float = option(0.1, "on embeddings, attention weights and each residual branch")
     tied: bool = option(True, "use the token embedding as output matrix too")
-    attention: str = option("auto", "implementation: auto, reference or chunked")
+    attention: str = option("auto", "implementation: auto, reference, skew, chunked or sdpa")
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "feedforward"):

@@ -28,6 +28,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_music
 from musictx.tokens.build import build as build_tokenizer
+from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint, runs
 from musictx.train.callbacks import BEST, Checkpoints, Samples, averaged
@@ -109,6 +110,8 @@ class _Run:
         del shape["name"]
         torch.manual_seed(config.seed)
         position = dataclasses.asdict(config.position)
+        if config.position.name == "two_d":
+            position["coordinates"] = token_coordinates(tokenizer)
         return tokenizer, MusicTransformer(tokenizer.size, position=position, **shape)
 
     def _applied_to(self) -> dict[str, str]:

@@ -1,22 +1,24 @@
 """``attend``: checks what is asked, picks an implementation by name or ``auto``, never in silence.
 
 reference   dense, any terms and positions (attention/reference.py)
-chunked     linear in memory, causal, consecutive positions, one axis (attention/chunked.py,
-            and attention/decode.py for a single query)
-sdpa        torch's own kernel: attention without relative terms
-auto        the fastest of these that can do the job
+skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
+chunked     linear in memory: consecutive positions, one axis (attention/chunked.py, and
+            attention/decode.py for a single last query)
+sdpa        torch's own kernel: plain attention, or distances by sinusoids (attention/sdpa.py)
+auto        without relative terms sdpa, else chunked, else reference: the first that can do the job
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from musictx.attention import chunked, decode, reference
+from musictx.attention import chunked, decode, reference, sdpa, skew
 from musictx.attention.terms import Positions, Span, Terms
 
-IMPLEMENTATIONS = ("auto", "reference", "chunked", "sdpa")
+IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa")
 
 
 def attend(
@@ -53,72 +55,54 @@ def attend(
         raise ValueError(
             f"implementation={implementation}: expected one of " + ", ".join(IMPLEMENTATIONS)
         )
-    packed = query_pieces is not None
-    whynot = {
-        "sdpa": _why_not_sdpa(terms, query_positions, key_positions, causal, packed, dropout),
-        "chunked": chunked.why_not(terms, query_positions, key_positions, causal),
-    }
+    # Coordinates that nobody asks for are dropped: implementations see those that are measured.
+    query_positions, key_positions = terms.needed(query_positions), terms.needed(key_positions)
+    places: dict[str, Any] = {"query_positions": query_positions, "key_positions": key_positions}
+    masks: dict[str, Any] = {"query_pieces": query_pieces, "key_pieces": key_pieces}
+    reasons = why_not(terms, **places, causal=causal)
     if implementation == "auto":
-        able = [name for name, reason in whynot.items() if not reason]
-        # The buffers that chunked reads in two ways are untried on other kinds of device.
-        if q.device.type not in ("cpu", "cuda"):
-            able = [name for name in able if name != "chunked"]
-        implementation = able[0] if able else "reference"
-    reason = whynot.get(implementation)
+        implementation = _fastest(q, terms, reasons, plain=query_pieces is None and not dropout)
+    reason = reasons[implementation]
     if reason:
-        raise ValueError(f"implementation={implementation}: {reason}; use reference or auto")
-
+        raise ValueError(f"implementation={implementation}: {reason}")
     if implementation == "sdpa":
-        return _sdpa(q, k, v, terms, causal)
+        return sdpa.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
+    if implementation == "skew":
+        return skew.attend(q, k, v, terms, **masks, dropout=dropout)
     if implementation == "chunked":
-        run = decode.attend if q.shape[2] == 1 else chunked.attend
-        return run(
-            q, k, v, terms, query_pieces=query_pieces, key_pieces=key_pieces, dropout=dropout
-        )
-    return reference.attend(
-        q,
-        k,
-        v,
-        terms,
-        query_positions=query_positions,
-        key_positions=key_positions,
-        causal=causal,
-        query_pieces=query_pieces,
-        key_pieces=key_pieces,
-        dropout=dropout,
-    )
+        at, over = query_positions[0], key_positions[0]
+        assert isinstance(at, Span)
+        assert isinstance(over, Span)
+        if causal and len(at) == 1 and at.stop == over.stop:
+            return decode.attend(q, k, v, terms, **places, **masks, dropout=dropout)
+        return chunked.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
+    return reference.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
 
 
-def _why_not_sdpa(
+def why_not(
     terms: Terms,
     query_positions: Positions | tuple[Positions, ...],
     key_positions: Positions | tuple[Positions, ...],
-    causal: bool,
-    packed: bool,
-    dropout: float,
-) -> str | None:
-    """Why torch's kernel cannot do this job, or None if it can."""
-    if terms.relative:
-        return "it knows no relative terms"
-    if packed:
-        return "it keeps no pieces apart"
-    if dropout:
-        return "it is used without dropout only"
-    if causal:
-        if not (isinstance(query_positions, Span) and isinstance(key_positions, Span)):
-            return "causal attention needs consecutive positions (Span)"
-        if query_positions != key_positions and not (
-            len(query_positions) == 1 and query_positions.start >= key_positions.stop - 1
-        ):
-            return "causal attention needs equal positions of queries and keys, or one last query"
-    return None
+    causal: bool = True,
+) -> dict[str, str | None]:
+    """For each implementation by name why it cannot do this job, or None if it can."""
+    job = terms, query_positions, key_positions, causal
+    return {
+        "reference": None,
+        "skew": skew.why_not(*job),
+        "chunked": chunked.why_not(*job),
+        "sdpa": sdpa.why_not(*job),
+    }
 
 
-def _sdpa(q: Tensor, k: Tensor, v: Tensor, terms: Terms, causal: bool) -> Tensor:
-    if terms.content_bias is not None:
-        q = q + terms.content_bias.to(q.dtype)[:, None]
-    square = causal and q.shape[2] > 1
-    return F.scaled_dot_product_attention(q, k, v, is_causal=square, scale=terms.scale)
+def _fastest(q: Tensor, terms: Terms, reasons: dict[str, str | None], *, plain: bool) -> str:
+    """What ``auto`` stands for here; ``plain``: no pieces to keep apart, no dropout."""
+    if plain and not terms.relative and not reasons["sdpa"]:
+        return "sdpa"
+    # The buffers that chunked reads in two ways are untried on other kinds of device.
+    if q.device.type in ("cpu", "cuda") and not reasons["chunked"]:
+        return "chunked"
+    return "reference"
 
 
 def _check(
@@ -197,7 +181,7 @@ def _check_positions(
     terms: Terms,
 ) -> None:
     several = positions if isinstance(positions, tuple) else (positions,)
-    needed = 1 + max((axis.coordinate for axis in terms.axes), default=0)
+    needed = terms.coordinates
     if len(several) < needed:
         raise ValueError(
             f"attend: {name} has {len(several)} coordinate(s), the terms measure {needed}"

@@ -3,8 +3,9 @@
 Any device, any floating dtype (float64 included), every combination of terms and positions. It
 holds logits of B x H x Tq x Tk at once; the other implementations must agree with it.
 
-Masks are Boolean. A key is hidden from a query when it stands later (``causal``) or belongs to
-another piece. A query that sees no key at all gives zeros and receives no gradient.
+Masks are Boolean. A key is hidden from a query when it stands later (``causal``), belongs to
+another piece, or lies in a block far away (``Terms.blocks``). A query that sees no key at all gives
+zeros and receives no gradient.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention.terms import Blocks, Positions, Span, Terms
 
 
 def coordinates(positions: Positions | tuple[Positions, ...], device: torch.device) -> list[Tensor]:
@@ -31,11 +32,17 @@ def visible(
     query_pieces: Tensor | None,
     key_pieces: Tensor | None,
     device: torch.device,
+    blocks: Blocks | None = None,
 ) -> Tensor:
     """Which query may look at which key: bool (1 or B, 1, Tq, Tk)."""
-    query = coordinates(query_positions, device)[0][:, None, :, None]
-    key = coordinates(key_positions, device)[0][:, None, None, :]
+    queries = [x[:, None, :, None] for x in coordinates(query_positions, device)]
+    keys = [x[:, None, None, :] for x in coordinates(key_positions, device)]
+    query, key = queries[0], keys[0]
     seen = (key <= query) if causal else (key == key).expand(-1, -1, query.shape[2], -1)
+    if blocks is not None:
+        block_of_query = queries[blocks.coordinate] // blocks.length
+        block_of_key = keys[blocks.coordinate] // blocks.length
+        seen = seen & ((block_of_query - block_of_key).abs() <= 1)
     if query_pieces is not None and key_pieces is not None:
         seen = seen & (query_pieces[:, None, :, None] == key_pieces[:, None, None, :])
     return seen
@@ -99,6 +106,7 @@ def attention_weights(
             query_pieces=query_pieces,
             key_pieces=key_pieces,
             device=q.device,
+            blocks=terms.blocks,
         )
         # A row without any visible key would be 0/0. Its logits are left alone, so that softmax
         # and its gradient stay finite, and its weights become 0 in the last step.

@@ -9,13 +9,15 @@ With ``delta = position of the query - position of the key`` along each axis, ev
 where R (a table of vectors), b (a table of numbers), u, v and V are each optional. Huang et al.
 (2018): R learned. Shaw et al. (2018): R and V, clipped on both sides. Transformer-XL (Dai et al.
 2019): u, v and R computed from sinusoids. T5 (Raffel et al. 2020) and ALiBi (Press et al. 2022): b.
-Two axes make two-dimensional relative attention, for example time and pitch.
+Several axes make two-dimensional relative attention, for example time and pitch. Local attention
+hides what is far: ``Blocks``.
 
 Positions are always arguments, never implied by a row's number.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -53,6 +55,41 @@ class Span:
 #: Where queries or keys stand: a Span, or an int64 tensor (T,) or (B, T).
 Positions = Span | Tensor
 
+#: What the model hands over as coordinates: the order of tokens, which causality goes by; the place
+#: of each token in its own piece; and from ``FURTHER`` on whatever the scheme reads off the tokens.
+ORDER, PLACE, FURTHER = 0, 1, 2
+
+
+def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
+    """positions (...,) times frequencies (F,): (..., F), in float64 where the device has it.
+
+    float32 blurs angles of positions in the tens of thousands.
+    """
+    wide = torch.float32 if positions.device.type == "mps" else torch.float64
+    return positions[..., None].to(wide) * frequencies.to(positions.device, wide)
+
+
+@dataclass(frozen=True)
+class Waves:
+    """How a table is made of sinusoids: R[delta] = [sin(f delta), cos(f delta)] @ projection.
+
+    frequencies  (F,): radians for each step of distance
+    projection   (H or 1, 2 F, D): sines first, then cosines
+
+    An axis that says so can also be computed as a product of turned features: attention/sdpa.py.
+    """
+
+    frequencies: Tensor
+    projection: Tensor
+
+    def table(self, low: int, high: int) -> Tensor:
+        """(H or 1, high - low + 1, D): the vectors of the distances low..high."""
+        projection = self.projection
+        with torch.autocast(projection.device.type, enabled=False):
+            distances = torch.arange(low, high + 1, device=projection.device)
+            angle = angles(distances, self.frequencies)
+            return torch.cat([angle.sin(), angle.cos()], dim=-1).to(projection.dtype) @ projection
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -63,13 +100,15 @@ class Axis:
     low, high   distances beyond are clipped: row of delta = clamp(delta, low, high) - low
     coordinate  which of the positions handed to ``attend`` this axis measures: 0 is the order of
                 the sequence (the one that causality goes by), 1, 2, ... are further coordinates
+    waves       how ``table`` is made of sinusoids, if it is
     """
 
     table: Tensor | None = None
     bias: Tensor | None = None
     low: int = 0
     high: int = 0
-    coordinate: int = 0
+    coordinate: int = ORDER
+    waves: Waves | None = None
 
     def __post_init__(self) -> None:
         if self.high < self.low:
@@ -101,22 +140,43 @@ class Axis:
             high=high,
         )
 
-    def descending(self, values: Tensor, count: int) -> Tensor:
-        """Entries for the distances count-1, ..., 1, 0, clipped: what a query at the end of
-        ``count`` consecutive keys meets, oldest first.
+    def descending(self, values: Tensor, count: int, lowest: int = 0) -> Tensor:
+        """Entries for the distances count-1, ..., lowest + 1, lowest, clipped: what a query meets
+        at consecutive keys, oldest first.
 
         ``values`` (X, distances, ...) has an entry for each row, as the table and the bias do;
-        the result is (X, count, ...). The axis is a narrowed one. Made of slices, whose gradients
-        are sums in a fixed order on every device.
+        the result is (X, count - lowest, ...). Made of slices, whose gradients are sums in a fixed
+        order on every device.
         """
-        below = min(max(self.low, 0), count)  # distances that share the first row with ``low``
-        beyond = max(count - below - values.shape[1], 0)  # those that share the last
+        total = count - lowest
+        below = min(max(self.low - lowest, 0), total)  # distances that share the first row
+        beyond = min(max(count - 1 - self.high, 0), total)  # those that share the last
+        first = max(lowest - self.low, 0)
+        rows = values[:, first : first + total - below - beyond].flip(1)
+        if not below and not beyond:
+            return rows
+        shape = values.shape[2:]
         parts = [
-            values[:, -1:].expand(-1, beyond, *values.shape[2:]),
-            values[:, : count - below].flip(1),
-            values[:, :1].expand(-1, below, *values.shape[2:]),
+            values[:, -1:].expand(-1, beyond, *shape),
+            rows,
+            values[:, :1].expand(-1, below, *shape),
         ]
-        return torch.cat(parts, dim=1) if below or beyond else parts[1]
+        return torch.cat(parts, dim=1)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Local attention (Huang et al. 2018, section 3.5): positions are cut into blocks of ``length``
+    from position 0 on; a query sees the keys of its own block and of the blocks next to it. Causal
+    attention leaves of these its own block and the one before.
+    """
+
+    length: int
+    coordinate: int = ORDER
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise ValueError(f"Blocks: length={self.length}, expected at least 1")
 
 
 @dataclass(frozen=True)
@@ -128,6 +188,7 @@ class Terms:
     content_bias   u (H, D): added to the query before it meets the key
     position_bias  v (H, D): added to the query before it meets the table
     value_table    V (H or 1, distances of the first axis, D): added to the values
+    blocks         hides keys that are far away, or None
     """
 
     scale: float
@@ -135,6 +196,7 @@ class Terms:
     content_bias: Tensor | None = None
     position_bias: Tensor | None = None
     value_table: Tensor | None = None
+    blocks: Blocks | None = None
 
     def __post_init__(self) -> None:
         table = self.value_table
@@ -151,3 +213,16 @@ class Terms:
     def relative(self) -> bool:
         """Whether any logit or value depends on a distance."""
         return bool(self.axes)
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates of the positions are looked at, the first included."""
+        measured = [axis.coordinate for axis in self.axes]
+        if self.blocks is not None:
+            measured.append(self.blocks.coordinate)
+        return 1 + max(measured, default=ORDER)
+
+    def needed(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
+        """Of the coordinates in ``positions`` those that are looked at."""
+        several = (positions,) if isinstance(positions, Span | Tensor) else tuple(positions)
+        return several[: self.coordinates]

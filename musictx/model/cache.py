@@ -2,6 +2,7 @@
 
 The buffers are allocated once. Positions are kept beside the keys: ``start`` is the position of
 the oldest key still held, so that dropping old tokens changes no distance between the others.
+Schemes that read further coordinates off the tokens have these kept here too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class KVCache:
         heads: int,
         capacity: int,
         head_dim: int,
+        coordinates: int = 0,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
@@ -45,6 +47,7 @@ class KVCache:
         shape = (layers, rows, heads, room, head_dim)
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
+        self._coordinates = torch.zeros((rows, coordinates, room), dtype=torch.int64, device=device)
         self._offset = 0  # where in the buffers the oldest token lies
         self._next_layer = 0
         self._pending = 0  # tokens of the pass under way
@@ -66,6 +69,28 @@ class KVCache:
     def next_position(self) -> int:
         """The position of the token that is appended next."""
         return self.start + self.length
+
+    @property
+    def last_coordinates(self) -> Tensor | None:
+        """(rows, coordinates) of the newest token held; None if there is none."""
+        if not self.length:
+            return None
+        return self._coordinates[:, :, self._offset + self.length - 1]
+
+    def place(self, coordinates: Tensor) -> Tensor:
+        """Coordinates (rows, n, T) of the T tokens whose keys are appended next; those of all
+        tokens held come back, these included: (rows, n, length + T). To be called before layer 0
+        appends."""
+        count = coordinates.shape[2]
+        expected = (self.rows, self._coordinates.shape[1], count)
+        if coordinates.shape != expected:
+            raise ValueError(
+                f"KVCache: coordinates {tuple(coordinates.shape)}, expected {expected}"
+            )
+        self._make_room(count)
+        stop = self._offset + self.length + count
+        self._coordinates[:, :, stop - count : stop] = coordinates
+        return self._coordinates[:, :, self._offset : stop]
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add k, v (rows, heads, T, head_dim) to one layer; all its keys and values come back.
@@ -132,12 +157,14 @@ class KVCache:
             heads=heads,
             capacity=self.capacity,
             head_dim=head_dim,
+            coordinates=self._coordinates.shape[1],
             dtype=self._keys.dtype,
             device=self._keys.device,
         )
         held = slice(self._offset, self._offset + self.length)
         other._keys[:, :, :, : self.length] = self._keys[:, :, :, held]
         other._values[:, :, :, : self.length] = self._values[:, :, :, held]
+        other._coordinates[:, :, : self.length] = self._coordinates[:, :, held]
         other.start, other.length = self.start, self.length
         return other
 
@@ -149,9 +176,7 @@ class KVCache:
             )
         if self._offset + self.length + count <= self._keys.shape[3]:
             return
-        for buffer in (self._keys, self._values):
-            for one in buffer:  # a layer at a time: the copy between is small
-                one[:, :, : self.length] = one[
-                    :, :, self._offset : self._offset + self.length
-                ].clone()
+        held = slice(self._offset, self._offset + self.length)
+        for one in (*self._keys, *self._values, self._coordinates):
+            one[:, :, : self.length] = one[:, :, held].clone()  # a layer at a time: little to copy
         self._offset = 0

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention import positions as schemes
-from musictx.attention.api import IMPLEMENTATIONS, attend
-from musictx.attention.terms import Positions, Span
+from musictx.attention.api import IMPLEMENTATIONS, attend, why_not
+from musictx.attention.terms import FURTHER, Positions, Span
+from musictx.errors import ConfigError
 from musictx.model.cache import KVCache
+
+
+class Where(NamedTuple):
+    """Where the tokens of one forward pass stand, and the keys that they look at.
+
+    Coordinates in this order: their order, their places in their pieces, and what else the position
+    scheme reads off the tokens. ``reach`` is the largest distance in order.
+    """
+
+    queries: tuple[Positions, ...]
+    keys: tuple[Positions, ...]
+    pieces: Tensor | None
+    reach: int
 
 
 class Attention(nn.Module):
@@ -31,29 +45,25 @@ class Attention(nn.Module):
         x: Tensor,
         scheme: schemes.PositionScheme,
         layer: int,
-        positions: Positions,
-        piece_ids: Tensor | None,
+        where: Where,
         cache: KVCache | None,
     ) -> Tensor:
         rows, count, width = x.shape
         qkv = self.qkv(x).view(rows, count, 3, self.heads, width // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (rows, heads, count, head_dim)
-        q, k = scheme.rotate(q, k, positions, positions)
-        key_positions = positions
+        q, k = scheme.rotate(q, k, where.queries[0], where.queries[0])
         if cache is not None:
-            key_positions = Span(cache.start, cache.length + count)
             k, v = cache.append(layer, k, v)
             k, v = k.to(q.dtype), v.to(q.dtype)
-        reach = key_positions.length if isinstance(key_positions, Span) else count
         mixed = attend(
             q,
             k,
             v,
-            scheme.terms(layer, reach=reach),
-            query_positions=positions,
-            key_positions=key_positions,
-            query_pieces=piece_ids,
-            key_pieces=piece_ids,
+            scheme.terms(layer, reach=where.reach),
+            query_positions=where.queries,
+            key_positions=where.keys,
+            query_pieces=where.pieces,
+            key_pieces=where.pieces,
             dropout=self.dropout if self.training else 0.0,
             implementation=self.implementation,
         )
@@ -81,11 +91,10 @@ class Block(nn.Module):
         x: Tensor,
         scheme: schemes.PositionScheme,
         layer: int,
-        positions: Positions,
-        piece_ids: Tensor | None = None,
+        where: Where,
         cache: KVCache | None = None,
     ) -> Tensor:
-        branch = self.attention(self.attention_norm(x), scheme, layer, positions, piece_ids, cache)
+        branch = self.attention(self.attention_norm(x), scheme, layer, where, cache)
         x = x + self.dropout(branch)
         return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
 
@@ -98,8 +107,8 @@ class MusicTransformer(nn.Module):
     context      length of a training window, tokens; longer inputs work, untrained
     dropout      on embeddings, attention weights and each residual branch
     tied         use the token embedding as output matrix too
-    position     arguments of ``positions.build``: name, max_distance, shared. ``max_distance``
-                 None is half the context, as in Huang et al. (2018)
+    position     arguments of ``positions.build``: name, max_distance, shared, ...; those left out
+                 follow from the context, as each scheme says
     attention    implementation of attention, by name (see ``attention/api.py``)
 
     ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
@@ -131,9 +140,7 @@ class MusicTransformer(nn.Module):
                 f"MusicTransformer: attention={attention}, expected one of "
                 + ", ".join(IMPLEMENTATIONS)
             )
-        position = {"name": "huang", "max_distance": None, "shared": False} | (position or {})
-        if position["max_distance"] is None:
-            position["max_distance"] = max(1, context // 2)
+        position = schemes.complete(position or {}, context=context, width=width)
         self.config: dict[str, Any] = {
             "vocab_size": vocab_size,
             "layers": layers,
@@ -151,6 +158,7 @@ class MusicTransformer(nn.Module):
         self.position = schemes.build(
             layers=layers, heads=heads, head_dim=width // heads, width=width, **position
         )
+        self._check_attention(attention, position["name"])
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
             Block(width, heads, feedforward, dropout, attention) for _ in range(layers)
@@ -158,6 +166,18 @@ class MusicTransformer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
         self._initialise()
+
+    def _check_attention(self, implementation: str, name: str) -> None:
+        """Refuse an implementation that cannot compute the scheme, with the reason."""
+        where = (Span(0, 8), Span(0, 8)) + (torch.zeros(1, 8),) * self.position.further
+        for layer in range(self.config["layers"]):
+            terms = self.position.terms(layer, reach=7)
+            reason = why_not(terms, where, where).get(implementation)
+            if reason:
+                raise ConfigError(
+                    f"model.attention={implementation}: {reason}; position={name} needs another, "
+                    "such as auto"
+                )
 
     def _initialise(self) -> None:
         """Weights of std 0.5 / sqrt(width) (0.02 at width 512), biases 0.
@@ -191,6 +211,7 @@ class MusicTransformer(nn.Module):
             heads=heads,
             capacity=capacity,
             head_dim=width // heads,
+            coordinates=self.position.further,
             dtype=weight.dtype,
             device=weight.device,
         )
@@ -214,19 +235,42 @@ class MusicTransformer(nn.Module):
 
         Raises ``ValueError`` for shapes that do not fit and for combinations without a meaning.
         """
-        count = self._check(ids, positions, piece_ids, cache)
+        self._check(ids, positions, piece_ids, cache)
+        where = self._where(ids, positions, piece_ids, cache)
+        x = self.dropout(self.position.embed(self.embedding(ids), where.queries[1]))
+        for layer, block in enumerate(self.blocks):
+            x = block(x, self.position, layer, where, cache)
+        x = self.norm(x)
+        weight = self.embedding.weight if self.output is None else self.output.weight
+        return F.linear(x, weight).float()
+
+    def _where(
+        self,
+        ids: Tensor,
+        positions: Positions | None,
+        piece_ids: Tensor | None,
+        cache: KVCache | None,
+    ) -> Where:
+        """Where the tokens stand, and the keys that they look at."""
+        count = ids.shape[1]
         if positions is not None:
             order = places = positions
         else:
             order = places = Span(cache.next_position if cache is not None else 0, count)
             if piece_ids is not None:
                 places = _positions_in_piece(piece_ids)
-        x = self.dropout(self.position.embed(self.embedding(ids), places))
-        for layer, block in enumerate(self.blocks):
-            x = block(x, self.position, layer, order, piece_ids, cache)
-        x = self.norm(x)
-        weight = self.embedding.weight if self.output is None else self.output.weight
-        return F.linear(x, weight).float()
+        queries: tuple[Positions, ...] = (order, places)
+        keys: tuple[Positions, ...] = queries
+        if cache is not None:
+            keys = (Span(cache.start, cache.length + count),) * 2
+        if self.position.further:
+            last = cache.last_coordinates if cache is not None else None
+            as_query, as_key = self.position.coordinates(ids, places, last)
+            if cache is not None:
+                as_key = cache.place(as_key)
+            assert len(queries) == FURTHER
+            queries, keys = (*queries, *as_query.unbind(1)), (*keys, *as_key.unbind(1))
+        return Where(queries, keys, piece_ids, _reach(keys[0]))
 
     def _check(
         self,
@@ -234,7 +278,7 @@ class MusicTransformer(nn.Module):
         positions: Positions | None,
         piece_ids: Tensor | None,
         cache: KVCache | None,
-    ) -> int:
+    ) -> None:
         if ids.dim() != 2 or ids.shape[1] == 0:
             raise ValueError(f"ids have shape {tuple(ids.shape)}, expected (rows, tokens >= 1)")
         if piece_ids is not None and piece_ids.shape != ids.shape:
@@ -249,7 +293,13 @@ class MusicTransformer(nn.Module):
                     f"cache has {cache.rows} rows and {cache.layers} layers, expected "
                     f"{ids.shape[0]} and {len(self.blocks)}"
                 )
-        return ids.shape[1]
+
+
+def _reach(keys: Positions) -> int:
+    """The largest distance between two keys, queries being some of them."""
+    if isinstance(keys, Span):
+        return max(len(keys) - 1, 0)
+    return int((keys.amax(-1) - keys.amin(-1)).max())
 
 
 def _positions_in_piece(piece_ids: Tensor) -> Tensor:

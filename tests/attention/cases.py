@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import Axis, Terms
+from musictx.attention.terms import Axis, Blocks, Terms, Waves
 
 Named = dict[str, Tensor]
 
@@ -74,6 +74,43 @@ def two_axes(named: Named, heads: int, size: int) -> Terms:
     return Terms(size**-0.5, (order, pitch), value_table=learned(named, "V", heads, 4, size))
 
 
+def by_waves(named: Named, heads: int, size: int) -> Terms:
+    """Transformer-XL with its table made of sinusoids; distances up to 15 either way."""
+    projection = learned(named, "projection", heads, 6, size)
+    waves = Waves(torch.tensor([1.0, 0.3, 0.01]), projection)
+    axis = Axis(table=waves.table(-15, 15), low=-15, high=15, waves=waves)
+    return Terms(
+        scale=size**-0.5,
+        axes=(axis,),
+        content_bias=learned(named, "u", heads, size),
+        position_bias=learned(named, "v_bias", heads, size),
+    )
+
+
+def local(named: Named, heads: int, size: int) -> Terms:
+    """Blocks of 3 tokens."""
+    table = learned(named, "table", heads, 6, size)
+    return Terms(size**-0.5, (Axis(table=table, high=5),), blocks=Blocks(3))
+
+
+def everything(named: Named, heads: int, size: int) -> Terms:
+    """All that one axis can have, tables shorter than the distances on both sides."""
+    axis = Axis(
+        table=learned(named, "table", heads, 5, size),
+        bias=learned(named, "bias", 1, 5),
+        low=-2,
+        high=2,
+    )
+    return Terms(
+        scale=0.7,
+        axes=(axis,),
+        content_bias=learned(named, "u", heads, size),
+        position_bias=learned(named, "v_bias", heads, size),
+        value_table=learned(named, "V", 1, 5, size),
+        blocks=Blocks(4),
+    )
+
+
 def plain(named: Named, heads: int, size: int) -> Terms:
     return Terms(scale=size**-0.5)
 
@@ -89,6 +126,9 @@ FAMILY: dict[str, Callable[[Named, int, int], Terms]] = {
         alibi,
         table_and_bias,
         two_axes,
+        by_waves,
+        local,
+        everything,
         plain,
     )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from musictx.attention import api, chunked, decode, reference
+from musictx.attention import chunked, decode, reference, sdpa, skew
 from musictx.attention.api import attend
 from musictx.attention.terms import Span, Terms
 from tests.attention import cases
@@ -26,7 +26,8 @@ def chosen(monkeypatch) -> list[str]:
         (reference, "attend"),
         (chunked, "attend"),
         (decode, "attend"),
-        (api, "_sdpa"),
+        (sdpa, "attend"),
+        (skew, "attend"),
     ):
         right = getattr(module, function)
 
@@ -46,11 +47,14 @@ def chosen(monkeypatch) -> list[str]:
         ("huang", {}, "chunked.attend"),
         ("huang", {"dropout": 0.1}, "chunked.attend"),
         ("t5", {}, "chunked.attend"),
-        ("huang", {"causal": False}, "reference.attend"),
-        ("shaw", {}, "reference.attend"),
-        ("transformer_xl", {}, "reference.attend"),
-        ("plain", {}, "api._sdpa"),
-        ("plain", {"causal": False}, "api._sdpa"),
+        ("huang", {"causal": False}, "chunked.attend"),
+        ("shaw", {}, "chunked.attend"),
+        ("transformer_xl", {}, "chunked.attend"),
+        ("by_waves", {}, "chunked.attend"),
+        ("local", {}, "chunked.attend"),
+        ("local", {"query_positions": torch.arange(5)}, "reference.attend"),
+        ("plain", {}, "sdpa.attend"),
+        ("plain", {"causal": False}, "sdpa.attend"),
         ("plain", {"dropout": 0.1}, "chunked.attend"),
         ("huang", {"query_positions": torch.arange(5)}, "reference.attend"),
         ("plain", {"query_positions": torch.arange(5)}, "reference.attend"),
@@ -72,21 +76,26 @@ def test_auto_for_packed_pieces_single_queries_and_longer_keys(chosen):
             attend(*args, **where)
     assert chosen == [
         "chunked.attend",
-        "api._sdpa",
+        "sdpa.attend",
         "decode.attend",
         "chunked.attend",
         "chunked.attend",
     ]
 
 
-@pytest.mark.parametrize("implementation", ["chunked", "sdpa"])
-@pytest.mark.parametrize("queries", [1, 5])
-def test_every_implementation_agrees_with_the_reference(implementation, queries):
-    args, where, named = inputs("plain", queries, 5)
-    got = attend(*args, **where, implementation=implementation)
-    want = attend(*args, **where, implementation="reference")
-    up = torch.randn_like(got)
-    assert max(cases.differences(got, want, named, up).values()) < 1e-12
+def test_two_axes_run_through_the_reference(chosen):
+    args, where, _ = inputs("two_axes")
+    attend(*args, **{name: (span, span) for name, span in where.items()})
+    assert chosen == ["reference.attend"]
+
+
+def test_coordinates_that_nobody_measures_change_nothing(chosen):
+    """The model hands over all it has; a scheme of one axis is as fast as ever."""
+    args, where, _ = inputs("huang")
+    extra = torch.randint(9, (2, 5))
+    got = attend(*args, **{name: (span, extra) for name, span in where.items()})
+    assert torch.equal(got, attend(*args, **where))
+    assert chosen == ["chunked.attend"] * 2
 
 
 def test_sdpa_adds_the_content_bias():
@@ -103,13 +112,19 @@ def test_sdpa_adds_the_content_bias():
 @pytest.mark.parametrize(
     ("implementation", "scheme", "more", "words"),
     [
-        ("chunked", "huang", {"causal": False}, "chunked: it computes causal attention only"),
-        ("chunked", "two_axes", {}, "one axis of distance, not 2"),
-        ("chunked", "shaw", {}, "it knows no value_table"),
-        ("chunked", "transformer_xl", {}, "it knows no content_bias"),
-        ("chunked", "huang", {"query_positions": Span(9, 5)}, "last of the keys"),
-        ("sdpa", "huang", {}, "sdpa: it knows no relative terms"),
-        ("sdpa", "plain", {"dropout": 0.1}, "without dropout"),
+        ("chunked", "two_axes", {}, "chunked: it knows one axis of distance, not 2"),
+        ("chunked", "huang", {"query_positions": torch.arange(5)}, r"positions .Span"),
+        ("skew", "huang", {"causal": False}, "skew: it computes causal attention only"),
+        ("skew", "t5", {}, "one table of vectors"),
+        ("skew", "plain", {}, "one table of vectors"),
+        ("skew", "shaw", {}, "it knows no value_table"),
+        ("skew", "transformer_xl", {}, "it knows no content_bias"),
+        ("skew", "local", {}, "it knows no blocks"),
+        ("skew", "table_and_bias", {}, "it knows no bias"),
+        ("skew", "huang", {"query_positions": Span(9, 5)}, "last of the keys"),
+        ("sdpa", "huang", {}, "sdpa: it knows no relative terms but those made of sinusoids"),
+        ("sdpa", "by_waves", {"query_positions": Span(3, 5)}, "equal positions"),
+        ("sdpa", "by_waves", {"causal": False, "key_positions": Span(20, 5)}, "are not clipped"),
         ("sdpa", "plain", {"query_positions": Span(1, 5)}, "equal positions"),
         ("flash", "plain", {}, "implementation=flash: expected one of auto, reference"),
     ],

@@ -47,6 +47,11 @@ def attend(
                         continue
                     if query_pieces is not None and query_pieces[b, i] != key_pieces[b, j]:
                         continue
+                    if terms.blocks is not None:
+                        at = place(query_positions, terms.blocks.coordinate, b, i)
+                        over = place(key_positions, terms.blocks.coordinate, b, j)
+                        if abs(at // terms.blocks.length - over // terms.blocks.length) > 1:
+                            continue
                     content = q[b, h, i]
                     if terms.content_bias is not None:
                         content = content + terms.content_bias[h]

@@ -1,13 +1,13 @@
-"""Absolute positions, added to the embeddings; and none at all."""
+"""Absolute positions, added to the embeddings: fixed or learned; and none at all."""
 
 from __future__ import annotations
 
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from musictx.attention.positions.base import PositionScheme
+from musictx.attention.positions.base import Options, PositionScheme
 from musictx.attention.terms import Positions, Span
 
 
@@ -28,6 +28,29 @@ class Sinusoidal(PositionScheme):
         place = positions.tensor(x.device) if isinstance(positions, Span) else positions
         width = x.shape[-1]
         return x + (sinusoids(place, width) * width**-0.5).to(x.dtype)
+
+
+class Learned(PositionScheme):
+    """A learned vector for each position: Gehring et al. (2017), Vaswani et al. (2017).
+
+    The table has ``max_distance`` rows, by default as many as a training window has tokens.
+    Positions beyond share its last row: nothing breaks there, but nothing was learned for them
+    either, and order among them is known from the causal mask alone. ``generate`` never goes there:
+    when the context is full it reads the last tokens again from position 0.
+    """
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        shape = (options.max_distance, options.width)
+        self.table = nn.Parameter(torch.randn(shape) * 0.5 * options.width**-0.5)
+
+    @staticmethod
+    def defaults(context: int, width: int) -> dict[str, int]:
+        return {"max_distance": context}
+
+    def embed(self, x: Tensor, positions: Positions) -> Tensor:
+        place = positions.tensor(x.device) if isinstance(positions, Span) else positions
+        return x + self.table[place.clamp(0, len(self.table) - 1)].to(x.dtype)
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:

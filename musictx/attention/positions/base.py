@@ -1,32 +1,75 @@
-"""What a position scheme is: three places where it may have its say, each by default silent."""
+"""What a position scheme is: four places where it may have its say, each by default silent."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
 from musictx.attention.terms import Positions, Terms
 
 
+@dataclass(frozen=True)
+class Options:
+    """What schemes are made from; each takes what it needs.
+
+    layers, heads, head_dim, width   the model's sizes; width = heads * head_dim
+    max_distance  distances beyond it share an entry; what exactly it counts, each scheme says
+    shared        one table for all heads instead of one for each
+    causal        keys are never ahead of their query: tables of the past only
+    block         huang_local: positions in a block
+    buckets       t5: entries for all distances
+    features      transformer_xl: sinusoids, sines and cosines together
+    first_layers  two_d: how many layers measure the further coordinates
+    max_time      two_d: distances in time with an entry of their own
+    coordinates   two_d: where time and pitch of a token come from (attention/positions/two_d.py)
+    """
+
+    layers: int
+    heads: int
+    head_dim: int
+    width: int
+    max_distance: int = 1
+    shared: bool = False
+    causal: bool = True
+    block: int = 1
+    buckets: int = 2
+    features: int = 2
+    first_layers: int = 1
+    max_time: int = 1
+    coordinates: dict[str, Any] | None = None
+
+    @property
+    def tables(self) -> int:
+        """Tables of vectors in a layer: one for each head, or one."""
+        return 1 if self.shared else self.heads
+
+    def low(self, high: int) -> int:
+        """The lowest distance of a table whose highest is ``high``: nothing lies ahead, or all."""
+        return 0 if self.causal else -high
+
+
 class PositionScheme(nn.Module):
     """How a model knows order. One object serves all layers and owns their tables.
 
-    A scheme speaks up in one or more of three places: it adds to the embeddings (absolute
-    positions), turns queries and keys (rotary), or adds terms to the logits (relative ones).
+    A scheme speaks up in one or more of four places: it adds to the embeddings (absolute
+    positions), turns queries and keys (rotary), adds terms to the logits (relative ones), or reads
+    further coordinates off the tokens for its terms to measure.
     """
 
-    def __init__(
-        self,
-        *,
-        layers: int,
-        heads: int,
-        head_dim: int,
-        width: int,
-        max_distance: int,
-        shared: bool,
-    ) -> None:
-        """Sizes as in :func:`musictx.attention.positions.build`; a scheme takes what it needs."""
+    #: How many coordinates :meth:`coordinates` reads.
+    further = 0
+
+    def __init__(self, options: Options) -> None:
         super().__init__()
-        self.scale = head_dim**-0.5
+        self.options = options
+        self.scale = options.head_dim**-0.5
+
+    @staticmethod
+    def defaults(context: int, width: int) -> dict[str, int]:
+        """Values of the options that were left open, for a model of so many tokens and channels."""
+        return {}
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
         """Token embeddings (B, T, width) with whatever the scheme adds for ``positions``."""
@@ -38,10 +81,22 @@ class PositionScheme(nn.Module):
         """Queries and keys (B, H, T, D) turned by their positions, before keys are cached."""
         return q, k
 
+    def coordinates(
+        self, ids: Tensor, places: Positions, last: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Further coordinates of tokens ``ids`` (B, T), as queries and as keys: (B, further, T).
+
+        ``places`` are their places in their pieces, ``last`` (B, further) the coordinates of the
+        token before them as a key, None if there is none. Called only where ``further`` is not 0.
+        """
+        raise NotImplementedError
+
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         """The terms of one layer.
 
-        ``reach`` is the largest distance that this call can meet. Schemes with a learned table
-        ignore it (distances beyond are clipped); those that compute their tables make as many rows.
+        Their axes measure ``terms.ORDER``, and from ``terms.FURTHER`` on what :meth:`coordinates`
+        read. ``reach`` is the largest distance, to either side, that this call can meet. Schemes
+        with a learned table ignore it (distances beyond are clipped); those that compute their
+        tables make as many rows.
         """
         return Terms(scale=self.scale)

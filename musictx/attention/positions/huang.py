@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from musictx.attention.positions.base import PositionScheme
+from musictx.attention.positions.base import Options, PositionScheme
 from musictx.attention.terms import Axis, Terms
 
 
@@ -14,32 +14,27 @@ class Huang(PositionScheme):
 
     Tables are (heads or 1, max_distance, head_dim), row d for distance d, drawn from a normal
     distribution of standard deviation head_dim**-0.5. Longer distances share the last row, as in
-    Shaw et al. (2018); keys ahead of their query (attention that is not causal) share row 0.
+    Shaw et al. (2018). For attention that is not causal, distances -(max_distance - 1) to
+    max_distance - 1 have a row each.
     """
 
-    def __init__(
-        self,
-        *,
-        layers: int,
-        heads: int,
-        head_dim: int,
-        width: int,
-        max_distance: int,
-        shared: bool,
-    ) -> None:
-        super().__init__(
-            layers=layers,
-            heads=heads,
-            head_dim=head_dim,
-            width=width,
-            max_distance=max_distance,
-            shared=shared,
-        )
-        shape = (1 if shared else heads, max_distance, head_dim)
-        self.tables = nn.ParameterList(
-            nn.Parameter(torch.randn(shape) * head_dim**-0.5) for _ in range(layers)
-        )
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.high = options.max_distance - 1
+        self.tables = learned_tables(options, options.low(self.high), self.high, options.layers)
+
+    @staticmethod
+    def defaults(context: int, width: int) -> dict[str, int]:
+        return {"max_distance": max(1, context // 2)}
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
-        table = self.tables[layer]
-        return Terms(scale=self.scale, axes=(Axis(table=table, high=table.shape[1] - 1),))
+        axis = Axis(table=self.tables[layer], low=self.options.low(self.high), high=self.high)
+        return Terms(scale=self.scale, axes=(axis,))
+
+
+def learned_tables(options: Options, low: int, high: int, layers: int) -> nn.ParameterList:
+    """For each layer a table of vectors for the distances low..high, (heads or 1, distances, D)."""
+    shape = (options.tables, high - low + 1, options.head_dim)
+    return nn.ParameterList(
+        nn.Parameter(torch.randn(shape) * options.head_dim**-0.5) for _ in range(layers)
+    )

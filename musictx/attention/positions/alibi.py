@@ -1,0 +1,40 @@
+"""Attention with linear biases: Press et al. (2022)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.terms import Axis, Terms
+
+
+class ALiBi(PositionScheme):
+    """Each head subtracts its own fixed slope times the distance from the logits; nothing learned.
+
+    Slopes of n heads, n a power of two, are 2**(-8/n), 2**(-16/n), ..., 2**-8. Another number of
+    heads takes those of the power of two below, then every other one of the power of two above, as
+    the authors' code does. Without causality the distance counts to both sides.
+    """
+
+    exponents: Tensor
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        # Whole numbers, which stay exact whatever the model's weights are cast to: the slope is
+        # 2 ** (-4 * exponent / below).
+        self.below = 1 << (options.heads.bit_length() - 1)
+        full = [2 * (h + 1) for h in range(self.below)]
+        extra = [2 * h + 1 for h in range(options.heads - self.below)]
+        self.register_buffer("exponents", torch.tensor(full + extra), persistent=False)
+
+    @property
+    def slopes(self) -> Tensor:
+        """(heads,) float32."""
+        return torch.exp2(self.exponents * (-4 / self.below))
+
+    def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
+        low = self.options.low(reach)
+        distances = torch.arange(low, reach + 1, device=self.exponents.device).abs()
+        axis = Axis(bias=-self.slopes[:, None] * distances, low=low, high=reach)
+        return Terms(scale=self.scale, axes=(axis,))

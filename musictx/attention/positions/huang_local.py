@@ -1,0 +1,33 @@
+"""Relative local attention: Huang et al. (2018), "Music Transformer", section 3.5."""
+
+from __future__ import annotations
+
+from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.positions.huang import learned_tables
+from musictx.attention.terms import PLACE, Axis, Blocks, Terms
+
+
+class HuangLocal(PositionScheme):
+    """A piece is cut into blocks; each token attends to its own block and the one before.
+
+    A query is at most 2 * block - 1 tokens away from what it sees, so that many distances (and 0)
+    have a row of the table and nothing is clipped. Time and memory are linear in length. Without
+    causality the block after is seen too.
+
+    Blocks are counted from the beginning of each piece. In a stream they go on from where the
+    stream began, whatever a cache has dropped since.
+    """
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.high = 2 * options.block - 1
+        self.tables = learned_tables(options, options.low(self.high), self.high, options.layers)
+
+    @staticmethod
+    def defaults(context: int, width: int) -> dict[str, int]:
+        return {"block": max(1, context // 4)}
+
+    def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
+        axis = Axis(table=self.tables[layer], low=self.options.low(self.high), high=self.high)
+        blocks = Blocks(self.options.block, coordinate=PLACE)
+        return Terms(scale=self.scale, axes=(axis,), blocks=blocks)

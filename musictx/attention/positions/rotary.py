@@ -1,0 +1,39 @@
+"""Rotary position embedding: Su et al. (2021), section 3.2.2."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from musictx.attention.positions.base import PositionScheme
+from musictx.attention.terms import Positions, Span, angles
+
+BASE = 10000.0
+
+
+class Rotary(PositionScheme):
+    """Queries and keys are turned by their positions; products see the difference only.
+
+    Channels 2c and 2c + 1 make a plane, turned by position * 10000**(-2c / head_dim) radians.
+    Nothing is learned, and keys are turned once, before they are cached. Angles are taken in
+    float64 where the device has it: at position 100,000 float32 would be off by 0.004 radians.
+    """
+
+    def rotate(
+        self, q: Tensor, k: Tensor, query_positions: Positions, key_positions: Positions
+    ) -> tuple[Tensor, Tensor]:
+        return turned(q, query_positions), turned(k, key_positions)
+
+
+def turned(x: Tensor, positions: Positions) -> Tensor:
+    """x (B, H, T, D) turned by ``positions``, D even: same shape and dtype."""
+    place = positions.tensor(x.device) if isinstance(positions, Span) else positions.to(x.device)
+    precise = torch.promote_types(x.dtype, torch.float32)
+    half = x.shape[-1] // 2
+    frequencies = BASE ** (-torch.arange(half, device=x.device) / half)
+    angle = angles(place, frequencies)
+    angle = angle[:, None] if place.dim() == 2 else angle  # (T, D/2) or (B, 1, T, D/2)
+    cosine, sine = angle.cos().to(precise), angle.sin().to(precise)
+    first, second = x.to(precise).unflatten(-1, (half, 2)).unbind(-1)
+    both = torch.stack([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
+    return both.flatten(-2).to(x.dtype)

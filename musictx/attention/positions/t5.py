@@ -1,0 +1,60 @@
+"""Relative position bias of T5: Raffel et al. (2020), section 2.1."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.terms import Axis, Terms
+
+
+class T5(PositionScheme):
+    """A learned number for each head and bucket of distances is added to the logits.
+
+    Short distances have a bucket each, longer ones share buckets whose size grows like the
+    logarithm, and all from ``max_distance`` on fall into the last. All layers share the numbers, as
+    in the paper. (T5 leaves out the factor 1 / sqrt(head_dim) of the products and begins with
+    smaller queries instead; here it stays.)
+    """
+
+    buckets: Tensor
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.low, self.high = options.low(options.max_distance), options.max_distance
+        found = [
+            bucket(distance, options.buckets, options.max_distance, causal=options.causal)
+            for distance in range(self.low, self.high + 1)
+        ]
+        self.register_buffer("buckets", torch.tensor(found), persistent=False)
+        self.bias = nn.Parameter(torch.randn(options.heads, options.buckets) * 0.1)
+
+    @staticmethod
+    def defaults(context: int, width: int) -> dict[str, int]:
+        return {"max_distance": 128, "buckets": 32}
+
+    def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
+        axis = Axis(bias=self.bias[:, self.buckets], low=self.low, high=self.high)
+        return Terms(scale=self.scale, axes=(axis,))
+
+
+def bucket(distance: int, buckets: int, max_distance: int, *, causal: bool) -> int:
+    """The bucket of ``distance`` = query - key.
+
+    Of n buckets the first half is exact; distance d beyond falls into n/2 + floor(n/2 *
+    log(d / (n/2)) / log(max_distance / (n/2))), at most n - 1. Without causality keys ahead of
+    their query have the upper half of the buckets, in the same way.
+    """
+    if not causal:
+        buckets //= 2
+        ahead = buckets if distance < 0 else 0
+        return ahead + bucket(abs(distance), buckets, max_distance, causal=True)
+    distance = max(distance, 0)
+    exact = buckets // 2
+    if distance < exact:
+        return distance
+    share = math.log(distance / exact) / math.log(max_distance / exact)
+    return min(exact + int(share * (buckets - exact)), buckets - 1)

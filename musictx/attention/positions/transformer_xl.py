@@ -1,0 +1,45 @@
+"""Relative positions of Transformer-XL: Dai et al. (2019), section 3.3."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.terms import Axis, Terms, Waves
+
+
+class TransformerXL(PositionScheme):
+    """Vectors of distances projected from fixed sinusoids, and two learned queries:
+
+        logits_ij = (<q_i + u, k_j> + <q_i + v, W_R R[i - j]>) / sqrt(D)
+
+    R[d] holds sines and cosines of d at ``features / 2`` frequencies (the paper: as many features
+    as the model is wide), W_R is learned for each layer and head; u and v for each head, the same
+    in all layers. Any distance works; none is clipped.
+    """
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        waves = options.features // 2
+        shape = (options.tables, 2 * waves, options.head_dim)
+        # With sine and cosine of each frequency, R[d] has length sqrt(waves): its projection
+        # begins with the size of the tables that others learn.
+        std = (options.head_dim * waves) ** -0.5
+        self.projections = nn.ParameterList(
+            nn.Parameter(torch.randn(shape) * std) for _ in range(options.layers)
+        )
+        u, v = torch.randn(2, options.heads, options.head_dim) * 0.5 * options.width**-0.5
+        self.u, self.v = nn.Parameter(u), nn.Parameter(v)
+
+    @staticmethod
+    def defaults(context: int, width: int) -> dict[str, int]:
+        return {"features": width}
+
+    def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
+        projection = self.projections[layer]
+        exponents = torch.arange(projection.shape[1] // 2, device=projection.device)
+        waves = Waves(10000.0 ** (-2 * exponents / projection.shape[1]), projection)
+        low = self.options.low(reach)
+        axis = Axis(table=waves.table(low, reach), low=low, high=reach, waves=waves)
+        return Terms(self.scale, (axis,), content_bias=self.u, position_bias=self.v)

@@ -1,0 +1,92 @@
+"""The skew as its inventors drew it: Huang et al. (2018), section 3.4.1 and figure 1.
+
+To be read, and to be compared with. Relative logits S[i, j] = <q_i, E[i - j]> want a vector for
+each pair of tokens, L x L x D numbers, if they are computed as Shaw et al. (2018) state them. But
+<q_i, E[d]> is the same number wherever the distance is d: the product Q E^T, L x L, has them all.
+They only stand in the wrong place, and three moves put them right:
+
+    Q E^T, columns in      pad a column       read with one       S, after the first
+    descending distance    on the left        number less a row   row is dropped
+
+    a2  a1  a0             0  a2  a1  a0      0   a2  a1
+    b2  b1  b0             0  b2  b1  b0      a0  0   b2          a0  .   .
+    c2  c1  c0             0  c2  c1  c0      b1  b0  0           b1  b0  .
+                                              c2  c1  c0          c2  c1  c0
+
+(a2 is query a with distance 2.) What stands above the diagonal is of no use and masked. Memory is
+L x L still, as of plain attention: attention/chunked.py does the same a few rows at a time.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from musictx.attention.terms import Positions, Span, Terms
+
+
+def why_not(
+    terms: Terms,
+    query_positions: Positions | tuple[Positions, ...],
+    key_positions: Positions | tuple[Positions, ...],
+    causal: bool,
+) -> str | None:
+    """Why this implementation cannot do the job, or None if it can."""
+    queries, keys = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
+    if not causal:
+        return "it computes causal attention only"
+    if len(terms.axes) != 1 or terms.axes[0].table is None or terms.axes[0].coordinate:
+        return "it computes one table of vectors by the order of tokens"
+    for name in ("content_bias", "position_bias", "value_table", "blocks"):
+        if getattr(terms, name) is not None:
+            return f"it knows no {name}"
+    if terms.axes[0].bias is not None:
+        return "it knows no bias"
+    if not (isinstance(queries, Span) and isinstance(keys, Span)):
+        return "it needs consecutive positions (Span)"
+    if queries.stop != keys.stop or len(queries) > len(keys):
+        return "the queries must be the last of the keys"
+    return None
+
+
+def skewed(product: Tensor) -> Tensor:
+    """(..., Tq, Tk), columns for the distances Tk-1, ..., 1, 0 -> (..., Tq, Tk), columns for keys.
+
+    Query r is token Tk - Tq + r. Where a key is later than its query, the result is meaningless.
+    """
+    *batch, queries, keys = product.shape
+    padded = F.pad(product, (1, 0))
+    narrower = padded.reshape(*batch, keys + 1, queries)  # Tq (Tk + 1) numbers, cut otherwise
+    return narrower[..., 1:, :].reshape(*batch, queries, keys)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    terms: Terms,
+    *,
+    query_pieces: Tensor | None = None,
+    key_pieces: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D)."""
+    queries, keys = q.shape[2], k.shape[2]
+    precise = torch.promote_types(q.dtype, torch.float32)
+    (axis,) = terms.axes
+    assert axis.table is not None
+    with torch.autocast(q.device.type, enabled=False):
+        q_, k_, v_ = (x.to(precise) for x in (q, k, v))
+        table = axis.descending(axis.table.to(precise), keys)  # distances beyond the table: clipped
+        relative = skewed(q_ @ table.transpose(-1, -2))
+        logits = (q_ @ k_.transpose(-1, -2) + relative) * terms.scale
+
+        hidden = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
+        hidden = hidden.triu(keys - queries + 1)[None, None]
+        if query_pieces is not None and key_pieces is not None:
+            hidden = hidden | (query_pieces[:, None, :, None] != key_pieces[:, None, None, :])
+        blind = hidden.all(-1, keepdim=True)  # nothing to see: zeros, not 0/0
+        weights = logits.masked_fill(hidden & ~blind, float("-inf")).softmax(-1)
+        weights = F.dropout(weights.masked_fill(hidden, 0.0), dropout)
+        return (weights @ v_).to(q.dtype)
