@@ -59,7 +59,7 @@ def write(events: np.ndarray, vocabulary: Vocabulary, last_step: int | None = No
 
     A gap is the largest shift as often as it fits, then the remainder. A program token stands
     before an event that is not of the program before it, a velocity token before a strike that is
-    not of the velocity bin before it; an :data:`UNKNOWN` one is never written.
+    not of the velocity bin before it. :data:`UNKNOWN` ones, which must come first, are not written.
     """
     steps = events["step"]
     tail = last_step is not None and last_step > (int(steps[-1]) if len(steps) else 0)
@@ -98,10 +98,10 @@ def write(events: np.ndarray, vocabulary: Vocabulary, last_step: int | None = No
 
 
 def _changes(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Where a value differs from the one before it among those that count, and is known."""
+    """Where a value differs from the one before it among those that count."""
     changed = np.zeros(len(values), bool)
     seen = values[counts]
-    changed[counts] = (np.diff(seen, prepend=UNKNOWN) != 0) & (seen != UNKNOWN)
+    changed[counts] = np.diff(seen, prepend=UNKNOWN) != 0
     return changed
 
 

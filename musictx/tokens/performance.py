@@ -213,14 +213,24 @@ class PerformanceTokenizer:
     def _rewritten(self, ids: np.ndarray, stretch: float, velocity: int) -> np.ndarray:
         events, last_step = ev.read(ids, self.vocabulary)
         partner, astray = ev.pair(events)
-        events["step"] = np.floor(events["step"] * stretch + 0.5)
+        strikes = np.flatnonzero(partner >= 0)
+        releases = partner[strikes]
+        before = events["step"].copy()
+        step = np.floor(before * stretch + 0.5).astype(np.int64)
+        step[releases] = np.maximum(step[releases], step[strikes] + 1)
+        unsaid = (events["bin"] == ev.UNKNOWN) & (events["what"] != ev.OFF)
+        unsaid |= events["program"] == ev.UNKNOWN
+        if self.tracks == "programs" and unsaid.any():
+            # Squeezed into one step with what follows, these could come after it (steps are
+            # sorted by program) and be taken for its program or velocity: keep them apart.
+            last = np.flatnonzero(unsaid)[-1]
+            earliest = step[unsaid].max() + (before[last + 1 :] > before[last])
+            step[last + 1 :] = np.maximum(step[last + 1 :], earliest)
+            step[releases] = np.maximum(step[releases], step[strikes] + 1)
+        events["step"] = step
         known = (events["what"] != ev.OFF) & (events["bin"] != ev.UNKNOWN)
         louder = self._velocity_of[events["bin"][known]] + velocity
         events["bin"][known] = self._bin(np.clip(louder, 1, 127))
-        strikes = np.flatnonzero(partner >= 0)
-        releases = partner[strikes]
-        earliest = events["step"][strikes] + 1
-        events["step"][releases] = np.maximum(events["step"][releases], earliest)
         events["order"][releases] = events["order"][strikes]
         events["order"][astray] -= len(ids)  # of notes older than the window
         last_step = int(np.floor(last_step * stretch + 0.5))

@@ -146,6 +146,8 @@ def test_a_cut_out_may_release_what_it_never_struck_only_when_it_is_said_to_be_o
     assert state.seconds == 0.05
     with pytest.raises(ValueError, match="token 1: velocity:3 is not allowed after velocity"):
         PIANO.grammar(ids(PIANO, "velocity:4", "velocity:3"), strict=False)
+    with pytest.raises(ValueError, match="token 1: note_off:41 is not allowed after note_on"):
+        PIANO.grammar(ids(PIANO, "note_on:60", "note_off:41"), strict=False)
 
 
 def test_notes_of_an_unseen_program_can_be_released_and_end():
