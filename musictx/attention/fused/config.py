@@ -89,8 +89,8 @@ def choose(text: str, dtype: torch.dtype, head_dim: int) -> Config:
     if text:
         return Config.parse(text)
     if dtype == torch.float32:
-        small = Tile(32, 32, 8, 1)
-        return Config(small, small, small)
+        small = Tile(32, 32, 8, 1, "panel")
+        return Config(small, small, Tile(32, 32, 8, 1, "gather"))
     if head_dim == 128:
         return Config(
             Tile(64, 64, 4, 2, "panel"), Tile(64, 64, 8, 1, "panel"), Tile(64, 64, 8, 1, "gather")
