@@ -156,6 +156,14 @@ def test_what_a_window_has_not_said_yet_is_not_taken_from_what_it_says_later(win
     tokenizer.grammar(result, strict=False)
 
 
+def test_releases_of_older_notes_come_first_in_a_rewritten_step():
+    tokenizer = PerformanceTokenizer(velocity_bins=1)
+    words = ["velocity:1", "note_on:62", "time_shift:5", "note_off:70", "note_off:62"]
+    pairs = (word.split(":") for word in words)
+    ids = [tokenizer.vocabulary.id(kind, int(value)) for kind, value in pairs]
+    assert tokenizer.augment(np.array(ids), velocity=1).tolist() == ids
+
+
 def test_a_long_stretched_window_does_not_drift():
     tokenizer = TOKENIZERS[0]
     starts = np.arange(3000) * 0.03
