@@ -18,8 +18,9 @@ from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
 from musictx.sampling import engine, processors
-from musictx.sampling.constraints import GrammarConstraint
-from musictx.tokens.vocab import BOS, CUT, EOS, PAD, Tokenizer
+from musictx.sampling.constraints import All, Constraint, GrammarConstraint
+from musictx.sampling.held import KINDS, HeldNotes
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD, Tokenizer, Vocabulary
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
@@ -150,6 +151,7 @@ def continue_music(
     context = int(model.config["context"]) if context is None else context
     until = None if seconds is None else primer.seconds + seconds
     state = tokenizer.grammar(primer.ids)
+    sampling = sampling or SamplingConfig()
     results: list[Sample] = []
     for first in range(0, samples, ROWS_AT_ONCE):
         numbers = range(first, min(samples, first + ROWS_AT_ONCE))
@@ -160,8 +162,8 @@ def continue_music(
             prompt(primer.ids, context),
             rows=len(numbers),
             max_tokens=_ceiling(seconds, tokens),
-            processors=processors.build(sampling or SamplingConfig()),
-            constraint=rules,
+            processors=processors.build(sampling),
+            constraint=All(rules, *_wishes(tokenizer, sampling, primer.ids, len(numbers))),
             seeds=[(seed, number) for number in numbers],
             context=context,
         ):
@@ -185,6 +187,27 @@ def continue_music(
                 )
             )
     return results
+
+
+def _wishes(
+    tokenizer: Tokenizer, sampling: SamplingConfig, past: np.ndarray, rows: int
+) -> list[Constraint]:
+    """What the options ask for beyond the grammar, where the tokens have a word for it."""
+    vocabulary = getattr(tokenizer, "vocabulary", None)
+    if not isinstance(vocabulary, Vocabulary) or not set(KINDS) <= set(vocabulary.kinds):
+        return []
+    if sampling.restrike and sampling.longest_note is None:
+        return []
+    return [
+        HeldNotes(
+            vocabulary,
+            past,
+            rows=rows,
+            step_seconds=tokenizer.to_config()["step_ms"] / 1000,
+            restrike=sampling.restrike,
+            longest=sampling.longest_note,
+        )
+    ]
 
 
 def prompt(past: np.ndarray, context: int) -> np.ndarray:
