@@ -19,11 +19,18 @@ from torch import Tensor
 
 assert os.environ.get("TRITON_INTERPRET") == "1", __doc__
 
-import triton  # noqa: E402
 from triton.runtime import interpreter  # noqa: E402
 
 from musictx.attention import fused  # noqa: E402
-from musictx.attention.fused import Config, gather, launch, op, panel  # noqa: E402
+from musictx.attention.fused import (  # noqa: E402
+    Config,
+    gather,
+    gather_backward,
+    launch,
+    op,
+    panel,
+    panel_backward,
+)
 from musictx.attention.fused.config import Tile  # noqa: E402
 from musictx.attention.terms import Axis, Terms  # noqa: E402
 
@@ -309,15 +316,16 @@ def test_an_infinite_gradient_is_not_hidden_by_the_deterministic_mode() -> None:
 
 def test_a_broken_skew_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(queries=33, rows=33)
-    tl = triton.language  # noqa: F841 (device functions look it up)
-    monkeypatch.setattr(gather, "skew", lambda x, delta, T: x)
+    for module in (gather, gather_backward):
+        monkeypatch.setattr(module, "skew", lambda x, delta, T: x)
     assert min(errors(case, config("gather"))) > 0.05
     read = panel.read_panel
 
     def one_too_far(memory: Any, x0: Any, M: Any, N: Any, SEGMENT: Any) -> Any:
         return read(memory, x0 + 1, M, N, SEGMENT)
 
-    monkeypatch.setattr(panel, "read_panel", one_too_far)
+    for module in (panel, panel_backward):
+        monkeypatch.setattr(module, "read_panel", one_too_far)
     found = errors(case, config("panel"))
     assert not min(found) < 0.05, found  # NaN is noticed too
 

@@ -37,20 +37,22 @@ def why_not(
     without it they are not looked at."""
     if not causal:
         return "it computes causal attention only"
-    if not (isinstance(query_positions, Span) and isinstance(key_positions, Span)):
+    if len(terms.axes) > 1:
+        return f"it knows one axis of distance, not {len(terms.axes)}"
+    if terms.axes and terms.axes[0].coordinate:
+        return "it measures the order of tokens only, not further coordinates"
+    at, over = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
+    if not (isinstance(at, Span) and isinstance(over, Span)):
         return "it needs consecutive positions (Span)"
-    if query_positions.stop != key_positions.stop or len(query_positions) > len(key_positions):
+    if at.stop != over.stop or len(at) > len(over):
         return (
-            "the queries must be the last of the keys, not positions "
-            f"{query_positions.start}..{query_positions.stop - 1} over "
-            f"{key_positions.start}..{key_positions.stop - 1}"
+            f"the queries must be the last of the keys, not positions {at.start}..{at.stop - 1} "
+            f"over {over.start}..{over.stop - 1}"
         )
     if terms.scale <= 0:
         return f"it needs a scale above 0, not {terms.scale}"
-    if len(terms.axes) > 1:
-        return f"it knows one axis of distance, not {len(terms.axes)}"
-    for name in ("content_bias", "position_bias", "value_table"):
-        if getattr(terms, name) is not None:
+    for name in ("content_bias", "position_bias", "value_table", "blocks"):
+        if getattr(terms, name, None) is not None:
             return f"it knows no {name}"
     if q is None:
         return None

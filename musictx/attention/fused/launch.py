@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from musictx.attention.fused import common, gather, panel
+from musictx.attention.fused import common, gather, gather_backward, panel, panel_backward
 from musictx.attention.fused.config import Config, Tile, choose
 
 LOG2E = math.log2(math.e)
@@ -203,7 +203,7 @@ def backward(
     if p.panel(tile):
         scratch = p.panels(tile, p.config.segment)
         gradients = torch.zeros_like(scratch, dtype=p.q.dtype)
-        panel.backward_query[(p.programs,)](
+        panel_backward.backward_query[(p.programs,)](
             *inputs, first_query, first_key, *p.random, scratch, gradients, up,
             log_sum, delta, tables.factor, dq, tables.vectors,
             *strides(p.q, p.k, p.v, up, dq), p.vector_stride, p.batch * p.heads,
@@ -213,7 +213,7 @@ def backward(
         )  # fmt: skip
     else:
         side = p.square(tile)
-        gather.backward_query[(triton.cdiv(p.queries, side) * p.batch * p.heads,)](
+        gather_backward.backward_query[(triton.cdiv(p.queries, side) * p.batch * p.heads,)](
             *inputs, p.numbers, first_query, first_key, *p.random, up, log_sum, delta,
             tables.factor, dq, tables.vectors, tables.numbers,
             *strides(p.q, p.k, p.v, up, dq), p.vector_stride, p.number_stride,
@@ -224,7 +224,7 @@ def backward(
     tile = p.config.key
     if p.panel(tile):
         scratch = p.panels(tile, tile.keys, p.config.segment // tile.queries)
-        panel.backward_key[(p.programs,)](
+        panel_backward.backward_key[(p.programs,)](
             *inputs, first_query, first_key, last_query, *p.random, scratch, up, log_sum, delta,
             dk, dv, *strides(p.q, p.k, p.v, up, dk, dv), p.vector_stride, p.batch * p.heads,
             p.heads, p.queries, p.keys, p.low, p.high, *numbers,
@@ -232,7 +232,7 @@ def backward(
         )  # fmt: skip
     else:
         side = p.square(tile)
-        gather.backward_key[(triton.cdiv(p.keys, side) * p.batch * p.heads,)](
+        gather_backward.backward_key[(triton.cdiv(p.keys, side) * p.batch * p.heads,)](
             *inputs, p.numbers, first_query, first_key, last_query, *p.random, up, log_sum, delta,
             dk, dv, *strides(p.q, p.k, p.v, up, dk, dv), p.vector_stride, p.number_stride,
             p.heads, p.queries, p.keys, p.low, p.high, *numbers,

@@ -22,7 +22,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from musictx.attention.fused import gather, panel
+from musictx.attention.fused import gather, gather_backward, panel, panel_backward
 from musictx.attention.fused.config import Config, Tile
 
 TYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
@@ -30,6 +30,12 @@ _FLOATS = {"BIASES", "LSE", "DELTA", "FACTOR", "DE", "DBIAS"}
 _INTEGERS = {"FIRST_QUERY", "FIRST_KEY", "LAST_QUERY", "ROW_RANDOM", "COLUMN_RANDOM"}
 _INPUTS = {"Q", "K", "V", "E", "OUT", "DO", "DQ", "DK", "DV", "GRADIENTS"}
 _NUMBERS = {"scale", "natural", "inverse_share"}
+_MODULES = {
+    ("gather", False): gather,
+    ("gather", True): gather_backward,
+    ("panel", False): panel,
+    ("panel", True): panel_backward,
+}
 _INSTRUCTIONS = {
     "wgmma": r"wgmma\.mma_async",
     "shfl": r"\bshfl\.sync",
@@ -78,7 +84,7 @@ def kernels(config: Config, dtype: torch.dtype, head_dim: int, **features: bool)
         ("backward_query", config.query),
         ("backward_key", config.key),
     ):
-        kernel = getattr(gather if tile.plan == "gather" else panel, name)
+        kernel = getattr(_MODULES[tile.plan, name != "forward"], name)
         sizes = {"T": tile.queries, "M": tile.queries, "N": tile.keys}
         sizes["C"] = min(64, tile.queries, tile.keys)
         every = known | sizes
