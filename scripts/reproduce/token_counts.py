@@ -6,6 +6,11 @@ Nats per token compare only between equal token streams. This prints, for each s
 pieces, hours (the csv's durations), notes and tokens with Magenta's 308 events (pitches 21-108,
 10 ms grid, 32 velocity bins, sustain pedal folded), and what an independent encoder after
 note-seq's rules counts. Uses every core; needs the MIDI files only, and any part of them.
+
+Seen: 22,884,425 and 2,591,481 tokens, 0.006 % and 0.007 % fewer than expected. Most of it is the
+silence before the first note, which ours leave out (1,287 and 176 tokens). The rest (158 and 12)
+is ticks that fall exactly on half a step: ours round them up; a billionth of a second earlier, as
+other float arithmetic has them, the rest is -14 and -1.
 """
 
 from __future__ import annotations
