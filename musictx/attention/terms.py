@@ -17,6 +17,7 @@ Positions are always arguments, never implied by a row's number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -60,13 +61,19 @@ Positions = Span | Tensor
 ORDER, PLACE, FURTHER = 0, 1, 2
 
 
-def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
-    """positions (...,) times frequencies (F,): (..., F), in float64 where the device has it.
+def frequencies(count: int, device: torch.device, base: float = 10000.0) -> Tensor:
+    """(count,) radians for each step, from 1 down to nearly 1 / base: those of Vaswani et al.
+    (2017). In float64 where the device has it."""
+    wide = torch.float32 if device.type == "mps" else torch.float64
+    return torch.exp(-math.log(base) / count * torch.arange(count, dtype=wide, device=device))
 
-    float32 blurs angles of positions in the tens of thousands.
+
+def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
+    """positions (...,) times frequencies (F,): (..., F), in the dtype of the frequencies.
+
+    float32 would blur angles of positions in the tens of thousands.
     """
-    wide = torch.float32 if positions.device.type == "mps" else torch.float64
-    return positions[..., None].to(wide) * frequencies.to(positions.device, wide)
+    return positions[..., None].to(frequencies.dtype) * frequencies.to(positions.device)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
 from musictx.attention.positions.base import Options, PositionScheme
-from musictx.attention.terms import Positions, Span
+from musictx.attention.terms import Positions, Span, angles, frequencies
 
 
 class Plain(PositionScheme):
@@ -54,12 +52,6 @@ class Learned(PositionScheme):
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
-    """Sines and cosines of int64 ``positions`` (...,): float32 (..., width); ``width`` is even.
-
-    Angles are taken in float64 where the device has it: float32 blurs positions in the tens of
-    thousands.
-    """
-    wide = torch.float32 if positions.device.type == "mps" else torch.float64
-    exponent = torch.arange(0, width, 2, dtype=wide, device=positions.device) / width
-    angle = positions[..., None] * torch.exp(-math.log(10000.0) * exponent)
+    """Sines and cosines of int64 ``positions`` (...,): float32 (..., width); ``width`` is even."""
+    angle = angles(positions, frequencies(width // 2, positions.device))
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).float()

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.positions.base import PositionScheme
-from musictx.attention.terms import Positions, Span, angles
-
-BASE = 10000.0
+from musictx.attention.terms import Positions, Span, angles, frequencies
 
 
 class Rotary(PositionScheme):
@@ -30,8 +28,7 @@ def turned(x: Tensor, positions: Positions) -> Tensor:
     place = positions.tensor(x.device) if isinstance(positions, Span) else positions.to(x.device)
     precise = torch.promote_types(x.dtype, torch.float32)
     half = x.shape[-1] // 2
-    frequencies = BASE ** (-torch.arange(half, device=x.device) / half)
-    angle = angles(place, frequencies)
+    angle = angles(place, frequencies(half, x.device))
     angle = angle[:, None] if place.dim() == 2 else angle  # (T, D/2) or (B, 1, T, D/2)
     cosine, sine = angle.cos().to(precise), angle.sin().to(precise)
     first, second = x.to(precise).unflatten(-1, (half, 2)).unbind(-1)

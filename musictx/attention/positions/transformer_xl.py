@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from musictx.attention.positions.base import Options, PositionScheme
-from musictx.attention.terms import Axis, Terms, Waves
+from musictx.attention.terms import Axis, Terms, Waves, frequencies
 
 
 class TransformerXL(PositionScheme):
@@ -38,8 +38,7 @@ class TransformerXL(PositionScheme):
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         projection = self.projections[layer]
-        exponents = torch.arange(projection.shape[1] // 2, device=projection.device)
-        waves = Waves(10000.0 ** (-2 * exponents / projection.shape[1]), projection)
+        waves = Waves(frequencies(projection.shape[1] // 2, projection.device), projection)
         low = self.options.low(reach)
         axis = Axis(table=waves.table(low, reach), low=low, high=reach, waves=waves)
         return Terms(self.scale, (axis,), content_bias=self.u, position_bias=self.v)

@@ -1,0 +1,205 @@
+"""Every scheme against the formula of its own article, through every implementation that can."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from musictx.attention import api, positions, reference
+from musictx.attention.api import attend
+from musictx.attention.positions import PositionScheme
+from musictx.attention.terms import Span
+from tests.oracles import schemes as articles
+
+HEADS, SIZE = 2, 4
+PITCHES = 5  # pitches 60..64 in the vocabulary of ``two_d``
+TOKENS = {
+    "kind": "tokens",
+    "steps_of": [0, 1, 2, 5] + [0] * (2 * PITCHES),
+    "pitch_of": [-1] * 4 + [60 + i % PITCHES for i in range(2 * PITCHES)],
+}
+
+every_scheme = pytest.mark.parametrize("name", sorted(positions.SCHEMES))
+
+
+def build(name: str, *, causal: bool, shared: bool = False, heads: int = HEADS) -> PositionScheme:
+    torch.manual_seed(1)
+    small = {"max_distance": 4, "block": 2, "buckets": 6, "features": 6, "max_time": 4}
+    scheme = positions.build(
+        name,
+        heads=heads,
+        head_dim=SIZE,
+        width=heads * SIZE,
+        causal=causal,
+        shared=shared,
+        coordinates=TOKENS if name == "two_d" else None,
+        **small,
+    ).double()
+    for p in scheme.parameters():  # all of one size, so that no error hides
+        torch.nn.init.normal_(p)
+    return scheme
+
+
+#: mode -> (queries more or fewer than keys, where queries begin, causal)
+MODES = {
+    "causal": lambda length: (length, length, 0, True),
+    "causal, the last of longer keys": lambda length: (length, length + 3, 3, True),
+    "full": lambda length: (length, length, 0, False),
+    "cross, more keys": lambda length: (length, length + 3, 1, False),
+    "cross, fewer keys": lambda length: (length, (length + 1) // 2, 0, False),
+}
+
+
+def pieces_of(count: int) -> tuple[Tensor, Tensor]:
+    """Piece ids (1, count), a cut after a third and after two thirds; places in their pieces."""
+    ids = torch.arange(count) * 3 // max(count, 1)
+    places = torch.cat([torch.arange(int((ids == n).sum())) for n in ids.unique()])
+    return ids[None], places[None]
+
+
+def coordinates(scheme: PositionScheme, count: int, start: int, places: Tensor | None):
+    """(as queries, as keys) of ``count`` random tokens from ``start`` on."""
+    order = Span(start, count)
+    where = [order, order if places is None else places]
+    if not scheme.further:
+        return tuple(where), tuple(where)
+    ids = torch.randint(len(TOKENS["steps_of"]), (1, start + count))
+    as_query, as_key = scheme.coordinates(ids, Span(0, start + count), None)
+    return tuple((*where, *found[:, :, start:].unbind(1)) for found in (as_query, as_key))
+
+
+def as_lists(where) -> list[list[int]]:
+    return [(x.tensor() if isinstance(x, Span) else x.reshape(-1)).tolist() for x in where]
+
+
+@every_scheme
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("length", [1, 3, 9], ids=["one", "odd", "beyond the table"])
+@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
+def test_every_implementation_computes_the_articles_formula(name, mode, length, packed):
+    """Output and the gradient of q, k, v and every parameter, in float64."""
+    queries, keys, start, causal = MODES[mode](length)
+    scheme = build(name, causal=causal, shared=length == 3)
+    torch.manual_seed(2)
+    q = torch.randn(1, HEADS, queries, SIZE, dtype=torch.float64).requires_grad_()
+    k, v = (
+        torch.randn(1, HEADS, keys, SIZE, dtype=torch.float64).requires_grad_() for _ in range(2)
+    )
+    ids, places = pieces_of(max(keys, start + queries))
+    here = slice(start, start + queries)
+    at, _ = coordinates(scheme, queries, start, places[:, here] if packed else None)
+    torch.manual_seed(3)
+    _, over = coordinates(scheme, keys, 0, places[:, :keys] if packed else None)
+    masks = {"query_pieces": ids[:, here], "key_pieces": ids[:, :keys]} if packed else {}
+
+    named = {"q": q, "k": k, "v": v} | dict(scheme.named_parameters())
+    learned = list(named.values())
+    want = articles.run(
+        *(name, scheme, q[0], k[0], v[0], as_lists(at), as_lists(over)),
+        causal=causal,
+        **{which: x[0].tolist() for which, x in masks.items()},
+    )[None]
+    upstream = torch.randn_like(want)
+    wanted = torch.autograd.grad(want, learned, upstream, materialize_grads=True, allow_unused=True)
+
+    q_, k_ = scheme.rotate(q, k, at[0], over[0])
+    terms = scheme.terms(reach=max(start + queries, keys))
+    reasons = api.why_not(terms, at, over, causal)
+    able = [i for i in (*reasons, "auto") if not reasons.get(i)]
+    for implementation in able:
+        got = attend(
+            *(q_, k_, v, terms),
+            query_positions=at,
+            key_positions=over,
+            causal=causal,
+            **masks,
+            implementation=implementation,
+        )
+        torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12, msg=implementation)
+        found = torch.autograd.grad(
+            got, learned, upstream, materialize_grads=True, allow_unused=True, retain_graph=True
+        )
+        for parameter, one, other in zip(named, found, wanted):
+            torch.testing.assert_close(
+                one, other, rtol=1e-9, atol=1e-11, msg=f"{implementation}: gradient of {parameter}"
+            )
+    assert {"reference", "auto"} <= set(able)
+
+
+@pytest.mark.parametrize(
+    ("name", "causal", "wanted"),
+    [
+        ("huang", True, {"skew", "chunked"}),
+        ("huang", False, {"chunked"}),
+        ("huang_local", True, {"chunked"}),
+        ("shaw", False, {"chunked"}),
+        ("transformer_xl", True, {"chunked", "sdpa"}),
+        ("transformer_xl", False, {"chunked", "sdpa"}),
+        ("t5", True, {"chunked"}),
+        ("alibi", False, {"chunked"}),
+        ("rotary", True, {"chunked", "sdpa"}),
+        ("none", False, {"chunked", "sdpa"}),
+        ("two_d", True, set()),
+    ],
+)
+def test_which_implementations_can_compute_a_scheme(name, causal, wanted):
+    """Beside the reference, and so that the test above is not about the reference alone."""
+    scheme = build(name, causal=causal)
+    at, over = coordinates(scheme, 5, 0, None)
+    reasons = api.why_not(scheme.terms(reach=4), at, over, causal)
+    assert {i for i, reason in reasons.items() if not reason} == wanted | {"reference"}
+
+
+@pytest.mark.parametrize("name", ["huang", "huang_local", "shaw", "transformer_xl", "t5", "two_d"])
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
+def test_gradients_of_schemes_pass_gradcheck(name, causal):
+    scheme = build(name, causal=causal, shared=True, heads=1)
+    at, over = coordinates(scheme, 4, 0, None)
+    names = [n for n, _ in scheme.named_parameters()]
+    q, k, v = (torch.randn(1, 1, 4, SIZE, dtype=torch.float64).requires_grad_() for _ in range(3))
+
+    def run(q: Tensor, k: Tensor, v: Tensor, *parameters: Tensor) -> Tensor:
+        terms = torch.func.functional_call(
+            Asked(scheme), {f"scheme.{n}": p for n, p in zip(names, parameters)}, (3,)
+        )
+        where = {"query_positions": at, "key_positions": over, "causal": causal}
+        return attend(q, k, v, terms, **where)
+
+    parameters = [p.detach().clone().requires_grad_() for p in scheme.parameters()]
+    assert torch.autograd.gradcheck(run, (q, k, v, *parameters))
+
+
+class Asked(torch.nn.Module):
+    """Calling it asks the scheme for its terms."""
+
+    def __init__(self, scheme: PositionScheme) -> None:
+        super().__init__()
+        self.scheme = scheme
+
+    def forward(self, reach: int):
+        return self.scheme.terms(reach=reach)
+
+
+@every_scheme
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
+def test_only_differences_of_positions_matter(name, causal):
+    """The same tokens 1000 positions later (a multiple of every block): the same weights."""
+    scheme = build(name, causal=causal)
+    torch.manual_seed(0)
+    q, k = (torch.randn(1, HEADS, 7, SIZE, dtype=torch.float64) for _ in range(2))
+    found = []
+    for start in (0, 1000):
+        torch.manual_seed(3)
+        at, over = coordinates(scheme, 7, 0, None)
+        at, over = ((Span(start, 7), Span(start, 7), *where[2:]) for where in (at, over))
+        q_, k_ = scheme.rotate(q, k, at[0], over[0])
+        found.append(
+            reference.attention_weights(
+                *(q_, k_, scheme.terms(reach=6)),
+                query_positions=at,
+                key_positions=over,
+                causal=causal,
+            )
+        )
+    torch.testing.assert_close(found[0], found[1], rtol=1e-9, atol=1e-12)
