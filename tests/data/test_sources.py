@@ -67,6 +67,7 @@ def test_neither_training_nor_validation_is_ever_empty(pieces, share):
 def test_adding_files_never_moves_the_others(old, new, share):
     """Once the hash itself has filled validation and train (small corpora borrow a piece)."""
     validation, test = share
+    new = [p._replace(name=f"new {p.name}") for p in new]
     more = {p.hash: p for p in [*new, *old]}
     before, after = list({p.hash: p for p in old}.values()), list(more.values())
     by_hash = {p.hash: sources.hashed_split(p.hash, validation, test) for p in before}
