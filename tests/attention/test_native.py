@@ -166,6 +166,7 @@ def test_native_equals_reference_whatever_the_shape(kernel, data):
     draw = data.draw
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(op, "BLOCK", draw(st.integers(1, 9), "block"))
+        patch.setattr(op, "RUN", draw(st.sampled_from([1, 1024]), "run"))
         keys = draw(st.integers(1, 30), "keys")
         queries = draw(st.integers(1, keys), "queries")
         rows = draw(st.integers(1, 3), "rows")
@@ -376,6 +377,7 @@ def test_dropout_is_one_mask_forward_and_backward_however_the_work_is_cut(kernel
     shown = dropped(q, k, eye, table)
     mask = shown != 0
     monkeypatch.setattr(op, "BLOCK", 7)
+    monkeypatch.setattr(op, "RUN", 20)
     assert torch.equal(dropped(q, k, eye, table) != 0, mask)
 
     seen = torch.ones(length, length).tril().bool()

@@ -1,12 +1,16 @@
 // Causal relative attention on the CPU, forward and backward, by blocks of queries.
 //
-// The algorithm is that of chunked.py. For a block of m queries over w keys (the last ones seen by
-// the block's last query) the product P = Q E^T, the table E in descending distance, holds the
-// relative logit of query r and key j in column j + (m-1-r). Written with w+1 numbers to a row, that
-// is place r*w + (m-1) + j: the same memory, begun at m-1 and read with w numbers to a row, is the
-// matrix wanted. Q K^T is added in place, and the gradient of the logits, read with w+1 numbers to a
-// row again, is the gradient of P. Cells right of the diagonal hold other rows' numbers (or what the
-// memory held before) until the softmax overwrites them with zeros.
+// The algorithm is that of chunked.py, with the keys cut too, so that what is computed from a block
+// of queries and a run of keys (a panel) stays in the cache however long the sequence is.
+//
+// For m queries and w keys let d be the largest distance between them and P = Q E^T, where row c of
+// E belongs to the distance d - c. The relative logit of query r and key j is in column j + (m-1-r).
+// P has n columns: w + m - 1, or w if the keys end at the last query (what would be further right
+// lies in the future). Written with n+1 numbers to a row, that logit is in place r*n + (m-1) + j:
+// the same memory, begun at m-1 and read with n numbers to a row, is the matrix wanted. Q K^T is
+// added in place, and the gradient of the logits, read with n+1 numbers to a row again, is the
+// gradient of P. Cells right of the diagonal hold other rows' numbers (or what the memory held
+// before) until they are overwritten with zeros.
 //
 // Every output number is written by one thread, in a fixed order: forward a task is a block of
 // queries of one head, backward it is a head of one batch row. Hence equal bits in every run.
@@ -118,7 +122,8 @@ struct Problem {
   const void* upstream;                      // from here on: backward only
   float *dq, *dk, *dv;
   float *dtable, *dbias;  // (batch, heads, keys, ...): for each batch row and head its own
-  int64_t batch, heads, queries, keys, size, table_heads, bias_heads, block, threads, brain;
+  int64_t batch, heads, queries, keys, size, table_heads, bias_heads;
+  int64_t block, run, threads, brain;  // queries and keys of a panel at most; run >= 2 block
   uint64_t seed, dropped;  // a weight is dropped if its 32 random bits are below `dropped`
   float scale, kept;       // kept = 1 - dropped / 2^32
 };
@@ -162,59 +167,83 @@ Memory<T> memory(size_t numbers) {
   return Memory<T>(static_cast<T*>(::operator new(numbers * sizeof(T), line)));
 }
 
-// One block of queries of one head: where it lies, and the steps that both passes share.
-template <class Number>
+// A block of queries of one head: first .. first + m - 1, over the keys oldest .. stop - 1.
 struct Block {
   const Problem& it;
   int64_t b, h, row;  // row: of the first query among all (batch, head, query)
-  int first, m;       // queries first .. first + m - 1
-  int start, w;       // keys start .. start + w - 1; the query first + r sees w - m + r + 1 of them
-  int size;
-  const Number *q, *k, *v, *table = nullptr;
-  const float* bias = nullptr;
+  int first, m, oldest, stop;
   const int32_t *of_query = nullptr, *of_key = nullptr;
 
   Block(const Problem& it, const Pieces& pieces, int64_t head, int64_t number)
-      : it(it), b(head / it.heads), h(head % it.heads), size(static_cast<int>(it.size)) {
+      : it(it), b(head / it.heads), h(head % it.heads) {
     first = static_cast<int>(number * it.block);
-    m = static_cast<int>(std::min<int64_t>(it.block, it.queries - first));
+    m = static_cast<int>(std::min(it.block, it.queries - first));
     row = head * it.queries + first;
-    const int before = static_cast<int>(it.keys - it.queries);
-    start = 0;
+    const int own = static_cast<int>(it.keys - it.queries) + first;
+    oldest = 0;
+    stop = own + m;
     if (it.key_pieces) {
       of_query = pieces.of_query.data() + b * it.queries + first;
+      of_key = pieces.of_key.data() + b * it.keys;
       // The block's own keys always stay in, so that its shape is the usual one.
-      start = std::min(before + first, static_cast<int>(*std::min_element(of_query, of_query + m)));
-      of_key = pieces.of_key.data() + b * it.keys + start;
+      oldest = std::min(own, static_cast<int>(*std::min_element(of_query, of_query + m)));
     }
-    w = before + first + m - start;
-    const int64_t key = head * it.keys + start;
-    q = static_cast<const Number*>(it.q) + row * size;
+  }
+
+  int panels() const { return static_cast<int>((stop - oldest + it.run - 1) / it.run); }
+};
+
+// A block of queries over the keys start .. start + w - 1, and the steps that both passes share.
+// All matrices over queries and keys have n numbers to a row. The last panel of several has more
+// than run / 2 >= m keys, so the others end before the block's own.
+template <class Number>
+struct Panel {
+  const Block& block;
+  const Problem& it;
+  int m, start, w, n, size;
+  bool last;
+  int64_t key, distance;  // the first key, and the table's row for d, among those of all heads
+  const Number *q, *k, *v, *table = nullptr;
+  const float* bias = nullptr;
+
+  Panel(const Block& block, int number)
+      : block(block), it(block.it), m(block.m), size(static_cast<int>(it.size)) {
+    const int64_t count = block.panels(), keys = block.stop - block.oldest;
+    start = block.oldest + static_cast<int>(keys * number / count);
+    w = block.oldest + static_cast<int>(keys * (number + 1) / count) - start;
+    last = number == count - 1;
+    n = last ? w : w + m - 1;
+    const int64_t head = block.b * it.heads + block.h;
+    const int64_t newest = it.keys - (block.stop - start);
+    key = head * it.keys + start;
+    distance = head * it.keys + newest;
+    q = static_cast<const Number*>(it.q) + block.row * size;
     k = static_cast<const Number*>(it.k) + key * size;
     v = static_cast<const Number*>(it.v) + key * size;
-    const int64_t newest = it.keys - w;  // the table's last w rows are for the distances w-1 .. 0
     if (it.table)
       table = static_cast<const Number*>(it.table) +
-              ((it.table_heads == 1 ? 0 : h) * it.keys + newest) * size;
-    if (it.bias) bias = it.bias + (it.bias_heads == 1 ? 0 : h) * it.keys + newest;
+              ((it.table_heads == 1 ? 0 : block.h) * it.keys + newest) * size;
+    if (it.bias) bias = it.bias + (it.bias_heads == 1 ? 0 : block.h) * it.keys + newest;
   }
 
   bool relative() const { return table || bias; }
-  int seen(int r) const { return w - m + r + 1; }
+  int seen(int r) const { return last ? w - m + r + 1 : w; }
+  size_t at(int r) const { return static_cast<size_t>(r) * n; }
 
-  // Logits (m, w), in `buffer` of m * (w + 1) numbers; those of hidden later keys are not masked.
+  // Logits, in `buffer` of m * (n + 1) numbers; those of later keys are not masked yet.
   float* logits(float* buffer) const {
     float* s = buffer + (m - 1);
     if (bias)
-      for (int r = 0; r < m; r++) std::copy_n(bias, w, buffer + static_cast<size_t>(r) * (w + 1));
+      for (int r = 0; r < m; r++) std::copy_n(bias, n, buffer + at(r) + r);
     if (table)
-      product('n', 't', m, w, size, it.scale, q, size, table, size, bias ? 1.0f : 0.0f, buffer,
-              w + 1);
-    product('n', 't', m, w, size, it.scale, q, size, k, size, relative() ? 1.0f : 0.0f, s, w);
-    if (of_key)
+      product('n', 't', m, n, size, it.scale, q, size, table, size, bias ? 1.0f : 0.0f, buffer,
+              n + 1);
+    product('n', 't', m, w, size, it.scale, q, size, k, size, relative() ? 1.0f : 0.0f, s, n);
+    if (block.of_key)
       for (int r = 0; r < m; r++) {
-        float* x = s + static_cast<size_t>(r) * w;
-        const int32_t own = of_query[r];
+        float* x = s + at(r);
+        const int32_t* of_key = block.of_key + start;
+        const int32_t own = block.of_query[r];
         const int count = seen(r);
 #pragma omp simd
         for (int j = 0; j < count; j++) x[j] = of_key[j] == own ? x[j] : -INFINITY;
@@ -222,19 +251,19 @@ struct Block {
     return s;
   }
 
-  // Sets those numbers of x (m, w) to 0 whose weights are dropped: a hash of the seed, the row and
-  // the key, so that it does not matter how the work is cut.
+  // Sets those numbers of x to 0 whose weights are dropped: a hash of the seed, head, query and key,
+  // so that it does not matter how the work is cut.
   template <class T>
   void drop(T* x, uint32_t* columns) const {
     const uint32_t low = mixed(static_cast<uint32_t>(it.seed));
     const uint32_t high = mixed(static_cast<uint32_t>(it.seed >> 32) + 0x9e3779b9u);
-    const uint32_t head = static_cast<uint32_t>(b * it.heads + h);
+    const uint32_t head = static_cast<uint32_t>(block.b * it.heads + block.h);
 #pragma omp simd
     for (int j = 0; j < w; j++) columns[j] = mixed(mixed(start + j + low) + head);
     const uint32_t dropped = static_cast<uint32_t>(it.dropped);
     for (int r = 0; r < m; r++) {
-      const uint32_t own = mixed(mixed(static_cast<uint32_t>(first + r) + high) ^ head);
-      T* y = x + static_cast<size_t>(r) * w;
+      const uint32_t own = mixed(mixed(static_cast<uint32_t>(block.first + r) + high) ^ head);
+      T* y = x + at(r);
       const int count = seen(r);
 #pragma omp simd
       for (int j = 0; j < count; j++) y[j] = mixed(own + columns[j]) < dropped ? T(0) : y[j];
@@ -246,69 +275,88 @@ struct Block {
 template <class Number>
 struct Room {
   static constexpr bool wide = sizeof(Number) == sizeof(float);
-  Memory<float> logits, second, totals;
+  Memory<float> logits, second, by_row, totals;
   Memory<Number> weights, dlogits;
   Memory<uint32_t> columns;
 
   Room(const Problem& it, bool backward) {
-    const size_t block = std::min(it.block, it.queries), cells = block * (it.keys + 1);
+    const size_t block = std::min(it.block, it.queries), keys = std::min(it.run, it.keys);
+    const size_t cells = block * (keys + block);
     logits = memory<float>(cells);
+    by_row = memory<float>(block);
+    totals = memory<float>(block);
     if (backward) second = memory<float>(cells);
     if (!wide) weights = memory<Number>(cells);
     if (!wide && backward) dlogits = memory<Number>(cells);
-    if (it.dropped) columns = memory<uint32_t>(it.keys);
-    if (!backward) totals = memory<float>(block);
+    if (it.dropped) columns = memory<uint32_t>(keys);
   }
 };
 
+// Panel by panel, oldest keys first: weights are exp(logit - highest so far), and what has been
+// added up is scaled down when a higher logit comes (Milakov and Gimelshein 2018).
 template <class Number>
-void forward_block(const Block<Number>& block, Room<Number>& room) {
+void forward_block(const Block& block, Room<Number>& room) {
   const Problem& it = block.it;
-  const int m = block.m, w = block.w, size = block.size;
-  float* logits = block.logits(room.logits.get());
-  Number* weights;
-  if constexpr (Room<Number>::wide)
-    weights = logits;
-  else
-    weights = room.weights.get();
-  float* totals = room.totals.get();
-  for (int r = 0; r < m; r++) {
-    float* s = logits + static_cast<size_t>(r) * w;
-    Number* p = weights + static_cast<size_t>(r) * w;
-    const int count = block.seen(r);
-    float highest = -INFINITY, total = 0.0f;
-#pragma omp simd reduction(max : highest)
-    for (int j = 0; j < count; j++) highest = s[j] > highest ? s[j] : highest;
-    if (highest == -INFINITY) highest = 0.0f;  // nothing to see
-#pragma omp simd reduction(+ : total)
-    for (int j = 0; j < count; j++) {
-      const float e = exponential(s[j] - highest);
-      total += e;
-      store(p + j, e);
-    }
-    std::fill(p + count, p + w, Number(0));
-    totals[r] = total;
-    // +inf for a row with nothing to see: its weights are exp(-inf) = 0 again.
-    it.log_sum[block.row + r] = total == 0.0f ? INFINITY : highest + std::log(total);
-  }
-  if (it.dropped) block.drop(weights, room.columns.get());
+  const int m = block.m, size = static_cast<int>(it.size), panels = block.panels();
   float* out = it.out + block.row * size;
-  product('n', 'n', m, size, w, 1.0f, weights, w, block.v, size, 0.0f, out, size);
+  float *highest = room.by_row.get(), *totals = room.totals.get();
+  std::fill(highest, highest + m, -INFINITY);
+  std::fill(totals, totals + m, 0.0f);
+  for (int number = 0; number < panels; number++) {
+    const Panel<Number> panel(block, number);
+    float* logits = panel.logits(room.logits.get());
+    Number* weights;
+    if constexpr (Room<Number>::wide)
+      weights = logits;
+    else
+      weights = room.weights.get();
+    for (int r = 0; r < m; r++) {
+      float* s = logits + panel.at(r);
+      Number* p = weights + panel.at(r);
+      const int count = panel.seen(r);
+      const float before = highest[r];
+      float top = before, total = 0.0f;
+#pragma omp simd reduction(max : top)
+      for (int j = 0; j < count; j++) top = s[j] > top ? s[j] : top;
+      highest[r] = top;
+      const float base = top == -INFINITY ? 0.0f : top;  // nothing to see yet
+#pragma omp simd reduction(+ : total)
+      for (int j = 0; j < count; j++) {
+        const float e = exponential(s[j] - base);
+        total += e;
+        store(p + j, e);
+      }
+      std::fill(p + count, p + panel.w, Number(0));
+      if (number > 0 && top > before) {
+        const float factor = exponential(before - base);
+        totals[r] *= factor;
+        for (int x = 0; x < size; x++) out[static_cast<size_t>(r) * size + x] *= factor;
+      }
+      totals[r] += total;
+    }
+    if (it.dropped) panel.drop(weights, room.columns.get());
+    product('n', 'n', m, size, panel.w, 1.0f, weights, panel.n, panel.v, size,
+            number > 0 ? 1.0f : 0.0f, out, size);
+  }
   for (int r = 0; r < m; r++) {
-    const float factor = totals[r] == 0.0f ? 0.0f : 1.0f / (totals[r] * it.kept);
+    const bool blind = totals[r] == 0.0f;
+    // +inf for a row with nothing to see: its weights are exp(-inf) = 0 again.
+    it.log_sum[block.row + r] = blind ? INFINITY : highest[r] + std::log(totals[r]);
+    const float factor = blind ? 0.0f : 1.0f / (totals[r] * it.kept);
     for (int x = 0; x < size; x++) out[static_cast<size_t>(r) * size + x] *= factor;
   }
 }
 
 template <class Number>
-void backward_block(const Block<Number>& block, Room<Number>& room) {
-  const Problem& it = block.it;
-  const int m = block.m, w = block.w, size = block.size;
-  float* s = block.logits(room.logits.get());
+void backward_panel(const Panel<Number>& panel, const float* inner, bool fresh,
+                    Room<Number>& room) {
+  const Problem& it = panel.it;
+  const int m = panel.m, w = panel.w, n = panel.n, size = panel.size;
+  float* s = panel.logits(room.logits.get());
   float* second = room.second.get();
-  const Number* up = static_cast<const Number*>(it.upstream) + block.row * size;
-  product('n', 't', m, w, size, 1.0f / it.kept, up, size, block.v, size, 0.0f, second, w);
-  if (it.dropped) block.drop(second, room.columns.get());
+  const Number* up = static_cast<const Number*>(it.upstream) + panel.block.row * size;
+  product('n', 't', m, w, size, 1.0f / it.kept, up, size, panel.v, size, 0.0f, second, n);
+  if (it.dropped) panel.drop(second, room.columns.get());
 
   // In one sweep the weights, for the values' gradient, and the gradient of the logits.
   Number *weights, *flat;
@@ -320,50 +368,61 @@ void backward_block(const Block<Number>& block, Room<Number>& room) {
     flat = room.dlogits.get();
   }
   Number* dlogits = flat + (m - 1);
-  const float* out = it.out + block.row * size;
   for (int r = 0; r < m; r++) {
-    const size_t begin = static_cast<size_t>(r) * w;
-    const int count = block.seen(r);
-    const float log_sum = it.log_sum[block.row + r];
-    float inner = 0.0f;  // sum over keys of weight times its gradient; dropout leaves it as it is
-#pragma omp simd reduction(+ : inner)
-    for (int x = 0; x < size; x++)
-      inner += load(up[static_cast<size_t>(r) * size + x]) * out[static_cast<size_t>(r) * size + x];
+    const size_t begin = panel.at(r);
+    const int count = panel.seen(r);
+    const float log_sum = it.log_sum[panel.block.row + r], own = inner[r];
 #pragma omp simd
     for (int j = 0; j < count; j++) {
       const float weight = exponential(s[begin + j] - log_sum);
-      const float gradient = weight * (second[begin + j] - inner);
+      const float gradient = weight * (second[begin + j] - own);
       store(weights + begin + j, weight);
       store(dlogits + begin + j, gradient);
     }
     std::fill(weights + begin + count, weights + begin + w, Number(0));
-    std::fill(dlogits + begin + count, dlogits + begin + w, Number(0));
+    std::fill(dlogits + begin + count, dlogits + begin + n, Number(0));
   }
-  if (it.dropped) block.drop(weights, room.columns.get());
+  if (it.dropped) panel.drop(weights, room.columns.get());
 
-  const int64_t key = (block.b * it.heads + block.h) * it.keys + block.start;
-  float* dq = it.dq + block.row * size;
-  product('t', 'n', w, size, m, 1.0f / it.kept, weights, w, up, size, 1.0f, it.dv + key * size,
-          size);
-  product('t', 'n', w, size, m, it.scale, dlogits, w, block.q, size, 1.0f, it.dk + key * size,
-          size);
-  product('n', 'n', m, size, w, it.scale, dlogits, w, block.k, size, 0.0f, dq, size);
-  if (!block.relative()) return;
+  float *dq = it.dq + panel.block.row * size, *dk = it.dk + panel.key * size;
+  product('t', 'n', w, size, m, 1.0f / it.kept, weights, n, up, size, 1.0f,
+          it.dv + panel.key * size, size);
+  product('t', 'n', w, size, m, it.scale, dlogits, n, panel.q, size, 1.0f, dk, size);
+  product('n', 'n', m, size, w, it.scale, dlogits, n, panel.k, size, fresh ? 0.0f : 1.0f, dq, size);
+  if (!panel.relative()) return;
   std::fill(flat, flat + (m - 1), Number(0));  // the places of P that no logit was read from
-  const int64_t newest = (block.b * it.heads + block.h) * it.keys + it.keys - w;
   if (it.table) {
-    product('n', 'n', m, size, w, it.scale, flat, w + 1, block.table, size, 1.0f, dq, size);
-    product('t', 'n', w, size, m, it.scale, flat, w + 1, block.q, size, 1.0f,
-            it.dtable + newest * size, size);
+    product('n', 'n', m, size, n, it.scale, flat, n + 1, panel.table, size, 1.0f, dq, size);
+    product('t', 'n', n, size, m, it.scale, flat, n + 1, panel.q, size, 1.0f,
+            it.dtable + panel.distance * size, size);
   }
   if (it.bias) {
-    float* dbias = it.dbias + newest;
+    float* dbias = it.dbias + panel.distance;
     for (int r = 0; r < m; r++) {
-      const Number* gradient = flat + static_cast<size_t>(r) * (w + 1);
+      const Number* gradient = flat + panel.at(r) + r;
 #pragma omp simd
-      for (int c = 0; c < w; c++) dbias[c] += load(gradient[c]);
+      for (int c = 0; c < n; c++) dbias[c] += load(gradient[c]);
     }
   }
+}
+
+template <class Number>
+void backward_block(const Block& block, Room<Number>& room) {
+  const Problem& it = block.it;
+  const int size = static_cast<int>(it.size);
+  const float* out = it.out + block.row * size;
+  const Number* up = static_cast<const Number*>(it.upstream) + block.row * size;
+  // For each row the sum over keys of weight times its gradient; dropout leaves it as it is.
+  float* inner = room.by_row.get();
+  for (int r = 0; r < block.m; r++) {
+    const size_t begin = static_cast<size_t>(r) * size;
+    float total = 0.0f;
+#pragma omp simd reduction(+ : total)
+    for (int x = 0; x < size; x++) total += load(up[begin + x]) * out[begin + x];
+    inner[r] = total;
+  }
+  for (int number = 0; number < block.panels(); number++)
+    backward_panel(Panel<Number>(block, number), inner, number == 0, room);
 }
 
 template <class Number>
@@ -389,11 +448,11 @@ void run(const Problem& it, bool backward) {
 #pragma omp for schedule(dynamic, 1)
       for (int64_t head = 0; head < heads; head++)
         for (int64_t number = 0; number < blocks; number++)
-          backward_block(Block<Number>(it, pieces, head, number), room);
+          backward_block(Block(it, pieces, head, number), room);
     } else {
 #pragma omp for schedule(dynamic, 1)
       for (int64_t task = 0; task < tasks; task++)  // the long ones first
-        forward_block(Block<Number>(it, pieces, task % heads, blocks - 1 - task / heads), room);
+        forward_block(Block(it, pieces, task % heads, blocks - 1 - task / heads), room);
     }
   }
 }

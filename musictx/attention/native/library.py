@@ -26,8 +26,8 @@ _POINTERS = (
     *("upstream", "dq", "dk", "dv", "dtable", "dbias"),
 )
 _COUNTS = (
-    *("batch", "heads", "queries", "keys", "size", "table_heads", "bias_heads", "block"),
-    *("threads", "brain"),
+    *("batch", "heads", "queries", "keys", "size", "table_heads", "bias_heads"),
+    *("block", "run", "threads", "brain"),
 )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from musictx.attention.native import library
 
-BLOCK = 128  # queries at a time; 64 to 256 differ little
+BLOCK, RUN = 128, 1024  # queries and keys at a time
 
 _TENSORS = 7  # leading arguments of the forward operator that are tensors
 _INPUTS = (
@@ -137,6 +137,7 @@ def _problem(
         table_heads=0 if table is None else table.shape[0],
         bias_heads=0 if bias is None else bias.shape[0],
         block=BLOCK,
+        run=max(RUN, 2 * BLOCK),
         threads=torch.get_num_threads(),
         brain=q.dtype == torch.bfloat16,
         seed=seed,
