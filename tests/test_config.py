@@ -37,6 +37,15 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
         (lambda: config.AugmentConfig(stretch=[]), "augment.stretch"),
         (lambda: config.TrainerConfig(minutes=0.0), "trainer.minutes=0.0: expected a positive"),
         (lambda: config.TrainerConfig(validation_windows=float("nan")), "validation_windows"),
+        (
+            lambda: config.PositionConfig(block=8),
+            "position.block=8: expected position=huang_local with it, not position=huang",
+        ),
+        (lambda: config.PositionConfig("two_d", max_time=0), "position.max_time=0: expected a num"),
+        (
+            lambda: config.PositionConfig("transformer_xl", features=3),
+            "position.features=3: expected an even number",
+        ),
         (lambda: config.EvaluateConfig(split="dev"), "split=dev: expected one of train"),
     ],
 )

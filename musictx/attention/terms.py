@@ -69,11 +69,12 @@ def frequencies(count: int, device: torch.device, base: float = 10000.0) -> Tens
 
 
 def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
-    """positions (...,) times frequencies (F,): (..., F), in the dtype of the frequencies.
+    """positions (...,) times frequencies (F,): (..., F), in float64 where the device has it.
 
     float32 would blur angles of positions in the tens of thousands.
     """
-    return positions[..., None].to(frequencies.dtype) * frequencies.to(positions.device)
+    wide = torch.float32 if positions.device.type == "mps" else torch.float64
+    return positions[..., None].to(wide) * frequencies.to(positions.device, wide)
 
 
 @dataclass(frozen=True)

@@ -98,17 +98,6 @@ def test_coordinates_that_nobody_measures_change_nothing(chosen):
     assert chosen == ["chunked.attend"] * 2
 
 
-def test_sdpa_adds_the_content_bias():
-    named: cases.Named = {}
-    q, k, v = cases.qkv(named, 2, 2, 5, 5, 4)
-    terms = Terms(0.5, content_bias=cases.learned(named, "u", 2, 4))
-    span = Span(0, 5)
-    where = {"query_positions": span, "key_positions": span, "causal": False}
-    got = attend(q, k, v, terms, **where, implementation="sdpa")
-    want = attend(q, k, v, terms, **where, implementation="reference")
-    assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-12
-
-
 @pytest.mark.parametrize(
     ("implementation", "scheme", "more", "words"),
     [

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
 
 from musictx.attention import positions, reference
+from musictx.attention.positions import rotary
 from musictx.attention.positions.absolute import sinusoids
+from musictx.attention.positions.t5 import bucket
 from musictx.attention.terms import Span
 from musictx.config import POSITIONS, PositionConfig
 from musictx.errors import ConfigError
+from tests.oracles import schemes as articles
 
 SIZES = {"heads": 2, "head_dim": 4, "width": 8}
 
@@ -85,8 +89,179 @@ def test_none_says_nothing():
     assert not scheme.terms().relative
 
 
+def test_learned_positions_beyond_the_table_share_its_last_row():
+    scheme = positions.build("learned", **SIZES, max_distance=5)
+    found = scheme.embed(torch.zeros(1, 9, 8), Span(0, 9))[0]
+    assert torch.equal(found[:5], scheme.table)
+    assert torch.equal(found[5:], scheme.table[4:].expand(4, 8))
+    by_row = scheme.embed(torch.zeros(2, 2, 8), torch.tensor([[3, 4], [100, 0]]))
+    assert torch.equal(by_row[1], scheme.table[[4, 0]])
+
+
+def test_the_learned_table_is_as_long_as_the_context():
+    assert positions.build("learned", **SIZES, context=17).table.shape == (17, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("huang", (5, 9)), ("huang_local", (6, 11)), ("shaw", (6, 11))],
+)
+def test_tables_hold_the_past_or_both_sides(name, rows):
+    for causal, count in zip((True, False), rows):
+        scheme = positions.build(name, **SIZES, max_distance=5, block=3, causal=causal)
+        terms = scheme.terms()
+        assert terms.axes[0].table.shape == (2, count, 4)
+        assert terms.axes[0].high == -terms.axes[0].low or causal
+        if name == "shaw":
+            assert terms.value_table.shape == (2, count, 4)
+
+
+def test_shaw_shares_its_tables_among_heads_when_asked():
+    scheme = positions.build("shaw", **SIZES, shared=True)
+    assert scheme.terms().axes[0].table.shape == (1, 17, 4), "k = 16 by default"
+
+
+def test_local_attention_sees_its_own_block_and_the_one_before():
+    """Section 3.5 of the paper, drawn: blocks of 2, rows are queries."""
+    scheme = positions.build("huang_local", **SIZES, block=2)
+    q = torch.zeros(1, 2, 6, 4)
+    where = (Span(0, 6), Span(0, 6))
+    seen = reference.attention_weights(
+        q, q, scheme.terms(), query_positions=where, key_positions=where
+    )[0, 0]
+    drawn = ["#.....", "##....", "###...", "####..", "..###.", "..####"]
+    assert ["".join("#" if w > 0 else "." for w in row) for row in seen.tolist()] == drawn
+
+
+def test_t5_buckets_are_exact_near_and_logarithmic_far():
+    causal = [bucket(d, 32, 128, causal=True) for d in range(-3, 200)]
+    assert causal[:3] == [0, 0, 0], "keys ahead, which nobody sees"
+    assert causal[3:19] == list(range(16))
+    assert causal[3 + 128 :] == [31] * 72
+    assert all(0 <= b - a <= 1 for a, b in pairwise(causal))
+    widths = [causal.count(n) for n in range(16, 31)]
+    assert widths[0] < widths[7] < widths[14]
+    both = [bucket(d, 32, 128, causal=False) for d in range(-200, 201)]
+    assert both[200] == 0
+    assert [b - 16 for b in both[:200]][::-1] == both[201:], "ahead: the upper half, mirrored"
+    assert set(both) == set(range(32)) - {16}
+
+
+def test_t5_buckets_beyond_the_table_of_distances_do_not_change():
+    """The axis ends at max_distance because every longer distance is in the last bucket."""
+    axis = positions.build("t5", **SIZES, max_distance=20, buckets=6).terms().axes[0]
+    assert (axis.low, axis.high) == (0, 20)
+    assert bucket(20, 6, 20, causal=True) == bucket(10**6, 6, 20, causal=True) == 5
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 8, 12, 20])
+def test_alibi_slopes_are_those_of_the_authors(heads):
+    sizes = {"heads": heads, "head_dim": 4, "width": 4 * heads}
+    scheme = positions.build("alibi", **sizes)
+    assert scheme.slopes.tolist() == pytest.approx(articles.slopes(heads), rel=1e-6)
+    assert torch.equal(scheme.bfloat16().slopes, scheme.float().slopes), "whatever the weights are"
+    bias = scheme.terms(reach=10).axes[0].bias
+    assert bias[:, 10].tolist() == pytest.approx(
+        [-10 * s for s in articles.slopes(heads)], rel=1e-6
+    )
+    assert not scheme.state_dict()
+
+
+def test_rotary_is_precise_at_long_positions_in_float32():
+    """The products of neighbours a million tokens on are those at the start."""
+    torch.manual_seed(0)
+    q, k = torch.randn(1, 1, 2, 64), torch.randn(1, 1, 2, 64)
+    products = []
+    for start in (0, 1_000_000):
+        at = Span(start, 2)
+        products.append(rotary.turned(q, at) @ rotary.turned(k, at).transpose(-1, -2))
+    torch.testing.assert_close(products[0], products[1], rtol=1e-5, atol=1e-5)
+
+
+def test_rotary_keeps_lengths_and_dtype_and_turns_rows_by_their_own_positions():
+    x = torch.randn(2, 3, 4, 8)
+    by_row = rotary.turned(x, torch.tensor([[0, 1, 2, 3], [7, 5, 5, 9]]))
+    torch.testing.assert_close(by_row.norm(dim=-1), x.norm(dim=-1))
+    assert torch.equal(by_row[0], rotary.turned(x, Span(0, 4))[0])
+    assert torch.equal(by_row[0, :, 0], x[0, :, 0])
+    assert rotary.turned(x.bfloat16(), Span(0, 4)).dtype == torch.bfloat16
+
+
+def test_transformer_xl_begins_with_vectors_of_the_usual_size():
+    table = positions.build("transformer_xl", **SIZES, context=64).terms(reach=500).axes[0].table
+    assert float(table.detach().std()) == pytest.approx(0.5, rel=0.4)
+
+
+TOKENS = {"kind": "tokens", "steps_of": [0, 3, 1, 0, 0], "pitch_of": [-1, -1, -1, 60, 67]}
+
+
+def two_d(**more):
+    return positions.build("two_d", **SIZES, coordinates=TOKENS, max_time=6, **more)
+
+
+def test_two_d_reads_time_and_pitch_off_the_tokens():
+    scheme = two_d()
+    ids = torch.tensor([[3, 1, 4, 2, 0, 3], [0, 0, 2, 2, 2, 4]])
+    as_query, as_key = scheme.coordinates(ids, Span(0, 6), None)
+    assert as_key[:, 0].tolist() == [[0, 3, 3, 4, 4, 4], [0, 0, 1, 2, 3, 3]]
+    assert torch.equal(as_query[:, 0], as_key[:, 0])
+    time, pitch = scheme.terms(0).axes[1:]
+    difference = as_query[0, 1, :, None] - as_key[0, 1]
+    rows = difference.clamp(pitch.low, pitch.high)
+    assert (pitch.low, pitch.high) == (-8, 8), "seven semitones, and a row each for none"
+    # tokens 0, 2, 5 have pitches 60, 67, 60
+    assert rows[0].tolist() == [0, -8, -7, -8, -8, 0]
+    assert rows[2].tolist() == [7, -8, 0, -8, -8, 7]
+    assert rows[1].tolist() == [8, -8, 8, -8, -8, 8], "no pitch itself: which keys have one"
+    assert (time.low, time.high, time.coordinate, pitch.coordinate) == (0, 5, 2, 3)
+
+
+def test_two_d_time_goes_on_from_the_token_before():
+    scheme = two_d()
+    ids = torch.tensor([[3, 1, 4, 2, 0, 3]])
+    whole = scheme.coordinates(ids, Span(0, 6), None)
+    first = scheme.coordinates(ids[:, :2], Span(0, 2), None)
+    rest = scheme.coordinates(ids[:, 2:], Span(2, 4), first[1][:, :, -1])
+    for n in (0, 1):
+        assert torch.equal(torch.cat([first[n], rest[n]], dim=2), whole[n])
+
+
+def test_two_d_measures_in_the_first_layers_only():
+    scheme = two_d(layers=4, first_layers=2)
+    assert [len(scheme.terms(layer).axes) for layer in range(4)] == [3, 3, 1, 1]
+    assert len(two_d(layers=1, first_layers=5).time_tables) == 1
+
+
+def test_two_d_on_a_grid_of_voices():
+    """Four-part chorales: time is place div 4, voice is place mod 4, in each piece anew."""
+    grid = {"kind": "grid", "voices": 4}
+    scheme = positions.build("two_d", **SIZES, coordinates=grid)
+    places = torch.tensor([[0, 1, 2, 3, 4, 5, 0, 1, 2]])
+    as_query, as_key = scheme.coordinates(torch.zeros(1, 9).long(), places, None)
+    assert as_key[0].tolist() == [[0, 0, 0, 0, 1, 1, 0, 0, 0], [0, 1, 2, 3, 0, 1, 0, 1, 2]]
+    assert torch.equal(as_query, as_key)
+    voices = scheme.terms().axes[2]
+    assert (voices.low, voices.high) == (-3, 3)
+    by_span, _ = scheme.coordinates(torch.zeros(2, 3).long(), Span(6, 3), None)
+    assert by_span[1].tolist() == [[1, 1, 2], [2, 3, 0]]
+
+
 def test_wrong_names_and_sizes_are_refused():
     with pytest.raises(ConfigError, match=r"position\.name=rope: expected one of huang"):
         positions.build("rope", **SIZES, max_distance=1)
     with pytest.raises(ConfigError, match=r"position\.max_distance=0"):
         positions.build("huang", **SIZES, max_distance=0)
+    with pytest.raises(ConfigError, match=r"position\.block=0: expected at least 1"):
+        positions.build("huang_local", **SIZES, block=0)
+    with pytest.raises(ConfigError, match=r"position\.features=3: expected an even number"):
+        positions.build("transformer_xl", **SIZES, features=3)
+    with pytest.raises(ConfigError, match=r"position\.buckets=32: expected 2 to 19"):
+        positions.build("t5", **SIZES, max_distance=10)
+    with pytest.raises(ConfigError, match="two_d measures time and pitch and needs to know"):
+        positions.build("two_d", **SIZES)
+    with pytest.raises(ConfigError, match="steps_of has 1 entries, pitch_of 2"):
+        positions.build(
+            "two_d", **SIZES, coordinates={"kind": "tokens", "steps_of": [0], "pitch_of": [0, 1]}
+        )
+    with pytest.raises(ConfigError, match="unexpected keyword argument 'window'"):
+        positions.build("huang", **SIZES, window=3)

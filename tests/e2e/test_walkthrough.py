@@ -143,12 +143,17 @@ def test_other_tokenizers_train_and_generate_through_the_same_code(tokenizer, fo
     assert len(midi.read(tmp_path / "out" / "x.mid")) > 0
 
 
-@pytest.mark.parametrize("position", ["none", "sinusoidal", "huang_shared"])
-def test_the_baselines_train_and_generate_by_one_switch(position, folder, tmp_path):
-    words = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s", f"out={tmp_path}/run"]
-    steps = ["trainer.steps=5", f"position={position}"]
+@pytest.mark.parametrize(
+    "position", ["none", "sinusoidal", "learned", "huang_shared", "shaw", "transformer_xl", "two_d"]
+)
+def test_other_positions_train_evaluate_and_generate_by_one_switch(position, folder, tmp_path):
+    """Past the context too: 100 tokens where the model has seen 64."""
+    words = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s"]
+    steps = [f"out={tmp_path}/run", "trainer.steps=5", f"position={position}"]
     assert cli.main(["train", *words, *steps, *TINY]) == 0
-    generate = [f"model={tmp_path}/run/model", "seconds=2", f"out={tmp_path}/out"]
+    model = f"model={tmp_path}/run/model"
+    assert cli.main(["evaluate", model, *words, "corpus.workers=1"]) == 0
+    generate = [model, "seconds=30", "tokens=100", f"out={tmp_path}/out"]
     assert cli.main(["generate", *generate]) == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from musictx.attention.api import IMPLEMENTATIONS
 from musictx.attention.positions import SCHEMES
 from musictx.attention.terms import Span
 from musictx.errors import ConfigError
@@ -277,20 +279,61 @@ def test_missing_tables_are_refused_by_a_strict_load():
         build(seed=5).load_state_dict(state)
 
 
+def able(scheme: str) -> list[str]:
+    """The implementations that take the scheme."""
+    found = []
+    for name in IMPLEMENTATIONS:
+        with contextlib.suppress(ConfigError):
+            build(scheme, attention=name)
+            found.append(name)
+    return found
+
+
+@every_scheme
 @pytest.mark.parametrize("shared", [False, True])
-def test_chunked_and_reference_models_learn_the_same(shared):
+def test_models_are_the_same_whichever_implementation_computes_them(scheme, shared):
     """Logits and the gradient of every parameter, on packed rows longer than the table."""
     ids = random_ids(2, 40)
     pieces = torch.tensor([[0] * 25 + [1] * 15, [0] * 40])
-    found = []
-    for attention in ("reference", "chunked"):
-        model = build(attention=attention, shared=shared).double()
+    found = {}
+    for attention in able(scheme):
+        model = build(scheme, attention=attention, shared=shared).double()
         logits = model(ids, piece_ids=pieces)
         loss = F.cross_entropy(logits.flatten(0, 1), ids.flatten())
         loss.backward()
-        found.append({n: p.grad for n, p in model.named_parameters()} | {"logits": logits})
-    for name, gradient in found[0].items():
-        torch.testing.assert_close(found[1][name], gradient, rtol=1e-4, atol=1e-7, msg=name)
+        found[attention] = {n: p.grad for n, p in model.named_parameters()} | {"logits": logits}
+    assert len(found) > 1
+    for attention, got in found.items():
+        for name, wanted in found["reference"].items():
+            torch.testing.assert_close(
+                got[name], wanted, rtol=1e-4, atol=1e-7, msg=f"{attention}: {name}"
+            )
+
+
+def test_which_implementations_take_a_scheme():
+    assert able("huang") == ["auto", "reference", "skew", "chunked"]
+    assert able("transformer_xl") == ["auto", "reference", "chunked", "sdpa"]
+    assert able("two_d") == ["auto", "reference"]
+    assert able("rotary") == ["auto", "reference", "chunked", "sdpa"]
+
+
+@every_scheme
+def test_one_step_lowers_the_loss(scheme):
+    torch.manual_seed(0)
+    position = schemes.position(scheme, VOCAB)
+    model = MusicTransformer(
+        VOCAB, layers=2, width=16, heads=2, feedforward=32, context=24, position=position
+    )
+    ids = random_ids(4, 25)
+
+    def loss() -> Tensor:
+        return F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    before = loss()
+    before.backward()
+    optimizer.step()
+    assert loss() < before
 
 
 def test_one_batch_is_learnt_by_heart():
@@ -385,7 +428,9 @@ def test_heads_and_implementations_that_cannot_be_are_refused():
         build(attention="flash")
     with pytest.raises(ConfigError, match=r"model.attention=skew: it knows no value_table; positi"):
         build("shaw", attention="skew")
-    with pytest.raises(ConfigError, match="model.attention=chunked: it knows one axis of distance"):
+    with pytest.raises(
+        ConfigError, match=r"model.attention=chunked: it knows one axis of distance"
+    ):
         build("two_d", attention="chunked")
     with pytest.raises(ValueError, match="heads=3, expected a divisor of width=16"):
         build(heads=3)

@@ -1,0 +1,26 @@
+"""Time and pitch of tokens, as a model of two axes is told."""
+
+import pytest
+import yaml
+
+from musictx.errors import ConfigError
+from musictx.tokens.build import build
+from musictx.tokens.coordinates import token_coordinates
+
+
+@pytest.mark.parametrize("tracks", ["piano", "programs"])
+def test_every_id_has_its_time_and_pitch(tracks):
+    tokenizer = build(name="performance", low=21, high=108, tracks=tracks)
+    found = token_coordinates(tokenizer)
+    vocabulary = tokenizer.vocabulary
+    for i in range(tokenizer.size):
+        kind, value = vocabulary.token(i)
+        assert found["steps_of"][i] == (value if kind == "time_shift" else 0)
+        assert found["pitch_of"][i] == (value if kind in ("note_on", "note_off") else -1)
+    assert yaml.safe_load(yaml.safe_dump(found)) == found
+
+
+def test_tokens_whose_time_does_not_add_up_are_refused():
+    pytest.importorskip("miditok")
+    with pytest.raises(ConfigError, match=r"two_d: expected tokenizer=performance.*not remi"):
+        token_coordinates(build(name="remi"))
