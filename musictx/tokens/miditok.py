@@ -72,6 +72,9 @@ _EXTRA = {
 }
 _OFFSET = len(SPECIALS)
 
+#: Types of token that lead to something, and are nothing at the end of a piece.
+_MARKS = {"TimeShift", "Rest", "Bar", "Position", "Tempo", "TimeSig", "Program"}
+
 
 class MidiTokTokenizer:
     """A MidiTok tokenizer by name; options as in :class:`musictx.config.TokenizerConfig`.
@@ -166,7 +169,15 @@ class MidiTokTokenizer:
             return np.empty(0, np.uint16), left_out
         written = self._inner.encode(to_symusic(notes, score, self._inner))
         sequence = written if not isinstance(written, list) else written[0]
-        return self._our_ids[np.array(sequence.ids, np.int64)].astype(np.uint16), left_out
+        ids = self._our_ids[np.array(sequence.ids, np.int64)].astype(np.uint16)
+        return ids[: self._after_last_note(ids)], left_out
+
+    def _after_last_note(self, ids: np.ndarray) -> int:
+        """Where the notes end: MidiTok writes on if a mark of tempo or meter comes after them."""
+        stop = len(ids)
+        while stop and self._tokens[ids[stop - 1] - _OFFSET][0] in _MARKS:
+            stop -= 1
+        return stop
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
         """Any ids of the vocabulary -> Score; notes that wait for a release end with the piece."""

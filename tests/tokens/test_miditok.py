@@ -98,6 +98,15 @@ def test_what_it_writes_its_grammar_takes_step_by_step(name, tracks, piece):
 
 
 @pytest.mark.parametrize(("name", "tracks"), EACH)
+def test_a_mark_after_the_last_note_is_not_written(name, tracks):
+    tokenizer = tokenizer_of(name, tracks)
+    notes = [(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 0, False, 0) for i in range(4)]
+    piece = Score(notes=notes, meters=[(0, 4, 4)])
+    later = Score(notes=notes, meters=[(0, 4, 4), (8.0, 3, 4)], tempos=[(9.0, 90.0)])
+    assert tokenizer.encode(later).tolist() == tokenizer.encode(piece).tolist()
+
+
+@pytest.mark.parametrize(("name", "tracks"), EACH)
 @pytest.mark.parametrize("strict", [True, False])
 def test_whatever_is_drawn_within_the_grammar_decodes(name, tracks, strict):
     tokenizer = tokenizer_of(name, tracks)
