@@ -75,7 +75,7 @@ def attend(
     UserError where that cannot be.
     """
     dtype, keys = q.dtype, k.shape[2]
-    if dtype != torch.bfloat16 or not library.load().brain:
+    if dtype != torch.bfloat16 or not _brain():
         q, k, v = q.float(), k.float(), v.float()
     table = bias = None
     if terms.axes:
@@ -91,3 +91,9 @@ def attend(
             q, k, v, table, bias, query_pieces, key_pieces, terms.scale, dropout, seed
         )
         return out.to(dtype)
+
+
+@torch.compiler.assume_constant_result
+def _brain() -> bool:
+    """Whether the kernel computes in bfloat16 here."""
+    return library.load().brain

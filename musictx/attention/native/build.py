@@ -123,6 +123,11 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
             env={**os.environ, "LC_ALL": "C"},
             check=False,
         )
+    except OSError as error:
+        raise UserError(
+            f"attention=native: cannot run the compiler {command[0]} ({error.strerror}); name "
+            f"another in the environment variable CXX, or {_INSTEAD}"
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(
             f"attention=native: the compiler {command[0]} did not answer in {SECONDS} seconds; "
