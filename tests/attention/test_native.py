@@ -13,7 +13,7 @@ from torch import Tensor
 
 from musictx.attention import native, reference
 from musictx.attention.native import build, library, op
-from musictx.attention.terms import Axis, Span, Terms
+from musictx.attention.terms import Axis, Blocks, Span, Terms
 from musictx.errors import UserError
 from tests.attention import cases
 
@@ -489,6 +489,14 @@ def test_what_it_cannot_do_has_a_reason():
     double = torch.zeros(1, dtype=torch.float64)
     assert "not torch.float64" in (native.why_not(terms, span, span, True, double) or "")
     assert "not on meta" in (native.why_not(terms, span, span, True, double.to("meta")) or "")
+    with pytest.raises(
+        ValueError, match=r"attention=native: .* not torch.float64; use attention=ch"
+    ):
+        native.attend(*[double[None, None, None]] * 3, terms)
+    pitch = Terms(0.5, (Axis(torch.zeros(1, 1, 4), coordinate=1),))
+    assert "further" in (native.why_not(pitch, (span, span), (span, span), True) or "")
+    local = Terms(0.5, blocks=Blocks(3))
+    assert "blocks" in (native.why_not(local, span, span, True) or "")
 
 
 def test_loading_leaves_tiny_numbers_alone(kernel):

@@ -35,24 +35,30 @@ def why_not(
 
     ``q`` tells device and dtype; without it they are not looked at.
     """
+    queries, keys = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
     if not causal:
         return "it computes causal attention only"
     if len(terms.axes) > 1:
         return f"it knows one axis of distance, not {len(terms.axes)}"
-    if not (isinstance(query_positions, Span) and isinstance(key_positions, Span)):
+    if terms.axes and terms.axes[0].coordinate:
+        return "it measures the order of tokens only, not further coordinates"
+    if not (isinstance(queries, Span) and isinstance(keys, Span)):
         return "it needs consecutive positions (Span)"
-    if query_positions.stop != key_positions.stop or len(query_positions) > len(key_positions):
+    if queries.stop != keys.stop or len(queries) > len(keys):
         return (
             "the queries must be the last of the keys, not positions "
-            f"{query_positions.start}..{query_positions.stop - 1} over "
-            f"{key_positions.start}..{key_positions.stop - 1}"
+            f"{queries.start}..{queries.stop - 1} over {keys.start}..{keys.stop - 1}"
         )
-    for name in ("content_bias", "position_bias", "value_table"):
+    for name in ("content_bias", "position_bias", "value_table", "blocks"):
         if getattr(terms, name) is not None:
             return f"it knows no {name}"
-    if q is not None and q.device.type != "cpu":
+    return None if q is None else _why_not_tensor(q)
+
+
+def _why_not_tensor(q: Tensor) -> str | None:
+    if q.device.type != "cpu":
         return f"it computes on the CPU, not on {q.device.type}"
-    if q is not None and q.dtype not in DTYPES:
+    if q.dtype not in DTYPES:
         return f"it computes in float32, bfloat16 or float16, not {q.dtype}"
     return None
 
@@ -69,11 +75,13 @@ def attend(
 ) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are taken as checked (:func:`musictx.attention.api.attend`, :func:`why_not`).
-    Softmax and sums are float32. Products are float32, or bfloat16 in and float32 out for inputs
-    in bfloat16 where the CPU has instructions for it. The first call compiles (a few seconds);
-    UserError where that cannot be.
+    Arguments are taken as checked (:func:`musictx.attention.api.attend`, :func:`why_not`), but for
+    device and dtype: ``ValueError`` where they do not suit. Softmax and sums are float32. Products
+    are float32, or bfloat16 in and float32 out for inputs in bfloat16 where the CPU has
+    instructions for it. The first call compiles (a few seconds); UserError where that cannot be.
     """
+    if reason := _why_not_tensor(q):
+        raise ValueError(f"attention=native: {reason}; use attention=chunked")
     dtype, keys = q.dtype, k.shape[2]
     if dtype != torch.bfloat16 or not _brain():
         q, k, v = q.float(), k.float(), v.float()
