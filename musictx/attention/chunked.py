@@ -183,6 +183,7 @@ class _Buffer:
         flat = self._numbers[: count * m * width].view(count, m * width)
         rows = (m * width, width - 1, 1)
         return _Views(
+            self._numbers,
             flat,
             flat.view(count, m, width)[:, :, : block.columns],
             flat.as_strided((count, m, block.keys), rows, m - 1),
@@ -194,7 +195,8 @@ class _Buffer:
 class _Views(NamedTuple):
     """The places of one block: W numbers to a row, or W-1 to a row from place m-1 on."""
 
-    flat: Tensor
+    whole: Tensor  # all the memory, one dimension
+    flat: Tensor  # (G, m * W)
     by_distance: Tensor  # (G, m, columns): P
     by_key: Tensor  # (G, m, w)
     between: Tensor  # what by_key leaves out between its rows
@@ -477,12 +479,13 @@ def _backward(
             places = queries if position is None else ps[:, here] * call.scale
             weights = _logits(plan, views, block, queries, places, ks, tables, biases)
             weights.sub_(log_sum[rows, :, here].reshape(len(qs), -1, 1)).exp_()
-            dweights = other.by_key
             if adds is not None:
+                dweights = other.by_key
                 other.beyond.zero_()
                 torch.bmm(up, adds[:, far].transpose(1, 2), out=other.by_distance)
                 dweights.baddbmm_(up, vs[:, seen].transpose(1, 2))
-            else:
+            else:  # in one piece of memory, which products write to faster
+                dweights = other.whole[: weights.numel()].view(weights.shape)
                 torch.bmm(up, vs[:, seen].transpose(1, 2), out=dweights)
             dropped, dropped_views = weights, views
             if generator is not None:
