@@ -2,7 +2,7 @@
 
 reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
-chunked     linear in memory: consecutive positions, one axis (attention/chunked.py, and
+chunked     linear in memory: consecutive positions, one axis (attention/chunked/, and
             attention/decode.py for a single last query)
 sdpa        torch's own kernel: plain attention, or distances by sinusoids (attention/sdpa.py)
 auto        without relative terms sdpa, else chunked, else reference: the first that can do the job

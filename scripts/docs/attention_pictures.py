@@ -22,6 +22,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
+from PIL import Image
 
 from musictx.attention import positions, reference
 from musictx.attention.positions.absolute import sinusoids
@@ -37,9 +38,13 @@ DPI = 110
 
 def save(figure: Any, name: str, *, dpi: int = DPI) -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
-    figure.savefig(IMAGES / f"{name}.png", dpi=dpi, bbox_inches="tight", facecolor="white")
+    path = IMAGES / f"{name}.png"
+    figure.savefig(path, dpi=dpi, bbox_inches="tight", facecolor="white")
     plt.close(figure)
-    print(IMAGES / f"{name}.png", (IMAGES / f"{name}.png").stat().st_size // 1000, "kB")
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(256)  # colours enough, and half the bytes
+    small.save(path, optimize=True)
+    print(path, path.stat().st_size // 1000, "kB")
 
 
 def cells(ax: Axes, rows: list[list[tuple[str, str]]], title: str, *, size: float = 11) -> None:
@@ -356,6 +361,8 @@ def trained(folder: str, midi: str | None, tokens: int) -> None:
     finally:
         transformer.attend = right
     heads = len(layers[0])
+    map_ = plt.get_cmap("magma").copy()
+    map_.set_bad(NOTHING)
     figure, axes = plt.subplots(
         len(layers), heads, figsize=(1.7 * heads, 1.75 * len(layers) + 0.3), squeeze=False
     )
@@ -363,7 +370,8 @@ def trained(folder: str, midi: str | None, tokens: int) -> None:
         for head in range(heads):
             ax = axes[layer][head]
             seen = weights[head].pow(0.4)  # small weights are the many: make them visible
-            ax.imshow(seen.numpy(), cmap="magma", interpolation="nearest")
+            seen[torch.ones_like(seen).triu(1).bool()] = float("nan")
+            ax.imshow(seen.numpy(), cmap=map_, interpolation="nearest")
             ax.set_xticks([])
             ax.set_yticks([])
             if head == 0:
@@ -371,7 +379,7 @@ def trained(folder: str, midi: str | None, tokens: int) -> None:
             if layer == 0:
                 ax.set_title(f"head {head + 1}", fontsize=9)
     figure.tight_layout()
-    save(figure, "trained_weights")
+    save(figure, "trained_weights", dpi=80)
 
     figure, axes = plt.subplots(1, len(layers), figsize=(3.1 * len(layers), 2.6), squeeze=False)
     count = len(ids)
@@ -391,7 +399,7 @@ def trained(folder: str, midi: str | None, tokens: int) -> None:
         ax.set_xlabel("distance + 1, tokens")
     axes[0][0].set_ylabel("mean weight")
     figure.tight_layout()
-    save(figure, "trained_distances")
+    save(figure, "trained_distances", dpi=64)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from musictx.attention import chunked, reference
+from musictx.attention.chunked import passes, plan
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
 from tests.oracles import attention as loops
@@ -36,8 +37,8 @@ def runs(rows: int, length: int, seed: int) -> Tensor:
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 8 queries and one batch row at a time: many blocks at little cost."""
-    monkeypatch.setattr(chunked, "BLOCK", 8)
-    monkeypatch.setattr(chunked, "BUDGET", 1)
+    monkeypatch.setattr(plan, "BLOCK", 8)
+    monkeypatch.setattr(plan, "BUDGET", 1)
 
 
 def both(
@@ -109,8 +110,8 @@ def test_chunked_equals_reference_whatever_the_shape(data):
     """Lengths, tables (also two-sided or beginning above 0), sharing, batch groups, pieces."""
     draw = data.draw
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunked, "BLOCK", draw(st.integers(1, 9), "block"))
-        patch.setattr(chunked, "BUDGET", draw(st.sampled_from([1, 10**3, 10**6]), "budget"))
+        patch.setattr(plan, "BLOCK", draw(st.integers(1, 9), "block"))
+        patch.setattr(plan, "BUDGET", draw(st.sampled_from([1, 10**3, 10**6]), "budget"))
         keys = draw(st.integers(1, 30), "keys")
         queries = draw(st.integers(1, keys), "queries")
         rows = draw(st.integers(1, 3), "rows")
@@ -160,8 +161,8 @@ def test_chunked_equals_reference_wherever_queries_and_keys_stand(data):
     options = st.sampled_from
     used = {n: draw(st.booleans(), n) for n in ("table", "bias", "u", "v_bias", "V")}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunked, "BLOCK", draw(options([1, 2, 5, 8, 128]), "block"))
-        patch.setattr(chunked, "BUDGET", draw(options([1, 10**6]), "budget"))
+        patch.setattr(plan, "BLOCK", draw(options([1, 2, 5, 8, 128]), "block"))
+        patch.setattr(plan, "BUDGET", draw(options([1, 10**6]), "budget"))
         named: cases.Named = {}
         q, k, v = cases.qkv(named, batch, 2, queries, keys, 4)
         low = draw(st.integers(-6, 6), "low")
@@ -270,17 +271,17 @@ def test_a_broken_skew_is_noticed(small_blocks, monkeypatch):
 
 def test_a_skew_that_leaks_across_rows_is_noticed(small_blocks, monkeypatch):
     """Without the mask over the summed logits, cells of the next row would be read."""
-    plan = chunked._Plan.__init__
+    right = plan.Plan.__init__
 
     def unmasked(self, *args):
-        plan(self, *args)
+        right(self, *args)
         self.later = torch.zeros_like(self.later)
 
     torch.manual_seed(0)
     named: cases.Named = {}
     q, k, v = cases.qkv(named, 1, 2, 20, 20, 4)
     terms = cases.huang(named, 2, 4)
-    monkeypatch.setattr(chunked._Plan, "__init__", unmasked)
+    monkeypatch.setattr(plan.Plan, "__init__", unmasked)
     assert min(both(named, q, k, v, terms).values()) > 1e-3
 
 
@@ -546,14 +547,14 @@ def test_memory_is_linear_in_length(kind, causal_):
 def test_keys_before_the_pieces_of_a_block_are_left_out(small_blocks, monkeypatch):
     """Packing many short pieces costs what short pieces cost."""
     widths = []
-    right = chunked._logits
+    right = passes._logits
 
     def spy(*args):
         logits = right(*args)
         widths.append(logits.shape[-1])
         return logits
 
-    monkeypatch.setattr(chunked, "_logits", spy)
+    monkeypatch.setattr(passes, "_logits", spy)
     q, k, v = (torch.randn(1, 2, 64, 4) for _ in range(3))
     pieces = (torch.arange(64) // 16)[None]
     chunked.attend(q, k, v, Terms(0.5), query_pieces=pieces, key_pieces=pieces)
@@ -564,14 +565,14 @@ def test_local_attention_costs_what_its_blocks_cost(small_blocks, monkeypatch):
     """Keys out of reach are not touched at all: time is linear in length, with or without
     causality."""
     widths = []
-    right = chunked._logits
+    right = passes._logits
 
     def spy(*args):
         logits = right(*args)
         widths.append(logits.shape[-1])
         return logits
 
-    monkeypatch.setattr(chunked, "_logits", spy)
+    monkeypatch.setattr(passes, "_logits", spy)
     q, k, v = (torch.randn(1, 2, 64, 4) for _ in range(3))
     terms = Terms(0.5, blocks=Blocks(16))
     for causal_, most in ((True, 32), (False, 48)):

@@ -1,0 +1,110 @@
+"""Attention by blocks of queries: linear in memory; of causal attention only the half is computed.
+
+The relative logits come without a gather. For a block of m queries over w keys, the product
+P = Q E^T with the table E in *descending* distance holds the logit of query r and key j in column
+j + (m-1-r). Written with W numbers to a row, that is place r*(W-1) + (m-1) + j of the buffer: the
+same memory, begun at m-1 and read with W-1 numbers to a row, is the matrix wanted. So the content
+logits Q K^T are added in place, and in the backward pass the gradient of the logits, read with W to
+a row again, is the gradient of P (Huang et al. 2018 skew by copying; here two row lengths of one
+buffer do it). A value table needs the same turn of the weights, and takes the same two views.
+
+How many columns: w keys and m queries have w+m-1 distances between them, so W = w+m-1. When the
+block's last key is the last query itself, as in causal attention of a text to itself, the m-1
+distances below 0 are masked in any case; w columns and one more to a row are enough, W = w+1. Then
+cells right of the diagonal hold other rows' numbers until masked.
+
+Products and softmax are in float32 (float64 for float64 inputs) whatever the inputs' dtype. All
+sums run in a fixed order: the same inputs give the same bits on the same machine.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from musictx.attention.chunked.passes import Chunked
+from musictx.attention.chunked.plan import Call, Local, is_aligned
+from musictx.attention.terms import Positions, Span, Terms
+
+__all__ = ["attend", "why_not"]
+
+
+def why_not(
+    terms: Terms,
+    query_positions: Positions | tuple[Positions, ...],
+    key_positions: Positions | tuple[Positions, ...],
+    causal: bool,
+) -> str | None:
+    """Why this implementation cannot do the job, or None if it can."""
+    queries, keys = terms.needed(query_positions), terms.needed(key_positions)
+    if len(terms.axes) > 1:
+        return f"it knows one axis of distance, not {len(terms.axes)}"
+    if terms.axes and terms.axes[0].coordinate:
+        return "it measures the order of tokens only, not further coordinates"
+    if not (isinstance(queries[0], Span) and isinstance(keys[0], Span)):
+        return "it needs consecutive positions (Span)"
+    return None
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    terms: Terms,
+    *,
+    query_positions: Positions | tuple[Positions, ...] | None = None,
+    key_positions: Positions | tuple[Positions, ...] | None = None,
+    causal: bool = True,
+    query_pieces: Tensor | None = None,
+    key_pieces: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Attention of q (B, H, Tq, D) over k and v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
+
+    Without positions the queries are the last Tq of the Tk tokens. Arguments are taken as checked
+    (:func:`musictx.attention.api.attend`, :func:`why_not`).
+    """
+    queries, keys = q.shape[2], k.shape[2]
+    if query_positions is None or key_positions is None:
+        key_positions = (Span(0, keys),) * 2
+        query_positions = (Span(keys - queries, queries),) * 2
+    at, over = terms.needed(query_positions), terms.needed(key_positions)
+    assert isinstance(at[0], Span)
+    assert isinstance(over[0], Span)
+    offset = at[0].start - over[0].start
+    local = None
+    if terms.blocks is not None:
+        number, length = terms.blocks.coordinate, terms.blocks.length
+        local = Local(length, at[number], over[number])
+    # The seed comes from the generator of the CPU: no waiting for a device, and a run that is
+    # seeded or resumed drops the same weights.
+    seed = int(torch.randint(2**62, ())) if dropout else 0
+    call = Call(
+        *(terms.scale, dropout, seed, causal, offset, local, query_pieces, key_pieces),
+        relative=bool(terms.axes),
+    )
+    # autocast is told off here and in both passes: they see to precision themselves.
+    with torch.autocast(q.device.type, enabled=False):
+        content, position = q, None
+        if terms.content_bias is not None:
+            content = q + terms.content_bias.to(q.dtype)[:, None]
+        table = bias = values = None
+        if terms.axes:
+            axis = terms.axes[0]
+            # Distances from the greatest down to the smallest that any query meets.
+            highest = offset + queries - 1
+            aligned = is_aligned(causal, offset, queries, keys)
+            lowest = 0 if aligned else offset - (keys - 1)
+
+            def rows(x: Tensor | None) -> Tensor | None:
+                if x is None:
+                    return None
+                x = axis.descending(x, highest + 1, lowest)
+                return x.expand(q.shape[1], *[-1] * (x.dim() - 1))
+
+            table, bias, values = rows(axis.table), rows(axis.bias), rows(terms.value_table)
+            u, w = terms.content_bias, terms.position_bias
+            if axis.table is not None and (u is not None or w is not None):
+                position = q if w is None else q + w.to(q.dtype)[:, None]
+        out: Tensor = Chunked.apply(content, position, k, v, table, bias, values, call)
+    return out

@@ -1,0 +1,217 @@
+"""The forward and the backward pass over the blocks, and what is dropped on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from musictx.attention.chunked.plan import Block, Buffer, Call, Plan, Views
+
+
+def _logits(
+    plan: Plan,
+    views: Views,
+    block: Block,
+    content: Tensor,
+    position: Tensor,
+    k: Tensor,
+    table: Tensor | None,
+    bias: Tensor | None,
+) -> Tensor:
+    """Masked logits of one block, (G, m, w): ``views.by_key``.
+
+    content, position (G, m, D) are queries, scaled already; k (G, Tk, D), table (G, distances, D)
+    and bias (G, distances) descending.
+    """
+    logits, product = views.by_key, views.by_distance
+    k = k[:, block.start : block.upto].transpose(1, 2)
+    here = plan.distances(block)
+    if table is None and bias is None:
+        torch.bmm(content, k, out=logits)
+    else:
+        views.beyond.zero_()  # read by masked cells only, but not to be NaN
+        if table is not None:
+            torch.bmm(position, table[:, here].transpose(1, 2), out=product)
+            if bias is not None:
+                product += bias[:, None, here]
+        elif bias is not None:
+            product.copy_(bias[:, None, here].expand_as(product))
+        logits.baddbmm_(content, k)
+    if block.corner:  # only the last m keys can be later than a query of the block
+        m = block.queries
+        logits[:, :, block.keys - m :] += plan.later[:m, :m]
+    if block.hidden is not None:
+        by_row = logits.unflatten(0, (-1, plan.heads))
+        by_row.masked_fill_(block.hidden, float("-inf"))
+    return logits
+
+
+def _keep(shape: torch.Size, dropout: float, generator: torch.Generator) -> Tensor:
+    """Which weights stay, bool of ``shape``: 16 random bits each (five times as fast as floats)."""
+    numbers = -(-shape.numel() // 4)
+    bits = torch.empty(numbers, dtype=torch.int64, device=generator.device)
+    bits.random_(-(2**63), None, generator=generator)
+    return (bits.view(torch.int16)[: shape.numel()] >= _threshold(dropout)).view(shape)
+
+
+def _threshold(dropout: float) -> int:
+    return round(dropout * 2**16) - 2**15
+
+
+def _kept_share(dropout: float) -> float:
+    """The exact share of weights that stay: ``dropout`` is rounded to 1 / 65536."""
+    return (2**15 - _threshold(dropout)) / 2**16
+
+
+class Chunked(torch.autograd.Function):
+    """content, position (B, H, Tq, D): the queries for keys and for the table, position None if
+    they are the same; k and v (B, H, Tk, D); table and values (H, distances, D) and bias
+    (H, distances) in descending distance."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        content: Tensor,
+        position: Tensor | None,
+        k: Tensor,
+        v: Tensor,
+        table: Tensor | None,
+        bias: Tensor | None,
+        values: Tensor | None,
+        call: Call,
+    ) -> Tensor:
+        plan = Plan(content, k, call)
+        out = torch.empty(content.shape, dtype=plan.dtype, device=plan.device)
+        log_sum = torch.empty(content.shape[:3], dtype=plan.dtype, device=plan.device)
+        buffer = Buffer(plan)
+        generator = plan.generator()
+        for rows in plan.groups():
+            qs, ks, vs = (plan.tokens(x, rows) for x in (content, k, v))
+            ps = qs if position is None else plan.tokens(position, rows)
+            tables, biases, adds = (plan.tables(x, rows) for x in (table, bias, values))
+            for block in plan.blocks(rows):
+                here = slice(block.first, block.stop)
+                views = buffer.seen(len(qs), block)
+                queries = qs[:, here] * call.scale
+                places = queries if position is None else ps[:, here] * call.scale
+                logits = _logits(plan, views, block, queries, places, ks, tables, biases)
+                highest = logits.amax(-1, keepdim=True)
+                highest.masked_fill_(highest == float("-inf"), 0.0)  # nothing to see
+                weights = logits.sub_(highest).exp_()
+                total = weights.sum(-1, keepdim=True)
+                empty = total == 0
+                if generator is not None:
+                    weights *= _keep(weights.shape, call.dropout, generator)
+                mixed = torch.bmm(weights, vs[:, block.start : block.upto])
+                if adds is not None:
+                    views.clear_around_keys()
+                    mixed.baddbmm_(views.by_distance, adds[:, plan.distances(block)])
+                mixed /= total.masked_fill(empty, 1.0) * _kept_share(call.dropout)
+                out[rows, :, here] = mixed.view(-1, plan.heads, *mixed.shape[1:])
+                # +inf for a row with nothing to see: its weights are exp(-inf) = 0 again.
+                log = (highest + total.log()).masked_fill_(empty, float("inf"))
+                log_sum[rows, :, here] = log.view(-1, plan.heads, log.shape[1])
+        ctx.save_for_backward(content, position, k, v, table, bias, values, out, log_sum)
+        ctx.call = call
+        return out.to(content.dtype)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.autocast(upstream.device.type, enabled=False):
+            return _backward(ctx.call, upstream, *ctx.saved_tensors)
+
+
+def _backward(
+    call: Call,
+    upstream: Tensor,
+    content: Tensor,
+    position: Tensor | None,
+    k: Tensor,
+    v: Tensor,
+    table: Tensor | None,
+    bias: Tensor | None,
+    values: Tensor | None,
+    out: Tensor,
+    log_sum: Tensor,
+) -> tuple[Tensor | None, ...]:
+    plan = Plan(content, k, call)
+
+    def gradient(x: Tensor | None) -> Tensor | None:
+        return None if x is None else torch.zeros(x.shape, dtype=plan.dtype, device=plan.device)
+
+    dq, dk, dv = (
+        torch.empty(x.shape, dtype=plan.dtype, device=plan.device) for x in (content, k, v)
+    )
+    dposition = gradient(position)
+    totals = [gradient(x) for x in (table, bias, values)]
+    # Sum over keys of weight times its gradient; dropout leaves it as it is.
+    inner = (upstream.to(plan.dtype) * out).sum(-1)
+    buffer, second = Buffer(plan), Buffer(plan)
+    generator = plan.generator()
+    third = Buffer(plan) if generator is not None and values is not None else buffer
+    for rows in plan.groups():
+        qs, ks, vs, ups = (plan.tokens(x, rows) for x in (content, k, v, upstream))
+        ps = qs if position is None else plan.tokens(position, rows)
+        tables, biases, adds = (plan.tables(x, rows) for x in (table, bias, values))
+        dks, dvs = torch.zeros_like(ks), torch.zeros_like(vs)
+        dtables, dbiases, dadds = (
+            None if x is None else torch.zeros_like(x) for x in (tables, biases, adds)
+        )
+        for block in plan.blocks(rows):
+            here, seen = slice(block.first, block.stop), slice(block.start, block.upto)
+            far = plan.distances(block)
+            views, other = buffer.seen(len(qs), block), second.seen(len(qs), block)
+            queries, up = qs[:, here] * call.scale, ups[:, here]
+            places = queries if position is None else ps[:, here] * call.scale
+            weights = _logits(plan, views, block, queries, places, ks, tables, biases)
+            weights.sub_(log_sum[rows, :, here].reshape(len(qs), -1, 1)).exp_()
+            if adds is not None:
+                dweights = other.by_key
+                other.beyond.zero_()
+                torch.bmm(up, adds[:, far].transpose(1, 2), out=other.by_distance)
+                dweights.baddbmm_(up, vs[:, seen].transpose(1, 2))
+            else:  # in one piece of memory, which products write to faster
+                dweights = other.whole[: weights.numel()].view(weights.shape)
+                torch.bmm(up, vs[:, seen].transpose(1, 2), out=dweights)
+            dropped, dropped_views = weights, views
+            if generator is not None:
+                keep = _keep(weights.shape, call.dropout, generator).to(plan.dtype)
+                keep /= _kept_share(call.dropout)
+                dweights *= keep
+                if adds is None:
+                    dropped = keep.mul_(weights)
+                else:
+                    dropped_views = third.seen(len(qs), block)
+                    dropped = torch.mul(weights, keep, out=dropped_views.by_key)
+            dvs[:, seen].baddbmm_(dropped.transpose(1, 2), up)
+            if dadds is not None:
+                dropped_views.clear_around_keys()
+                dadds[:, far].baddbmm_(dropped_views.by_distance.transpose(1, 2), up)
+            dweights -= inner[rows, :, here].reshape(len(qs), -1, 1)
+            dlogits = weights.mul_(dweights)  # exactly 0 in every masked cell
+            dks[:, seen].baddbmm_(dlogits.transpose(1, 2), queries)
+            dqs = torch.bmm(dlogits, ks[:, seen])
+            if tables is not None or biases is not None:
+                views.clear_around_keys()
+                dproduct = views.by_distance
+                if tables is not None and dtables is not None:
+                    dtables[:, far].baddbmm_(dproduct.transpose(1, 2), places)
+                    if dposition is None:
+                        dqs.baddbmm_(dproduct, tables[:, far])
+                    else:
+                        dps = torch.bmm(dproduct, tables[:, far]) * call.scale
+                        dposition[rows, :, here] = dps.view(-1, plan.heads, *dps.shape[1:])
+                if dbiases is not None:
+                    dbiases[:, far] += dproduct.sum(1)
+            dq[rows, :, here] = (dqs * call.scale).view(-1, plan.heads, *dqs.shape[1:])
+        dk[rows], dv[rows] = dks.view_as(dk[rows]), dvs.view_as(dv[rows])
+        for total, part in zip(totals, (dtables, dbiases, dadds)):
+            if total is not None and part is not None:
+                total += part.view(-1, *total.shape).sum(0)
+    found = (dq, dposition, dk, dv, *totals)
+    given = (content, position, k, v, table, bias, values)
+    cast = (None if d is None or x is None else d.to(x.dtype) for d, x in zip(found, given))
+    return (*cast, None)

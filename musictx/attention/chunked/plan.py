@@ -1,0 +1,223 @@
+"""How attention is cut into blocks, and how one block's memory is seen: sizes, masks, views."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from musictx.attention.terms import Positions, Span
+
+BLOCK = 128  # queries at a time; 64 to 256 differ little
+#: Logits held at once, in numbers: batch rows are taken together as long as they fit. On CPUs they
+#: should stay in the cache, on other devices few large steps beat many small ones.
+BUDGET, DEVICE_BUDGET = 2**20, 2**26
+
+
+def is_aligned(causal: bool, offset: int, queries: int, keys: int) -> bool:
+    """Causal attention of the last tokens to all tokens: no distance below 0 counts."""
+    return causal and offset >= 0 and offset + queries == keys
+
+
+class Local(NamedTuple):
+    """Blocks of ``length`` positions; where queries and keys stand."""
+
+    length: int
+    queries: Positions
+    keys: Positions
+
+
+class Call(NamedTuple):
+    """What a call of :func:`attend` says beside its tensors with gradients."""
+
+    scale: float
+    dropout: float
+    seed: int
+    causal: bool
+    offset: int  # query i stands where key offset + i stands or would stand
+    local: Local | None
+    query_pieces: Tensor | None
+    key_pieces: Tensor | None
+    relative: bool
+
+
+class Block(NamedTuple):
+    """Queries first..stop-1 of the batch rows taken together, over keys start..upto-1."""
+
+    first: int
+    stop: int
+    start: int
+    upto: int
+    hidden: Tensor | None  # bool (g or 1, 1, m, w): keys not to be seen
+    corner: bool  # the last key is the last query: the last m columns make a triangle
+    relative: bool
+
+    @property
+    def queries(self) -> int:
+        return self.stop - self.first
+
+    @property
+    def keys(self) -> int:
+        return self.upto - self.start
+
+    @property
+    def columns(self) -> int:
+        """Distances between these queries and keys, as far as they are needed."""
+        return self.keys + (0 if self.corner or not self.relative else self.queries - 1)
+
+    @property
+    def width(self) -> int:
+        """W: numbers to a row of the product."""
+        return max(self.columns, self.keys + 1)
+
+
+class Buffer:
+    """Memory for one block's numbers, seen in two ways."""
+
+    def __init__(self, plan: Plan) -> None:
+        extra = 1 if plan.aligned or not plan.call.relative else plan.block
+        numbers = plan.group * plan.heads * plan.block * (plan.keys + extra)
+        self._numbers = torch.empty(numbers, dtype=plan.dtype, device=plan.device)
+
+    def seen(self, count: int, block: Block) -> Views:
+        m, width = block.queries, block.width
+        flat = self._numbers[: count * m * width].view(count, m * width)
+        rows = (m * width, width - 1, 1)
+        return Views(
+            self._numbers,
+            flat,
+            flat.view(count, m, width)[:, :, : block.columns],
+            flat.as_strided((count, m, block.keys), rows, m - 1),
+            flat.as_strided((count, m, width - 1 - block.keys), rows, m - 1 + block.keys),
+            flat.view(count, m, width)[:, :, block.columns :],
+        )
+
+
+class Views(NamedTuple):
+    """The places of one block: W numbers to a row, or W-1 to a row from place m-1 on."""
+
+    whole: Tensor  # all the memory, one dimension
+    flat: Tensor  # (G, m * W)
+    by_distance: Tensor  # (G, m, columns): P
+    by_key: Tensor  # (G, m, w)
+    between: Tensor  # what by_key leaves out between its rows
+    beyond: Tensor  # what by_distance leaves out at the end of its rows
+
+    def clear_around_keys(self) -> None:
+        """0 wherever no key of a query stands, so that ``by_distance`` may be read."""
+        self.flat[:, : self.by_key.shape[1] - 1] = 0
+        self.between.zero_()
+        self.flat[:, -1] = 0
+
+
+class Plan:
+    """Sizes that forward and backward share; walks through the blocks."""
+
+    def __init__(self, q: Tensor, k: Tensor, call: Call) -> None:
+        self.batch, self.heads, self.queries, self.size = q.shape
+        self.keys = k.shape[2]
+        self.call = call
+        self.aligned = is_aligned(call.causal, call.offset, self.queries, self.keys)
+        self.device = q.device
+        self.dtype = torch.promote_types(q.dtype, torch.float32)
+        self.block = min(BLOCK, self.queries)
+        budget = BUDGET if q.device.type == "cpu" else DEVICE_BUDGET
+        one_row = self.heads * self.block * (self.keys + 1)
+        self.group = max(1, min(self.batch, budget // one_row))
+        corner = torch.full((self.block, self.block), float("-inf"), dtype=self.dtype)
+        self.later = corner.triu(1).to(self.device)
+
+    def groups(self) -> list[slice]:
+        starts = range(0, self.batch, self.group)
+        return [slice(b, min(b + self.group, self.batch)) for b in starts]
+
+    def blocks(self, rows: slice) -> list[Block]:
+        return [
+            self._block(rows, first, min(first + self.block, self.queries))
+            for first in range(0, self.queries, self.block)
+        ]
+
+    def _block(self, rows: slice, first: int, stop: int) -> Block:
+        call, before = self.call, self.call.offset
+        start, upto = self._reach(first, stop)
+        corner = call.causal and before + first >= 0 and upto == before + stop
+        hidden = self._hidden(rows, first, stop, start, upto, corner)
+        if hidden is not None and (self.call.query_pieces is not None or call.local is not None):
+            # Keys that nobody in this block may see are left out at both ends; the triangle of a
+            # corner always stays in.
+            useful = (~hidden).flatten(0, 2).any(0).int()
+            skip = int(useful.argmax())
+            skip = min(skip, before + first - start) if corner else skip
+            drop = 0 if corner else int(useful.flip(0).argmax())
+            hidden = hidden[..., skip : hidden.shape[-1] - drop]
+            start, upto = start + skip, upto - drop
+        return Block(first, stop, start, upto, hidden, corner, call.relative)
+
+    def _reach(self, first: int, stop: int) -> tuple[int, int]:
+        """The keys start..upto-1 that these queries may see, as far as is known without looking."""
+        start, upto = 0, self.keys
+        local = self.call.local
+        if local and isinstance(local.queries, Span) and isinstance(local.keys, Span):
+            length, zero = local.length, local.keys.start
+            start = ((local.queries.start + first) // length - 1) * length - zero
+            upto = ((local.queries.start + stop - 1) // length + 2) * length - zero
+        if self.call.causal:
+            upto = min(upto, self.call.offset + stop)
+        upto = min(max(upto, 1), self.keys)
+        return min(max(start, 0), upto - 1), upto
+
+    def _hidden(
+        self, rows: slice, first: int, stop: int, start: int, upto: int, corner: bool
+    ) -> Tensor | None:
+        """Keys that are hidden for another reason than the corner's: bool (g or 1, 1, m, w)."""
+        call = self.call
+        masks = []
+        if call.query_pieces is not None and call.key_pieces is not None:
+            here = call.query_pieces[rows, first:stop, None]
+            masks.append(here != call.key_pieces[rows, None, start:upto])
+        if call.local is not None:
+            length = call.local.length
+            here = self._places(call.local.queries, rows, first, stop)[:, :, None] // length
+            there = self._places(call.local.keys, rows, start, upto)[:, None] // length
+            masks.append((here - there).abs() > 1)
+        if call.causal and not corner:
+            here = torch.arange(first, stop, device=self.device)[:, None] + call.offset
+            masks.append((torch.arange(start, upto, device=self.device) > here)[None])
+        if not masks:
+            return None
+        hidden = masks[0]
+        for more in masks[1:]:
+            hidden = hidden | more
+        return hidden[:, None]
+
+    def _places(self, positions: Positions, rows: slice, first: int, stop: int) -> Tensor:
+        """Positions first..stop-1: (g or 1, stop - first)."""
+        if isinstance(positions, Span):
+            zero = positions.start
+            return torch.arange(zero + first, zero + stop, device=self.device)[None]
+        positions = positions.to(self.device)
+        return positions[rows, first:stop] if positions.dim() == 2 else positions[None, first:stop]
+
+    def distances(self, block: Block) -> slice:
+        """The rows of the tables in descending order that this block meets."""
+        highest = self.queries - block.stop + block.start
+        return slice(highest, highest + block.columns)
+
+    def tokens(self, x: Tensor, rows: slice) -> Tensor:
+        """(B, H, T, D) -> (g * H, T, D) of the batch rows taken together, in working precision."""
+        return x[rows].to(self.dtype).reshape(-1, x.shape[2], x.shape[3])
+
+    def tables(self, x: Tensor | None, rows: slice) -> Tensor | None:
+        """(H, distances, ...) -> (g * H, distances, ...): the same table for each batch row."""
+        if x is None:
+            return None
+        count = rows.stop - rows.start
+        x = x.to(self.dtype)
+        return x.contiguous() if count == 1 else x.repeat(count, *[1] * (x.dim() - 1))
+
+    def generator(self) -> torch.Generator | None:
+        """Draws the same weights to drop in both passes, which go through the blocks alike."""
+        if not self.call.dropout:
+            return None
+        return torch.Generator(self.device).manual_seed(self.call.seed)
