@@ -300,20 +300,20 @@ class SamplingConfig:
     top_p: float = option(0.95, "draw among the likeliest that make up this probability; 1 = all")
     min_p: float = option(0.0, "drop tokens below this share of the likeliest; 0 = none")
     restrike: bool = option(False, "let a pitch be struck again while it still sounds")
-    longest_note: float | None = option(None, "end notes that sound longer, seconds; null = never")
+    longest_note: float | None = option(
+        None, "end notes that sound longer, seconds; null = as in the corpus, 0 = never"
+    )
+    most_notes: int | None = option(
+        None, "notes that may sound at once; null = as in the corpus, 0 = any number"
+    )
 
     def __post_init__(self) -> None:
         _at_least("sampling.temperature", self.temperature, 0)
         _at_least("sampling.top_k", self.top_k, 0)
         require(0 < self.top_p <= 1, "sampling.top_p", self.top_p, "a number above 0, at most 1")
         _probability("sampling.min_p", self.min_p)
-        if self.longest_note is not None:
-            require(
-                0 < self.longest_note < 1e6,
-                "sampling.longest_note",
-                self.longest_note,
-                "a positive number of seconds, or null",
-            )
+        _at_least("sampling.longest_note", self.longest_note, 0)
+        _at_least("sampling.most_notes", self.most_notes, 0)
 
 
 def _seed(value: int) -> None:

@@ -72,6 +72,7 @@ def generate(
         include_primer=include_primer,
         may_end=may_end,
         context=context,
+        habits=bundle.card.get("habits"),
         progress=progress,
     )
 

@@ -9,6 +9,7 @@ import math
 import shlex
 import signal
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from musictx.data.prepare import prepare
 from musictx.data.report import Report
 from musictx.data.shards import Shards
 from musictx.errors import UserError
+from musictx.evaluate.habits import habits
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_music
@@ -46,6 +48,8 @@ FINE_TUNING = 0.2
 MOST_WARMUP = 0.2
 #: More parameters than this for each token to train on: the model will know them by heart.
 MOST_PARAMETERS_PER_TOKEN = 20
+#: Pieces from which the habits of a corpus are read.
+MOST_PIECES = 100
 #: Tokens for each second of a sample; more means that time has stopped passing.
 SAMPLE_TOKENS_PER_SECOND = 60
 
@@ -302,15 +306,24 @@ class _Run:
             seconds=seconds,
             tokens=int(seconds * SAMPLE_TOKENS_PER_SECOND) + 100,
             sampling=self.config.sampling,
+            habits=self._habits,
             seed=seed,
         )
         return sample.score
+
+    @cached_property
+    def _habits(self) -> dict[str, float | int]:
+        """What up to :data:`MOST_PIECES` pieces of the corpus, evenly spread, do with notes."""
+        pieces = self.shards.pieces("train")
+        some = pieces[:: max(1, len(pieces) // MOST_PIECES)]
+        return habits(self.tokenizer.decode(self.shards.tokens(p.number)) for p in some)
 
     # ----------------------------------------------------------------------------------- ending
 
     def _save_model(self, model: nn.Module, training: Training) -> None:
         assert isinstance(model, MusicTransformer)
         described = card(self.config, self.shards, training, self.trainer)
+        described["habits"] = dict(self._habits)
         bundle.save(self.folder.model, model, self.tokenizer, described)
 
     def _stopped(self, request: StopRequest, *, at_once: bool) -> None:

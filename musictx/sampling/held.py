@@ -1,8 +1,8 @@
-"""A wish about notes that sound: none is struck again before its end, none sounds for ever.
+"""A wish about notes that sound: not struck again before their end, not for ever, not too many.
 
 A model of note-on and note-off tokens now and then loses sight of a note it has struck. The grammar
-has nothing against that; the ear has. Made for vocabularies with ``note_on``, ``note_off`` and
-``time_shift`` (and ``program``, if there are several instruments).
+has nothing against that; the ear has. Made for vocabularies with ``note_on``, ``note_off``,
+``time_shift`` and ``velocity`` (and ``program``, if there are several instruments).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from musictx.tokens.vocab import Vocabulary
 
-KINDS = ("note_on", "note_off", "time_shift")
+KINDS = ("note_on", "note_off", "time_shift", "velocity")
 
 
 class HeldNotes:
@@ -26,6 +26,7 @@ class HeldNotes:
     rows      how many rows go on from there
     restrike  whether a pitch may be struck again while it sounds (in the same program)
     longest   seconds after which the only wish is that a note ends; ``None`` = as long as it likes
+    most      notes that may sound at once; ``None`` = any number
     """
 
     def __init__(
@@ -37,12 +38,13 @@ class HeldNotes:
         step_seconds: float,
         restrike: bool = False,
         longest: float | None = None,
+        most: int | None = None,
     ) -> None:
         missing = [kind for kind in KINDS if kind not in vocabulary.kinds]
         if missing:
             raise ValueError(f"HeldNotes: this vocabulary has no {', '.join(missing)}")
         steps = None if longest is None else max(1, round(longest / step_seconds))
-        row = _Row(vocabulary, restrike, steps)
+        row = _Row(vocabulary, restrike, steps, most)
         for token_id in past:
             row.take(int(token_id))
         self._rows = [copy.deepcopy(row) for _ in range(rows)]
@@ -61,8 +63,11 @@ class HeldNotes:
 class _Row:
     """What sounds in one row: (program, pitch) -> steps at which it was struck, oldest first."""
 
-    def __init__(self, vocabulary: Vocabulary, restrike: bool, longest: int | None) -> None:
-        self.vocabulary, self.restrike, self.longest = vocabulary, restrike, longest
+    def __init__(
+        self, vocabulary: Vocabulary, restrike: bool, longest: int | None, most: int | None
+    ) -> None:
+        self.vocabulary, self.restrike = vocabulary, restrike
+        self.longest, self.most = longest, most
         self.sounding: dict[tuple[int, int], list[int]] = {}
         self.program, self.step, self.struck = 0, 0, False
 
@@ -92,11 +97,22 @@ class _Row:
         if overdue is not None:
             return overdue
         mask = np.ones(self.vocabulary.size, dtype=bool)
+        if self.most is not None and sum(map(len, self.sounding.values())) >= self.most:
+            self._no_strike(mask)
         if not self.restrike:
             for program, pitch in self.sounding:
                 if program == self.program:
                     mask[self.vocabulary.id("note_on", pitch)] = False
         return mask
+
+    def _no_strike(self, mask: np.ndarray) -> None:
+        """Forbid strikes, and the tokens that lead to nothing else."""
+        for kind in ("note_on", "velocity", "program"):
+            if kind in self.vocabulary.kinds:
+                mask[slice(*self.vocabulary.range(kind))] = False
+        if "program" in self.vocabulary.kinds and not self.struck:
+            for program, _ in self.sounding:  # there is something to release
+                mask[self.vocabulary.id("program", program)] = True
 
     def _overdue(self) -> np.ndarray | None:
         """Nothing but the end of a note that is overdue, or the way there; None if none is.

@@ -133,6 +133,7 @@ def continue_music(
     include_primer: bool = True,
     may_end: bool = False,
     context: int | None = None,
+    habits: Mapping[str, float] | None = None,
     progress: Progress | None = None,
 ) -> list[Sample]:
     """``samples`` continuations of ``primer``, or new pieces without one.
@@ -144,6 +145,8 @@ def continue_music(
                      notes struck after it, and time counts from its end.
     may_end          let the model end the piece before the length is reached (after a new note).
     context          ids the model looks back on; default its own.
+    habits           what the corpus does (:mod:`musictx.evaluate.habits`), for the options of
+                     ``sampling`` that leave it to the corpus.
     """
     if seconds is None and tokens is None:
         raise UserError("seconds: expected a length; give seconds, tokens or both")
@@ -163,7 +166,9 @@ def continue_music(
             rows=len(numbers),
             max_tokens=_ceiling(seconds, tokens),
             processors=processors.build(sampling),
-            constraint=All(rules, *_wishes(tokenizer, sampling, primer.ids, len(numbers))),
+            constraint=All(
+                rules, *_wishes(tokenizer, sampling, habits or {}, primer.ids, len(numbers))
+            ),
             seeds=[(seed, number) for number in numbers],
             context=context,
         ):
@@ -190,14 +195,19 @@ def continue_music(
 
 
 def _wishes(
-    tokenizer: Tokenizer, sampling: SamplingConfig, past: np.ndarray, rows: int
+    tokenizer: Tokenizer,
+    sampling: SamplingConfig,
+    habits: Mapping[str, float],
+    past: np.ndarray,
+    rows: int,
 ) -> list[Constraint]:
     """What the options ask for beyond the grammar, where the tokens have a word for it."""
     vocabulary = getattr(tokenizer, "vocabulary", None)
     if not isinstance(vocabulary, Vocabulary) or not set(KINDS) <= set(vocabulary.kinds):
         return []
-    if sampling.restrike and sampling.longest_note is None:
-        return []
+    longest, most = sampling.longest_note, sampling.most_notes
+    longest = habits.get("longest_note") if longest is None else longest
+    most = int(habits.get("most_notes", 0)) if most is None else most
     return [
         HeldNotes(
             vocabulary,
@@ -205,7 +215,8 @@ def _wishes(
             rows=rows,
             step_seconds=tokenizer.to_config()["step_ms"] / 1000,
             restrike=sampling.restrike,
-            longest=sampling.longest_note,
+            longest=longest or None,
+            most=most or None,
         )
     ]
 

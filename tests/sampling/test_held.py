@@ -60,6 +60,16 @@ def test_notes_end_soon_after_the_longest_time(tokenizer):
     assert (free.notes["end"] - free.notes["start"]).max() > longest + one_shift
 
 
+@pytest.mark.parametrize("tokenizer", [PIANO, BAND], ids=["piano", "programs"])
+def test_no_more_notes_sound_at_once_than_may(tokenizer):
+    def most_at_once(score):
+        notes = score.notes[~score.notes["drum"]]
+        return max(sum((notes["start"] <= n["start"]) & (notes["end"] > n["start"])) for n in notes)
+
+    assert max(most_at_once(random_walk(tokenizer, 200, seed, most=3)) for seed in range(4)) == 3
+    assert max(most_at_once(random_walk(tokenizer, 200, seed)) for seed in range(4)) > 3
+
+
 def test_a_note_held_by_the_past_counts():
     past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 100))
     held = HeldNotes(PIANO.vocabulary, past, rows=2, step_seconds=0.01, longest=0.5)
@@ -75,5 +85,5 @@ def test_a_note_held_by_the_past_counts():
 def test_other_vocabularies_are_refused():
     from musictx.tokens.vocab import Vocabulary
 
-    with pytest.raises(ValueError, match="no note_on, note_off, time_shift"):
+    with pytest.raises(ValueError, match="no note_on, note_off, time_shift, velocity"):
         HeldNotes(Vocabulary.of(("pitch", 0, 9)), rows=1, step_seconds=0.01)
