@@ -272,8 +272,9 @@ def two_axes() -> list[tuple[str, torch.Tensor, str]]:
         max_time=24,
         coordinates={
             "kind": "tokens",
-            "steps_of": [0, 2] + [0] * 128,
-            "pitch_of": [-1, -1, *range(128)],
+            "size": 130,
+            "steps": [[1, 2, 2]],
+            "pitches": [[2, 130, 0]],
         },
     )
     as_query, as_key = scheme.coordinates(torch.tensor([tokens]), Span(0, LENGTH), None)

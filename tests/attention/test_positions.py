@@ -192,7 +192,13 @@ def test_transformer_xl_begins_with_vectors_of_the_usual_size():
     assert float(table.detach().std()) == pytest.approx(0.5, rel=0.4)
 
 
-TOKENS = {"kind": "tokens", "steps_of": [0, 3, 1, 0, 0], "pitch_of": [-1, -1, -1, 60, 67]}
+#: Ids 0..4: nothing, three steps, one step, pitch 60, pitch 67.
+TOKENS = {
+    "kind": "tokens",
+    "size": 5,
+    "steps": [[1, 2, 3], [2, 3, 1]],
+    "pitches": [[3, 4, 60], [4, 5, 67]],
+}
 
 
 def two_d(**more):
@@ -259,9 +265,7 @@ def test_wrong_names_and_sizes_are_refused():
         positions.build("t5", **SIZES, max_distance=10)
     with pytest.raises(ConfigError, match="two_d measures time and pitch and needs to know"):
         positions.build("two_d", **SIZES)
-    with pytest.raises(ConfigError, match="steps_of has 1 entries, pitch_of 2"):
-        positions.build(
-            "two_d", **SIZES, coordinates={"kind": "tokens", "steps_of": [0], "pitch_of": [0, 1]}
-        )
+    with pytest.raises(ConfigError, match=r"coordinates\.pitches=\[3, 9, 60\]: expected ids"):
+        positions.build("two_d", **SIZES, coordinates=TOKENS | {"pitches": [[3, 9, 60]]})
     with pytest.raises(ConfigError, match="unexpected keyword argument 'window'"):
         positions.build("huang", **SIZES, window=3)

@@ -16,8 +16,9 @@ HEADS, SIZE = 2, 4
 PITCHES = 5  # pitches 60..64 in the vocabulary of ``two_d``
 TOKENS = {
     "kind": "tokens",
-    "steps_of": [0, 1, 2, 5] + [0] * (2 * PITCHES),
-    "pitch_of": [-1] * 4 + [60 + i % PITCHES for i in range(2 * PITCHES)],
+    "size": 4 + 2 * PITCHES,
+    "steps": [[1, 3, 1], [3, 4, 5]],
+    "pitches": [[4, 4 + PITCHES, 60], [4 + PITCHES, 4 + 2 * PITCHES, 60]],
 }
 
 every_scheme = pytest.mark.parametrize("name", sorted(positions.SCHEMES))
@@ -64,7 +65,7 @@ def coordinates(scheme: PositionScheme, count: int, start: int, places: Tensor |
     where = [order, order if places is None else places]
     if not scheme.further:
         return tuple(where), tuple(where)
-    ids = torch.randint(len(TOKENS["steps_of"]), (1, start + count))
+    ids = torch.randint(TOKENS["size"], (1, start + count))
     as_query, as_key = scheme.coordinates(ids, Span(0, start + count), None)
     return tuple((*where, *found[:, :, start:].unbind(1)) for found in (as_query, as_key))
 

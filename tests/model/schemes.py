@@ -12,8 +12,9 @@ def position(name: str, vocab: int, **more: Any) -> dict[str, Any]:
         quarter = vocab // 4
         found["coordinates"] = {
             "kind": "tokens",
-            "steps_of": [i + 1 if i < quarter else 0 for i in range(vocab)],
-            "pitch_of": [60 + i % 12 if quarter <= i < 2 * quarter else -1 for i in range(vocab)],
+            "size": vocab,
+            "steps": [[0, quarter, 1]],
+            "pitches": [[quarter, 2 * quarter, 60]],
         }
         found["max_time"] = 20
     return found

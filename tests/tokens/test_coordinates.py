@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from musictx.attention.positions.two_d import source
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
 from musictx.tokens.coordinates import token_coordinates
@@ -12,12 +13,14 @@ from musictx.tokens.coordinates import token_coordinates
 def test_every_id_has_its_time_and_pitch(tracks):
     tokenizer = build(name="performance", low=21, high=108, tracks=tracks)
     found = token_coordinates(tokenizer)
+    assert yaml.safe_load(yaml.safe_dump(found)) == found
+    read = source(found)
     vocabulary = tokenizer.vocabulary
     for i in range(tokenizer.size):
         kind, value = vocabulary.token(i)
-        assert found["steps_of"][i] == (value if kind == "time_shift" else 0)
-        assert found["pitch_of"][i] == (value if kind in ("note_on", "note_off") else -1)
-    assert yaml.safe_load(yaml.safe_dump(found)) == found
+        assert read.steps_of[i] == (value if kind == "time_shift" else 0)
+        assert read.pitch_of[i] == (value if kind in ("note_on", "note_off") else -1)
+    assert read.differences == (-88, 88), "87 semitones between A0 and C8, and a row each for none"
 
 
 def test_tokens_whose_time_does_not_add_up_are_refused():

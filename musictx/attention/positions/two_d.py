@@ -4,13 +4,13 @@
 tokens stand somewhere in time and have a pitch (or a voice). Where, is read off the tokens, so that
 the model needs nothing but ids:
 
-    tokens   event vocabularies: two tables, over all ids, say how much time an id takes and which
-             pitch it has. Time is their running sum.
+    tokens   event vocabularies: two tables over all ids say how much time an id takes and which
+             pitch it has. Time is the running sum.
     grid     a fixed grid of voices, as of four-part chorales: time is place div voices, and the
              other axis is the voice, place mod voices
 
-The tables are part of the model's configuration. Terms with more than one axis are computed by the
-``reference`` implementation; layers without the further axes are computed as ever.
+What the tables hold is part of the model's configuration. Terms with more than one axis are
+computed by the ``reference`` implementation; layers without the further axes as ever.
 """
 
 from __future__ import annotations
@@ -83,8 +83,10 @@ class Source(Protocol):
 class Tokens(nn.Module):
     """Coordinates by looking up ids.
 
-    steps_of  for each id how much time it takes, in steps; a token stands where its time has passed
-    pitch_of  for each id its pitch, -1 for ids without one
+    size     number of token ids
+    steps    [first, stop, value]: ids first, first + 1, ... take value, value + 1, ... steps of
+             time; the others none. A token stands where its time has passed
+    pitches  the same for pitches; the other ids have none
 
     Pitches differ by -span..span. Two more rows are for pairs without a difference: -span - 1 where
     the key has no pitch, span + 1 where only the query has none.
@@ -93,17 +95,13 @@ class Tokens(nn.Module):
     steps_of: Tensor
     pitch_of: Tensor
 
-    def __init__(self, steps_of: list[int], pitch_of: list[int]) -> None:
+    def __init__(self, size: int, steps: list[list[int]], pitches: list[list[int]]) -> None:
         super().__init__()
-        if not steps_of or len(steps_of) != len(pitch_of):
-            raise ConfigError(
-                f"position.coordinates: steps_of has {len(steps_of)} entries, pitch_of "
-                f"{len(pitch_of)}, expected one for each token id in both"
-            )
-        pitches = [p for p in pitch_of if p >= 0]
-        span = max(pitches) - min(pitches) if pitches else 0
+        steps_of, pitch_of = ranges("steps", size, steps, 0), ranges("pitches", size, pitches, -1)
+        known = [p for p in pitch_of if p >= 0]
+        span = max(known) - min(known) if known else 0
         self.differences = (-span - 1, span + 1)
-        self.far = 4 * (max(pitches, default=0) + span + 1)  # beyond every pitch, clipped
+        self.far = 4 * (max(known, default=0) + span + 1)  # beyond every pitch, clipped
         self.register_buffer("steps_of", torch.tensor(steps_of), persistent=False)
         self.register_buffer("pitch_of", torch.tensor(pitch_of), persistent=False)
 
@@ -119,6 +117,19 @@ class Tokens(nn.Module):
         as_query = pitch.masked_fill(pitch < 0, self.far)
         as_key = pitch.masked_fill(pitch < 0, 2 * self.far)
         return torch.stack([time, as_query], dim=1), torch.stack([time, as_key], dim=1)
+
+
+def ranges(name: str, size: int, given: list[list[int]], missing: int) -> list[int]:
+    """For each of ``size`` ids its value by the ranges [first, stop, value], or ``missing``."""
+    table = [missing] * size
+    for first, stop, value in given:
+        if not 0 <= first <= stop <= size or value < 0:
+            raise ConfigError(
+                f"position.coordinates.{name}=[{first}, {stop}, {value}]: expected ids from 0 to "
+                f"{size} and a value from 0"
+            )
+        table[first:stop] = range(value, value + stop - first)
+    return table
 
 
 class Grid:
@@ -140,7 +151,7 @@ class Grid:
 
 
 def source(coordinates: dict[str, Any] | None) -> Source:
-    """``{"kind": "tokens", "steps_of": [...], "pitch_of": [...]}`` or ``{"kind": "grid",
+    """``{"kind": "tokens", "size": ..., "steps": ..., "pitches": ...}`` or ``{"kind": "grid",
     "voices": 4}`` -> what reads coordinates so."""
     kinds = {"tokens": Tokens, "grid": Grid}
     given = dict(coordinates or {})
