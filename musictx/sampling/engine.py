@@ -32,6 +32,7 @@ def generate(
     max_tokens: int,
     processors: Sequence[Processor] = (),
     constraint: Constraint | None = None,
+    groups: Tensor | np.ndarray | None = None,
     seeds: Sequence[int | Sequence[int]],
     context: int | None = None,
 ) -> Iterator[Tensor]:
@@ -41,6 +42,7 @@ def generate(
                 ``bos`` or ``cut``. Of a prompt longer than ``context`` only the last ids are read.
     max_tokens  ids to draw for each row at most.
     constraint  which ids may be drawn; without one, anything but ``pad``, ``bos`` and ``cut``.
+    groups      (V,) whole numbers, such as the kind of each token; see :func:`forbid`.
     seeds       one a row, whole numbers or tuples of them (numpy's ``default_rng``). A row draws
                 from its own generator, so it is the same alone and in a batch, and on any device up
                 to the rounding of the logits.
@@ -65,6 +67,7 @@ def generate(
     capacity = int(model.config["context"]) if context is None else context
     if capacity < 2:
         raise ValueError(f"context: expected at least 2 ids, got {capacity}")
+    groups = None if groups is None else torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
     device = next(model.parameters()).device
     training = model.training
@@ -90,7 +93,7 @@ def generate(
                 return
             # The choice is made on the CPU in float64: the same on every device, and V is small.
             choice = logits.to(device="cpu", dtype=torch.float64)
-            choice = forbid(choice, constraint)
+            choice = forbid(choice, constraint, groups)
             for process in processors:
                 choice = process(past[:, :length], choice)
             ids = draw(choice, generators, ended)
@@ -128,13 +131,31 @@ def _counts_positions(model: MusicTransformer) -> bool:
     return type(model.position).embed is not PositionScheme.embed
 
 
-def forbid(logits: Tensor, constraint: Constraint | None) -> Tensor:
-    """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none."""
-    if constraint is not None:
-        return logits.masked_fill(~constraint.allowed(), -torch.inf)
-    logits = logits.clone()
-    logits[:, [PAD, BOS, CUT]] = -torch.inf
-    return logits
+def forbid(logits: Tensor, constraint: Constraint | None, groups: Tensor | None = None) -> Tensor:
+    """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none.
+
+    logits  (B, V);  groups  (V,) int64 from 0, or ``None``
+
+    What a forbidden id would have had goes to the allowed ids of its group, in proportion, as long
+    as there are any. A model that knows *that* a note ends now, but not yet which, so does not end
+    notes too rarely; where nothing likely is forbidden, nothing changes.
+    """
+    if constraint is None:
+        logits = logits.clone()
+        logits[:, [PAD, BOS, CUT]] = -torch.inf
+        return logits
+    allowed = constraint.allowed()
+    masked = logits.masked_fill(~allowed, -torch.inf)
+    if groups is None:
+        return masked
+    probabilities = logits.softmax(dim=-1)
+    shape = (logits.shape[0], int(groups.max()) + 1)
+    index = groups.expand_as(probabilities)
+    whole = probabilities.new_zeros(shape).scatter_add_(1, index, probabilities)
+    kept = probabilities.new_zeros(shape).scatter_add_(1, index, probabilities * allowed)
+    # Where rounding leaves nothing of a group, it gets nothing more.
+    raised = torch.where(kept > 0, whole / kept, 1.0).log()
+    return masked + raised.gather(1, index)
 
 
 def draw(logits: Tensor, generators: Sequence[np.random.Generator], ended: Tensor) -> Tensor:

@@ -169,6 +169,7 @@ def continue_music(
             constraint=All(
                 rules, *_wishes(tokenizer, sampling, habits or {}, primer.ids, len(numbers))
             ),
+            groups=getattr(getattr(tokenizer, "vocabulary", None), "kind_of", None),
             seeds=[(seed, number) for number in numbers],
             context=context,
         ):

@@ -350,3 +350,55 @@ class TestAll:
 def test_top_k_one_is_greedy():
     model = make()
     assert run(model, [BOS, 4], processors=[TopK(1)]) == run(model, [BOS, 4], processors=GREEDY)
+
+
+class _Only:
+    """Allows the ids given to it, always."""
+
+    def __init__(self, allowed: list[list[bool]]) -> None:
+        self.mask = torch.tensor(allowed)
+
+    def allowed(self) -> torch.Tensor:
+        return self.mask
+
+    def advance(self, ids: torch.Tensor) -> None:
+        pass
+
+    def done(self) -> torch.Tensor:
+        return torch.zeros(len(self.mask), dtype=torch.bool)
+
+
+def test_what_is_forbidden_goes_to_its_own_group():
+    """Against a loop: each group keeps its probability if any of its ids is allowed."""
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(20, 9, generator=generator, dtype=torch.float64)
+    groups = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])
+    allowed = torch.rand(20, 9, generator=generator) < 0.5
+    allowed[:, 0] = True
+    found = engine.forbid(logits, _Only(allowed.tolist()), groups).softmax(-1)
+    before = logits.softmax(-1)
+    for row in range(20):
+        expected = torch.zeros(9, dtype=torch.float64)
+        for group in range(4):
+            ids = [i for i in range(9) if groups[i] == group]
+            kept = [i for i in ids if allowed[row, i]]
+            for i in kept:
+                share = before[row, i] / sum(before[row, j] for j in kept)
+                expected[i] = share * sum(before[row, j] for j in ids)
+        assert torch.allclose(found[row], expected / expected.sum(), atol=1e-12)
+        assert (found[row][~allowed[row]] == 0).all()
+
+
+def test_groups_change_nothing_where_nothing_is_forbidden():
+    logits = torch.randn(4, 6, dtype=torch.float64)
+    free = _Only([[True] * 6] * 4)
+    grouped = engine.forbid(logits, free, torch.tensor([0, 1, 0, 1, 2, 2]))
+    assert torch.allclose(grouped, logits, atol=1e-12)
+
+
+def test_a_group_without_a_trace_of_probability_stays_empty_of_nan():
+    logits = torch.tensor([[0.0, -1e6, -1e6, 1.0]], dtype=torch.float64)
+    some = _Only([[True, False, True, True]])
+    grouped = engine.forbid(logits, some, torch.tensor([0, 1, 1, 2]))
+    assert not grouped.isnan().any()
+    assert grouped.softmax(-1)[0, 1] == 0
