@@ -15,7 +15,7 @@ from typing import Any
 
 from musictx.errors import ConfigError
 
-IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa")
+IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")
 POSITIONS = (
     "huang",
     "huang_local",
@@ -212,7 +212,7 @@ class ModelConfig:
     context: int = option(2048, "length of a training window, tokens")
     dropout: float = option(0.1, "on embeddings, attention weights and each residual branch")
     tied: bool = option(True, "use the token embedding as output matrix too")
-    attention: str = option("auto", "implementation: auto, reference, skew, chunked or sdpa")
+    attention: str = option("auto", "implementation: " + ", ".join(IMPLEMENTATIONS))
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "feedforward"):

@@ -1,9 +1,13 @@
 """Settings of the whole suite."""
 
 import os
+import tempfile
+from pathlib import Path
 
 # Everything here is tiny: a second thread only waits, and waits dearly on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What is compiled for a test does not go into the user's own cache.
+os.environ.setdefault("MUSICTX_CACHE", str(Path(tempfile.gettempdir()) / "musictx-tests"))
 
 from hypothesis import HealthCheck, settings
 

@@ -5,7 +5,10 @@ skew        the formulation of Huang et al. (2018), to be read (attention/skew.p
 chunked     linear in memory: consecutive positions, one axis (attention/chunked/, and
             attention/decode.py for a single last query)
 sdpa        torch's own kernel: plain attention, or distances by sinusoids (attention/sdpa.py)
-auto        without relative terms sdpa, else chunked, else reference: the first that can do the job
+native      the algorithm of chunked in C++, compiled on first use (attention/native/)
+fused       one Triton kernel for CUDA GPUs, forward and backward (attention/fused/)
+auto        without relative terms sdpa, else chunked, else reference: the first that can do the
+            job. native waits for a compiler and fused has not been timed on a GPU yet: by name only
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention import chunked, decode, reference, sdpa, skew
+from musictx.attention import chunked, decode, fused, native, reference, sdpa, skew
 from musictx.attention.terms import Positions, Span, Terms
 
-IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa")
+IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")
 
 
 def attend(
@@ -59,7 +62,7 @@ def attend(
     query_positions, key_positions = terms.needed(query_positions), terms.needed(key_positions)
     places: dict[str, Any] = {"query_positions": query_positions, "key_positions": key_positions}
     masks: dict[str, Any] = {"query_pieces": query_pieces, "key_pieces": key_pieces}
-    reasons = why_not(terms, **places, causal=causal)
+    reasons = why_not(terms, **places, causal=causal, q=q)
     if implementation == "auto":
         implementation = _fastest(q, terms, reasons, plain=query_pieces is None and not dropout)
     reason = reasons[implementation]
@@ -67,6 +70,12 @@ def attend(
         raise ValueError(f"implementation={implementation}: {reason}")
     if implementation == "sdpa":
         return sdpa.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
+    if implementation == "native" and q.shape[2] == 1:
+        return decode.attend(q, k, v, terms, **places, **masks, dropout=dropout)
+    if implementation == "native":
+        return native.attend(q, k, v, terms, **masks, dropout=dropout)
+    if implementation == "fused":
+        return fused.attend(q, k, v, terms, **masks, dropout=dropout)
     if implementation == "skew":
         return skew.attend(q, k, v, terms, **masks, dropout=dropout)
     if implementation == "chunked":
@@ -84,14 +93,20 @@ def why_not(
     query_positions: Positions | tuple[Positions, ...],
     key_positions: Positions | tuple[Positions, ...],
     causal: bool = True,
+    q: Tensor | None = None,
 ) -> dict[str, str | None]:
-    """For each implementation by name why it cannot do this job, or None if it can."""
+    """For each implementation by name why it cannot do this job, or None if it can.
+
+    ``q`` tells device, dtype and head size; without it they are not looked at.
+    """
     job = terms, query_positions, key_positions, causal
     return {
         "reference": None,
         "skew": skew.why_not(*job),
         "chunked": chunked.why_not(*job),
         "sdpa": sdpa.why_not(*job),
+        "native": native.why_not(*job, q),
+        "fused": fused.why_not(*job, q),
     }
 
 

@@ -106,7 +106,7 @@ def test_every_implementation_computes_the_articles_formula(name, mode, length, 
 
     q_, k_ = scheme.rotate(q, k, at[0], over[0])
     terms = scheme.terms(reach=max(start + queries, keys))
-    reasons = api.why_not(terms, at, over, causal)
+    reasons = api.why_not(terms, at, over, causal, q)
     able = [i for i in (*reasons, "auto") if not reasons.get(i)]
     for implementation in able:
         got = attend(
@@ -145,10 +145,11 @@ def test_every_implementation_computes_the_articles_formula(name, mode, length, 
     ],
 )
 def test_which_implementations_can_compute_a_scheme(name, causal, wanted):
-    """Beside the reference, and so that the test above is not about the reference alone."""
+    """In float64, beside the reference: so that the test above is not about that one alone."""
     scheme = build(name, causal=causal)
+    q = torch.zeros(1, HEADS, 5, SIZE, dtype=torch.float64)
     at, over = coordinates(scheme, 5, 0, None)
-    reasons = api.why_not(scheme.terms(reach=4), at, over, causal)
+    reasons = api.why_not(scheme.terms(reach=4), at, over, causal, q)
     assert {i for i, reason in reasons.items() if not reason} == wanted | {"reference"}
 
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.chunked.passes import Chunked
-from musictx.attention.chunked.plan import Call, Local, is_aligned
+from musictx.attention.chunked.plan import Call, Local, heads_at_once, is_aligned
 from musictx.attention.terms import Positions, Span, Terms
 
 __all__ = ["attend", "why_not"]
@@ -106,5 +106,11 @@ def attend(
             u, w = terms.content_bias, terms.position_bias
             if axis.table is not None and (u is not None or w is not None):
                 position = q if w is None else q + w.to(q.dtype)[:, None]
-        out: Tensor = Chunked.apply(content, position, k, v, table, bias, values, call)
-    return out
+        several = heads_at_once(q, keys)
+        outs = []
+        for number, first in enumerate(range(0, q.shape[1], several)):
+            part = slice(first, first + several)
+            of_heads = (None if x is None else x[:, part] for x in (content, position, k, v))
+            of_tables = (None if x is None else x[part] for x in (table, bias, values))
+            outs.append(Chunked.apply(*of_heads, *of_tables, call._replace(seed=seed + number)))
+    return outs[0] if len(outs) == 1 else torch.cat(outs, dim=1)

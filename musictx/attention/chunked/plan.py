@@ -15,6 +15,20 @@ BLOCK = 128  # queries at a time; 64 to 256 differ little
 BUDGET, DEVICE_BUDGET = 2**20, 2**26
 
 
+def heads_at_once(q: Tensor, keys: int) -> int:
+    """How many heads to take together: a divisor of all, H.
+
+    On CPUs as many as keep one block's logits within :data:`BUDGET`, but two for each thread, which
+    share the work of a product by heads.
+    """
+    heads = q.shape[1]
+    if q.device.type != "cpu":
+        return heads
+    fit = BUDGET // (min(BLOCK, q.shape[2]) * (keys + 1))
+    enough = max(1, fit, 2 * torch.get_num_threads())
+    return max(n for n in range(1, heads + 1) if heads % n == 0 and (n <= enough or n == 1))
+
+
 def is_aligned(causal: bool, offset: int, queries: int, keys: int) -> bool:
     """Causal attention of the last tokens to all tokens: no distance below 0 counts."""
     return causal and offset >= 0 and offset + queries == keys
