@@ -34,6 +34,7 @@ from torch import nn
 
 from musictx import __version__
 from musictx.errors import UserError
+from musictx.files import swap
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
@@ -116,7 +117,7 @@ def save(
             (beside / "config.yaml").stat().st_mode
         )  # safetensors writes for the owner only
         _write(beside / "CARD.md", card_text(config, described, model))
-        _swap(beside, folder)
+        swap(beside, folder)
     except OSError as error:
         raise UserError(f"{folder}: cannot write the model folder: {error}") from error
     finally:
@@ -129,21 +130,6 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _swap(new: Path, folder: Path) -> None:
-    """Put ``new`` where ``folder`` is; the old one goes only when the new one stands."""
-    if not folder.exists():
-        new.rename(folder)
-        return
-    old = folder.parent / f".{folder.name}.old-{uuid.uuid4().hex[:8]}"
-    folder.rename(old)
-    try:
-        new.rename(folder)
-    except BaseException:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _holds_something(folder: Path) -> bool:

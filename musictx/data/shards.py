@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from musictx.errors import UserError
+from musictx.files import swap
 
 #: Raised by one whenever an older musictx could no longer read a new folder.
 FORMAT = 1
@@ -210,21 +211,6 @@ def unwritable(folder: Path, error: OSError) -> UserError:
         f"{folder}: cannot write token shards there ({error.strerror or error}); "
         "give another folder with corpus.shards=DIR"
     )
-
-
-def swap(new: Path, folder: Path) -> None:
-    """Put ``new`` where ``folder`` is; an old one goes only when the new one stands."""
-    if not folder.exists():
-        new.rename(folder)
-        return
-    old = folder.parent / f".{folder.name}.old-{uuid.uuid4().hex[:8]}"
-    folder.rename(old)
-    try:
-        new.rename(folder)
-    except BaseException:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write(path: Path, text: str) -> None:
