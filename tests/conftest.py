@@ -1,11 +1,14 @@
 """Settings of the whole suite."""
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
 # Everything here is tiny: a second thread only waits, and waits dearly on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A shell's background jobs are born deaf to Ctrl-C, which some tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is compiled for a test does not go into the user's own cache.
 os.environ.setdefault("MUSICTX_CACHE", str(Path(tempfile.gettempdir()) / "musictx-tests"))
 
