@@ -12,7 +12,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is compiled for a test does not go into the user's own cache.
 os.environ.setdefault("MUSICTX_CACHE", str(Path(tempfile.gettempdir()) / "musictx-tests"))
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings  # noqa: E402 - after the settings above
 
 # Laws are about answers, not about how fast a busy machine finds them. `make test` tries the same
 # examples every time; MUSICTX_SEARCH=1 looks for new ones.
