@@ -1,0 +1,61 @@
+"""Every command in the README is a command, and every recipe under conf/experiment trains."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from musictx import cli
+from musictx.compose import groups
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+COMMANDS = re.findall(r"^    (musictx .+)$", README, re.MULTILINE)
+
+
+def test_the_readme_shows_every_command_but_prepare():
+    shown = {shlex.split(line, comments=True)[1] for line in COMMANDS}
+    assert shown >= set(cli.COMMANDS) - {"prepare"}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_commands_of_the_readme_are_understood(line, capsys):
+    _, command, *words = shlex.split(line, comments=True)
+    if "--help" in words:
+        assert cli.main([command, *words]) == 0
+        return
+    sweep = "-m" in words
+    overrides = [cli._positional(command, w) for w in words if w != "-m"]
+    if sweep:  # each value of each choice by itself
+        assert cli.normalise(command, overrides, sweep=True) == overrides
+        overrides = [re.sub(r"=([^,]+),.*", r"=\1", w) for w in overrides]
+    cli.compose(command, overrides)
+
+
+@pytest.mark.parametrize("target", re.findall(r"^    make (\w+)", README, re.MULTILINE))
+def test_the_make_targets_of_the_readme_exist(target):
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", re.findall(r"\]\(([^)]+)\)", README))
+def test_the_links_of_the_readme_lead_somewhere(path):
+    assert (ROOT / path).exists()
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    return tmp_path_factory.mktemp("bach") / "shards"
+
+
+@pytest.mark.parametrize("name", groups("train")["experiment"])
+def test_every_experiment_takes_a_step(name, shards, tmp_path):
+    words = [f"experiment={name}", "trainer.steps=1", "trainer.minutes=null", "trainer.batch=2"]
+    short = [
+        "trainer.validation_windows=2",
+        "trainer.sample_seconds=0",
+        "trainer.tensorboard=false",
+    ]
+    where = [f"corpus.shards={shards}", f"out={tmp_path}/run", "trainer.accelerator=cpu"]
+    assert cli.main(["train", *words, *short, *where]) == 0
+    assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
