@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 for a mistake in the asking, 130 for ^C."""
     words = list(sys.argv[1:] if argv is None else argv)
     # OpenMP's threads wait by spinning unless told otherwise before torch loads. On a machine that
-    # does anything else at the same time that makes training several times slower.
+    # does anything else at the same time that slows training down badly.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if os.environ.get(COMMAND_VARIABLE) and (not words or words[0] not in COMMANDS):
         words.insert(0, os.environ[COMMAND_VARIABLE])

@@ -6,7 +6,7 @@ Candidates, all causal self-attention, forward + backward with gradients of ever
 
     textbook   the skew of Huang et al. (2018): a padded copy of Q E^T, reshaped (dense)
     reference  attention/reference.py, the specification (dense)
-    chunked    attention/chunked.py
+    chunked    attention/chunked
     native     attention/native, in C++; left out where there is no compiler
     sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
 

@@ -605,3 +605,37 @@ def test_what_it_cannot_do_has_a_reason():
     assert "one axis" in (chunked.why_not(two_axes, both, both, True) or "")
     pitch = Terms(0.5, two_axes.axes[1:])
     assert "order of tokens" in (chunked.why_not(pitch, both, both, True) or "")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_heads_taken_in_groups_change_nothing(monkeypatch, shared):
+    """Four heads, two at a time, against all at once: output and every gradient."""
+    generator = torch.Generator().manual_seed(5)
+    q, k, v, up = torch.randn(4, 2, 4, 21, 6, generator=generator, dtype=torch.float64)
+    table = torch.randn(1 if shared else 4, 9, 6, generator=generator, dtype=torch.float64)
+    found = {}
+    for several in (4, 2, 1):
+        monkeypatch.setattr(chunked, "heads_at_once", lambda q, keys, n=several: n)
+        leaves = [x.clone().requires_grad_() for x in (q, k, v, table)]
+        out = chunked.attend(*leaves[:3], Terms(0.4, (Axis(table=leaves[3], high=8),)))
+        found[several] = [out, *torch.autograd.grad(out, leaves, up)]
+    for several in (2, 1):
+        for name, got, wanted in zip(("out", "q", "k", "v", "table"), found[several], found[4]):
+            assert wanted.abs().max() > 0
+            torch.testing.assert_close(got, wanted, msg=f"{several} heads at a time: {name}")
+
+
+def test_groups_of_heads_drop_different_weights(monkeypatch):
+    """Equal heads must not become equal noise: each group draws its own."""
+    monkeypatch.setattr(chunked, "heads_at_once", lambda q, keys: 1)
+    one = torch.randn(1, 1, 40, 6, generator=torch.Generator().manual_seed(1))
+    same = one.expand(1, 2, 40, 6)
+    first, second = chunked.attend(same, same, same, Terms(0.4), dropout=0.5)[0]
+    assert not torch.allclose(first, second)
+
+
+def test_how_many_heads_are_taken_together(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    for heads, keys, wanted in ((8, 512, 8), (8, 2048, 4), (8, 65536, 4), (3, 4096, 3), (1, 9, 1)):
+        assert plan.heads_at_once(torch.empty(1, heads, 128, 1), keys) == wanted
+    assert plan.heads_at_once(torch.empty(1, 8, 128, 1, device="meta"), 65536) == 8

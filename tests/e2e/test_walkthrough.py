@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+import musictx
 from musictx import cli, midi
 from musictx.notes import NOTE, Score
 
@@ -76,6 +77,9 @@ def test_train_leaves_model_folder_checkpoints_samples_and_log(trained):
     assert (run / "metrics.csv").is_file()
     assert list((run / "samples").glob("*.mid"))
     assert list((run / "samples").glob("*.png"))
+    habits = musictx.load(trained).card["habits"]
+    assert habits["longest_note"] == 0.95  # of the held fifths that tune() writes
+    assert 1 <= habits["most_notes"] <= 3
 
 
 def test_a_primer_is_continued_and_rendered(trained, folder, tmp_path, capsys):

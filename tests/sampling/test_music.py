@@ -317,3 +317,23 @@ def test_tokens_with_lengths_of_their_own_are_continued_too(name, seconds):
     )
     assert len(new.score) == sample.notes
     assert new.score.duration <= 4.0 + 1e-9
+
+
+def _sounding(result):
+    notes = result.score.notes
+    return max(sum((notes["start"] <= n["start"]) & (notes["end"] > n["start"])) for n in notes)
+
+
+def test_the_habits_of_the_corpus_hold_unless_options_say_otherwise(piano):
+    eager = make(piano, note_on=6.0, note_off=-6.0)
+    habits = {"longest_note": 0.5, "most_notes": 3}
+
+    def play(**options):
+        (sample,) = continue_music(
+            eager, piano, seconds=4.0, habits=habits, sampling=SamplingConfig(**options)
+        )
+        return sample
+
+    assert _sounding(play()) == 3
+    assert _sounding(play(most_notes=2)) == 2
+    assert _sounding(play(most_notes=0, longest_note=0)) > 3

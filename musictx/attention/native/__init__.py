@@ -1,6 +1,6 @@
 """Causal relative attention on the CPU in C++, compiled on first use: an option, needed by nothing.
 
-The algorithm of attention/chunked.py (whose page explains the skew) without its passes over memory
+The algorithm of attention/chunked (whose page explains the skew) without its passes over memory
 between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Who asks
 for it by name gets it or a sentence that says why not; ``auto`` does not choose it, because the
 answer would then depend, in the last bits, on what is installed.

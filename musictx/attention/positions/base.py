@@ -89,7 +89,7 @@ class PositionScheme(nn.Module):
         ``places`` are their places in their pieces, ``last`` (B, further) the coordinates of the
         token before them as a key, None if there is none. Called only where ``further`` is not 0.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} measures no further coordinates")
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         """The terms of one layer.
