@@ -164,10 +164,10 @@ def continue_music(
             model,
             prompt(primer.ids, context),
             rows=len(numbers),
-            max_tokens=_ceiling(seconds, tokens),
+            max_tokens=ceiling(seconds, tokens),
             processors=processors.build(sampling),
             constraint=All(
-                rules, *_wishes(tokenizer, sampling, habits or {}, primer.ids, len(numbers))
+                rules, *wishes(tokenizer, sampling, habits or {}, primer.ids, len(numbers))
             ),
             groups=getattr(getattr(tokenizer, "vocabulary", None), "kind_of", None),
             seeds=[(seed, number) for number in numbers],
@@ -182,7 +182,7 @@ def continue_music(
                 progress(count, min(s.seconds for s in rules.states) - primer.seconds)
         for row, state_after in zip(drawn, rules.states):
             results.append(
-                _finish(
+                finish(
                     tokenizer,
                     primer,
                     row,
@@ -195,7 +195,7 @@ def continue_music(
     return results
 
 
-def _wishes(
+def wishes(
     tokenizer: Tokenizer,
     sampling: SamplingConfig,
     habits: Mapping[str, float],
@@ -229,7 +229,7 @@ def prompt(past: np.ndarray, context: int) -> np.ndarray:
     return np.concatenate([[CUT], past[len(past) - (context - 1) :]]).astype(np.int64)
 
 
-def _ceiling(seconds: float | None, tokens: int | None) -> int:
+def ceiling(seconds: float | None, tokens: int | None) -> int:
     if seconds is None:
         assert tokens is not None
         return tokens
@@ -237,7 +237,7 @@ def _ceiling(seconds: float | None, tokens: int | None) -> int:
     return enough if tokens is None else min(enough, tokens)
 
 
-def _finish(
+def finish(
     tokenizer: Tokenizer,
     primer: Primer,
     row: list[int],
