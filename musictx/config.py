@@ -230,7 +230,7 @@ class ModelConfig:
 
 @dataclass
 class OptimConfig:
-    """AdamW and the course of its learning rate."""
+    """The optimizer and the course of its learning rate."""
 
     lr: float | None = option(
         None, "highest learning rate; default: 1e-3 * sqrt(512 / width), a fifth of it with init="
@@ -261,6 +261,7 @@ class OptimConfig:
 
 
 @dataclass
+    name: str = option("adamw", "adamw, or muon (for the hidden matrices, adamw for the rest)")
 class TrainerConfig:
     """How long, on what, how often to look."""
 
@@ -273,6 +274,7 @@ class TrainerConfig:
     precision: str = option("auto", "auto (bf16 on GPUs that have it), 32 or bf16")
     accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
     devices: str = option("auto", "how many devices: auto or a number")
+        _one_of("optim.name", self.name, ("adamw", "muon"))
     strategy: str = option("auto", "Lightning strategy: auto, ddp, fsdp, ...")
     workers: int = option(0, "data-loader processes")
     sample_seconds: float = option(10.0, "length of the sample at each checkpoint; 0 = none")

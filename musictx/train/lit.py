@@ -26,7 +26,8 @@ from torch.nn import functional as F
 
 from musictx.errors import UserError
 from musictx.train.ema import Ema
-from musictx.train.schedule import multiplier, multiplier_by_time, parameter_groups
+from musictx.train.optimizer import build_optimizer
+from musictx.train.schedule import multiplier, multiplier_by_time
 
 #: The target of positions where nothing is scored.
 IGNORE = -100
@@ -174,12 +175,7 @@ class Training(pl.LightningModule):
     # -------------------------------------------------------------------------------- learning
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(
-            parameter_groups(self.model, self.optim["weight_decay"]),
-            lr=self.optim["lr"],
-            betas=tuple(self.optim["betas"]),
-            fused=self.device.type == "cuda",
-        )
+        return build_optimizer(self.model, self.optim, fused=self.device.type == "cuda")
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         number = self.step * self.accumulate + batch_idx % self.accumulate

@@ -1,0 +1,125 @@
+"""Muon: momentum whose matrices are made orthogonal before they are taken as a step.
+
+K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024), with the scale
+of Liu et al., "Muon is scalable for LLM training" (arXiv 2502.16982, section 2.2): an orthogonal
+matrix times 0.2 sqrt(max(rows, columns)) has the root mean square of a usual AdamW step, so
+learning rate and weight decay are AdamW's. Embeddings, norms, biases, tables of positions and the
+output matrix are no maps between hidden layers: they go on with AdamW.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from musictx.train.schedule import parameter_groups
+
+#: Coefficients of x -> a x + b x^3 + c x^5: steepest at 0 while it keeps singular values near 1.
+A, B, C = 3.4445, -4.7750, 2.0315
+STEPS = 5
+#: Root mean square of an AdamW step, in learning rates.
+RMS = 0.2
+
+
+class Muon(torch.optim.AdamW):
+    """AdamW, but groups with ``muon=True`` (2-D parameters only) are stepped by Muon.
+
+    momentum  decay of the running sum of gradients (Nesterov's)
+
+    A group's ``split`` says of how many maps its matrices are made, one on top of the other: each
+    is made orthogonal by itself (queries, keys and values in one matrix: 3).
+    """
+
+    def __init__(
+        self, groups: list[dict[str, Any]], *, momentum: float = 0.95, **adamw: Any
+    ) -> None:
+        super().__init__(groups, **adamw)
+        self.momentum = momentum
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        everything = self.param_groups
+        for group in everything:
+            if group.get("muon"):
+                self._step_matrices(group)
+        self.param_groups = [group for group in everything if not group.get("muon")]
+        try:
+            super().step()
+        finally:
+            self.param_groups = everything
+        return loss
+
+    def _step_matrices(self, group: dict[str, Any]) -> None:
+        """Equal shapes together: few large products instead of many small ones."""
+        by_shape: dict[tuple[int, ...], list[nn.Parameter]] = {}
+        for p in group["params"]:
+            if p.grad is not None:
+                by_shape.setdefault(tuple(p.shape), []).append(p)
+        for (rows, columns), matrices in by_shape.items():
+            parts = group.get("split", 1)
+            steps = torch.stack([self._momentum(p) for p in matrices])
+            steps = orthogonal(steps.view(-1, rows // parts, columns))
+            scale = RMS * max(rows // parts, columns) ** 0.5
+            for p, step in zip(matrices, steps.view(-1, rows, columns)):
+                p.mul_(1.0 - group["lr"] * group["weight_decay"])
+                p.add_(step.to(p.dtype), alpha=-group["lr"] * scale)
+
+    def _momentum(self, p: nn.Parameter) -> Tensor:
+        assert p.grad is not None
+        state = self.state[p]
+        if not state:
+            state["step"] = torch.zeros(())  # AdamW's loading of states wants one everywhere
+            state["momentum"] = torch.zeros_like(p)
+        total: Tensor = state["momentum"]
+        total.mul_(self.momentum).add_(p.grad)
+        return p.grad.add(total, alpha=self.momentum)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """(N, rows, columns) -> the same with singular values near 1 (0.7 to 1.2), vectors kept.
+
+    Newton-Schulz iterations of fifth degree on the smaller side; in bfloat16 on a GPU, where the
+    error does not matter, else in the dtype given. A zero matrix stays zero.
+    """
+    x = matrices.bfloat16() if matrices.is_cuda else matrices
+    wide = x.shape[-2] > x.shape[-1]
+    x = x.mT if wide else x
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(STEPS):
+        gram = x @ x.mT
+        x = A * x + (B * gram + C * gram @ gram) @ x
+    return x.mT if wide else x
+
+
+def groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """The groups of ``train.schedule.parameter_groups``, those for Muon apart.
+
+    Muon gets the matrices of ``nn.Linear`` layers but for an untied output (``model.output``);
+    matrices named ``qkv`` hold three maps.
+    """
+    output = getattr(model, "output", None)
+    kept = set() if output is None else {id(p) for p in output.parameters()}
+    of_three = {id(p) for name, p in model.named_parameters() if name.endswith("qkv.weight")}
+    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    mine = linear - embeddings - kept
+    found: list[dict[str, Any]] = []
+    for group in parameter_groups(model, weight_decay):
+        decay = group["weight_decay"]
+        matrices = [p for p in group["params"] if id(p) in mine]
+        single = [p for p in matrices if id(p) not in of_three]
+        triple = [p for p in matrices if id(p) in of_three]
+        rest = [p for p in group["params"] if id(p) not in mine]
+        found += [
+            {"params": single, "weight_decay": decay, "muon": True, "split": 1},
+            {"params": triple, "weight_decay": decay, "muon": True, "split": 3},
+            {"params": rest, "weight_decay": decay, "muon": False},
+        ]
+    return [group for group in found if group["params"]]
