@@ -77,6 +77,11 @@ class KVCache:
             return None
         return self._coordinates[:, :, self._offset + self.length - 1]
 
+    def held(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of the tokens held, (rows, heads, length, head_dim): views."""
+        tokens = slice(self._offset, self._offset + self.length)
+        return self._keys[layer, :, :, tokens], self._values[layer, :, :, tokens]
+
     def place(self, coordinates: Tensor) -> Tensor:
         """Coordinates (rows, n, T) of the T tokens whose keys are appended next; those of all
         tokens held come back, these included: (rows, n, length + T). To be called before layer 0

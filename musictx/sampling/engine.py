@@ -55,18 +55,7 @@ def generate(
     the loop ends when every row has. The model is put into evaluation mode, and back at the end.
     Raises ``ValueError`` for shapes that do not fit, ``FloatingPointError`` if the model gives NaN.
     """
-    read = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
-    if read.ndim == 1:
-        read = read[None]
-    if read.ndim != 2 or read.shape[1] == 0 or read.shape[0] not in (1, rows):
-        raise ValueError(
-            f"prompt: expected (P,) or ({rows}, P) ids, P > 0, got {tuple(read.shape)}"
-        )
-    if len(seeds) != rows:
-        raise ValueError(f"seeds: expected one for each of {rows} rows, got {len(seeds)}")
-    capacity = int(model.config["context"]) if context is None else context
-    if capacity < 2:
-        raise ValueError(f"context: expected at least 2 ids, got {capacity}")
+    read, capacity = read_prompt(model, prompt, rows=rows, seeds=seeds, context=context)
     groups = None if groups is None else torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
     device = next(model.parameters()).device
@@ -108,7 +97,7 @@ def generate(
                 return
             if cache.length < capacity:
                 logits = model(ids[:, None].to(device), cache=cache)[:, -1]
-            elif not _counts_positions(model):
+            elif not counts_positions(model):
                 cache.slide(max(1, capacity // SLIDE))
                 logits = model(ids[:, None].to(device), cache=cache)[:, -1]
             else:
@@ -122,7 +111,31 @@ def generate(
         model.train(training)
 
 
-def _counts_positions(model: MusicTransformer) -> bool:
+def read_prompt(
+    model: MusicTransformer,
+    prompt: Tensor | np.ndarray | Sequence[int],
+    *,
+    rows: int,
+    seeds: Sequence[int | Sequence[int]],
+    context: int | None,
+) -> tuple[Tensor, int]:
+    """The prompt as (1 or rows, P) int64, and how many ids are looked back on; checked."""
+    read = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
+    if read.ndim == 1:
+        read = read[None]
+    if read.ndim != 2 or read.shape[1] == 0 or read.shape[0] not in (1, rows):
+        raise ValueError(
+            f"prompt: expected (P,) or ({rows}, P) ids, P > 0, got {tuple(read.shape)}"
+        )
+    if len(seeds) != rows:
+        raise ValueError(f"seeds: expected one for each of {rows} rows, got {len(seeds)}")
+    capacity = int(model.config["context"]) if context is None else context
+    if capacity < 2:
+        raise ValueError(f"context: expected at least 2 ids, got {capacity}")
+    return read, capacity
+
+
+def counts_positions(model: MusicTransformer) -> bool:
     """Whether the model's embeddings know how far from the start a token stands.
 
     Such a model has never met positions beyond its training windows. It reads the window again from
