@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import pytorch_lightning as pl
-import torch
 import torch.distributed
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader
 
 from musictx.config import AugmentConfig
+from musictx.data.batches import TrainingBatches, ValidationBatches, load
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.windows import Batch, EvaluationWindows, Row, collate, join, windows
+from musictx.data.windows import Batch, EvaluationWindows, collate, windows
 from musictx.tokens.vocab import Tokenizer
 
 __all__ = [
@@ -24,66 +22,6 @@ __all__ = [
     "collate",
     "windows",
 ]
-
-
-class TrainingBatches(IterableDataset[Batch]):
-    """Batch ``start``, ``start + 1``, ... without end, each a pure function of its number.
-
-    In a loader with W processes the w-th makes every W-th batch; the loader takes them in turn, so
-    the order is the same for any W.
-    """
-
-    def __init__(self, rows: TrainingRows, batch: int, *, rank: int = 0, start: int = 0) -> None:
-        self.rows = rows
-        self.batch = batch
-        self.rank = rank
-        self.start = start
-
-    def make(self, number: int) -> Batch:
-        """Batch ``number``: (batch, context) tensors."""
-        return collate(self.rows.row(number, row, self.rank) for row in range(self.batch))
-
-    def __iter__(self) -> Iterator[Batch]:
-        info = get_worker_info()
-        number = self.start + (info.id if info else 0)
-        step = info.num_workers if info else 1
-        while True:
-            yield self.make(number)
-            number += step
-
-
-class ValidationBatches:
-    """Some of a split's evaluation windows in batches, shared among devices.
-
-    chosen  which rows of ``rows``, in this order
-
-    Iterable again and again, the same each time. Every device gets the same number of rows and
-    batches (collective operations wait for each other), so the last rows may be all padding with
-    nothing scored: weigh batches by their scored targets.
-    """
-
-    def __init__(
-        self,
-        rows: Sequence[Row],
-        chosen: Sequence[int],
-        batch: int,
-        *,
-        rank: int = 0,
-        devices: int = 1,
-    ) -> None:
-        self._rows = rows
-        self._share = -(-len(chosen) // devices)
-        self._mine = chosen[rank::devices]
-        self._batch = batch
-
-    def __len__(self) -> int:
-        return -(-self._share // self._batch)
-
-    def __iter__(self) -> Iterator[Batch]:
-        for at in range(0, self._share, self._batch):
-            rows = [self._rows[i] for i in self._mine[at : at + self._batch]]
-            missing = min(self._batch, self._share - at) - len(rows)
-            yield collate(rows + [join([], 1)] * missing)
 
 
 class MusicDataModule(pl.LightningDataModule):
@@ -149,15 +87,7 @@ class MusicDataModule(pl.LightningDataModule):
     def train_dataloader(self) -> DataLoader[Batch]:
         """Batches ``start_batch``, ``start_batch + 1``, ... without end."""
         batches = TrainingBatches(self._rows, self.batch, rank=self.rank, start=self.start_batch)
-        return DataLoader(
-            batches,
-            batch_size=None,
-            num_workers=self.workers,
-            worker_init_fn=_one_thread,
-            pin_memory=torch.cuda.is_available(),
-            persistent_workers=self.workers > 0,
-            prefetch_factor=4 if self.workers else None,
-        )
+        return load(batches, self.workers)
 
     def val_dataloader(self) -> ValidationBatches:
         """Full-coverage validation windows, all or evenly spread ones, the same each time."""
@@ -165,7 +95,3 @@ class MusicDataModule(pl.LightningDataModule):
         count = min(self.validation_windows or len(rows), len(rows))
         chosen = [(2 * i + 1) * len(rows) // (2 * count) for i in range(count)]
         return ValidationBatches(rows, chosen, self.batch, rank=self.rank, devices=self.devices)
-
-
-def _one_thread(worker: int) -> None:
-    torch.set_num_threads(1)
