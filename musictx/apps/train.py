@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib.util
-import math
 import shlex
 import signal
 from collections.abc import Callable
@@ -39,6 +38,7 @@ from musictx.train.lit import Epochs, Training
 from musictx.train.metrics import CsvLog, Metrics
 from musictx.train.progress import Progress, compact, duration
 from musictx.train.quiet import quiet_lightning
+from musictx.train.schedule import learning_rate
 from musictx.train.stopping import Stopped, StoppedAtOnce, StopRequest
 from musictx.train.trainer import build_trainer, describe_device
 
@@ -385,16 +385,6 @@ class _Run:
         self.say(f"try     musictx generate model={model} render=true")
         self.say(f"        musictx evaluate model={model}")
         return folder.model
-
-
-def learning_rate(width: int) -> float:
-    """The highest learning rate for a network of ``width``: 1e-3 at 512, with its inverse root.
-
-    Narrow networks want larger steps. At width 128, 300 steps of 1024 tokens with 1e-3, 2e-3, 4e-3
-    end at 1.99, 1.54, 1.42 nats in validation on the chorales, at 3.87, 3.84, 3.94 on twenty
-    pieces of POP909.
-    """
-    return 1e-3 * math.sqrt(512 / width)
 
 
 def draw(score: Score, path: Path) -> None:

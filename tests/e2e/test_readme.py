@@ -8,6 +8,7 @@ import pytest
 
 from musictx import cli
 from musictx.compose import groups
+from tests.data.helpers import write_songs
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -44,18 +45,27 @@ def test_the_links_of_the_readme_lead_somewhere(path):
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    return tmp_path_factory.mktemp("bach") / "shards"
+def corpora(tmp_path_factory) -> dict[str, list[str]]:
+    """An experiment's folder -> its corpus and, where the paper's size would take minutes, a
+    small model. Recipes without a folder train on the chorales, whose shards they share."""
+    root = tmp_path_factory.mktemp("corpora")
+    small = [f"model.{k}={v}" for k, v in {"layers": 1, "width": 16, "heads": 2}.items()]
+    return {
+        "": [f"corpus.shards={root}/bach"],
+        "maestro": [f"corpus.path={write_songs(root / 'midi', range(6))}", *small],
+    }
 
 
 @pytest.mark.parametrize("name", groups("train")["experiment"])
-def test_every_experiment_takes_a_step(name, shards, tmp_path):
+def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where shards go that are not named
     words = [f"experiment={name}", "trainer.steps=1", "trainer.minutes=null", "trainer.batch=2"]
     short = [
         "trainer.validation_windows=2",
         "trainer.sample_seconds=0",
         "trainer.tensorboard=false",
     ]
-    where = [f"corpus.shards={shards}", f"out={tmp_path}/run", "trainer.accelerator=cpu"]
+    where = [f"out={tmp_path}/run", "trainer.accelerator=cpu", "trainer.workers=0"]
+    where += corpora[name.rpartition("/")[0]]
     assert cli.main(["train", *words, *short, *where]) == 0
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
