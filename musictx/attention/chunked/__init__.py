@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.chunked.passes import Chunked
+from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.chunked.plan import Call, Local, heads_at_once, is_aligned
 from musictx.attention.terms import Positions, Span, Terms
 
@@ -79,8 +80,9 @@ def attend(
     # The seed comes from the generator of the CPU: no waiting for a device, and a run that is
     # seeded or resumed drops the same weights.
     seed = int(torch.randint(2**62, ())) if dropout else 0
+    pieces = Pieces.found(query_pieces, key_pieces)
     call = Call(
-        *(terms.scale, dropout, seed, causal, offset, local, query_pieces, key_pieces),
+        *(terms.scale, dropout, seed, causal, offset, local, pieces),
         relative=bool(terms.axes),
     )
     # autocast is told off here and in both passes: they see to precision themselves.
@@ -106,7 +108,7 @@ def attend(
             u, w = terms.content_bias, terms.position_bias
             if axis.table is not None and (u is not None or w is not None):
                 position = q if w is None else q + w.to(q.dtype)[:, None]
-        several = heads_at_once(q, keys)
+        several = heads_at_once(q, call.widest(keys))
         outs = []
         for number, first in enumerate(range(0, q.shape[1], several)):
             part = slice(first, first + several)

@@ -83,7 +83,7 @@ class Chunked(torch.autograd.Function):
         call: Call,
     ) -> Tensor:
         plan = Plan(content, k, call)
-        out = torch.empty(content.shape, dtype=plan.dtype, device=plan.device)
+        out = torch.empty(*content.shape[:3], v.shape[3], dtype=plan.dtype, device=plan.device)
         log_sum = torch.empty(content.shape[:3], dtype=plan.dtype, device=plan.device)
         buffer = Buffer(plan)
         generator = plan.generator()

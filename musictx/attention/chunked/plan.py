@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.terms import Positions, Span
 
 BLOCK = 128  # queries at a time; 64 to 256 differ little
@@ -51,9 +52,12 @@ class Call(NamedTuple):
     causal: bool
     offset: int  # query i stands where key offset + i stands or would stand
     local: Local | None
-    query_pieces: Tensor | None
-    key_pieces: Tensor | None
+    pieces: Pieces | None
     relative: bool
+
+    def widest(self, keys: int) -> int:
+        """Of ``keys`` in all how many a block of queries meets at most, about."""
+        return keys if self.pieces is None else min(keys, self.pieces.longest + BLOCK)
 
 
 class Block(NamedTuple):
@@ -125,11 +129,22 @@ class Views(NamedTuple):
         self.flat[:, -1] = 0
 
 
+def _narrowed(start: int, upto: int, oldest: int, after: int, own: int | None) -> tuple[int, int]:
+    """The keys start..upto-1 without those before ``oldest`` and from ``after`` on; at least one.
+
+    ``own``: the triangle of a corner begins at this key, and always stays in.
+    """
+    if own is not None:
+        oldest, after = min(oldest, own), upto
+    start = min(max(start, oldest), upto - 1)
+    return start, max(min(upto, after), start + 1)
+
+
 class Plan:
     """Sizes that forward and backward share; walks through the blocks."""
 
     def __init__(self, q: Tensor, k: Tensor, call: Call) -> None:
-        self.batch, self.heads, self.queries, self.size = q.shape
+        self.batch, self.heads, self.queries = q.shape[:3]
         self.keys = k.shape[2]
         self.call = call
         self.aligned = is_aligned(call.causal, call.offset, self.queries, self.keys)
@@ -156,16 +171,15 @@ class Plan:
         call, before = self.call, self.call.offset
         start, upto = self._reach(first, stop)
         corner = call.causal and before + first >= 0 and upto == before + stop
+        own = before + first if corner else None
+        if call.pieces is not None:
+            start, upto = _narrowed(start, upto, *call.pieces.reach(rows, first, stop), own)
         hidden = self._hidden(rows, first, stop, start, upto, corner)
-        if hidden is not None and (self.call.query_pieces is not None or call.local is not None):
-            # Keys that nobody in this block may see are left out at both ends; the triangle of a
-            # corner always stays in.
-            useful = (~hidden).flatten(0, 2).any(0).int()
-            skip = int(useful.argmax())
-            skip = min(skip, before + first - start) if corner else skip
-            drop = 0 if corner else int(useful.flip(0).argmax())
-            hidden = hidden[..., skip : hidden.shape[-1] - drop]
-            start, upto = start + skip, upto - drop
+        if hidden is not None and call.local is not None:
+            seen = (~hidden).flatten(0, 2).any(0).nonzero().flatten().tolist() or [0]
+            oldest, after = start + seen[0], start + seen[-1] + 1
+            before, (start, upto) = start, _narrowed(start, upto, oldest, after, own)
+            hidden = hidden[..., start - before : upto - before]
         return Block(first, stop, start, upto, hidden, corner, call.relative)
 
     def _reach(self, first: int, stop: int) -> tuple[int, int]:
@@ -187,9 +201,9 @@ class Plan:
         """Keys that are hidden for another reason than the corner's: bool (g or 1, 1, m, w)."""
         call = self.call
         masks = []
-        if call.query_pieces is not None and call.key_pieces is not None:
-            here = call.query_pieces[rows, first:stop, None]
-            masks.append(here != call.key_pieces[rows, None, start:upto])
+        if call.pieces is not None:
+            other = call.pieces.hidden(rows, first, stop, start, upto)
+            masks += [] if other is None else [other]
         if call.local is not None:
             length = call.local.length
             here = self._places(call.local.queries, rows, first, stop)[:, :, None] // length
