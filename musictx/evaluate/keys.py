@@ -1,0 +1,50 @@
+"""In which key a piece is, by how long each pitch class sounds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+#: Fitness of the twelve notes above the tonic: Krumhansl & Kessler 1982, from listeners.
+_PROFILES = {
+    "major": (6.35, 2.23, 3.48, 2.33, 4.38, 4.09, 2.52, 5.19, 2.39, 3.66, 2.29, 2.88),
+    "minor": (6.33, 2.68, 3.52, 5.38, 2.60, 3.53, 2.54, 4.75, 3.98, 2.69, 3.34, 3.17),
+}
+NAMES = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
+
+
+class Key(NamedTuple):
+    """A pitch class 0..11 (C is 0) and ``major`` or ``minor``."""
+
+    tonic: int
+    mode: str
+
+    def __str__(self) -> str:
+        return f"{NAMES[self.tonic]} {self.mode}"
+
+
+def estimate(pitches: np.ndarray) -> Key | None:
+    """The key of a piece (T, voices), -1 = silence; ``None`` if nothing sounds.
+
+    The one whose profile correlates best with the steps for which each pitch class sounds, over
+    the whole piece (Krumhansl & Schmuckler; Krumhansl 1990, chapter 4). Equal correlations are
+    decided by the distance above the lowest note of the last chord, so that a transposed piece has
+    a transposed key. Of chorales about four in five have the root of their last chord for tonic;
+    most of the others are heard a fifth away.
+    """
+    sounding = pitches[pitches >= 0]
+    if not len(sounding):
+        return None
+    chord = pitches[(pitches >= 0).any(1)][-1]
+    origin = int(chord[chord >= 0].min())
+    weights = np.bincount((sounding - origin) % 12, minlength=12).astype(float)
+    weights -= weights.mean()
+    best, found = -np.inf, Key(origin % 12, "major")
+    for above in range(12):
+        for mode, profile in _PROFILES.items():
+            centred = np.roll(np.array(profile) - np.mean(profile), above)
+            fit = float(weights @ centred) / float(np.linalg.norm(centred))
+            if fit > best + 1e-9:
+                best, found = fit, Key((origin + above) % 12, mode)
+    return found

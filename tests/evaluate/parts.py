@@ -1,0 +1,45 @@
+"""Chorales for tests: written out by names, drawn at random, and from Scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+_NAMES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
+
+
+def pitch(name: str) -> int:
+    """``C4`` is 60, ``Bb3`` 58, ``F#4`` 66, ``-`` silence."""
+    if name == "-":
+        return -1
+    return 12 * int(name[-1]) + 12 + _NAMES[name[0]] + name.count("#") - name[1:].count("b")
+
+
+def chords(text: str, steps: int) -> np.ndarray:
+    """``C5 G4 E4 C3, B4 G4 D4 G3``: S A T B of each chord, each ``steps`` long."""
+    table = [[pitch(name) for name in chord.split()] for chord in text.split(",")]
+    return np.repeat(np.array(table), steps, axis=0)
+
+
+@st.composite
+def pieces(draw: st.DrawFn, low: int = 40, high: int = 72, longest: int = 24) -> np.ndarray:
+    """(T, 4) in few pitches, so that intervals repeat; with held notes and silences."""
+    palette = [*draw(st.lists(st.integers(low, high), min_size=2, max_size=6)), -1]
+    steps = draw(st.integers(1, longest))
+    picks = st.lists(st.sampled_from(palette), min_size=4, max_size=4)
+    rows = draw(st.lists(picks, min_size=steps, max_size=steps))
+    holds = draw(st.lists(st.integers(1, 3), min_size=steps, max_size=steps))
+    return np.repeat(np.array(rows), holds, axis=0)
+
+
+def of_score(score) -> tuple[np.ndarray, np.ndarray]:
+    """(pitches, tied) of a Score with tracks 0..3 on sixteenths of 0.15 s."""
+    steps = round(float(score.notes["end"].max()) / 0.15)
+    pitches, tied = np.full((steps, 4), -1), np.zeros((steps, 4), bool)
+    for note in score.notes:
+        first, last = round(note["start"] / 0.15), round(note["end"] / 0.15)
+        last = max(last, first + 1)
+        pitches[first:last, note["track"]] = note["pitch"]
+        tied[first, note["track"]] = False
+        tied[first + 1 : last, note["track"]] = True
+    return pitches, tied
