@@ -29,6 +29,7 @@ POSITIONS = (
     "two_d",
     "none",
 )
+AXES = ("time", "pitch", "voice")
 
 
 def option(default: Any, help: str, *, path: bool = False) -> Any:
@@ -168,7 +169,10 @@ class PositionConfig:
         None, "transformer_xl: sinusoids (sines and cosines); default: the model's width"
     )
     first_layers: int | None = option(
-        None, "two_d: how many layers also measure time and pitch; default 1"
+        None, "two_d: how many layers also measure the further axes; default 1"
+    )
+    axes: list[str] | None = option(
+        None, "two_d: further axes, some of time, pitch, voice; default: all that the tokens have"
     )
     max_time: int | None = option(
         None, "two_d: distances in time with an entry of their own, time steps; default 512"
@@ -192,6 +196,18 @@ class PositionConfig:
                 value,
                 f"position={scheme} with it, not position={self.name}",
             )
+        require(
+            self.axes is None or self.name == "two_d",
+            "position.axes",
+            self.axes,
+            f"position=two_d with it, not position={self.name}",
+        )
+        require(
+            self.axes is None or (bool(self.axes) and set(self.axes) <= set(AXES)),
+            "position.axes",
+            self.axes,
+            "one or more of " + ", ".join(AXES) + ", such as [pitch]",
+        )
         require(
             self.features is None or self.features % 2 == 0,
             "position.features",
@@ -232,6 +248,7 @@ class ModelConfig:
 class OptimConfig:
     """The optimizer and the course of its learning rate."""
 
+    name: str = option("adamw", "adamw, or muon (for the hidden matrices, adamw for the rest)")
     lr: float | None = option(
         None, "highest learning rate; default: 1e-3 * sqrt(512 / width), a fifth of it with init="
     )
@@ -244,6 +261,7 @@ class OptimConfig:
     ema: float = option(0.0, "decay of the running mean of weights that is kept; 0 = none")
 
     def __post_init__(self) -> None:
+        _one_of("optim.name", self.name, ("adamw", "muon"))
         if self.lr is not None:
             require(0 < self.lr < 10, "optim.lr", self.lr, "a positive number below 10")
         require(
@@ -261,7 +279,6 @@ class OptimConfig:
 
 
 @dataclass
-    name: str = option("adamw", "adamw, or muon (for the hidden matrices, adamw for the rest)")
 class TrainerConfig:
     """How long, on what, how often to look."""
 
@@ -274,7 +291,6 @@ class TrainerConfig:
     precision: str = option("auto", "auto (bf16 on GPUs that have it), 32 or bf16")
     accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
     devices: str = option("auto", "how many devices: auto or a number")
-        _one_of("optim.name", self.name, ("adamw", "muon"))
     strategy: str = option("auto", "Lightning strategy: auto, ddp, fsdp, ...")
     workers: int = option(0, "data-loader processes")
     sample_seconds: float = option(10.0, "length of the sample at each checkpoint; 0 = none")

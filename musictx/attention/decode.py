@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention.widen import by_key, coordinate, split
 
 
 def attend(
@@ -28,13 +29,16 @@ def attend(
 ) -> Tensor:
     """Attention of q (B, H, 1, D), the last of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Positions are looked at for ``terms.blocks`` only; without them keys stand at 0, 1, 2, ...
+    Positions are looked at for ``terms.blocks`` and axes of labels (attention/widen.py) only;
+    without them keys stand at 0, 1, 2, ...
     """
     keys, heads = k.shape[2], q.shape[1]
     precise = torch.promote_types(q.dtype, torch.float32)
     if query_positions is None or key_positions is None:
         query_positions, key_positions = (Span(keys - 1, 1),) * 2, (Span(0, keys),) * 2
     with torch.autocast(q.device.type, enabled=False):
+        at, over = terms.needed(query_positions), terms.needed(key_positions)
+        labelled, terms = split(terms)
         queries = q.to(precise) * terms.scale
         content = position = queries
         if terms.content_bias is not None:
@@ -42,6 +46,10 @@ def attend(
         if terms.position_bias is not None:
             position = queries + terms.position_bias.to(precise)[:, None] * terms.scale
         logits = content @ k.to(precise).transpose(-1, -2)
+        for axis in labelled:  # a number for each key: no need of a wider head
+            places = coordinate(over, axis, q.device)
+            term = by_key(position, axis, coordinate(at, axis, q.device), places, 1.0)
+            logits = logits + term.masked_fill(~axis.measured(places)[:, None, None], 0.0)
         for axis in (axis.narrowed(keys) for axis in terms.axes):
             if axis.table is not None:
                 table = axis.table.to(precise).expand(heads, -1, -1)
@@ -50,14 +58,7 @@ def attend(
                 logits = logits + relative.permute(2, 0, 1)[:, :, None]
             if axis.bias is not None:
                 logits = logits + axis.descending(axis.bias.to(precise), keys)[:, None]
-        hidden = _hidden(
-            q,
-            terms,
-            terms.needed(query_positions),
-            terms.needed(key_positions),
-            query_pieces,
-            key_pieces,
-        )
+        hidden = _hidden(q, terms, at, over, query_pieces, key_pieces)
         if hidden is None:
             weights = logits.softmax(-1)
         else:

@@ -57,11 +57,7 @@ def distance_rows(
     """For each axis the table row of every (query, key): int64 (1 or B, Tq, Tk)."""
     queries = coordinates(query_positions, device)
     keys = coordinates(key_positions, device)
-    rows = []
-    for axis in terms.axes:
-        delta = queries[axis.coordinate][:, :, None] - keys[axis.coordinate][:, None, :]
-        rows.append(delta.clamp(axis.low, axis.high) - axis.low)
-    return rows
+    return [axis.rows(queries[axis.coordinate], keys[axis.coordinate]) for axis in terms.axes]
 
 
 def attention_weights(
@@ -92,12 +88,17 @@ def attention_weights(
         every_row = distance_rows(terms, query_positions, key_positions, q.device)
         for axis, rows in zip(terms.axes, every_row):
             index = rows[:, None].expand(batch, heads, -1, -1)
+            added = torch.zeros_like(logits)
             if axis.table is not None:  # <q_i, R[row]> for every row, then the row of each key
                 scores = position @ axis.table.to(precise).transpose(-1, -2)
-                logits = logits + terms.scale * scores.gather(-1, index)
+                added = terms.scale * scores.gather(-1, index)
             if axis.bias is not None:
                 scores = axis.bias.to(precise)[None, :, None].expand(batch, heads, q.shape[2], -1)
-                logits = logits + scores.gather(-1, index)
+                added = added + scores.gather(-1, index)
+            if axis.labels is not None:
+                measured = axis.measured(coordinates(key_positions, q.device)[axis.coordinate])
+                added = added.masked_fill(~measured[:, None, None], 0.0)
+            logits = logits + added
 
         seen = visible(
             query_positions,

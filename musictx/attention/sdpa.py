@@ -1,4 +1,4 @@
-"""torch's own attention kernels: plain attention, and relative attention by sinusoids.
+"""torch's own attention kernels: plain attention, and relative attention by sinusoids or labels.
 
 When the vectors of distances are made of sinusoids, R[d] = P^T [sin(f d), cos(f d)] as in
 Transformer-XL, the relative logit of query i and key j is, with a = P q_i split in two halves,
@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.terms import Axis, Positions, Span, Terms, angles
+from musictx.attention.widen import split, widened
 
 
 def why_not(
@@ -30,19 +31,20 @@ def why_not(
     causal: bool,
 ) -> str | None:
     """Why torch's kernel cannot do this job, or None if it can."""
-    if any(axis.waves is None or axis.bias is not None for axis in terms.axes):
-        return "it knows no relative terms but those made of sinusoids"
-    if len(terms.axes) > 1 or terms.value_table is not None:
+    axes = split(terms)[1].axes  # those with labels for keys are content
+    if any(axis.waves is None or axis.bias is not None for axis in axes):
+        return "it knows no relative terms but those made of sinusoids or with labels for keys"
+    if len(axes) > 1 or terms.value_table is not None:
         return "it knows one axis of distance and no value_table"
     if terms.blocks is not None:
         return "it knows no blocks"
     queries, keys = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
     if not (isinstance(queries, Span) and isinstance(keys, Span)):
-        consecutive = not causal and not terms.axes
+        consecutive = not causal and not axes
         return None if consecutive else "it needs consecutive positions (Span)"
     if causal and queries != keys and not (len(queries) == 1 and queries.start >= keys.stop - 1):
         return "causal attention needs equal positions of queries and keys, or one last query"
-    for axis in terms.axes:
+    for axis in axes:
         lowest = 0 if causal else queries.start - (keys.stop - 1)
         if axis.high < queries.stop - 1 - keys.start or axis.low > lowest:
             return f"distances beyond {axis.low}..{axis.high} are not clipped by it"
@@ -72,25 +74,25 @@ def attend(
     if query_pieces is not None and key_pieces is not None:
         mask = query_pieces[:, None, :, None] == key_pieces[:, None, None, :]
         how |= {"is_causal": False, "attn_mask": mask.tril() if square else mask}
-    content = q
-    if terms.content_bias is not None:
-        content = q + terms.content_bias.to(q.dtype)[:, None]
     if not terms.axes:
+        content = q
+        if terms.content_bias is not None:
+            content = q + terms.content_bias.to(q.dtype)[:, None]
         return F.scaled_dot_product_attention(content, k, v, **how)
 
     # Products of turned features cancel where sums of distances do not: float32 at least.
-    precise = torch.promote_types(q.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
-        at, over = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
-        position = q.to(precise)
-        if terms.position_bias is not None:
-            position = position + terms.position_bias.to(precise)[:, None]
-        wide_q = torch.cat([content.to(precise), _of_query(position, terms.axes[0], at)], dim=-1)
-        features = _of_key(terms.axes[0], over, q.device).to(precise)
-        wide_k = torch.cat([k.to(precise), features.expand(*k.shape[:2], -1, -1)], dim=-1)
+        at, over = terms.needed(query_positions), terms.needed(key_positions)
+        wide_q, position, wide_k, left = widened(q, k, terms, at, over)
+        for axis in left.axes:
+            wide_q = torch.cat([wide_q, _of_query(position, axis, at[0])], dim=-1)
+            features = _of_key(axis, over[0], q.device).to(wide_k.dtype)
+            wide_k = torch.cat([wide_k, features.expand(*k.shape[:2], -1, -1)], dim=-1)
         # Values of the same width, zeros, or the kernels with linear memory are not taken.
-        wide_v = F.pad(v.to(precise), (0, features.shape[-1]))
-        out = F.scaled_dot_product_attention(wide_q, wide_k, wide_v, **how)
+        more = wide_k.shape[-1] - v.shape[-1]
+        out = F.scaled_dot_product_attention(
+            wide_q, wide_k, F.pad(v.to(wide_k.dtype), (0, more)), **how
+        )
         return out[..., : v.shape[-1]].to(q.dtype)
 
 

@@ -109,6 +109,10 @@ class Axis:
     coordinate  which of the positions handed to ``attend`` this axis measures: 0 is the order of
                 the sequence (the one that causality goes by), 1, 2, ... are further coordinates
     waves       how ``table`` is made of sinusoids, if it is
+    labels      (K,) int64, or None. With it the coordinate of a key is a label, such as a pitch or
+                a voice: one of these K different values. A key with any other value is not
+                measured: the axis adds nothing. What has few labels is computed in linear memory,
+                attention/widen.py
     """
 
     table: Tensor | None = None
@@ -117,10 +121,18 @@ class Axis:
     high: int = 0
     coordinate: int = ORDER
     waves: Waves | None = None
+    labels: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.high < self.low:
             raise ValueError(f"Axis: low={self.low} is above high={self.high}")
+        labels = self.labels
+        if labels is not None and (self.coordinate == ORDER or self.waves is not None):
+            raise ValueError("Axis: labels are for further coordinates, not for order or waves")
+        if labels is not None and (labels.dim() != 1 or labels.dtype != torch.int64):
+            raise ValueError(
+                f"Axis: labels are {labels.dtype} {tuple(labels.shape)}, expected int64 (K,)"
+            )
         for name, dims in (("table", 3), ("bias", 2)):
             values = getattr(self, name)
             if values is not None and (values.dim() != dims or values.shape[1] != self.distances):
@@ -134,6 +146,17 @@ class Axis:
     def distances(self) -> int:
         """How many rows the tables have."""
         return self.high - self.low + 1
+
+    def rows(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """The row of every pair of coordinates: (..., Tq) and (..., Tk) -> int64 (..., Tq, Tk)."""
+        delta = queries[..., :, None] - keys[..., None, :]
+        return delta.clamp(self.low, self.high) - self.low
+
+    def measured(self, keys: Tensor) -> Tensor:
+        """Whether keys at these coordinates have a term at all: bool, of the same shape."""
+        if self.labels is None:
+            return torch.ones_like(keys, dtype=torch.bool)
+        return torch.isin(keys, self.labels.to(keys.device))
 
     def narrowed(self, count: int) -> Axis:
         """The same axis for callers that meet the distances 0..count-1 only: fewer rows."""
@@ -211,6 +234,8 @@ class Terms:
         if table is not None:
             if not self.axes:
                 raise ValueError("Terms: value_table needs an axis to measure distances on")
+            if self.axes[0].labels is not None:
+                raise ValueError("Terms: value_table is for distances, the first axis has labels")
             if table.dim() != 3 or table.shape[1] != self.axes[0].distances:
                 raise ValueError(
                     f"Terms: value_table has shape {tuple(table.shape)}, expected (heads or 1, "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from musictx.attention import chunked, decode, reference, sdpa, skew
 from musictx.attention.api import attend
-from musictx.attention.terms import Span, Terms
+from musictx.attention.terms import Axis, Span, Terms
 from tests.attention import cases
 
 
@@ -87,6 +89,15 @@ def test_two_axes_run_through_the_reference(chosen):
     args, where, _ = inputs("two_axes")
     attend(*args, **{name: (span, span) for name, span in where.items()})
     assert chosen == ["reference.attend"]
+
+
+def test_axes_with_labels_are_as_fast_as_one_axis(chosen):
+    args, where, _ = inputs("huang")
+    axis = Axis(torch.randn(2, 7, 4).double(), low=-3, high=3, coordinate=1, labels=torch.arange(9))
+    terms = replace(args[3], axes=(*args[3].axes, axis))
+    extra = torch.randint(9, (2, 5))
+    attend(*args[:3], terms, **{name: (span, extra) for name, span in where.items()})
+    assert chosen == ["chunked.attend"]
 
 
 def test_coordinates_that_nobody_measures_change_nothing(chosen):

@@ -238,18 +238,76 @@ def test_two_d_measures_in_the_first_layers_only():
     assert len(two_d(layers=1, first_layers=5).time_tables) == 1
 
 
-def test_two_d_on_a_grid_of_voices():
-    """Four-part chorales: time is place div 4, voice is place mod 4, in each piece anew."""
-    grid = {"kind": "grid", "voices": 4}
-    scheme = positions.build("two_d", **SIZES, coordinates=grid)
+#: Ids 0..7: bos, silence, tie, and the pitches 60..64.
+GRID = {"kind": "grid", "voices": 4, "size": 8, "pitches": [[3, 8, 60]]}
+
+
+def test_two_d_on_a_grid_reads_the_voice_off_the_place_in_the_piece():
+    """Place 0 opens the piece; place i is a note of voice (i - 1) mod 4 and predicts i mod 4."""
+    scheme = positions.build("two_d", **SIZES, coordinates={"kind": "grid", "voices": 4})
+    assert list(scheme.readers) == ["voice"], "no pitches, no axis of pitch"
     places = torch.tensor([[0, 1, 2, 3, 4, 5, 0, 1, 2]])
     as_query, as_key = scheme.coordinates(torch.zeros(1, 9).long(), places, None)
-    assert as_key[0].tolist() == [[0, 0, 0, 0, 1, 1, 0, 0, 0], [0, 1, 2, 3, 0, 1, 0, 1, 2]]
-    assert torch.equal(as_query, as_key)
-    voices = scheme.terms().axes[2]
-    assert (voices.low, voices.high) == (-3, 3)
+    assert as_query[0].tolist() == [[0, 1, 2, 3, 0, 1, 0, 1, 2]]
+    assert as_key[0].tolist() == [[-1, 0, 1, 2, 3, 0, -1, 0, 1]]
+    _, voices = scheme.terms().axes
+    assert (voices.low, voices.high, voices.coordinate) == (-3, 3, 2)
+    assert voices.labels.tolist() == [0, 1, 2, 3], "what opens a piece, -1, is not measured"
     by_span, _ = scheme.coordinates(torch.zeros(2, 3).long(), Span(6, 3), None)
-    assert by_span[1].tolist() == [[1, 1, 2], [2, 3, 0]]
+    assert by_span[1].tolist() == [[2, 3, 0]]
+
+
+def test_two_d_on_a_grid_reads_pitches_off_the_ids():
+    scheme = positions.build("two_d", **SIZES, coordinates=GRID, layers=3, first_layers=9)
+    assert [len(scheme.terms(layer).axes) for layer in range(3)] == [3, 3, 3]
+    ids = torch.tensor([[0, 3, 7, 1, 5, 2]])
+    as_query, as_key = scheme.coordinates(ids, Span(0, 6), None)
+    pitch = scheme.terms().axes[2]
+    rows = pitch.rows(as_query[0, 1], as_key[0, 1]) + pitch.low
+    key_has_none, query_has_none = -5, 5
+    for i, query in enumerate(ids[0].tolist()):
+        for j, key in enumerate(ids[0].tolist()):
+            difference = query - key if query >= 3 else query_has_none
+            assert rows[i, j] == (difference if key >= 3 else key_has_none)
+    assert torch.isin(as_key[0, 1], pitch.labels).all()
+    assert len(pitch.labels) == 6, "five pitches and none"
+
+
+@pytest.mark.parametrize("kind", ["tokens", "grid"])
+def test_every_id_has_one_of_the_labels_of_pitch(kind):
+    scheme = positions.build("two_d", **SIZES, coordinates={"tokens": TOKENS, "grid": GRID}[kind])
+    at = list(scheme.readers).index("pitch")
+    size = scheme.readers["pitch"].pitch_of.numel()
+    _, as_key = scheme.coordinates(torch.arange(size)[None], Span(0, size), None)
+    pitch = scheme.terms().axes[1 + at]
+    assert sorted(as_key[0, at].unique().tolist()) == sorted(pitch.labels.tolist())
+
+
+def test_two_d_measures_the_axes_asked_for():
+    scheme = two_d(axes=["pitch"])
+    assert [name for name, _ in scheme.named_parameters()] == ["tables.0", "pitch_tables.0"]
+    assert scheme.further == 1
+    both = two_d()
+    ids = torch.tensor([[3, 1, 4, 2, 0, 3]])
+    for alone, one in zip(
+        scheme.coordinates(ids, Span(0, 6), None), both.coordinates(ids, Span(0, 6), None)
+    ):
+        assert torch.equal(alone[:, 0], one[:, 1])
+    assert [a.coordinate for a in scheme.terms().axes] == [0, 2]
+    with pytest.raises(
+        ConfigError, match=r"position.axes=\['voice'\]: expected one or more of time, p"
+    ):
+        two_d(axes=["voice"])
+    with pytest.raises(ConfigError, match=r"position.axes=\[\]"):
+        two_d(axes=[])
+
+
+def test_models_of_two_axes_keep_the_names_of_their_tables():
+    assert [name for name, _ in two_d().named_parameters()] == [
+        "tables.0",
+        "time_tables.0",
+        "pitch_tables.0",
+    ]
 
 
 def test_wrong_names_and_sizes_are_refused():
@@ -263,7 +321,7 @@ def test_wrong_names_and_sizes_are_refused():
         positions.build("transformer_xl", **SIZES, features=3)
     with pytest.raises(ConfigError, match=r"position\.buckets=32: expected 2 to 19"):
         positions.build("t5", **SIZES, max_distance=10)
-    with pytest.raises(ConfigError, match="two_d measures time and pitch and needs to know"):
+    with pytest.raises(ConfigError, match="two_d measures time, pitch or voice and needs to"):
         positions.build("two_d", **SIZES)
     with pytest.raises(ConfigError, match=r"coordinates\.pitches=\[3, 9, 60\]: expected ids"):
         positions.build("two_d", **SIZES, coordinates=TOKENS | {"pitches": [[3, 9, 60]]})

@@ -21,20 +21,24 @@ TOKENS = {
     "pitches": [[4, 4 + PITCHES, 60], [4 + PITCHES, 4 + 2 * PITCHES, 60]],
 }
 
-every_scheme = pytest.mark.parametrize("name", sorted(positions.SCHEMES))
+#: ``two_d`` also with the axis of pitch alone, which other implementations know.
+LABELS = "two_d by labels"
+every_scheme = pytest.mark.parametrize("name", [*sorted(positions.SCHEMES), LABELS])
 
 
 def build(name: str, *, causal: bool, shared: bool = False, heads: int = HEADS) -> PositionScheme:
     torch.manual_seed(1)
     small = {"max_distance": 4, "block": 2, "buckets": 6, "features": 6, "max_time": 4}
+    two_d = name in ("two_d", LABELS)
     scheme = positions.build(
-        name,
+        "two_d" if two_d else name,
         heads=heads,
         head_dim=SIZE,
         width=heads * SIZE,
         causal=causal,
         shared=shared,
-        coordinates=TOKENS if name == "two_d" else None,
+        coordinates=TOKENS if two_d else None,
+        axes=["pitch"] if name == LABELS else None,
         **small,
     ).double()
     for p in scheme.parameters():  # all of one size, so that no error hides
@@ -142,6 +146,8 @@ def test_every_implementation_computes_the_articles_formula(name, mode, length, 
         ("rotary", True, {"chunked", "sdpa"}),
         ("none", False, {"chunked", "sdpa"}),
         ("two_d", True, set()),
+        ("two_d by labels", True, {"chunked"}),
+        ("two_d by labels", False, {"chunked"}),
     ],
 )
 def test_which_implementations_can_compute_a_scheme(name, causal, wanted):
@@ -153,7 +159,9 @@ def test_which_implementations_can_compute_a_scheme(name, causal, wanted):
     assert {i for i, reason in reasons.items() if not reason} == wanted | {"reference"}
 
 
-@pytest.mark.parametrize("name", ["huang", "huang_local", "shaw", "transformer_xl", "t5", "two_d"])
+@pytest.mark.parametrize(
+    "name", ["huang", "huang_local", "shaw", "transformer_xl", "t5", "two_d", LABELS]
+)
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
 def test_gradients_of_schemes_pass_gradcheck(name, causal):
     scheme = build(name, causal=causal, shared=True, heads=1)

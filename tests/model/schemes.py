@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+GRID = "two_d on a grid"
+
 
 def position(name: str, vocab: int, **more: Any) -> dict[str, Any]:
-    """``MusicTransformer(position=...)``; a quarter of the ids takes time, another has a pitch."""
+    """``MusicTransformer(position=...)``; a quarter of the ids takes time, another has a pitch.
+
+    :data:`GRID`: ``two_d`` on a grid of voices, in every layer.
+    """
+    if name == GRID:
+        pitches = [[vocab // 4, vocab // 2, 60]]
+        grid = {"kind": "grid", "voices": 4, "size": vocab, "pitches": pitches}
+        more = {"coordinates": grid, "first_layers": 99} | more
+        return {"name": "two_d", "max_distance": None, "shared": False} | more
     found: dict[str, Any] = {"name": name, "max_distance": None, "shared": False} | more
     if name == "two_d":
         quarter = vocab // 4

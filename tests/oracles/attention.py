@@ -61,6 +61,9 @@ def attend(
                     logit = terms.scale * (content * k[b, h, j]).sum()
                     value = v[b, h, j]
                     for number, axis in enumerate(terms.axes):
+                        stands = place(key_positions, axis.coordinate, b, j)
+                        if axis.labels is not None and stands not in axis.labels.tolist():
+                            continue
                         delta = place(query_positions, axis.coordinate, b, i) - place(
                             key_positions, axis.coordinate, b, j
                         )

@@ -82,6 +82,7 @@ def run(
         "alibi": alibi,
         "rotary": rotary,
         "two_d": two_d,
+        "two_d by labels": two_d_by_labels,
     }
     article = logits.get(name)
 
@@ -191,6 +192,15 @@ def two_d(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
     time = of_head(scheme.time_tables[layer], h)
     ahead = 0 if scheme.options.causal else len(time) // 2
     found = found + q_i.dot(time[min(max(i[2] - j[2] + ahead, 0), len(time) - 1)]) / root
+    return found + pitch_term(scheme, layer, h, q_i, i[3], j[3])
+
+
+def two_d_by_labels(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
+    """The same without the axis of time: the second further coordinate is the only one."""
+    return huang(scheme, layer, h, q_i, k_j, i, j) + pitch_term(scheme, layer, h, q_i, i[2], j[2])
+
+
+def pitch_term(scheme, layer, h, q_i, i: int, j: int) -> Tensor:
     pitch = of_head(scheme.pitch_tables[layer], h)
-    row = min(max(i[3] - j[3] + len(pitch) // 2, 0), len(pitch) - 1)
-    return found + q_i.dot(pitch[row]) / root
+    row = min(max(i - j + len(pitch) // 2, 0), len(pitch) - 1)
+    return q_i.dot(pitch[row]) / math.sqrt(len(q_i))

@@ -3,10 +3,11 @@
 import pytest
 import yaml
 
-from musictx.attention.positions.two_d import source
+from musictx.attention.positions.coordinates import readers
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
 from musictx.tokens.coordinates import token_coordinates
+from musictx.tokens.vocab import Vocabulary
 
 
 @pytest.mark.parametrize("tracks", ["piano", "programs"])
@@ -14,13 +15,39 @@ def test_every_id_has_its_time_and_pitch(tracks):
     tokenizer = build(name="performance", low=21, high=108, tracks=tracks)
     found = token_coordinates(tokenizer)
     assert yaml.safe_load(yaml.safe_dump(found)) == found
-    read = source(found)
+    read = readers(found)
     vocabulary = tokenizer.vocabulary
     for i in range(tokenizer.size):
         kind, value = vocabulary.token(i)
-        assert read.steps_of[i] == (value if kind == "time_shift" else 0)
-        assert read.pitch_of[i] == (value if kind in ("note_on", "note_off") else -1)
-    assert read.differences == (-88, 88), "87 semitones between A0 and C8, and a row each for none"
+        assert read["time"].steps_of[i] == (value if kind == "time_shift" else 0)
+        assert read["pitch"].pitch_of[i] == (value if kind in ("note_on", "note_off") else -1)
+    assert read["pitch"].differences == (-88, 88), (
+        "87 semitones between A0 and C8, and a row each for none"
+    )
+
+
+class Chorale:
+    """As much of a tokenizer of chorales as is looked at."""
+
+    name = "chorale"
+
+    def __init__(self, ties: bool) -> None:
+        tie = [("tie", 0, 0)] if ties else []
+        self.vocabulary = Vocabulary.of(("silence", 0, 0), *tie, ("pitch", 36, 81))
+        self.size = self.vocabulary.size
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_chorales_have_voices_and_pitches(ties):
+    tokenizer = Chorale(ties)
+    found = token_coordinates(tokenizer)
+    assert yaml.safe_load(yaml.safe_dump(found)) == found
+    assert (found["kind"], found["voices"]) == ("grid", 4)
+    read = readers(found)
+    assert list(read) == ["voice", "pitch"]
+    for i in range(tokenizer.size):
+        kind, value = tokenizer.vocabulary.token(i)
+        assert read["pitch"].pitch_of[i] == (value if kind == "pitch" else -1)
 
 
 def test_tokens_whose_time_does_not_add_up_are_refused():

@@ -26,6 +26,7 @@ from musictx.attention.chunked.passes import Chunked
 from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.chunked.plan import Call, Local, heads_at_once, is_aligned
 from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention.widen import split, widened
 
 __all__ = ["attend", "why_not"]
 
@@ -38,10 +39,11 @@ def why_not(
 ) -> str | None:
     """Why this implementation cannot do the job, or None if it can."""
     queries, keys = terms.needed(query_positions), terms.needed(key_positions)
-    if len(terms.axes) > 1:
-        return f"it knows one axis of distance, not {len(terms.axes)}"
-    if terms.axes and terms.axes[0].coordinate:
-        return "it measures the order of tokens only, not further coordinates"
+    axes = split(terms)[1].axes  # those with labels for keys are content
+    if len(axes) > 1:
+        return f"it knows one axis of distance, not {len(axes)}, beside those with labels for keys"
+    if axes and axes[0].coordinate:
+        return "it measures the order of tokens only, not further coordinates without labels"
     if not (isinstance(queries[0], Span) and isinstance(keys[0], Span)):
         return "it needs consecutive positions (Span)"
     return None
@@ -81,14 +83,17 @@ def attend(
     # seeded or resumed drops the same weights.
     seed = int(torch.randint(2**62, ())) if dropout else 0
     pieces = Pieces.found(query_pieces, key_pieces)
+    labelled, left = split(terms)
     call = Call(
         *(terms.scale, dropout, seed, causal, offset, local, pieces),
-        relative=bool(terms.axes),
+        relative=bool(left.axes),
     )
     # autocast is told off here and in both passes: they see to precision themselves.
     with torch.autocast(q.device.type, enabled=False):
-        content, position = q, None
-        if terms.content_bias is not None:
+        content, position, dtype = q, None, q.dtype
+        if labelled:
+            content, position, k, terms = widened(q, k, terms, at, over)
+        elif terms.content_bias is not None:
             content = q + terms.content_bias.to(q.dtype)[:, None]
         table = bias = values = None
         if terms.axes:
@@ -106,8 +111,10 @@ def attend(
 
             table, bias, values = rows(axis.table), rows(axis.bias), rows(terms.value_table)
             u, w = terms.content_bias, terms.position_bias
-            if axis.table is not None and (u is not None or w is not None):
+            if u is not None or w is not None:
                 position = q if w is None else q + w.to(q.dtype)[:, None]
+        if table is None:
+            position = None
         several = heads_at_once(q, call.widest(keys))
         outs = []
         for number, first in enumerate(range(0, q.shape[1], several)):
@@ -115,4 +122,4 @@ def attend(
             of_heads = (None if x is None else x[:, part] for x in (content, position, k, v))
             of_tables = (None if x is None else x[part] for x in (table, bias, values))
             outs.append(Chunked.apply(*of_heads, *of_tables, call._replace(seed=seed + number)))
-    return outs[0] if len(outs) == 1 else torch.cat(outs, dim=1)
+    return (outs[0] if len(outs) == 1 else torch.cat(outs, dim=1)).to(dtype)

@@ -22,8 +22,9 @@ class Options:
     buckets       t5: entries for all distances
     features      transformer_xl: sinusoids, sines and cosines together
     first_layers  two_d: how many layers measure the further coordinates
+    axes          two_d: which further axes: time, pitch, voice; None: all that the tokens have
     max_time      two_d: distances in time with an entry of their own
-    coordinates   two_d: where time and pitch of a token come from (attention/positions/two_d.py)
+    coordinates   two_d: where these come from (attention/positions/coordinates.py)
     """
 
     layers: int
@@ -37,6 +38,7 @@ class Options:
     buckets: int = 2
     features: int = 2
     first_layers: int = 1
+    axes: tuple[str, ...] | list[str] | None = None
     max_time: int = 1
     coordinates: dict[str, Any] | None = None
 

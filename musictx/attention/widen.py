@@ -1,0 +1,104 @@
+"""Axes whose keys carry one of few labels, as plain attention with a wider head.
+
+Where the coordinate of key j is one of K labels c (a pitch, a voice), the term of an axis depends
+on query i and on the label alone:
+
+    A[i, c] = <q_i, R[clamp(p_i - c)]> + b[clamp(p_i - c)] / scale
+
+is Tq x K numbers, and what key j gets of it, A[i, c_j], is the product of row i of A with a vector
+that is 1 at c_j and 0 elsewhere. So
+
+    <q_i, k_j> + A[i, c_j] = <[q_i, A_i], [k_j, 1 at c_j]>
+
+and whatever computes content attention computes the axis too, with its own memory: exactly, with no
+L x L gather, for D + K numbers to a head. A key with no label of the axis gets zeros: no term. The
+trick is that of attention/sdpa.py with steps in the place of waves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from musictx.attention.terms import Axis, Positions, Span, Terms
+
+
+def split(terms: Terms) -> tuple[tuple[Axis, ...], Terms]:
+    """(the axes with labels for keys, ``terms`` without them)."""
+    labelled = tuple(axis for axis in terms.axes if axis.labels is not None)
+    others = tuple(axis for axis in terms.axes if axis.labels is None)
+    return labelled, replace(terms, axes=others) if labelled else terms
+
+
+class Wide(NamedTuple):
+    """content (B, H, Tq, D + K): the queries that meet keys, content bias and all
+    position (B, H, Tq, D): the queries that meet tables of the axes left
+    k (B, H, Tk, D + K)
+    terms: the axes left, no content bias, no position bias
+    """
+
+    content: Tensor
+    position: Tensor
+    k: Tensor
+    terms: Terms
+
+
+def widened(
+    q: Tensor,
+    k: Tensor,
+    terms: Terms,
+    query_positions: tuple[Positions, ...],
+    key_positions: tuple[Positions, ...],
+) -> Wide:
+    """q (B, H, Tq, D) and k (B, H, Tk, D), with every axis of labels in their further channels.
+
+    Positions have a coordinate for each that ``terms`` measures. Computed in float32 at least; to
+    be called with autocast off.
+    """
+    precise = torch.promote_types(q.dtype, torch.float32)
+    labelled, left = split(terms)
+    u, w = terms.content_bias, terms.position_bias
+    queries = q.to(precise)
+    content = queries if u is None else queries + u.to(precise)[:, None]
+    position = queries if w is None else queries + w.to(precise)[:, None]
+    of_queries, of_keys = [content], [k.to(precise)]
+    for axis in labelled:
+        assert axis.labels is not None
+        at = coordinate(query_positions, axis, q.device)
+        over = coordinate(key_positions, axis, q.device)
+        labels = axis.labels.to(q.device)
+        of_queries.append(by_key(position, axis, at, labels[None], 1 / terms.scale))
+        one_at_label = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
+        of_keys.append(one_at_label[:, None].expand(*k.shape[:3], -1))
+    return Wide(
+        torch.cat(of_queries, dim=-1),
+        position,
+        torch.cat(of_keys, dim=-1),
+        replace(left, content_bias=None, position_bias=None),
+    )
+
+
+def by_key(position: Tensor, axis: Axis, at: Tensor, over: Tensor, bias_factor: float) -> Tensor:
+    """<q_i, R[row]> + bias_factor * b[row] of the axis: (B, H, Tq, n).
+
+    position (B, H, Tq, D); at (1 or B, Tq): where queries stand; over (1 or B, n): n keys or labels
+    """
+    index = axis.rows(at, over)[:, None].expand(*position.shape[:3], -1)
+    found = position.new_zeros(index.shape)
+    if axis.table is not None:
+        by_row = position @ axis.table.to(position.dtype).transpose(-1, -2)  # (B, H, Tq, distances)
+        found = by_row.gather(-1, index)
+    if axis.bias is not None:
+        bias = axis.bias.to(position.dtype)[None, :, None] * bias_factor
+        found = found + bias.expand(*position.shape[:3], -1).gather(-1, index)
+    return found
+
+
+def coordinate(positions: tuple[Positions, ...], axis: Axis, device: torch.device) -> Tensor:
+    """Where tokens stand along the axis: (1 or B, T)."""
+    one = positions[axis.coordinate]
+    found = one.tensor(device) if isinstance(one, Span) else one.to(device)
+    return found if found.dim() == 2 else found[None]
