@@ -67,6 +67,7 @@ class AugmentConfig:
     """Changes made to training windows as they are drawn; validation never sees them."""
 
     transpose: int = option(3, "semitones up and down; 3 means one of -3..+3 for each window")
+    whole: bool = option(False, "training windows begin where pieces begin, never inside")
     stretch: list[float] = option(
         [0.95, 0.975, 1.0, 1.025, 1.05], "factors of time, one drawn for each window"
     )
@@ -87,7 +88,9 @@ class AugmentConfig:
 class CorpusConfig:
     """Where the music comes from and how it is split."""
 
-    name: str = option("folder", "folder (your MIDI files) or bach (chorales inside music21)")
+    name: str = option(
+        "folder", "folder (your MIDI files), bach (chorales inside music21), jsb (a JSON file)"
+    )
     path: str | None = option(None, "the folder of MIDI files, searched at any depth", path=True)
     validation: float = option(0.1, "share of the pieces held out to measure progress")
     test: float = option(0.0, "share of the pieces held out and never used by train")
@@ -99,7 +102,7 @@ class CorpusConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
-        _one_of("corpus.name", self.name, ("folder", "bach"))
+        _one_of("corpus.name", self.name, ("folder", "bach", "jsb"))
         _probability("corpus.validation", self.validation)
         _probability("corpus.test", self.test)
         require(
@@ -116,7 +119,10 @@ class CorpusConfig:
 class TokenizerConfig:
     """How music becomes tokens."""
 
-    name: str = option("performance", "performance, or a MidiTok one: remi, tsd, midilike, ...")
+    name: str = option(
+        "performance",
+        "performance, chorale (four voices), or a MidiTok one: remi, tsd, midilike, ...",
+    )
     tracks: str = option("piano", "piano (pitched instruments merged, no drums) or programs (all)")
     low: int = option(0, "lowest MIDI pitch kept (piano: 21)")
     high: int = option(127, "highest MIDI pitch kept (piano: 108)")
@@ -124,6 +130,7 @@ class TokenizerConfig:
     max_shift_ms: int = option(1000, "longest single time shift, milliseconds")
     velocity_bins: int = option(32, "loudness levels")
     sustain: bool = option(True, "fold the sustain pedal into note ends")
+    ties: bool = option(False, "chorale only: write held notes as ties, not as their pitch again")
     params: dict[str, Any] = option({}, "MidiTok only: TokenizerConfig parameters")
 
     def __post_init__(self) -> None:
@@ -173,6 +180,12 @@ class PositionConfig:
     )
     axes: list[str] | None = option(
         None, "two_d: further axes, some of time, pitch, voice; default: all that the tokens have"
+    )
+    cycles: list[int] = option(
+        [], "any scheme: add a learned vector for place mod n, for each n; 4: the chorale's voice"
+    )
+    sinusoids: int = option(
+        0, "any scheme: sinusoids of the place set beside the embedding, channels; 0 = none"
     )
     max_time: int | None = option(
         None, "two_d: distances in time with an entry of their own, time steps; default 512"

@@ -103,7 +103,8 @@ def _corpus_of(bundle: Bundle) -> CorpusConfig:
         )
     if shards and not is_shards(Path(shards)):
         shards = None  # gone: prepared again in the usual place
-    return CorpusConfig(path=path, shards=shards, **held_out)
+    name = "jsb" if told.get("name") == "jsb" else "folder"
+    return CorpusConfig(name=name, path=path, shards=shards, **held_out)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from musictx.config import AugmentConfig
-from musictx.data.shards import Shards
+from musictx.data.shards import Piece, Shards
 from musictx.data.windows import Row, join, lay_out
 from musictx.errors import UserError
 from musictx.tokens.vocab import Tokenizer
@@ -35,6 +35,10 @@ class TrainingRows:
     Each window is changed by one draw from ``augment``: semitones uniform in ``-transpose`` to
     ``+transpose``, a factor of ``stretch``, velocity uniform in ``-velocity`` to ``+velocity``.
     If a note would leave the range, another draw is taken, after :data:`TRIES` none.
+
+    Where the tokenizer says ``align``, windows start at multiples of it only. With
+    ``augment.whole`` they start at the beginnings of pieces only, each piece being drawn equally
+    often; one that does not fit into what is left of a row is drawn anew, after :data:`TRIES` cut.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class TrainingRows:
         lengths = np.array([piece.tokens for piece in self.pieces], np.int64)
         self._starts = np.cumsum(lengths + context - 1)
         self._first = self._starts - (lengths + context - 1)
+        self.align: int = getattr(tokenizer, "align", 1)
         self._changes = augment.transpose > 0 or augment.velocity > 0 or set(augment.stretch) != {1}
 
     def row(self, batch: int, row: int, rank: int = 0) -> Row:
@@ -66,10 +71,7 @@ class TrainingRows:
 
     def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
         """One window of at most ``free`` targets."""
-        ticket = int(random.integers(self._starts[-1]))
-        which = int(np.searchsorted(self._starts, ticket, side="right"))
-        piece = self.pieces[which]
-        start = max(0, ticket - int(self._first[which]) - (self.context - 1))
+        piece, start = self._beginning(random, free) if self.augment.whole else self._place(random)
         ids = self.shards.tokens(piece.number)
         # A faster copy has fewer time shifts: take some more, so that it still fills the row.
         stop = start + free + (free // 8 + 16 if self._changes else 0)
@@ -78,6 +80,19 @@ class TrainingRows:
         return lay_out(
             events[:free], begins=piece.begins and start == 0, ends=ends, piece_id=piece_id
         )
+
+    def _place(self, random: np.random.Generator) -> tuple[Piece, int]:
+        ticket = int(random.integers(self._starts[-1]))
+        which = int(np.searchsorted(self._starts, ticket, side="right"))
+        start = max(0, ticket - int(self._first[which]) - (self.context - 1))
+        return self.pieces[which], start - start % self.align
+
+    def _beginning(self, random: np.random.Generator, free: int) -> tuple[Piece, int]:
+        for _ in range(TRIES):
+            piece = self.pieces[int(random.integers(len(self.pieces)))]
+            if piece.tokens < free:
+                break
+        return piece, 0
 
     def _changed(self, events: np.ndarray, random: np.random.Generator) -> np.ndarray:
         augment = self.augment

@@ -11,7 +11,9 @@ number of workers, and whether or not the run was interrupted.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import hashlib
 import importlib.metadata
 import json
 import re
@@ -28,7 +30,7 @@ from tqdm import tqdm
 
 import musictx
 from musictx.config import CorpusConfig
-from musictx.data import bach, encode, parallel, shards, sources
+from musictx.data import bach, encode, jsb, parallel, shards, sources
 from musictx.data.chunks import (
     VERSION,
     Outcome,
@@ -43,6 +45,8 @@ from musictx.data.chunks import (
 from musictx.data.report import JSON, TEXT, LeftOut, Report
 from musictx.data.shards import Shards, Writer
 from musictx.errors import UserError
+from musictx.tokens.chorale import ChoraleTokenizer
+from musictx.tokens.grid import write
 from musictx.tokens.vocab import Tokenizer
 
 #: Fewest tokens held out of a corpus of one piece, if it has twice as many.
@@ -68,6 +72,8 @@ def prepare(
     """
     if corpus.name == "bach":
         return _prepare_bach(corpus, tokenizer, out)
+    if corpus.name == "jsb":
+        return _prepare_jsb(corpus, tokenizer, out)
     found = sources.find(corpus.path)
     identity = {
         "files": [[f.name, f.size, f.mtime_ns] for f in found.files],
@@ -127,6 +133,27 @@ def _prepare_bach(corpus: CorpusConfig, tokenizer: Tokenizer, out: str | Path | 
     ]
     ids = (outcome.ids for outcome in outcomes)
     return _assemble(outcomes, ids, corpus, tokenizer, folder, key, "bach", official={})
+
+
+def _prepare_jsb(corpus: CorpusConfig, tokenizer: Tokenizer, out: str | Path | None) -> Report:
+    """The published split as it is: nothing is taken for a duplicate."""
+    pieces = jsb.read(corpus.path)
+    content = hashlib.sha256(b"".join(grid.pitches.tobytes() for _, _, grid in pieces)).hexdigest()
+    key = _key(corpus, tokenizer, {"jsb": [[name for name, _, _ in pieces], content]})
+    folder = _place(corpus, out, "jsb", key)
+    ready = _up_to_date(folder, key)
+    if ready is not None:
+        return ready
+    outcomes = []
+    for name, _, grid in pieces:
+        outcome = encode.encode_score(name, write(grid), tokenizer, corpus.min_notes)
+        if isinstance(tokenizer, ChoraleTokenizer) and not outcome.reason:
+            # Step for step as published, silence at the ends included.
+            outcome = dataclasses.replace(outcome, ids=tokenizer.encode_grid(grid))
+        outcomes.append(dataclasses.replace(outcome, hash=digest({"piece": name, "in": content})))
+    ids = (outcome.ids for outcome in outcomes)
+    official = {name: split for name, split, _ in pieces}
+    return _assemble(outcomes, ids, corpus, tokenizer, folder, key, "jsb", official=official)
 
 
 # ------------------------------------------------------------------------------------ key and place

@@ -237,7 +237,10 @@ class MusicTransformer(nn.Module):
         """
         self._check(ids, positions, piece_ids, cache)
         where = self._where(ids, positions, piece_ids, cache)
-        x = self.dropout(self.position.embed(self.embedding(ids), where.queries[1]))
+        x = self.position.embed(self.embedding(ids), where.queries[1])
+        if self.position.beside is not None:
+            x = self.position.beside(x, where.queries[1])
+        x = self.dropout(x)
         for layer, block in enumerate(self.blocks):
             x = block(x, self.position, layer, where, cache)
         x = self.norm(x)

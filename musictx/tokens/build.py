@@ -6,6 +6,7 @@ from typing import Any
 
 from musictx.config import TokenizerConfig
 from musictx.errors import ConfigError
+from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import Tokenizer
 
@@ -23,8 +24,12 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     if unknown:
         raise ConfigError(f"tokenizer.{unknown[0]}: no such option; expected " + ", ".join(OPTIONS))
     if str(name).lower() == "performance":
-        options.pop("params", None)  # MidiTok's only
+        for other in ("params", "ties"):  # of MidiTok and chorales only
+            options.pop(other, None)
         return PerformanceTokenizer(**options)
+    if str(name).lower() == "chorale":
+        return ChoraleTokenizer(**{k: options[k] for k in ("low", "high", "ties") if k in options})
+    options.pop("ties", None)
     from musictx.tokens.miditok import (
         NAMES,
         REFUSED,
@@ -33,6 +38,6 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
 
     if str(name).lower() not in (*NAMES, *REFUSED):
         raise ConfigError(
-            f"tokenizer.name={name}: expected one of performance, " + ", ".join(NAMES)
+            f"tokenizer.name={name}: expected one of performance, chorale, " + ", ".join(NAMES)
         )
     return MidiTokTokenizer(str(name), **options)

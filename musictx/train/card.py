@@ -26,7 +26,7 @@ def card(
     ``apps/evaluate.py`` finds the corpus again by ``corpus`` (name, path, shards, held out).
     """
     train, held_out = shards.totals("train"), shards.totals("validation")
-    path = config.corpus.path if config.corpus.name == "folder" else None
+    path = config.corpus.path if config.corpus.name != "bach" else None
     corpus = {
         "name": shards.corpus["name"],
         "path": None if path is None else str(Path(path).expanduser().resolve()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from musictx.attention.positions.absolute import Learned, Plain, Sinusoidal
+from musictx.attention.positions.absolute import Beside, Learned, Plain, Sinusoidal
 from musictx.attention.positions.alibi import ALiBi
 from musictx.attention.positions.base import Options, PositionScheme
 from musictx.attention.positions.huang import Huang
@@ -42,6 +42,9 @@ def complete(position: dict[str, Any], *, context: int, width: int) -> dict[str,
         for name, value in SCHEMES[given["name"]].defaults(context, width).items():
             if given.get(name) is None:
                 given[name] = value
+    for name in ("cycles", "sinusoids"):  # not said where not used
+        if not given.get(name):
+            given.pop(name, None)
     return {k: v for k, v in given.items() if v is not None or k == "max_distance"}
 
 
@@ -86,4 +89,11 @@ def build(
             f"position.buckets={options.buckets}: expected {parts} to {most - 1}, so that there "
             f"are exact ones and wide ones below position.max_distance={options.max_distance}"
         )
-    return SCHEMES[name](options)
+    if options.sinusoids < 0 or options.sinusoids % 2:
+        raise ConfigError(f"position.sinusoids={options.sinusoids}: expected an even number from 0")
+    if any(n < 2 for n in options.cycles):
+        raise ConfigError(f"position.cycles={list(options.cycles)}: expected numbers from 2")
+    scheme = SCHEMES[name](options)
+    if options.sinusoids or options.cycles:
+        scheme.beside = Beside(options)
+    return scheme

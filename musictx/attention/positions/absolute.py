@@ -1,4 +1,6 @@
-"""Absolute positions, added to the embeddings: fixed or learned; and none at all."""
+"""Absolute positions, added to the embeddings: fixed or learned; and none at all.
+
+And what can stand beside any scheme: learned vectors of cycles of places, and sinusoids."""
 
 from __future__ import annotations
 
@@ -49,6 +51,33 @@ class Learned(PositionScheme):
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
         place = positions.tensor(x.device) if isinstance(positions, Span) else positions
         return x + self.table[place.clamp(0, len(self.table) - 1)].to(x.dtype)
+
+
+class Beside(nn.Module):
+    """What the embeddings get from the places beside the scheme of choice.
+
+    sinusoids  so many channels of sinusoids are set beside the embedding and both are mapped back
+               to its width: the "concatenated" sinusoids of Huang et al. (2018), table 1
+    cycles     for each n a learned vector of place mod n is added. On a grid of four voices 4 tells
+               the voice to be written next (their "instrument labels"), 16 its place in the beat
+    """
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.sinusoids, width = options.sinusoids, options.width
+        self.join = nn.Linear(width + self.sinusoids, width) if self.sinusoids else None
+        self.cycles = nn.ModuleList(nn.Embedding(n, width) for n in options.cycles)
+
+    def forward(self, x: Tensor, positions: Positions) -> Tensor:
+        """Embeddings (B, T, width) at ``positions`` -> the same shape."""
+        place = positions.tensor(x.device) if isinstance(positions, Span) else positions
+        if self.join is not None:
+            waves = sinusoids(place, self.sinusoids) * x.shape[-1] ** -0.5
+            x = self.join(torch.cat([x, waves.to(x.dtype).expand(*x.shape[:2], -1)], dim=-1))
+        for cycle in self.cycles:
+            assert isinstance(cycle, nn.Embedding)
+            x = x + cycle(place % cycle.num_embeddings).to(x.dtype)
+        return x
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:

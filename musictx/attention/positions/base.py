@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ class Options:
     first_layers  two_d: how many layers measure the further coordinates
     axes          two_d: which further axes: time, pitch, voice; None: all that the tokens have
     max_time      two_d: distances in time with an entry of their own
+    cycles        any: cycles of places with learned vectors (attention/positions/absolute.py)
+    sinusoids     any: channels of sinusoids set beside the token embeddings
     coordinates   two_d: where these come from (attention/positions/coordinates.py)
     """
 
@@ -40,6 +43,8 @@ class Options:
     first_layers: int = 1
     axes: tuple[str, ...] | list[str] | None = None
     max_time: int = 1
+    cycles: tuple[int, ...] | list[int] = ()
+    sinusoids: int = 0
     coordinates: dict[str, Any] | None = None
 
     @property
@@ -62,6 +67,8 @@ class PositionScheme(nn.Module):
 
     #: How many coordinates :meth:`coordinates` reads.
     further = 0
+    #: What else the embeddings get from the places, whatever the scheme.
+    beside: Callable[[Tensor, Positions], Tensor] | None = None
 
     def __init__(self, options: Options) -> None:
         super().__init__()

@@ -1,0 +1,165 @@
+"""Four voices on a grid of sixteenths: Score <-> Grid.
+
+The form in which chorales are studied (Allan & Williams 2005, Boulanger-Lewandowski et al. 2012):
+for every sixteenth note and every voice - soprano, alto, tenor, bass - the pitch that sounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from musictx.errors import UserError
+from musictx.notes import NOTE, TEMPO, Score
+
+VOICES = ("soprano", "alto", "tenor", "bass")
+SILENCE = -1
+#: Steps in a quarter note; quarter notes a minute where nobody says otherwise: steps of 150 ms.
+PER_QUARTER = 4
+BPM = 100.0
+STEP_SECONDS = 60.0 / BPM / PER_QUARTER
+VELOCITY = 80
+#: Lowest and highest pitch of each voice in the JSB chorales.
+RANGES = ((60, 81), (52, 74), (46, 69), (36, 66))
+#: Where a voice is thought to have been before its first note: the middle of its range.
+_MIDDLE = np.array([71, 65, 59, 50])
+
+
+@dataclass(frozen=True)
+class Grid:
+    """pitches (T, 4) int64, S A T B for each sixteenth, -1 = silence; tied (T, 4) bool: the note of
+    the step before goes on. Nothing is tied in the first step, and only equal pitches are."""
+
+    pitches: np.ndarray
+    tied: np.ndarray
+
+    def __post_init__(self) -> None:
+        pitches, tied = self.pitches, self.tied
+        if pitches.ndim != 2 or pitches.shape[1] != len(VOICES) or tied.shape != pitches.shape:
+            raise ValueError(
+                f"Grid: pitches {pitches.shape}, tied {tied.shape}: expected (steps, 4), both alike"
+            )
+        before = np.vstack([np.full((1, len(VOICES)), SILENCE - 1), pitches[:-1]])[: len(pitches)]
+        if np.any(tied & ((pitches != before) | (pitches < 0))):
+            raise ValueError("Grid: tied notes must have the pitch of the step before")
+
+    @classmethod
+    def joined(cls, pitches: np.ndarray) -> Grid:
+        """Held and repeated notes not told apart: equal pitches in a row are one note."""
+        pitches = np.asarray(pitches, np.int64).reshape(-1, len(VOICES))
+        tied = np.zeros(pitches.shape, bool)
+        tied[1:] = (pitches[1:] == pitches[:-1]) & (pitches[1:] >= 0)
+        return cls(pitches, tied)
+
+    def __len__(self) -> int:
+        return len(self.pitches)
+
+
+def read(score: Score) -> tuple[Grid, Counter[str]]:
+    """The four voices of ``score``, and what could not be kept: reason -> number of notes.
+
+    Times are counted in quarter notes by the score's tempos and rounded to sixteenths; a note
+    lasts a step at least. Silence before the first note is dropped in whole beats. Four pitched
+    tracks are the voices, from high to low by their mean pitch; a track's notes end where its next
+    one begins. Any other number of tracks is taken together, and at each step the notes, from high
+    to low, go to the voices that have least way to them. Raises ``UserError`` where more than four
+    sound at once, and for a score without pitched notes.
+    """
+    lost: Counter[str] = Counter()
+    notes = score.notes
+    if notes["drum"].any():
+        lost["drum notes left out"] = int(notes["drum"].sum())
+        notes = notes[~notes["drum"]]
+    if not len(notes):
+        raise UserError("there are no pitched notes in it")
+    start, end = steps(score, notes["start"]), steps(score, notes["end"])
+    first = start.min() // PER_QUARTER * PER_QUARTER
+    start, end = start - first, np.maximum(end, start + 1) - first
+    tracks = np.unique(notes["track"])
+    if len(tracks) == len(VOICES):
+        return _by_track(notes, start, end, tracks, lost), lost
+    return _by_height(notes, start, end), lost
+
+
+def steps(score: Score, seconds: np.ndarray) -> np.ndarray:
+    """Times in seconds as whole sixteenths from the start of ``score``, by its tempos: int64."""
+    tempos = score.tempos
+    if not len(tempos) or tempos["time"][0] > 0:
+        opening = np.array([(0.0, tempos["bpm"][0] if len(tempos) else BPM)], TEMPO)
+        tempos = np.concatenate([opening, tempos])
+    quarters = np.diff(tempos["time"]) * tempos["bpm"][:-1] / 60.0
+    at = np.concatenate([[0.0], np.cumsum(quarters)])  # quarter notes before each tempo
+    which = np.searchsorted(tempos["time"], seconds, side="right") - 1
+    since = (seconds - tempos["time"][which]) * tempos["bpm"][which] / 60.0
+    return np.floor((at[which] + since) * PER_QUARTER + 0.5).astype(np.int64)
+
+
+def write(grid: Grid, *, bpm: float = BPM) -> Score:
+    """A Score of four tracks, soprano first; tied steps are one note."""
+    step = 60.0 / bpm / PER_QUARTER
+    struck = (grid.pitches >= 0) & ~grid.tied
+    at, voice = np.nonzero(struck)
+    # A note lasts until its voice's next step that is not tied to it.
+    over = np.vstack([~grid.tied, np.ones((1, len(VOICES)), bool)])
+    stop = np.empty(over.shape, np.int64)
+    stop[-1] = len(grid)
+    for t in range(len(grid) - 1, -1, -1):
+        stop[t] = np.where(over[t], t, stop[t + 1])
+    notes = np.zeros(len(at), NOTE)
+    notes["start"], notes["end"] = at * step, stop[at + 1, voice] * step
+    notes["pitch"], notes["velocity"], notes["track"] = grid.pitches[at, voice], VELOCITY, voice
+    return Score(notes=notes, tempos=np.array([(0.0, bpm)], TEMPO))
+
+
+def _by_track(
+    notes: np.ndarray, start: np.ndarray, end: np.ndarray, tracks: np.ndarray, lost: Counter[str]
+) -> Grid:
+    mean = {track: notes["pitch"][notes["track"] == track].mean() for track in tracks}
+    pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
+    tied = np.zeros(pitches.shape, bool)
+    for voice, track in enumerate(sorted(tracks, key=lambda t: (-mean[t], t))):
+        mine = np.flatnonzero(notes["track"] == track)
+        mine = mine[np.lexsort((notes["pitch"][mine], start[mine]))]
+        starts = start[mine]
+        # Of notes that begin together the highest stays.
+        stays = np.append(starts[1:] > starts[:-1], True)
+        if not stays.all():
+            lost["notes struck together in one voice"] += int((~stays).sum())
+        mine, starts = mine[stays], starts[stays]
+        ends = np.minimum(end[mine], np.append(starts[1:], end.max()))
+        for a, b, pitch in zip(starts, ends, notes["pitch"][mine]):
+            pitches[a:b, voice] = pitch
+            tied[a + 1 : b, voice] = True
+    return Grid(pitches, tied)
+
+
+def _by_height(notes: np.ndarray, start: np.ndarray, end: np.ndarray) -> Grid:
+    pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
+    tied = np.zeros(pitches.shape, bool)
+    last = _MIDDLE.copy()
+    held: dict[int, int] = {}  # note -> voice
+    for t in range(len(pitches)):
+        sounding = np.flatnonzero((start <= t) & (t < end))
+        if len(sounding) > len(VOICES):
+            raise UserError(
+                f"{len(sounding)} notes sound at once at quarter note {t / PER_QUARTER + 1:g}; "
+                "expected four voices at most"
+            )
+        order = sounding[np.argsort(-notes["pitch"][sounding].astype(int), kind="stable")]
+        heights = notes["pitch"][order].astype(int)
+        places = min(
+            combinations(range(len(VOICES)), len(order)),
+            key=lambda c: (
+                sum(held.get(int(n), v) != v for n, v in zip(order, c)),
+                int(np.abs(heights - last[list(c)]).sum()),
+                c,
+            ),
+        )
+        before, held = held, {}
+        for note, voice, pitch in zip(order.tolist(), places, heights):
+            pitches[t, voice], last[voice], held[note] = pitch, pitch, voice
+            tied[t, voice] = before.get(note) == voice
+    return Grid(pitches, tied)
