@@ -1,0 +1,95 @@
+"""The longest copied span against every pair of spans, in a plain loop."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from musictx.evaluate.copies import NOTHING, STEP, CopyIndex, symbols
+from musictx.notes import Score
+
+NOTES = st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.sampled_from([60, 62, 63])), max_size=12)
+
+
+def score(rows):
+    """(steps since the note before, pitch) of each note."""
+    starts = np.cumsum([gap for gap, _ in rows]) * STEP
+    notes = [(s, s + 0.1, p, 64, 0, False, 0) for s, (_, p) in zip(starts.tolist(), rows)]
+    return Score(notes=notes)
+
+
+def steps_of(piece):
+    rows = sorted((round(float(n["start"]) / STEP), int(n["pitch"])) for n in piece.notes)
+    return [(b[1] - a[1], b[0] - a[0]) for a, b in pairwise(rows)]
+
+
+def longest_in_a_loop(asked, pieces, shortest):
+    """(notes, start) of the longest common span, the first of equal ones."""
+    a = steps_of(asked)
+    best = (0, -1)
+    for i in range(len(a)):
+        for piece in pieces:
+            b = steps_of(piece)
+            for j in range(len(b)):
+                n = 0
+                while i + n < len(a) and j + n < len(b) and a[i + n] == b[j + n]:
+                    n += 1
+                if n and n + 1 > best[0]:
+                    best = (n + 1, i)
+    return best if best[0] >= shortest else (0, -1)
+
+
+@given(NOTES, st.lists(NOTES, max_size=4), st.integers(2, 5))
+def test_against_a_loop(rows, corpus, shortest):
+    asked, pieces = score(rows), [score(some) for some in corpus]
+    found = CopyIndex(pieces, shortest=shortest).longest(asked)
+    assert (found.notes, found.start) == longest_in_a_loop(asked, pieces, shortest)
+    if found.notes:
+        span = steps_of(asked)[found.start : found.start + found.notes - 1]
+        there = steps_of(pieces[found.piece])
+        assert any(there[j : j + len(span)] == span for j in range(len(there)))
+    else:
+        assert found == NOTHING
+
+
+def random_rows(seed, count):
+    rng = np.random.default_rng(seed)
+    return list(zip(rng.integers(0, 8, count).tolist(), rng.integers(30, 90, count).tolist()))
+
+
+@pytest.mark.parametrize("by", [0, -7, 12])
+def test_a_planted_copy_is_found_in_any_key(by):
+    corpus = [random_rows(i, 200) for i in range(5)]
+    index = CopyIndex([score(rows) for rows in corpus])
+    planted = [(gap, pitch + by) for gap, pitch in corpus[3][50:90]]
+    asked = [*random_rows(90, 30), *planted, *random_rows(91, 30)]
+    found = index.longest(score(asked))
+    # Chords are read from below, so a chord at the seam may lose or gain a note.
+    assert 36 <= found.notes <= 43
+    assert found.piece == 3
+    assert index.longest(score(random_rows(99, 300))) == NOTHING, "chance gives 2 or 3"
+    assert index.longest(score(corpus[2])) == (200, 0, 2)
+
+
+def test_a_piece_shares_all_with_itself_later_in_another_key_and_nothing_across_two_pieces():
+    rows = random_rows(1, 60)
+    piece = score(rows)
+    moved = piece.notes.copy()
+    moved["pitch"] += 5
+    moved["start"] += 0.0137
+    moved["end"] += 0.0137
+    assert CopyIndex([Score(), piece], shortest=2).longest(Score(notes=moved)) == (60, 0, 1)
+    halves = CopyIndex([score(rows[:30]), score(rows[30:])], shortest=2)
+    assert halves.longest(piece).notes in range(29, 33)
+
+
+def test_edges():
+    empty = CopyIndex([])
+    assert empty.longest(Score()) == NOTHING
+    assert empty.longest(score(random_rows(0, 20))) == NOTHING
+    assert CopyIndex([score([(0, 60)])]).longest(score([(0, 60)])) == NOTHING
+    assert len(symbols(score([(0, 60)]))) == 0
+    with pytest.raises(ValueError, match="shortest=1"):
+        CopyIndex([], shortest=1)
