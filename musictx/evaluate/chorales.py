@@ -179,8 +179,8 @@ class _Runs:
         if silent:
             self.length, self.apart, self.silent = length + 1, before, tail + 1
         else:
-            fits = (apart == before) | (length == tail)
-            self.length, self.apart = np.where(fits, length, tail) + 1, apart
+            self.length = np.where(apart == before, length, tail) + 1
+            self.apart = apart
             self.silent = np.zeros_like(tail)
         self.length = np.where(alike, self.length, 0)
         self.silent = np.where(alike, self.silent, 0)

@@ -203,6 +203,14 @@ def test_a_copy_does_not_run_on_from_one_piece_into_the_next():
     assert c.longest_copied(np.vstack([first, rest, second]), [first, second]).steps == 4
 
 
+def test_a_new_transposition_begins_with_the_silence_before_it():
+    rest = chords("- - - -", 4)
+    piece = np.vstack([chords("C5 G4 E4 C3", 1), rest, chords("D5 A4 F4 D3, C5 G4 E4 C3", 4)])
+    other = np.vstack([chords("C5 G4 E4 C3", 1), rest, chords("E5 B4 G4 E3, D4 G4 E4 C3", 4)])
+    assert c.longest_copied(piece, [other]) == c.Copy(8, 1, 0, 1, -2)
+    assert c.longest_copied(rest, [other]) == c.Copy(4, 0, 0, 1, 0)
+
+
 def test_table_and_summary():
     found = c.statistics([chords(CADENCE, 4)])
     lines = c.table({"Bach": c.summary(found), "ours": {"bars": 1234.5, "new": 0.12345}})
