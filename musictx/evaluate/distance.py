@@ -1,7 +1,8 @@
 """How far two sets of pieces are apart: overlap and divergence of what they measure.
 
-Two densities are compared on one grid that both share, after Yang and Lerch (On the evaluation of
-generative models in music, 2020), whose toolbox lets each set have a grid of its own:
+Two densities are compared on one grid that both share, by overlap and KL as Yang and Lerch do (On
+the evaluation of generative models in music, 2020; their mgeval computes KL with each density on a
+grid of its own, which compares different places):
 
 - a metric with one value a piece: Gaussian kernels on :data:`POINTS` points over the values of both
   sets, of one bandwidth h = 1.06 s n^(-1/5) (Silverman 1986), s the standard deviation and n the
