@@ -2,9 +2,10 @@
 
 reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
-chunked     linear in memory: consecutive positions, one axis (attention/chunked/, and
-            attention/decode.py for a single last query)
-sdpa        torch's own kernel: plain attention, or distances by sinusoids (attention/sdpa.py)
+chunked     linear in memory: consecutive positions, one axis, and any with labels for keys such as
+            pitch (attention/chunked/, and attention/decode.py for a single last query)
+sdpa        torch's own kernel: plain attention, or distances by sinusoids or of labels
+            (attention/sdpa.py)
 native      the algorithm of chunked in C++, compiled on first use (attention/native/)
 fused       one Triton kernel for CUDA GPUs, forward and backward (attention/fused/)
 auto        without relative terms sdpa, else chunked, else reference: the first that can do the
