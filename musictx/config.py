@@ -265,6 +265,9 @@ class OptimConfig:
     lr: float | None = option(
         None, "highest learning rate; default: 1e-3 * sqrt(512 / width), a fifth of it with init="
     )
+    rest: float = option(
+        1.0, "muon: learning rate of all but the hidden matrices, as a share of lr"
+    )
     betas: list[float] = option([0.9, 0.98], "AdamW's two decay rates")
     weight_decay: float = option(0.01, "on matrices; never on biases, norms and embeddings")
     clip: float = option(1.0, "largest norm of the gradient; 0 = no clipping")
@@ -283,6 +286,7 @@ class OptimConfig:
             self.betas,
             "two numbers from 0 up to 1, such as [0.9,0.98]",
         )
+        require(0 < self.rest <= 10, "optim.rest", self.rest, "a share above 0, at most 10")
         _at_least("optim.weight_decay", self.weight_decay, 0)
         _at_least("optim.clip", self.clip, 0)
         _one_of("optim.schedule", self.schedule, ("cosine", "rsqrt", "constant"))

@@ -203,7 +203,7 @@ class Training(pl.LightningModule):
         self._undrained.append(sums[:2])
         self.learning_rate = self.optim["lr"] * self._multiplier(share)
         for group in optimizer.param_groups:
-            group["lr"] = self.learning_rate
+            group["lr"] = self.learning_rate * group.get("share", 1.0)
 
     def _multiplier(self, share: float) -> float:
         kind, low = self.optim["schedule"], self.optim["min_lr"]

@@ -98,11 +98,12 @@ def orthogonal(matrices: Tensor) -> Tensor:
     return x.mT if wide else x
 
 
-def groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+def groups(model: nn.Module, weight_decay: float, rest: float = 1.0) -> list[dict[str, Any]]:
     """The groups of ``train.schedule.parameter_groups``, those for Muon apart.
 
     Muon gets the matrices of ``nn.Linear`` layers but for an untied output (``model.output``);
-    matrices named ``qkv`` hold three maps.
+    matrices named ``qkv`` hold three maps. ``rest`` is the ``share`` of the learning rate that all
+    others learn with.
     """
     output = getattr(model, "output", None)
     kept = set() if output is None else {id(p) for p in output.parameters()}
@@ -116,10 +117,10 @@ def groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
         matrices = [p for p in group["params"] if id(p) in mine]
         single = [p for p in matrices if id(p) not in of_three]
         triple = [p for p in matrices if id(p) in of_three]
-        rest = [p for p in group["params"] if id(p) not in mine]
+        others = [p for p in group["params"] if id(p) not in mine]
         found += [
             {"params": single, "weight_decay": decay, "muon": True, "split": 1},
             {"params": triple, "weight_decay": decay, "muon": True, "split": 3},
-            {"params": rest, "weight_decay": decay, "muon": False},
+            {"params": others, "weight_decay": decay, "muon": False, "share": rest},
         ]
     return [group for group in found if group["params"]]

@@ -21,5 +21,7 @@ def build_optimizer(
     """
     options: dict[str, Any] = {"lr": optim["lr"], "betas": tuple(optim["betas"]), "fused": fused}
     if optim.get("name", "adamw") == "muon":
-        return muon.Muon(muon.groups(model, optim["weight_decay"]), **options)
+        return muon.Muon(
+            muon.groups(model, optim["weight_decay"], optim.get("rest", 1.0)), **options
+        )
     return torch.optim.AdamW(parameter_groups(model, optim["weight_decay"]), **options)
