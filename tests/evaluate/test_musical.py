@@ -249,3 +249,9 @@ def test_an_excerpt_against_a_loop(piece, start, seconds):
     assert listed(cut) == wanted
     assert not len(cut.pedals)
     assert all(value is not None for value in m.measure(cut, seconds).values())
+
+
+def test_an_excerpt_has_its_first_moment_and_not_its_last():
+    piece = score((0, 1, 60), (2, 9, 62), (3, 4, 64), (5, 6, 65))
+    assert listed(m.excerpt(piece, 2, 3)) == [(0, 3, 62), (1, 2, 64)]
+    assert len(m.excerpt(DRUMS, 0, 9)) == 0
