@@ -401,6 +401,10 @@ class GenerateConfig:
     primer: str | None = option(None, "MIDI file to continue", path=True)
     primer_seconds: float | None = option(None, "use only its first seconds")
     primer_tokens: int | None = option(None, "use only its first tokens")
+    melody: str | None = option(
+        None, "MIDI or MusicXML melody to harmonise, for models of four voices", path=True
+    )
+    particles: int = option(24, "melody: harmonisations written side by side; more: better, slower")
     include_primer: bool = option(True, "write the primer before the continuation")
     seconds: float | None = option(30.0, "length of the new music, seconds")
     tokens: int | None = option(
@@ -424,6 +428,13 @@ class GenerateConfig:
         _at_least("primer_tokens", self.primer_tokens, 1)
         _at_least("tokens", self.tokens, 1)
         _at_least("samples", self.samples, 1)
+        _at_least("particles", self.particles, 1)
+        require(
+            self.melody is None or self.primer is None,
+            "melody",
+            self.melody,
+            "nothing beside primer: a melody is harmonised, a primer continued",
+        )
         _at_least("context", self.context, 2)
         require(
             self.seconds is not None or self.tokens is not None,

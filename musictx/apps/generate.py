@@ -11,12 +11,16 @@ from typing import Any
 
 from tqdm import tqdm
 
-from musictx import midi
+from musictx import midi, musicxml
 from musictx.bundle import Bundle, find_latest, load, locate
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.music import Progress, Sample, continue_music, encode_primer
+
+
+#: Quarter notes a minute of MusicXML files.
+MUSICXML_BPM = 100.0
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,10 @@ def run(config: GenerateConfig) -> list[Result]:
     Everything that can be wrong is found before the model is run: primer, model folder, name and
     the folder for the results.
     """
+    if config.melody is not None:
+        from musictx.apps.harmonise import run as harmonise  # only when asked for
+
+        return harmonise(config)
     primer = read_primer(config.primer) if config.primer is not None else None
     where = locate(config.model.path) if config.model.path is not None else find_latest()
     name = file_name(config, where)
@@ -114,15 +122,22 @@ def run(config: GenerateConfig) -> list[Result]:
 
 def read_primer(path: str) -> Score:
     """The MIDI file ``path``; ``UserError`` in one sentence if it is missing or not MIDI."""
+    return read_music(path, "primer", "to continue")
+
+
+def read_music(path: str, option: str, purpose: str) -> Score:
+    """A MIDI or MusicXML file; ``UserError`` naming ``option`` if it is missing or something else."""
     file = Path(path).expanduser()
     if not file.exists():
-        raise UserError(f"primer={path}: no such file; give a MIDI file to continue")
+        raise UserError(f"{option}={path}: no such file; give a MIDI file {purpose}")
     if file.is_dir():
-        raise UserError(f"primer={path}: this is a folder; give one MIDI file to continue")
+        raise UserError(f"{option}={path}: this is a folder; give one MIDI file {purpose}")
     try:
+        if file.suffix.lower() in (".mxl", ".xml", ".musicxml"):
+            return musicxml.read(file, bpm=MUSICXML_BPM)
         return midi.read(file)
     except UserError as error:
-        raise UserError(f"primer={error}") from error
+        raise UserError(f"{option}={error}") from error
 
 
 def file_name(config: GenerateConfig, model: Path) -> str:
@@ -134,8 +149,9 @@ def file_name(config: GenerateConfig, model: Path) -> str:
                 f"name={config.name}: expected a file name without folders; out= names the folder"
             )
         return name
-    if config.primer is not None:
-        return f"{Path(config.primer).stem}-{config.seed}"
+    for given in (config.primer, config.melody):
+        if given is not None:
+            return f"{Path(given).stem}-{config.seed}"
     folder = model.resolve()
     return f"{folder.parent.name if folder.name == 'model' else folder.name}-{config.seed}"
 

@@ -173,6 +173,16 @@ class KVCache:
         other.start, other.length = self.start, self.length
         return other
 
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
+        if rows.shape != (self.rows,):
+            raise ValueError(f"KVCache.select: rows {tuple(rows.shape)}, expected ({self.rows},)")
+        rows = rows.to(self._keys.device)
+        held = slice(self._offset, self._offset + self.length)
+        for buffer in (*self._keys, *self._values):  # a layer at a time: little to copy
+            buffer[:, :, held] = buffer[rows, :, held]
+        self._coordinates[:, :, held] = self._coordinates[rows, :, held]
+
     def _make_room(self, count: int) -> None:
         if self.length + count > self.capacity:
             raise ValueError(

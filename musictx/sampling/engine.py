@@ -35,6 +35,7 @@ def generate(
     groups: Tensor | np.ndarray | None = None,
     seeds: Sequence[int | Sequence[int]],
     context: int | None = None,
+    align: int = 1,
 ) -> Iterator[Tensor]:
     """Yield the next id of each row, (rows,) int64 on the CPU, until the rows end.
 
@@ -50,6 +51,8 @@ def generate(
                 oldest eighth is dropped, and so on: music of any length in bounded memory. What is
                 kept was computed while the dropped ids could be seen, as in Transformer-XL (Dai et
                 al. 2019, section 3.2); models with absolute positions read it again as ``cut ...``.
+
+    align       what is read again begins at a multiple of so many events (``Tokenizer.align``).
 
     A row that has drawn ``eos``, or that the constraint calls done, yields ``pad`` from then on;
     the loop ends when every row has. The model is put into evaluation mode, and back at the end.
@@ -102,6 +105,7 @@ def generate(
                 logits = model(ids[:, None].to(device), cache=cache)[:, -1]
             else:
                 kept = capacity - max(1, capacity // SLIDE)
+                kept -= -(length - kept) % align
                 window = past[:, length - kept : length].clone()
                 if kept > 1:
                     window[:, 0] = CUT  # as training windows that begin inside a piece
@@ -141,7 +145,8 @@ def counts_positions(model: MusicTransformer) -> bool:
     Such a model has never met positions beyond its training windows. It reads the window again from
     position 0 instead of sliding on, at the cost of a prefill for each eighth of the context.
     """
-    return type(model.position).embed is not PositionScheme.embed
+    counted = type(model.position).embed is not PositionScheme.embed
+    return counted or bool(model.config["position"].get("sinusoids"))
 
 
 def forbid(logits: Tensor, constraint: Constraint | None, groups: Tensor | None = None) -> Tensor:

@@ -162,7 +162,7 @@ def continue_music(
         drawn: list[list[int]] = [[] for _ in numbers]
         for ids in engine.generate(
             model,
-            prompt(primer.ids, context),
+            prompt(primer.ids, context, getattr(tokenizer, "align", 1)),
             rows=len(numbers),
             max_tokens=ceiling(seconds, tokens),
             processors=processors.build(sampling),
@@ -172,6 +172,7 @@ def continue_music(
             groups=getattr(getattr(tokenizer, "vocabulary", None), "kind_of", None),
             seeds=[(seed, number) for number in numbers],
             context=context,
+            align=getattr(tokenizer, "align", 1),
         ):
             count = 0
             for row, token_id in zip(drawn, ids.tolist()):
@@ -222,11 +223,13 @@ def wishes(
     ]
 
 
-def prompt(past: np.ndarray, context: int) -> np.ndarray:
-    """What the model reads first: ``[bos] past``, or ``[cut]`` and as much of its end as fits."""
+def prompt(past: np.ndarray, context: int, align: int = 1) -> np.ndarray:
+    """What the model reads first: ``[bos] past``, or ``[cut]`` and as much of its end as fits, from
+    a multiple of ``align`` events on."""
     if len(past) < context:
         return np.concatenate([[BOS], past]).astype(np.int64)
-    return np.concatenate([[CUT], past[len(past) - (context - 1) :]]).astype(np.int64)
+    first = len(past) - (context - 1)
+    return np.concatenate([[CUT], past[first + -first % align :]]).astype(np.int64)
 
 
 def ceiling(seconds: float | None, tokens: int | None) -> int:

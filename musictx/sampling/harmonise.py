@@ -1,0 +1,171 @@
+"""Given one voice of a chorale, write the others: a melody harmonised.
+
+The model writes soprano, alto, tenor, bass in turn and never looks ahead, so forcing the soprano
+and drawing the rest would meet each new melody note unprepared. Instead several harmonisations are
+written side by side and those that make the given notes likely go on in place of those that do
+not: a particle filter (Gordon, Salmond and Smith 1993; for language models Lew et al. 2023), whose
+particles come to be drawn from p(free voices | given voice) as their number grows. At the end the
+likeliest is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from musictx.config import SamplingConfig
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.sampling import engine, processors
+from musictx.tokens.chorale import ChoraleTokenizer
+from musictx.tokens.grid import RANGES, SILENCE, VOICES, Grid
+from musictx.tokens.vocab import BOS, EOS
+
+#: Particles are drawn anew when fewer than this share of them carry the weight (Liu and Chen 1995).
+FEWEST = 0.5
+
+
+@dataclass(frozen=True)
+class Harmony:
+    """grid: all four voices; nats_per_note: of all notes, given and free, under the model;
+    ids: (4 T,) uint16"""
+
+    grid: Grid
+    nats_per_note: float
+    ids: np.ndarray
+
+
+def melody_of(grid: Grid) -> tuple[Grid, int]:
+    """The highest voice of ``grid`` as a soprano, the other voices silent; and the octaves, in
+    semitones, by which it was moved into the soprano's range."""
+    pitches = np.full_like(grid.pitches, SILENCE)
+    tied = np.zeros_like(grid.tied)
+    sounding = np.where(grid.pitches >= 0, grid.pitches, -1)
+    top = sounding.argmax(axis=1)
+    steps = np.arange(len(grid))
+    pitches[:, 0] = sounding[steps, top]
+    goes_on = np.zeros(len(grid), bool)
+    goes_on[1:] = (pitches[1:, 0] == pitches[:-1, 0]) & (top[1:] == top[:-1])
+    tied[:, 0] = grid.tied[steps, top] & goes_on
+    heard = pitches[:, 0][pitches[:, 0] >= 0]
+    low, high = RANGES[0]
+
+    def outside(shift: int) -> tuple[int, int]:
+        return int(((heard + shift < low) | (heard + shift > high)).sum()), abs(shift)
+
+    shift = min(range(-48, 49, 12), key=outside)
+    pitches[:, 0] = np.where(pitches[:, 0] >= 0, pitches[:, 0] + shift, SILENCE)
+    return Grid(pitches, tied), shift
+
+
+@torch.inference_mode()
+def harmonise(
+    model: MusicTransformer,
+    tokenizer: ChoraleTokenizer,
+    given: Grid,
+    *,
+    voices: tuple[int, ...] = (0,),
+    particles: int = 16,
+    sampling: SamplingConfig | None = None,
+    seed: int | tuple[int, ...] = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Harmony:
+    """The likeliest of ``particles`` ways to write the voices that are not in ``voices``.
+
+    given      a Grid of which the columns ``voices`` count (0 = soprano)
+    sampling   how free notes are drawn; default as the model has them
+    progress   called after each step with the number of steps written
+
+    The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
+    piece longer than the model's context.
+    """
+    steps, context = len(given), int(model.config["context"])
+    if not 0 < len(VOICES) * steps < context:
+        raise UserError(
+            f"melody: {steps} sixteenths, expected 1 to {(context - 1) // len(VOICES)}, which is "
+            "what the model was trained on"
+        )
+    if not voices or not set(voices) < set(range(len(VOICES))):
+        raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")
+    forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
+    reshape = processors.build(sampling or SamplingConfig(top_p=1.0))
+    random = np.random.default_rng(seed)
+    device = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    try:
+        cache = model.new_cache(particles, len(VOICES) * steps + 1)
+        states = [tokenizer.grammar() for _ in range(particles)]
+        past = np.empty((particles, len(VOICES) * steps), np.int64)
+        weights, total = np.zeros(particles), np.zeros(particles)
+        logits = _next(model, np.full(particles, BOS), cache, device)
+        for place in range(past.shape[1]):
+            step, voice = divmod(place, len(VOICES))
+            likely = logits.log_softmax(dim=-1).numpy()
+            if voice in voices:
+                ids = np.full(particles, forced[step, voice])
+                weights += likely[:, ids[0]]
+            else:
+                ids = _draw(logits, states, past[:, :place], reshape, random)
+            total += likely[np.arange(particles), ids]
+            past[:, place] = ids
+            for state, token_id in zip(states, ids.tolist()):
+                state.advance(token_id)
+            if voice in voices and _effective(weights) < FEWEST * particles:
+                chosen = _resampled(weights, random)
+                cache.select(torch.from_numpy(chosen))
+                past, total, weights = past[chosen], total[chosen], np.zeros(particles)
+                states = [states[i].copy() for i in chosen]
+                ids = ids[chosen]
+            logits = _next(model, ids, cache, device)
+            if progress is not None and voice == len(VOICES) - 1:
+                progress(step + 1)
+        total += logits.log_softmax(dim=-1).numpy()[:, EOS]
+    finally:
+        model.train(training)
+    best = int(total.argmax())
+    ids = past[best].astype(np.uint16)
+    return Harmony(tokenizer.decode_grid(ids), float(-total[best] / len(ids)), ids)
+
+
+def _next(model: MusicTransformer, ids: np.ndarray, cache: object, device: torch.device) -> Tensor:
+    read = torch.from_numpy(ids)[:, None].to(device)
+    logits = model(read, cache=cache)[:, -1]  # type: ignore[arg-type]
+    found: Tensor = logits.to(device="cpu", dtype=torch.float64)
+    return found
+
+
+def _draw(
+    logits: Tensor,
+    states: list,
+    past: np.ndarray,
+    reshape: list[processors.Processor],
+    random: np.random.Generator,
+) -> np.ndarray:
+    """One id for each particle, within the grammar; the piece does not end here."""
+    allowed = torch.from_numpy(np.stack([state.allowed() for state in states]))
+    allowed[:, EOS] = False
+    choice = logits.masked_fill(~allowed, -torch.inf)
+    for process in reshape:
+        choice = process(torch.from_numpy(past), choice)
+    generators = [random] * len(states)
+    return engine.draw(choice, generators, torch.zeros(len(states), dtype=torch.bool)).numpy()
+
+
+def _effective(weights: np.ndarray) -> float:
+    """The effective number of particles of log weights: 1 / sum of squared shares."""
+    shares = np.exp(weights - weights.max())
+    return float(shares.sum() ** 2 / (shares**2).sum())
+
+
+def _resampled(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """(P,) int64: systematic resampling by log weights (Kitagawa 1996)."""
+    shares = np.exp(weights - weights.max())
+    points = (random.random() + np.arange(len(shares))) / len(shares)
+    sums = np.cumsum(shares / shares.sum())
+    sums[-1] = 1.0
+    return np.searchsorted(sums, points, side="right").clip(max=len(shares) - 1).astype(np.int64)

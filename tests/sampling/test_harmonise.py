@@ -1,0 +1,117 @@
+"""A voice given, the others written."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.sampling.harmonise import _effective, _resampled, harmonise, melody_of
+from musictx.tokens.chorale import ChoraleTokenizer
+from musictx.tokens.coordinates import token_coordinates
+from musictx.tokens.grid import Grid
+from musictx.tokens.vocab import BOS, EOS
+
+
+def small_model(tokenizer, seed=0, position="two_d"):
+    torch.manual_seed(seed)
+    place = {"name": position, "cycles": [4]}
+    if position == "two_d":
+        place["coordinates"] = token_coordinates(tokenizer)
+    model = MusicTransformer(
+        tokenizer.size, layers=2, width=16, heads=2, feedforward=16, context=96, position=place
+    )
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.4)  # far from uniform
+    return model.eval()
+
+
+def melody(pitches):
+    column = np.array(pitches)
+    return melody_of(Grid.joined(np.stack([column, *[np.full_like(column, -1)] * 3], axis=1)))[0]
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("voices", [(0,), (3,), (0, 3)])
+def test_the_given_voices_stay(ties, voices):
+    tokenizer = ChoraleTokenizer(low=55, high=70, ties=ties)
+    given = Grid.joined(np.random.default_rng(1).integers(60, 64, (8, 4)))
+    found = harmonise(small_model(tokenizer), tokenizer, given, voices=voices, particles=5)
+    for voice in voices:
+        assert np.array_equal(found.grid.pitches[:, voice], given.pitches[:, voice])
+        assert np.array_equal(found.grid.tied[:, voice], given.tied[:, voice])
+
+
+def test_the_nats_are_those_of_the_whole_piece():
+    """The running sum, through draws, resampling and the cache, is the model's own likelihood."""
+    tokenizer = ChoraleTokenizer(low=55, high=70)
+    model = small_model(tokenizer)
+    found = harmonise(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
+    ids = torch.tensor([[BOS, *found.ids.tolist()]])
+    with torch.no_grad():
+        likely = model(ids)[0].double().log_softmax(-1)
+    targets = torch.tensor([*found.ids.tolist(), EOS])
+    nats = -likely[torch.arange(len(targets)), targets].sum() / len(found.ids)
+    assert found.nats_per_note == pytest.approx(float(nats), abs=1e-5)
+
+
+def test_many_particles_come_near_the_likeliest_of_all():
+    """Two steps, three ids, three free voices: 3^6 ways can be told one by one."""
+    tokenizer = ChoraleTokenizer(low=60, high=61)  # silence and two pitches
+    model = small_model(tokenizer, seed=3)
+    given = melody([60, 61])
+    first = tokenizer.vocabulary.id("silence")
+    melody_ids = tokenizer.encode_grid(given).reshape(2, 4)[:, 0].astype(int)
+    pieces = []
+    for free in itertools.product(range(first, first + 3), repeat=6):
+        pieces.append([BOS, melody_ids[0], *free[:3], melody_ids[1], *free[3:]])
+    rows = torch.tensor(pieces)
+    with torch.no_grad():
+        likely = model(rows).double().log_softmax(-1)
+    targets = torch.cat([rows[:, 1:], torch.full((len(rows), 1), EOS)], dim=1)
+    total = likely.gather(-1, targets[..., None]).sum((1, 2))
+    best = -float(total.max()) / 8
+    found = harmonise(model, tokenizer, given, particles=600, seed=1)
+    assert found.nats_per_note == pytest.approx(best, abs=0.02)
+    alone = [harmonise(model, tokenizer, given, particles=1, seed=s) for s in range(20)]
+    assert np.mean([one.nats_per_note for one in alone]) > best + 0.05
+
+
+def test_particles_follow_the_posterior():
+    """Chosen in proportion to how likely they make the given notes: counted against the sum."""
+    random = np.random.default_rng(0)
+    weights = np.log(np.array([0.1, 0.2, 0.3, 0.4]))
+    counts = np.zeros(4)
+    for _ in range(3000):
+        counts += np.bincount(_resampled(weights + 5.0, random), minlength=4)
+    assert counts / counts.sum() == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.01)
+    assert _effective(np.zeros(8)) == pytest.approx(8)
+    assert _effective(np.array([0.0, -1e9])) == pytest.approx(1)
+
+
+def test_a_seed_is_a_result():
+    tokenizer = ChoraleTokenizer(low=55, high=70)
+    model = small_model(tokenizer)
+    one, same, other = (
+        harmonise(model, tokenizer, melody([60, 62, 64]), particles=4, seed=s) for s in (5, 5, 6)
+    )
+    assert np.array_equal(one.ids, same.ids)
+    assert not np.array_equal(one.ids, other.ids)
+
+
+def test_the_melody_is_the_highest_voice_in_the_sopranos_range():
+    pitches = np.array([[48, -1, -1, -1], [50, 45, -1, -1], [-1, 52, -1, 40]])
+    found, shift = melody_of(Grid.joined(pitches))
+    assert shift == 12
+    assert found.pitches[:, 0].tolist() == [60, 62, 64]
+    assert (found.pitches[:, 1:] == -1).all()
+
+
+def test_a_melody_too_long_is_refused():
+    tokenizer = ChoraleTokenizer()
+    with pytest.raises(UserError, match="24 sixteenths, expected 1 to 23"):
+        harmonise(small_model(tokenizer), tokenizer, melody([60] * 24))
