@@ -37,11 +37,15 @@ class StaticDecoder:
     position   (1,) int64 on the device: where the next token stands;  first  (1,): where the
                tokens held begin
 
+    kernel     attention by ``attention/static_kernel.py``; None: on CUDA where it knows the terms
+
     The tables of positions are read once, here: a decoder belongs to the weights as they are.
     Raises ``ValueError`` if the model has no static step (:func:`why_not`).
     """
 
-    def __init__(self, model: MusicTransformer, *, rows: int, capacity: int) -> None:
+    def __init__(
+        self, model: MusicTransformer, *, rows: int, capacity: int, kernel: bool | None = None
+    ) -> None:
         reason = why_not(model)
         if reason:
             raise ValueError(f"static decoding: {reason}")
@@ -61,6 +65,10 @@ class StaticDecoder:
             self.terms = [
                 _fixed(model.position.terms(n, reach=capacity - 1), capacity) for n in layers
             ]
+        reason = static.kernel_why_not(self.keys[0], self.terms[0])
+        if kernel and reason:
+            raise ValueError(f"static decoding, kernel=True: {reason}")
+        self.kernel = weight.is_cuda and not reason if kernel is None else kernel
 
     @torch.no_grad()
     def load(self, cache: KVCache) -> None:
@@ -110,7 +118,8 @@ class StaticDecoder:
         values.index_copy_(2, slot, v)
         mixed = static.attend(
             q, keys, values, self.terms[layer],
-            position=self.position, distance=distance, empty=empty,
+            position=self.position, first=self.first, distance=distance, empty=empty,
+            kernel=self.kernel,
         )  # fmt: skip
         out: Tensor = attention.out(mixed.transpose(1, 2).reshape(rows, 1, width))
         return out

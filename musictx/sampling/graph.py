@@ -47,7 +47,7 @@ def why_not(model: MusicTransformer, processors: Sequence[Processor] = ()) -> st
 class Loop:
     """The state of one batch of rows on the device, and the step that moves it on.
 
-    model, rows, capacity   as of ``StaticDecoder``
+    model, rows, capacity, kernel   as of ``StaticDecoder``
     max_tokens  ids a row can draw
     processors  rules of ``sampling/processors.py``, in their order
     way         one of :data:`WAYS`; graphs need CUDA
@@ -66,13 +66,14 @@ class Loop:
         processors: Sequence[Processor] = (),
         way: str = "eager",
         backend: str = "inductor",
+        kernel: bool | None = None,
     ) -> None:
         reason = why_not(model, processors)
         if reason:
             raise ValueError(f"generation on the device: {reason}")
         if way not in WAYS:
             raise ValueError(f"way={way}: expected one of " + ", ".join(WAYS))
-        self.decoder = StaticDecoder(model, rows=rows, capacity=capacity)
+        self.decoder = StaticDecoder(model, rows=rows, capacity=capacity, kernel=kernel)
         device = self.decoder.position.device
         if "graph" in way and device.type != "cuda":
             raise ValueError(f"way={way}: CUDA graphs need a CUDA GPU, not {device.type}")

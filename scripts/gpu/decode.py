@@ -28,6 +28,7 @@ from common import (
     apart,
     build,
     ceilings,
+    model_shape,
     options,
     peak_memory,
     release,
@@ -76,12 +77,14 @@ def prefilled(model: MusicTransformer, tokens: int) -> tuple[KVCache, Tensor]:
 # ---------------------------------------------------------------- correctness
 
 
-def logits_of(model: MusicTransformer, ids: Tensor, prompt: int, static: bool) -> Tensor:
+def logits_of(
+    model: MusicTransformer, ids: Tensor, prompt: int, static: bool, kernel: bool | None = None
+) -> Tensor:
     """Logits (rows, tokens, V) after each token from ``prompt`` on."""
     with torch.no_grad():
         cache = model.new_cache(rows=len(ids), capacity=ids.shape[1])
         found = [model(ids[:, :prompt], cache=cache)[:, -1]]
-        decoder = StaticDecoder(model, rows=len(ids), capacity=ids.shape[1])
+        decoder = StaticDecoder(model, rows=len(ids), capacity=ids.shape[1], kernel=kernel)
         decoder.load(cache)
         for token in ids[:, prompt:].split(1, dim=1):
             found.append(decoder.step(token) if static else model(token, cache=cache)[:, -1])
@@ -93,8 +96,11 @@ def schemes_agree(session: Session) -> None:
     ids = torch.randint(4, VOCABULARY, (2, 40), device=session.device)
     for name, position in SCHEMES.items():
         model = build("quick", position={"name": name} | position).eval().to(session.device)
-        error = apart(logits_of(model, ids, 8, True), logits_of(model, ids, 8, False))
-        session.check(f"static step, {name}, float32", error < 1e-5, f"error {error:.1e} of 1e-05")
+        wanted = logits_of(model, ids, 8, False)
+        for kernel in (None, False) if session.cuda else (False,):
+            error = apart(logits_of(model, ids, 8, True, kernel), wanted)
+            what = f"static step, {name}, float32, {'products' if kernel is False else 'default'}"
+            session.check(what, error < 1e-5, f"error {error:.1e} of 1e-05")
 
 
 def ids_agree(session: Session, name: str, prompt: int, tokens: int) -> None:
@@ -154,11 +160,11 @@ def ways_agree(session: Session, name: str, ways: list[str]) -> None:
 
 def made(
     session: Session, model: MusicTransformer, *, rows: int, capacity: int, tokens: int,
-    rules: list[Processor], way: str,
+    rules: list[Processor], way: str, kernel: bool | None = None,
 ) -> graph.Loop:  # fmt: skip
     return graph.Loop(
         model, rows=rows, capacity=capacity, max_tokens=tokens, processors=rules, way=way,
-        backend="inductor" if session.cuda else "aot_eager",
+        kernel=kernel, backend="inductor" if session.cuda else "aot_eager",
     )  # fmt: skip
 
 
@@ -202,7 +208,7 @@ def measure(session: Session, model: MusicTransformer, case: dict[str, Any]) -> 
     else:
         loop = made(
             session, model, rows=rows, capacity=int(given["capacity"]), tokens=steps + 1,
-            rules=rules, way=way,
+            rules=rules, way=way, kernel=None if case["attention"] == "kernel" else False,
         )  # fmt: skip
         values = [rate(session, loop, start, steps) for _ in range(int(given["repeats"]) + 1)][1:]
     most = limit(model, rows, position, session.notes["ceilings"]["copy_bytes_per_second"])
@@ -242,27 +248,35 @@ def engine_rate(
 def cases(given: dict[str, str]) -> list[dict[str, Any]]:
     """What is measured, the most wanted first."""
     rows, dtypes = [int(x) for x in several(given["rows"])], several(given["dtypes"])
-    found = []
+    ways = several(given["ways"])
+    kernel = "kernel" if given["device"] == "cuda" else "products"
+    found: list[dict[str, Any]] = []
+
+    def add(**case: Any) -> None:
+        found.append({"attention": kernel, "choice": "greedy"} | case)
+
     for dtype in dtypes:
-        for way in several(given["ways"]):
+        for way in ways:
             for count in rows:
-                found.append({"way": way, "rows": count, "dtype": dtype, "choice": "greedy"})
-        for count in {rows[0], rows[-1]}:
-            way = several(given["ways"])[0]
-            found.append({"way": way, "rows": count, "dtype": dtype, "choice": "drawn"})
-            found.append({"way": "engine", "rows": count, "dtype": dtype, "choice": "greedy"})
+                add(way=way, rows=count, dtype=dtype)
+        for count in dict.fromkeys((rows[0], rows[-1])):
+            add(way=ways[0], rows=count, dtype=dtype, choice="drawn")
+            add(way="engine", rows=count, dtype=dtype, attention="products")
+            if kernel == "kernel":
+                add(way=ways[0], rows=count, dtype=dtype, attention="products")
     return found
 
 
 def summary(session: Session) -> None:
     """The short table, last."""
-    print(f"\n{'dtype':9} {'rows':>5} {'way':14} {'choice':7} {'tokens/s':>10} {'quartiles':>17} "
-          f"{'of limit':>8} {'MB':>7}")  # fmt: skip
+    print(f"\n{'dtype':9} {'rows':>5} {'way':14} {'attention':9} {'choice':7} "
+          f"{'tokens/s':>10} {'quartiles':>17} {'of limit':>8} {'MB':>7}")  # fmt: skip
     for r in session.rows:
         spread = f"{r['quartile1']:,.0f}-{r['quartile3']:,.0f}"
+        share = 100 * r["median"] / r["limit"]
         print(
-            f"{r['dtype']:9} {r['rows']:5} {r['way']:14} {r['choice']:7} {r['median']:10,.0f} "
-            f"{spread:>17} {100 * r['median'] / r['limit']:7.1f}% {r['peak_MB']:7.0f}"
+            f"{r['dtype']:9} {r['rows']:5} {r['way']:14} {r['attention']:9} {r['choice']:7} "
+            f"{r['median']:10,.0f} {spread:>17} {share:7.1f}% {r['peak_MB']:7.0f}"
         )
     if not session.cuda or session.given["model"] != "paper":
         print("the bars are for model=paper on a GPU: not judged here")
@@ -280,6 +294,7 @@ def summary(session: Session) -> None:
 
 def main(words: list[str]) -> int:
     given = options(DEFAULTS, QUICK, words)
+    model_shape(given["model"])  # a name that is not there is told at once
     session = Session("decode", given)
     quick = given["quick"] == "true"
     torch.set_float32_matmul_precision("highest")

@@ -300,6 +300,8 @@ def judged(what: str, found: float, bar: float, session: Session) -> None:
 
 def main(words: list[str]) -> int:
     given = options(DEFAULTS, QUICK, words)
+    for name in several(given["models"]):  # one that is not there is told at once
+        model_shape(name)
     session = Session("train_throughput", given)
     torch.manual_seed(0)
     session.say("correctness")

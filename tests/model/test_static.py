@@ -31,11 +31,11 @@ SCHEMES: dict[str, dict[str, Any]] = {
 }
 
 
-def make(scheme: str, *, seed: int = 0, context: int = 32, tied: bool = True) -> MusicTransformer:
-    torch.manual_seed(seed)
+def make(scheme: str, *, context: int = 32, tied: bool = True, heads: int = 4) -> MusicTransformer:
+    torch.manual_seed(0)
     where = position(**{"name": scheme, "vocab": V} | SCHEMES.get(scheme, {}))
     model = MusicTransformer(
-        V, layers=2, width=32, heads=4, feedforward=48, context=context, dropout=0.4, tied=tied,
+        V, layers=2, width=32, heads=heads, feedforward=48, context=context, dropout=0.4, tied=tied,
         position=where,
     ).eval()  # fmt: skip
     with torch.no_grad():
@@ -155,6 +155,8 @@ def test_half_precision_stays_within_its_rounding() -> None:
 def test_what_has_no_static_step_is_named() -> None:
     with pytest.raises(ValueError, match="position=two_d reads time and pitch"):
         StaticDecoder(make("two_d"), rows=1, capacity=8)
+    with pytest.raises(ValueError, match=r"kernel=True: it knows heads of 16, .* not 8"):
+        StaticDecoder(make("huang"), rows=1, capacity=8, kernel=True)
     assert static.why_not(make("huang")) is None
 
 
