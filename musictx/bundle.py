@@ -32,7 +32,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from musictx import __version__
+from musictx import __version__, shipped
 from musictx.errors import UserError
 from musictx.files import swap
 from musictx.model.transformer import MusicTransformer
@@ -272,10 +272,17 @@ def load(folder: str | Path, device: str = "cpu", *, dtype: torch.dtype = torch.
 
 
 def locate(folder: str | Path) -> Path:
-    """The model folder meant by ``folder``: itself or ``folder/model``; else ``UserError``."""
-    folder = Path(folder).expanduser()
+    """The model folder meant by ``folder``: itself, ``folder/model``, or the model of that name
+    that comes along with musictx; else ``UserError``."""
+    name, folder = str(folder), Path(folder).expanduser()
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such model folder ({_WHAT})")
+        ours = shipped.models()
+        if name not in ours:
+            raise UserError(
+                f"{folder}: no such model folder ({_WHAT}), nor a model that comes with musictx "
+                f"({', '.join(ours) or 'none'})"
+            )
+        folder = ours[name]
     if not (folder / "config.yaml").is_file() and (folder / "model" / "config.yaml").is_file():
         folder = folder / "model"
     missing = [name for name in _REQUIRED if not (folder / name).is_file()]
@@ -285,12 +292,15 @@ def locate(folder: str | Path) -> Path:
 
 
 def find_latest(root: str | Path = "runs") -> Path:
-    """The model folder under ``root`` (``root/*/model``) that was written last."""
+    """The model folder under ``root`` (``root/*/model``) that was written last; without any, the
+    model that comes along with musictx."""
     found = [
         path
         for path in Path(root).glob("*/model")
         if all((path / name).is_file() for name in _REQUIRED)
     ]
+    if not found and shipped.DEFAULT in (ours := shipped.models()):
+        return ours[shipped.DEFAULT]
     if not found:
         raise UserError(
             f"model.path: no trained model under {root}/; train one with "

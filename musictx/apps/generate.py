@@ -11,13 +11,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from musictx import midi, musicxml
+from musictx import midi, musicxml, shipped
 from musictx.bundle import Bundle, find_latest, load, locate
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.music import Progress, Sample, continue_music, encode_primer
-
 
 #: Quarter notes a minute of MusicXML files.
 MUSICXML_BPM = 100.0
@@ -126,8 +125,11 @@ def read_primer(path: str) -> Score:
 
 
 def read_music(path: str, option: str, purpose: str) -> Score:
-    """A MIDI or MusicXML file; ``UserError`` naming ``option`` if it is missing or something else."""
+    """A MIDI or MusicXML file, or an example that comes along with musictx, by its name;
+    ``UserError`` naming ``option`` if it is missing or something else."""
     file = Path(path).expanduser()
+    if not file.exists():
+        file = shipped.examples().get(path, file)
     if not file.exists():
         raise UserError(f"{option}={path}: no such file; give a MIDI file {purpose}")
     if file.is_dir():
