@@ -204,9 +204,9 @@ def plan(asked: Asked) -> None:
     write_table(asked.folder("out") / "plan.csv", rows)
     best = maestro_plan.winner(rows)
     if best is None:
-        say("no size sees enough tokens and fits: a smaller one, or a larger budget")
+        say("no size sees enough tokens and comes back: a smaller one, or a larger budget")
     else:
-        say(f"the largest that sees enough tokens and fits: {best['size']}")
+        say(f"the largest that sees enough tokens and comes back: {best['size']}")
 
 
 def train(asked: Asked) -> None:

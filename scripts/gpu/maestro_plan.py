@@ -162,8 +162,9 @@ def judge(
 ) -> dict[str, Any]:
     """Whether a model of this size can be trained in ``budget`` seconds, as a row of the plan.
 
-    ``enough``: it sees at least 20 tokens, repeats discounted, for each parameter.  ``fits``: its
-    weights in bfloat16 come back in the parts there are, and travel beside ``carried`` bytes.
+    ``enough``: it sees at least 20 tokens, repeats discounted, for each parameter.  ``comes_back``:
+    its weights in bfloat16 fit into the parts there are.  ``travels``: they also fit beside
+    ``carried`` bytes, which matters only if a later sitting is on another machine.
     """
     tokens = tokens_per_second * budget
     worth = effective(tokens, COPIES * train_tokens)
@@ -175,13 +176,14 @@ def judge(
         "tokens_per_parameter": round(worth / parameters, 1),
         "weights_MiB": round(2 * parameters / MIB, 1),
         "enough": worth >= TOKENS_PER_PARAMETER * parameters,
-        "fits": 2 * parameters <= min(PARTS * PART, CARRIED - carried),
+        "comes_back": 2 * parameters <= PARTS * PART,
+        "travels": 2 * parameters <= CARRIED - carried,
     }
 
 
 def winner(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The rule: the largest model that sees enough and fits; None if there is none."""
-    good = [row for row in rows if row["enough"] and row["fits"]]
+    """The rule: the largest model that sees enough and comes back; None if there is none."""
+    good = [row for row in rows if row["enough"] and row["comes_back"]]
     return max(good, key=lambda row: row["parameters"]) if good else None
 
 
