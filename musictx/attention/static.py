@@ -11,6 +11,7 @@ On CUDA the rest is one kernel (attention/static_kernel.py), as far as it knows 
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from importlib.util import find_spec
 
 import torch
@@ -126,7 +127,8 @@ def _kernel(
 ) -> Tensor:  # fmt: skip
     from musictx.attention import static_kernel  # Triton is imported when it is needed
 
-    return static_kernel.attend(q, k, v, relative, position, first, low, high, 1.0)
+    with torch.cuda.device_of(q) if q.is_cuda else nullcontext():
+        return static_kernel.attend(q, k, v, relative, position, first, low, high, 1.0)
 
 
 @_kernel.register_fake

@@ -132,7 +132,9 @@ class Loop:
         """The likeliest id of each row, of equal ones the smallest; which rows have one."""
         most = choice.amax(-1, keepdim=True)
         last = choice.shape[-1] - 1
-        return self._number.where(choice == most, last).amin(-1), most[:, 0].isfinite()
+        # masked_fill and not where: a number is no copy to the device, which a graph refuses.
+        ids = self._number.expand_as(choice).masked_fill(choice != most, last)
+        return ids.amin(-1), most[:, 0].isfinite()
 
     def _drawn(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         """As ``engine.draw``: the first id whose cumulative sum lies above the row's point."""

@@ -168,17 +168,24 @@ def made(
     )  # fmt: skip
 
 
+def bytes_of_a_step(model: MusicTransformer, rows: int, position: int) -> dict[str, float]:
+    """What one step must read: weights once, tables of positions once as far as their distances
+    occur (in float32, as the step holds them), keys and values of each row up to ``position``."""
+    size, shape = model.embedding.weight.element_size(), model.config
+    tables = 0
+    for layer in range(shape["layers"]):
+        for axis in model.position.terms(layer, reach=position).axes:
+            axis = axis.narrowed(position + 1)
+            tables += 4 * sum(x.numel() for x in (axis.table, axis.bias) if x is not None)
+    learned = sum(p.numel() for p in model.position.parameters())
+    weights = (sum(p.numel() for p in model.parameters()) - learned) * size
+    cached = 2 * shape["layers"] * shape["width"] * (position + 1) * size
+    return {"weights": weights, "tables": tables, "keys and values": rows * cached}
+
+
 def limit(model: MusicTransformer, rows: int, position: int, bandwidth: float) -> float:
     """Tokens a second if every byte that must be read came at ``bandwidth``, bytes/s."""
-    size = model.embedding.weight.element_size()
-    tables = sum(p.numel() for p in model.position.parameters())
-    weights = (sum(p.numel() for p in model.parameters()) - tables) * size
-    for axis in model.position.terms(0, reach=position).axes:
-        met = min(axis.distances, position + 1)  # the rows of distances that occur
-        tables = tables * met // axis.distances
-    shape = model.config
-    cached = 2 * shape["layers"] * shape["width"] * (position + 1) * size
-    return rows * bandwidth / (weights + tables * size + rows * cached)
+    return rows * bandwidth / sum(bytes_of_a_step(model, rows, position).values())
 
 
 def rate(session: Session, loop: graph.Loop, start: tuple[KVCache, Tensor], steps: int) -> float:

@@ -186,6 +186,7 @@ def measure(session: Session, case: dict[str, Any], modes: list[str]) -> None:
             batch = synthetic(
                 case["rows"], length, SETTINGS[case["setting"]]["pieces"], session.device
             )
+            work = operations_per_token(model, length)
             run = prepared(session, Step(model, batch), mode)
             run()
             seconds = [wall(run, session.device) for _ in range(int(session.given["steps"]))]
@@ -194,15 +195,15 @@ def measure(session: Session, case: dict[str, Any], modes: list[str]) -> None:
             continue
         finally:
             run = model = batch = None  # type: ignore[assignment]
-        record(session, case, mode, text, length, seconds)
+        rates = [case["rows"] * length / x for x in seconds]
+        record(session, case, mode, text, work, rates)
     use("library")
 
 
 def record(
-    session: Session, case: dict[str, Any], mode: str, text: str, length: int, seconds: list[float]
-) -> None:
-    work = operations_per_token(model_for(case, torch.device("cpu")), length)
-    rates = [case["rows"] * length / x for x in seconds]
+    session: Session, case: dict[str, Any], mode: str, text: str, work: dict[str, float],
+    rates: list[float],
+) -> None:  # fmt: skip
     peak = sheet_peak(session.about["gpu"])
     share = float(np.median(rates)) * sum(work.values()) / peak if peak else float("nan")
     memory = peak_memory(session.device)

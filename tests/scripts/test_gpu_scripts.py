@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from musictx.attention import reference
 from musictx.attention.terms import Axis, Span, Terms
+from musictx.model.static import StaticDecoder
 
 GPU = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
 MISSING = ("hydra", "omegaconf", "mido", "symusic", "pretty_midi", "miditok", "music21")
@@ -118,6 +119,21 @@ def test_mistakes_are_named(scripts: Any, script: str, words: list[str], said: s
         pytest.skip("there is a GPU")
     with pytest.raises(SystemExit, match=said):
         scripts(script).main(words)
+
+
+@pytest.mark.parametrize("scheme", ["huang", "alibi", "rotary", "learned"])
+def test_bytes_of_a_step_are_those_of_the_tensors_it_reads(scripts: Any, scheme: str) -> None:
+    decode, common = scripts("decode"), scripts("common")
+    model = common.build("quick", position={"name": scheme, "max_distance": 12}).bfloat16()
+    found = decode.bytes_of_a_step(model, 3, 19)
+    decoder = StaticDecoder(model, rows=3, capacity=20)
+    rings = [*decoder.keys, *decoder.values]
+    axes = [axis for terms in decoder.terms for axis in terms.axes]
+    tables = [x for axis in axes for x in (axis.table, axis.bias) if x is not None]
+    held = {id(p) for p in model.position.parameters()}
+    weights = [p for p in model.parameters() if id(p) not in held]
+    for name, tensors in (("keys and values", rings), ("tables", tables), ("weights", weights)):
+        assert found[name] == sum(x.numel() * x.element_size() for x in tensors), name
 
 
 @pytest.mark.parametrize("attention", ["textbook", "sdpa"])
