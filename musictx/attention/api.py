@@ -76,7 +76,7 @@ def attend(
     if implementation == "native":
         return native.attend(q, k, v, terms, **masks, dropout=dropout)
     if implementation == "fused":
-        return fused.attend(q, k, v, terms, **masks, dropout=dropout)
+        return fused.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
     if implementation == "skew":
         return skew.attend(q, k, v, terms, **masks, dropout=dropout)
     if implementation == "chunked":

@@ -4,9 +4,10 @@
     python scripts/gpu/attention.py seconds=300 sizes=64 out=folder commit=abc123
     python scripts/gpu/attention.py rehearse=true           # on the CPU, tiny, interpreted
 
-1. Correctness against float64 in this process: float32, bfloat16, float16; both plans; clipped
-   distances, other numbers of queries than keys, packed pieces, dropout, shared tables, biases,
-   deterministic mode. Budget for 16 bits: 1.5 times the error of dense attention in that dtype.
+1. Correctness against float64: float32, bfloat16, float16; both plans; clipped distances, other
+   numbers of queries than keys, packed pieces, local blocks, dropout, shared tables, biases, tables
+   of values, the queries' biases of Transformer-XL, attention that is not causal, deterministic
+   mode. Budget for 16 bits: 1.5 times the error of dense attention in that dtype.
 2. Tuning: each pass by itself over plans, tiles, warps and stages (compiled in parallel first).
 3. The table: the best configuration, the best of each plan and the deterministic mode against
    scaled-dot-product attention without the relative term (flash, cuDNN), the textbook skew, and

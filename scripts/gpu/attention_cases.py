@@ -22,7 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 from musictx.attention import fused, reference  # noqa: E402
 from musictx.attention.fused.config import Config, Tile  # noqa: E402
-from musictx.attention.terms import Axis, Span, Terms  # noqa: E402
+from musictx.attention.terms import Axis, Blocks, Span, Terms  # noqa: E402
 
 DEVICE = "cpu" if REHEARSE else "cuda"
 TOKENS, HEADS = (64, 2) if REHEARSE else (2**15, 8)
@@ -118,34 +118,68 @@ def kept(rows: Tensor, columns: Tensor, threshold: int) -> Tensor:
     return (x >> 8) >= threshold
 
 
+def learned(case: dict[str, Any], size: int, rows: int) -> dict[str, Tensor]:
+    """What the case learns beside the table: numbers, vectors of values, biases of queries."""
+    shapes = {
+        "bias": (HEADS, rows),
+        "values": (HEADS, rows, size),
+        "content": (HEADS, size),
+        "position": (HEADS, size),
+    }
+    return {
+        name: (torch.randn(shape, device=DEVICE) * 0.5).requires_grad_()
+        for name, shape in shapes.items()
+        if case.get(name)
+    }
+
+
 def dense(
     made: list[Tensor],
     dtype: torch.dtype,
-    bias: Tensor | None,
-    pieces: Tensor | None,
-    keep: Tensor | None,
+    extra: dict[str, Tensor] | None = None,
+    keep: Tensor | None = None,
+    *,
+    low: int = 0,
+    start: int | None = None,
+    causal: bool = True,
+    pieces: Tensor | None = None,
+    block: int | None = None,
 ) -> list[Tensor]:
-    """Output and gradients of dense attention with every operation in ``dtype``."""
+    """Output and gradients of dense attention with every operation in ``dtype``.
+
+    low     distance of the table's first row; start: where the first query stands (None: the
+            queries are the last); block: of local attention, counted from key 0 on
+    pieces  (B, keys); queries are then the last
+    """
     leaves = [x.detach().to(dtype).requires_grad_() for x in made[:4]]
+    more = {n: x.detach().to(dtype).requires_grad_() for n, x in (extra or {}).items()}
     q, k, v, table = leaves
-    extra = None if bias is None else bias.detach().to(dtype).requires_grad_()
     queries, keys = q.shape[2], k.shape[2]
-    i = torch.arange(keys - queries, keys, device=q.device)[:, None]
+    start = keys - queries if start is None else start
+    i = torch.arange(start, start + queries, device=q.device)[:, None]
     j = torch.arange(keys, device=q.device)[None, :]
-    row = (i - j).clamp(0, table.shape[1] - 1)
-    product = q @ table.expand(HEADS, -1, -1).transpose(-1, -2)
+    row = (i - j).clamp(low, low + table.shape[1] - 1) - low
+    content, position = (
+        q + more[name][:, None] if name in more else q for name in ("content", "position")
+    )
+    product = position @ table.expand(HEADS, -1, -1).transpose(-1, -2)
     relative = product.gather(-1, row.expand(*q.shape[:2], -1, -1))
-    logits = (q @ k.transpose(-1, -2) + relative) * q.shape[-1] ** -0.5
-    if extra is not None:
-        logits = logits + extra.expand(HEADS, -1)[:, row]
-    seen = (j <= i).expand(q.shape[0], 1, -1, -1)
+    logits = (content @ k.transpose(-1, -2) + relative) * q.shape[-1] ** -0.5
+    if "bias" in more:
+        logits = logits + more["bias"][:, row]
+    seen = (j <= i if causal else j == j).expand(q.shape[0], 1, queries, -1)
     if pieces is not None:
         seen = seen & (pieces[:, None, keys - queries :, None] == pieces[:, None, None, :])
+    if block is not None:
+        seen = seen & ((i // block - j // block).abs() <= 1)
     weights = logits.masked_fill(~seen, float("-inf")).softmax(-1)
     if keep is not None:
         weights = weights * keep.to(dtype)
     out = weights @ v
-    every = [*leaves, *([] if extra is None else [extra])]
+    if "values" in more:
+        by_row = torch.zeros_like(product).scatter_add(-1, row.expand_as(weights), weights)
+        out = out + by_row @ more["values"]
+    every = [*leaves, *more.values()]
     return [out, *torch.autograd.grad(out, every, made[4].to(dtype))]
 
 
@@ -169,7 +203,24 @@ CASES: dict[str, dict[str, Any]] = {
     "bias": {"length": 300, "bias": True, "rows": 128},
     "deterministic": {"length": 300, "deterministic": True},
     "all": {"length": 211, "keys": 300, "rows": 99, "pieces": True, "dropout": 0.1},
-}
+    "transformer_xl": {"length": 300, "content": True, "position": True},
+    "local": {"length": 500, "rows": 160, "block": 80},
+    "shaw": {"length": 300, "rows": 70, "values": True},
+    "shaw dropout": {"length": 300, "rows": 70, "values": True, "dropout": 0.2, "pieces": True},
+    "full": {"length": 300, "rows": 250, "low": -120, "causal": False},
+    "full shaw": {"length": 211, "rows": 90, "low": -40, "causal": False, "values": True},
+    "cross full": {
+        "length": 211, "keys": 150, "rows": 90, "low": -40, "causal": False, "start": 30,
+    },
+    "every term": {
+        "length": 211, "keys": 300, "rows": 99, "bias": True, "values": True, "content": True,
+        "position": True, "block": 90, "dropout": 0.1, "deterministic": True,
+    },
+}  # fmt: skip
+
+
+#: What goes by plan gather whatever the configuration says.
+GATHER = {name for name, x in CASES.items() if {"bias", "values", "causal"} & set(x)}
 
 
 def correctness(task: tuple[int, str, str, str]) -> tuple[float, float, str]:
@@ -184,24 +235,27 @@ def correctness(task: tuple[int, str, str, str]) -> tuple[float, float, str]:
         2, case["length"], size, dtype,
         keys=case.get("keys"), rows=case.get("rows"), heads=case.get("heads"),
     )  # fmt: skip
-    keys, table = made[1].shape[2], made[3]
-    bias = pieces = keep = None
+    queries, keys, table = made[0].shape[2], made[1].shape[2], made[3]
+    extra = learned(case, size, table.shape[1])
+    plain = {x: case[x] for x in ("low", "start", "causal", "block") if x in case}
     masks = {}
-    if case.get("bias"):
-        bias = torch.randn(HEADS, table.shape[1], device=DEVICE).requires_grad_()
     if case.get("pieces"):
         cuts = torch.tensor([[keys // 3], [keys // 2]], device=DEVICE)
-        pieces = (torch.arange(keys, device=DEVICE)[None] >= cuts).long()
-        masks = {"query_pieces": pieces[:, keys - case["length"] :], "key_pieces": pieces}
-    dropout = case.get("dropout", 0.0)
-    axis = Axis(table=table, bias=bias, high=table.shape[1] - 1)
-    terms = Terms(scale=size**-0.5, axes=(axis,))
-    leaves = [*made[:4], *([] if bias is None else [bias])]
+        plain["pieces"] = pieces = (torch.arange(keys, device=DEVICE)[None] >= cuts).long()
+        masks = {"query_pieces": pieces[:, keys - queries :], "key_pieces": pieces}
+    dropout, keep, low = case.get("dropout", 0.0), None, case.get("low", 0)
+    axis = Axis(table=table, bias=extra.get("bias"), low=low, high=low + table.shape[1] - 1)
+    blocks = Blocks(case["block"]) if "block" in case else None
+    biases = (extra.get(name) for name in ("content", "position"))
+    terms = Terms(size**-0.5, (axis,), *biases, extra.get("values"), blocks)
+    at, over = Span(case.get("start", keys - queries), queries), Span(0, keys)
+    leaves = [*made[:4], *extra.values()]
 
     def run() -> list[Tensor]:
         torch.manual_seed(1)
         out = fused.attend(
-            *made[:3], terms, config=config, dropout=dropout,
+            *made[:3], terms, query_positions=at, key_positions=over, config=config,
+            causal=case.get("causal", True), dropout=dropout,
             deterministic=case.get("deterministic", False), **masks,
         )  # fmt: skip
         return [out, *torch.autograd.grad(out, leaves, made[4])]
@@ -211,14 +265,14 @@ def correctness(task: tuple[int, str, str, str]) -> tuple[float, float, str]:
         if dropout:
             torch.manual_seed(1)
             rows, columns = (
-                fused._random((2, HEADS, n), torch.device(DEVICE)) for n in (case["length"], keys)
+                fused._random((2, HEADS, n), torch.device(DEVICE)) for n in (queries, keys)
             )
             threshold = round(dropout * 2**24)
             keep = kept(rows, columns, threshold) / (1 - threshold / 2**24)
-        wanted = dense(made, torch.float64, bias, pieces, keep)
+        wanted = dense(made, torch.float64, extra, keep, **plain)
         budget = 1e-5
         if dtype != torch.float32:
-            budget = 1.5 * apart(dense(made, dtype, bias, pieces, keep), wanted)
+            budget = 1.5 * apart(dense(made, dtype, extra, keep, **plain), wanted)
         error = apart(results, wanted)
         why = "" if error <= budget else "too far from float64"
         if case.get("deterministic"):
@@ -237,12 +291,17 @@ def all_cases() -> list[tuple[int, str, str, str]]:
         for dtype in ("float32", "float16") if REHEARSE else ("bfloat16", "float16", "float32"):
             if size != SIZES[0] and dtype != "bfloat16":
                 continue
-            few = ("plain", "all") if REHEARSE or size != SIZES[0] else ("plain", "clipped", "all")
+            few = ("plain", "all", "every term")
+            if not REHEARSE and size == SIZES[0]:
+                few += ("clipped", "full shaw")
             first = not REHEARSE and size == SIZES[0] and dtype == "bfloat16"
             side = 16 if REHEARSE else 32 if dtype == "float32" else 64
             for plan in ("panel", "gather"):
                 tile = Tile(side, side, 8 if size == 128 else 4, 1, plan)
-                tasks += [(size, dtype, str(tile), name) for name in (CASES if first else few)]
+                names = [
+                    x for x in (CASES if first else few) if plan == "gather" or x not in GATHER
+                ]
+                tasks += [(size, dtype, str(tile), name) for name in names]
     return tasks
 
 
@@ -251,4 +310,4 @@ def agrees_with_the_specification() -> float:
     made = inputs(1, 24, 16, torch.float64)
     spans = {"query_positions": Span(0, 24), "key_positions": Span(0, 24)}
     out = reference.attend(*made[:3], terms_of(made[3].double()), **spans)
-    return apart([out], dense(made, torch.float64, None, None, None)[:1])
+    return apart([out], dense(made, torch.float64)[:1])

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import torch
 
 from musictx.attention.fused.config import Config, Tile, choose
-from musictx.attention.fused.offline import Report, check, compile_kernel, kernels
+from musictx.attention.fused.offline import Report, compile_kernel, kernels
 
 #: Tiles to look at beside the defaults, for each pass, at head_dim 64 in bfloat16.
 ALTERNATIVES = {
@@ -29,9 +29,22 @@ ALTERNATIVES = {
 }
 
 
+#: What schemes and options ask of the kernel beside the default, at head_dim 64 in bfloat16.
+VARIANTS: dict[str, dict[str, bool]] = {
+    "packed+dropout": {"PACKED": True, "DROP": True},
+    "deterministic": {"FIXED": True},
+    "transformer_xl": {"POSITION": True},
+    "local": {"PACKED": True, "LOCAL": True},
+    "shaw": {"VALUES": True},
+    "full": {"CAUSAL": False, "EDGE": True},
+    "full shaw": {"CAUSAL": False, "EDGE": True, "VALUES": True},
+    "bias": {"TABLE": False, "BIAS": True, "BIAS_GRADIENT": True},
+}
+
+
 def show(what: str, tile: Tile, report: Report) -> None:
     print(
-        f"{what:14} {report.kernel:15} {tile!s:20} {report.registers:5} {report.spilled:8} "
+        f"{what:22} {report.kernel:15} {tile!s:20} {report.registers:5} {report.spilled:8} "
         f"{report.shared / 1024:9.1f} {report.wgmma:6} {report.cp_async:9} {report.shfl:8} "
         f"{report.wide_atomics:11}",
         flush=True,
@@ -41,21 +54,19 @@ def show(what: str, tile: Tile, report: Report) -> None:
 def main() -> None:
     quick = "quick=true" in sys.argv[1:]
     print(
-        f"{'inputs':14} {'kernel':15} {'tile':20} {'regs':>5} {'spilled':>8} {'shared K':>9} "
+        f"{'inputs':22} {'kernel':15} {'tile':20} {'regs':>5} {'spilled':>8} {'shared K':>9} "
         f"{'wgmma':>6} {'cp.async':>9} {'shuffles':>8} {'4w atomics':>11}"
     )
     half = torch.bfloat16
-    defaults = [(half, 64, {})]
+    variants = [("", half, 64, {})]
     if not quick:
-        defaults += [(half, 32, {}), (half, 128, {}), (torch.float32, 64, {})]
-        defaults += [(half, 64, {"PACKED": True, "DROP": True}), (half, 64, {"FIXED": True})]
-    for dtype, head_dim, features in defaults:
-        config = choose("", dtype, head_dim)
-        name = str(dtype).removeprefix("torch.").replace("float", "f")
-        what = f"{name} {head_dim} {''.join(key[0] for key in features)}"
-        tiles = (config.forward, config.query, config.key)
-        for tile, report in zip(tiles, check(config, dtype, head_dim, **features)):
-            show(what, tile, report)
+        variants += [("", half, 32, {}), ("", half, 128, {}), ("", torch.float32, 64, {})]
+        variants += [(name, half, 64, features) for name, features in VARIANTS.items()]
+    for what, dtype, head_dim, features in variants:
+        config = choose("", dtype, head_dim, features.get("VALUES", False))
+        name = f"{str(dtype).removeprefix('torch.').replace('float', 'f')} {head_dim} {what}"
+        for kernel, made, constants, tile in kernels(config, dtype, head_dim, **features):
+            show(name, tile, compile_kernel(kernel, made, constants, tile, dtype))
     for wanted, tiles in {} if quick else ALTERNATIVES.items():
         for text in tiles:
             tile = Tile.parse(text)

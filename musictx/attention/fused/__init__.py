@@ -1,8 +1,10 @@
-"""Causal relative attention as one kernel for NVIDIA GPUs, in Triton: linear in memory.
+"""Relative attention as one kernel for NVIDIA GPUs, in Triton: linear in memory.
 
 Two plans for the skew, chosen by :class:`~musictx.attention.fused.config.Config` so that both can
 be measured: ``gather`` (attention/fused/gather.py) and ``panel`` (attention/fused/panel.py). Both
-compute the same thing; the forward pass costs 3 products where plain attention costs 2.
+compute the same thing; the forward pass costs 3 products where plain attention costs 2. Plan panel
+is for causal attention of the last tokens to all, with a table and neither bias nor value table;
+whatever the configuration says, the rest goes by plan gather.
 
 Inputs in bfloat16, float16 or float32; softmax, sums and the gradients of the tables in float32.
 Triton is imported when the kernel first runs. With ``TRITON_INTERPRET=1`` set before that, it runs
@@ -19,7 +21,8 @@ from torch import Tensor
 
 from musictx.attention.fused import op
 from musictx.attention.fused.config import HEAD_DIMS, Config
-from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention.fused.masks import Mask, mask
+from musictx.attention.terms import ORDER, Axis, Positions, Span, Terms
 
 __all__ = ["Config", "attend", "why_not"]
 
@@ -35,8 +38,6 @@ def why_not(
 ) -> str | None:
     """Why this implementation cannot do the job, or None if it can. ``q`` tells device and dtype;
     without it they are not looked at."""
-    if not causal:
-        return "it computes causal attention only"
     if len(terms.axes) > 1:
         return f"it knows one axis of distance, not {len(terms.axes)}"
     if terms.axes and terms.axes[0].coordinate:
@@ -44,16 +45,8 @@ def why_not(
     at, over = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
     if not (isinstance(at, Span) and isinstance(over, Span)):
         return "it needs consecutive positions (Span)"
-    if at.stop != over.stop or len(at) > len(over):
-        return (
-            f"the queries must be the last of the keys, not positions {at.start}..{at.stop - 1} "
-            f"over {over.start}..{over.stop - 1}"
-        )
     if terms.scale <= 0:
         return f"it needs a scale above 0, not {terms.scale}"
-    for name in ("content_bias", "position_bias", "value_table", "blocks"):
-        if getattr(terms, name, None) is not None:
-            return f"it knows no {name}"
     if q is None:
         return None
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
@@ -74,15 +67,19 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
+    query_positions: Positions | tuple[Positions, ...] | None = None,
+    key_positions: Positions | tuple[Positions, ...] | None = None,
+    causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
     dropout: float = 0.0,
     config: Config | None = None,
     deterministic: bool | None = None,
 ) -> Tensor:
-    """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
+    """Attention of q (B, H, Tq, D) over k and v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
 
-    Arguments are taken as checked (:func:`musictx.attention.api.attend`, :func:`why_not`).
+    Without positions the queries are the last Tq of the Tk tokens. Arguments are taken as checked
+    (:func:`musictx.attention.api.attend`, :func:`why_not`).
 
     config         how to cut the work; the default depends on dtype and head size
     deterministic  equal bits in every run also for the gradients of the tables, whose parts are
@@ -91,16 +88,19 @@ def attend(
     """
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
-    table = bias = None
-    low = high = 0
-    if terms.axes:
-        axis = terms.axes[0].narrowed(keys)
-        table, bias, low, high = axis.table, axis.bias, axis.low, axis.high
-        if high < 0:  # every distance that occurs has the only row left
-            low = high = 0
-    first_query = first_key = last_query = None
-    if query_pieces is not None and key_pieces is not None:
-        first_query, first_key, last_query = piece_bounds(query_pieces, key_pieces)
+    if query_positions is None or key_positions is None:
+        query_positions = (Span(keys - queries, queries),) * terms.coordinates
+        key_positions = (Span(0, keys),) * terms.coordinates
+    at, over = terms.needed(query_positions), terms.needed(key_positions)
+    assert isinstance(at[0], Span)
+    assert isinstance(over[0], Span)
+    offset = at[0].start - over[0].start
+    axis, values = _narrowed(terms, offset, queries, keys, causal)
+    content, position = _queries(q, terms)
+    place = ORDER if terms.blocks is None else terms.blocks.coordinate
+    hidden = mask(
+        batch, query_pieces, key_pieces, terms.blocks, at[place], over[place], q.device
+    ) or [None] * len(Mask._fields)  # fmt: skip
     row_random = column_random = None
     if dropout:
         row_random = _random((batch, heads, queries), q.device)
@@ -108,55 +108,44 @@ def attend(
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     out: Tensor = op.attention(
-        q,
-        k,
-        v,
-        table,
-        bias,
-        first_query,
-        first_key,
-        last_query,
-        row_random,
-        column_random,
-        low,
-        high,
-        terms.scale,
-        dropout,
-        deterministic,
-        "" if config is None else str(config),
+        *(content, k, v, position, axis.table, axis.bias, values),
+        *hidden,
+        *(row_random, column_random),
+        *(axis.low, axis.high, offset, causal, terms.blocks is not None, terms.scale),
+        *(dropout, deterministic, "" if config is None else str(config)),
     )[0]
     return out
+
+
+def _queries(q: Tensor, terms: Terms) -> tuple[Tensor, Tensor | None]:
+    """What meets the keys, and what meets the table if that is something else; in the dtype of q,
+    with sums, and so gradients of the biases, in float32."""
+    u, v = terms.content_bias, terms.position_bias
+    content = q if u is None else (q + u.float()[:, None]).to(q.dtype)
+    if not terms.axes or terms.axes[0].table is None or (u is None and v is None):
+        return content, None
+    return content, q if v is None else (q + v.float()[:, None]).to(q.dtype)
+
+
+def _narrowed(
+    terms: Terms, offset: int, queries: int, keys: int, causal: bool
+) -> tuple[Axis, Tensor | None]:
+    """The axis and the table of values with rows for the distances that occur."""
+    if not terms.axes:
+        return Axis(), None
+    axis = terms.axes[0]
+    lowest = max(0, offset - (keys - 1)) if causal else offset - (keys - 1)
+    low = max(axis.low, min(lowest, axis.high))
+    high = max(low, min(axis.high, offset + queries - 1))
+    kept = slice(low - axis.low, high - axis.low + 1)
+    table, bias, values = (
+        None if x is None else x[:, kept] for x in (axis.table, axis.bias, terms.value_table)
+    )
+    if causal and high < 0:  # every distance that occurs has the only row left
+        low = high = 0
+    return Axis(table=table, bias=bias, low=low, high=high), values
 
 
 def _random(shape: tuple[int, ...], device: torch.device) -> Tensor:
     """32 random bits for each row: dropout hashes one of a query with one of a key."""
     return torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, device=device)
-
-
-def piece_bounds(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Where pieces begin and end, for any ids in any order: three int32 tensors.
-
-    first_query (B, Tq)  the first key of the same piece as the query (Tk if there is none)
-    first_key   (B, Tk)  the first key of the same piece as the key; equal to the query's first
-                         exactly when they share the piece
-    last_query  (B, Tk)  the last query of the same piece as the key (-1 if there is none)
-    """
-    keys, queries = key_pieces.shape[1], query_pieces.shape[1]
-    ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
-
-    def first_of(wanted: Tensor) -> Tensor:
-        place = torch.searchsorted(ids, wanted.contiguous()).clamp(max=keys - 1)
-        found = ids.gather(1, place) == wanted
-        return torch.where(found, order.gather(1, place), keys)
-
-    query_ids, query_order = query_pieces.sort(dim=1, stable=True)
-    place = torch.searchsorted(query_ids, key_pieces.contiguous(), right=True) - 1
-    place = place.clamp(min=0)
-    found = query_ids.gather(1, place) == key_pieces
-    last_query = torch.where(found, query_order.gather(1, place), -1)
-    assert queries > 0
-    return (
-        first_of(query_pieces).to(torch.int32),
-        first_of(key_pieces).to(torch.int32),
-        last_query.to(torch.int32),
-    )

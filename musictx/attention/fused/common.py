@@ -1,21 +1,132 @@
-"""Device functions that both plans of the fused kernel share.
+"""What both plans of the fused kernel share: names, and how rows are loaded and stored.
 
-Names: T rows of queries or keys to a tile, D numbers to a head; ``base`` pointers stand at the
-first row of one (batch row, head); ``p0`` is the position of a tile's first query among the keys,
-``j0`` its first key, ``delta = p0 - j0``. Logits are kept in units of log 2, so that exp2 serves.
+A tile is M queries and N keys of one (batch row, head). Query number i stands where key number
+``offset + i`` stands or would stand; ``p0`` is that place of a tile's first query, ``j0`` its first
+key, ``delta = p0 - j0``. Logits are kept in units of log 2, so that exp2 serves.
+
+What belongs together travels in named tuples: ``...Base`` are pointers and strides of all queries
+or keys of one (batch row, head), ``...Rows`` the numbers of one tile.
 """
+
+from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
 
-#: Kinds of tiles by distance. FAR: every distance is clipped to the last row of the table.
+#: Kinds of tiles by distance. FAR: every distance is clipped to one and the same row of the tables.
 FAR = tl.constexpr(0)
 NEAR = tl.constexpr(1)
-DIAGONAL = tl.constexpr(2)  # the only one with keys later than a query
+DIAGONAL = tl.constexpr(2)  # delta 0 in causal attention: the only one with keys later than a query
 #: Numbers whose value must not lead to a new compilation.
-PLAIN_NUMBERS = ["H", "BH", "low", "high", "slots", "threshold"]
+PLAIN_NUMBERS = ["H", "BH", "offset", "low", "high", "slots", "threshold"]
 #: log of the sum of weights of a row that sees nothing: its weights become exp2(-BIG) = 0.
 BIG = tl.constexpr(1e30)
+
+
+class Flags(NamedTuple):
+    """What is known when compiling."""
+
+    D: Any  # numbers to a head
+    M: Any  # queries to a tile
+    N: Any  # keys to a tile
+    TABLE: Any  # distances have vectors that meet the query
+    BIAS: Any  # and numbers
+    VALUES: Any  # and vectors that are added to the values
+    POSITION: Any  # another query meets the table than meets the keys
+    CAUSAL: Any
+    PACKED: Any  # a query sees the keys of its own code only
+    LOCAL: Any  # and, with PACKED, those whose code differs by 1
+    EDGE: Any  # tiles may reach beyond the keys
+    DROP: Any
+    SKEW: Any  # dtype of relative logits on their way
+    PRECISION: Any  # of products of float32
+    BIAS_GRADIENT: Any = False
+    FIXED: Any = False  # gradients of tables are added up in whole numbers
+
+
+class QueryBase(NamedTuple):
+    """All queries: pointers, strides of tokens, how many, where the first stands."""
+
+    q: Any
+    position: Any
+    do: Any
+    log: Any
+    delta: Any
+    codes: Any
+    random: Any
+    q_stride: Any
+    position_stride: Any
+    do_stride: Any
+    count: Any
+    offset: Any
+
+
+class KeyBase(NamedTuple):
+    """All keys: pointers, strides of tokens, how many."""
+
+    k: Any
+    v: Any
+    codes: Any
+    random: Any
+    k_stride: Any
+    v_stride: Any
+    count: Any
+
+
+class QueryRows(NamedTuple):
+    """The queries of a tile. What a kernel has no use for is a stand-in."""
+
+    q: Any
+    position: Any  # what meets the table
+    log: Any
+    places: Any
+    codes: Any
+    random: Any
+
+
+class Upstream(NamedTuple):
+    """The gradient of a tile's output, and <o, do> of each query."""
+
+    do: Any
+    delta: Any
+
+
+class KeyRows(NamedTuple):
+    """The keys of a tile."""
+
+    k: Any
+    v: Any
+    places: Any
+    codes: Any
+    random: Any
+    count: Any
+
+
+class Tables(NamedTuple):
+    """The tables of one head: pointers; rows for the distances low..high. (Triton's tuples have a
+    ``values`` of their own.)"""
+
+    table: Any
+    bias: Any
+    added: Any  # to the values
+    low: Any
+    high: Any
+
+
+class Numbers(NamedTuple):
+    """Factors of the logits, and dropout."""
+
+    scale: Any
+    threshold: Any
+    inverse_share: Any
+
+
+class Softmax(NamedTuple):
+    """Softmax in passing: sum of weights times values, maximum, sum of weights."""
+
+    acc: Any
+    top: Any
+    total: Any
 
 
 @triton.jit
@@ -46,6 +157,50 @@ def load_vector(base, start, length, other, T: tl.constexpr):
 
 
 @triton.jit
+def load_queries(base, i0, flags: tl.constexpr, BACKWARD: tl.constexpr):
+    """The queries i0..i0+M-1; those outside are 0 and have weights 0."""
+    M: tl.constexpr = flags.M
+    q = load_rows(base.q, i0, base.count, base.q_stride, M, flags.D)
+    position = q
+    if flags.POSITION:
+        position = load_rows(base.position, i0, base.count, base.position_stride, M, flags.D)
+    places = base.offset + i0 + tl.arange(0, M)
+    codes = places
+    if flags.PACKED:
+        codes = load_vector(base.codes, i0, base.count, 0, M)
+    random = places
+    if flags.DROP:
+        random = load_vector(base.random, i0, base.count, 0, M)
+    log = places
+    if BACKWARD:
+        log = load_vector(base.log, i0, base.count, BIG, M)
+    return QueryRows(q, position, log, places, codes, random)
+
+
+@triton.jit
+def load_upstream(base, i0, flags: tl.constexpr):
+    """What goes with the queries i0..i0+M-1 in the backward pass."""
+    do = load_rows(base.do, i0, base.count, base.do_stride, flags.M, flags.D)
+    return Upstream(do, load_vector(base.delta, i0, base.count, 0.0, flags.M))
+
+
+@triton.jit
+def load_keys(base, j0, flags: tl.constexpr):
+    """The keys j0..j0+N-1; those outside are 0."""
+    N: tl.constexpr = flags.N
+    k = load_rows(base.k, j0, base.count, base.k_stride, N, flags.D)
+    v = load_rows(base.v, j0, base.count, base.v_stride, N, flags.D)
+    places = j0 + tl.arange(0, N)
+    codes = places
+    if flags.PACKED:
+        codes = load_vector(base.codes, j0, base.count, 0, N)
+    random = places
+    if flags.DROP:
+        random = load_vector(base.random, j0, base.count, 0, N)
+    return KeyRows(k, v, places, codes, random, base.count)
+
+
+@triton.jit
 def table_row(distance, low, high):
     """The row of the tables that a distance is clipped to."""
     return tl.minimum(tl.maximum(distance, low), high) - low
@@ -53,45 +208,16 @@ def table_row(distance, low, high):
 
 @triton.jit
 def load_table(base, distance, low, high, D: tl.constexpr):
-    """Rows of the table for a vector of distances: (T, D)."""
+    """Rows of a table for a vector of distances: (T, D)."""
     row = table_row(distance, low, high)
     return tl.load(base + row[:, None] * D + tl.arange(0, D)[None, :])
 
 
 @triton.jit
-def load_bias(base, rows, columns, low, high):
-    """The bias of each pair of a query (position) and a key, clipped: (T, T)."""
-    return tl.load(base + table_row(rows[:, None] - columns[None, :], low, high))
-
-
-@triton.jit
-def logits(
-    q,
-    k,
-    relative,
-    bias,
-    rows,
-    columns,
-    low,
-    high,
-    scale,
-    TABLE: tl.constexpr,
-    BIAS: tl.constexpr,
-    KIND: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """q k^T + relative of one tile (``relative`` is read if TABLE), to be scaled by the caller: one
-    instruction with what follows. With a bias: scaled already, the bias added."""
-    if TABLE:
-        s = tl.dot(q, tl.trans(k), relative, input_precision=PRECISION)
-    else:
-        s = tl.dot(q, tl.trans(k), input_precision=PRECISION)
-    if BIAS:
-        if KIND == FAR:
-            s = s * scale + tl.load(bias + (high - low))
-        else:
-            s = s * scale + load_bias(bias, rows, columns, low, high)
-    return s
+def meet_row(x, base, row, D: tl.constexpr):
+    """<x_i, row> for each of the rows of x: what FAR tiles have instead of relative logits."""
+    vector = tl.load(base + row * D + tl.arange(0, D)).to(tl.float32)
+    return tl.sum(x.to(tl.float32) * vector[None, :], 1)
 
 
 @triton.jit
@@ -109,95 +235,5 @@ def add(place, values, factor, FIXED: tl.constexpr):
 
 @triton.jit
 def add_to_rows(base, row, values, factor, D: tl.constexpr, FIXED: tl.constexpr):
-    """Add (T, D) to rows of the table's gradient; several may be the same row."""
+    """Add (T, D) to rows of a table's gradient; several may be the same row."""
     add(base + row[:, None] * D + tl.arange(0, D)[None, :], values, factor, FIXED)
-
-
-@triton.jit
-def mask_cells(
-    x,
-    fill,
-    rows,
-    columns,
-    first_query,
-    first_key,
-    CAUSAL: tl.constexpr,
-    EDGE: tl.constexpr,
-    PACKED: tl.constexpr,
-):
-    """x where the query may look at the key, ``fill`` elsewhere: by choice, never by sums, because
-    hidden cells may hold NaN."""
-    if CAUSAL:
-        x = tl.where(columns[None, :] <= rows[:, None], x, fill)
-    if PACKED:
-        x = tl.where(first_key[None, :] == first_query[:, None], x, fill)
-    elif EDGE:
-        x = tl.where(columns[None, :] >= 0, x, fill)
-    return x
-
-
-@triton.jit
-def kept(row_keys, column_keys, threshold):
-    """Which weights dropout keeps: 24 bits of a hash of one random number for each query and one
-    for each key, so it does not depend on how the work is cut into tiles."""
-    x = row_keys.to(tl.uint32, bitcast=True)[:, None] ^ column_keys.to(tl.uint32, bitcast=True)
-    x ^= x >> 16
-    x *= 0x7FEB352D
-    x ^= x >> 15
-    x *= 0x846CA68B
-    return (x >> 8).to(tl.int32) >= threshold
-
-
-@triton.jit
-def absorb(
-    acc, top, total, s, scale, v, kept_cells, DROP: tl.constexpr, PRECISION: tl.constexpr
-):  # fmt: skip
-    """One step of softmax in passing: (sum of weights times values, maximum, sum of weights).
-    Logits are scale * s, scale > 0."""
-    new_top = tl.maximum(top, tl.max(s, 1) * scale)
-    shrink = tl.exp2(top - new_top)
-    p = tl.exp2(s * scale - new_top[:, None])
-    total = total * shrink + tl.sum(p, 1)
-    if DROP:
-        p = tl.where(kept_cells, p, 0.0)
-    acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision=PRECISION)
-    return acc, new_top, total
-
-
-@triton.jit
-def finish(
-    acc,
-    top,
-    total,
-    out,
-    log_sum,
-    start,
-    length,
-    stride,
-    inverse_share,
-    T: tl.constexpr,
-    D: tl.constexpr,
-):
-    """Divide by the sum of weights and store the rows and the log of their sums."""
-    empty = total == 0.0
-    divisor = tl.where(empty, 1.0, total)
-    store_rows(out, start, length, stride, acc * (inverse_share / divisor)[:, None], T, D)
-    t = start + tl.arange(0, T)
-    log = tl.where(empty, BIG, top + tl.log2(divisor))
-    tl.store(log_sum + t, log, mask=(t >= 0) & (t < length))
-
-
-@triton.jit
-def row_products(
-    OUT, DO, DELTA, ob, oh, ot, gb, gh, gt, H, TQ, D: tl.constexpr, T: tl.constexpr
-):  # fmt: skip
-    """DELTA[i] = <o_i, do_i>, the sum over keys of weight times its gradient, in float32."""
-    blocks = tl.cdiv(TQ, T)
-    start = (tl.program_id(0) % blocks) * T
-    bh = (tl.program_id(0) // blocks).to(tl.int64)
-    b = bh // H
-    h = bh % H
-    o = load_rows(OUT + b * ob + h * oh, start, TQ, ot, T, D).to(tl.float32)
-    do = load_rows(DO + b * gb + h * gh, start, TQ, gt, T, D).to(tl.float32)
-    t = start + tl.arange(0, T)
-    tl.store(DELTA + bh * TQ + t, tl.sum(o * do, 1), mask=t < TQ)

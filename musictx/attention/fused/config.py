@@ -80,14 +80,20 @@ class Config:
 
 
 @lru_cache
-def choose(text: str, dtype: torch.dtype, head_dim: int) -> Config:
-    """The configuration written in ``text``, or the default for the dtype and the head size.
+def choose(text: str, dtype: torch.dtype, head_dim: int, values: bool = False) -> Config:
+    """The configuration written in ``text``, or the default for the dtype and the head size;
+    ``values``: with a table of values, which goes by plan gather and takes more registers.
 
     The defaults have the fewest instructions to a tile by the compiler's report
     (scripts/gpu/compile_check.py); scripts/gpu/attention.py measures the alternatives.
     """
     if text:
         return Config.parse(text)
+    if values:
+        small = dtype == torch.float32 or head_dim == 128
+        side = 32 if small else 64
+        back = Tile(side, side, 8, 1)
+        return Config(Tile(side, side, 8, 1 if small else 2), back, back)
     if dtype == torch.float32:
         small = Tile(32, 32, 8, 1, "panel")
         return Config(small, small, Tile(32, 32, 8, 1, "gather"))

@@ -6,12 +6,16 @@ query stands delta = kT after its first key. The distance of cell (r, c) is delt
     Y[r, w] = R_k[r, w] if w <= r else R_{k-1}[r, w],     relative[r, c] = Y[r, (r - c) mod T]
 
 As keys ascend, R_{k-1} of one tile is R_k of the next: one product a tile, none wasted. The gather
-is its own inverse, so the backward pass takes dS apart with the same gather: the complete gradient
-of R_k has the w <= r of this tile and the w > r of the tile before. The softmax is that of
-FlashAttention (Dao 2023); nothing of size length x length is ever in memory.
+is its own inverse, so what is known by key is taken apart by distance with the same gather: the
+T distances from kT on have the w <= r of this tile and the w > r of the tile before. So the
+backward pass treats dS, and both passes the weights that meet a table of values (Shaw et al. 2018).
+The softmax is that of FlashAttention (Dao 2023); nothing of size length x length is ever in memory.
 
-Tiles are laid so that every delta is a multiple of T; only the tile with delta = 0 has later keys.
+Tiles are laid so that every delta is a multiple of T. In causal attention only the tile with
+delta = 0 has later keys; without causality k goes on below 0.
 """
+
+from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
@@ -21,32 +25,41 @@ from musictx.attention.fused.common import (
     FAR,
     NEAR,
     PLAIN_NUMBERS,
-    absorb,
-    finish,
-    kept,
-    load_rows,
+    Flags,
+    KeyBase,
+    Numbers,
+    QueryBase,
+    Softmax,
+    Tables,
+    load_keys,
+    load_queries,
     load_table,
-    load_vector,
-    logits,
-    mask_cells,
+    meet_row,
 )
+from musictx.attention.fused.tile import absorb, ceil_div, finish, floor_div, keys_seen
+
+
+class Forward(NamedTuple):
+    """What one tile hands on to the next: softmax in passing, R_k, and with a table of values the
+    weights of the tile before by distance and each row's weights of clipped distances."""
+
+    acc: Any
+    top: Any
+    total: Any
+    hi: Any
+    before: Any
+    far_weights: Any
 
 
 @triton.jit
 def skew(x, delta, T: tl.constexpr):
-    """x[r, (r - c) mod T]: relative logits by distance -> by key, and back.
+    """x[r, (r - c) mod T]: by distance -> by key, and back.
 
     ``delta`` is a multiple of T and so changes nothing; it ties the T x T indices to the loop, or
     the compiler would keep them in registers from before it.
     """
     t = tl.arange(0, T)
     return tl.gather(x, ((t + delta)[:, None] - t[None, :]) & (T - 1), 1)
-
-
-@triton.jit
-def distance_chunk(base, delta, low, high, T: tl.constexpr, D: tl.constexpr):
-    """Rows of the table for the distances delta..delta+T-1."""
-    return load_table(base, delta + tl.arange(0, T), low, high, D)
 
 
 @triton.jit
@@ -57,150 +70,198 @@ def lower_half(delta, T: tl.constexpr):
 
 
 @triton.jit
-def tiles_before(
-    p0, first_query, high, T: tl.constexpr, PACKED: tl.constexpr, RELATIVE: tl.constexpr
+def distance_chunk(base, delta, tables, flags: tl.constexpr):
+    """Rows of a table for the distances delta..delta+T-1."""
+    distances = delta + tl.arange(0, flags.N)
+    return load_table(base, distances, tables.low, tables.high, flags.D)
+
+
+@triton.jit
+def by_distance(x, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr):
+    """x times the table's rows for the distances delta..delta+T-1."""
+    chunk = distance_chunk(base, delta, tables, flags)
+    return tl.dot(x, tl.trans(chunk), input_precision=flags.PRECISION).to(dtype)
+
+
+@triton.jit
+def by_key(
+    x, hi, far, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
-    """How many tiles there are before the diagonal one, and how many of them are FAR."""
-    first = 0
-    if PACKED:
-        first = tl.minimum(tl.min(first_query), p0)
-    tiles = tl.cdiv(p0 - first, T)
-    far = 0
-    if RELATIVE:
-        far = tl.maximum(tiles + 1 - tl.cdiv(high + T - 1, T), 0)
-        far = tl.minimum(far, tiles)
-    return tiles, far
+    """x times the row of each cell's distance, (T, T) in float32, and R_{k-1}, which is R_k to the
+    next tile. ``far``: x times the only row that a FAR tile has."""
+    T: tl.constexpr = flags.N
+    if KIND == FAR:
+        cells = tl.zeros([T, T], tl.float32) + far[:, None]
+    elif KIND == NEAR:
+        lo = by_distance(x, base, delta - T, tables, dtype, flags)
+        cells = skew(tl.where(lower_half(delta, T), hi, lo), delta, T).to(tl.float32)
+        hi = lo
+    else:
+        cells = skew(hi, delta, T).to(tl.float32)
+    return cells, hi
+
+
+@triton.jit
+def take_apart(cells, before, delta, T: tl.constexpr):
+    """From cells by key: all that belongs to the distances delta..delta+T-1, by distance, and this
+    tile's cells for the tile after it."""
+    own = skew(cells, delta, T)
+    return tl.where(lower_half(delta, T), own, before), own
+
+
+@triton.jit
+def remainder(before, delta, T: tl.constexpr):
+    """What the last tile, of ``delta``, has left for the T distances below its own."""
+    return tl.where(lower_half(delta, T), tl.zeros_like(before), before)
+
+
+@triton.jit
+def tile_range(first, stop, p0, low, high, T: tl.constexpr, flags: tl.constexpr):
+    """Tiles of the keys first..stop-1 as numbers m = -k: m0..m1-1 are FAR by the last row, m1..m2-1
+    NEAR, m2..m3-1 FAR by the first row or, in causal attention, DIAGONAL: one or none."""
+    m0 = floor_div(first - p0, T)
+    m3 = ceil_div(stop - p0, T)
+    m1 = m0
+    m2 = m3
+    if flags.CAUSAL:
+        m2 = tl.minimum(m3, 0)
+    if flags.TABLE or flags.BIAS or flags.VALUES:
+        m1 = tl.maximum(m0, 1 - ceil_div(high + T - 1, T))
+        if not flags.CAUSAL:
+            m2 = tl.minimum(m2, tl.maximum(ceil_div(T - 1 - low, T), m0))
+    m2 = tl.maximum(m2, m0)
+    return m0, tl.minimum(m1, m2), m2, m3
 
 
 @triton.jit
 def forward_tile(
-    acc,
-    top,
-    total,
-    hi,
-    far,
-    q,
-    k_base,
-    v_base,
-    table,
-    bias,
-    firsts,
-    columns_random,
-    first_query,
-    row_random,
-    j0,
-    p0,
-    kt,
-    vt,
-    TK,
-    low,
-    high,
-    scale,
-    threshold,
-    D: tl.constexpr,
-    T: tl.constexpr,
-    TABLE: tl.constexpr,
-    BIAS: tl.constexpr,
-    PACKED: tl.constexpr,
-    EDGE: tl.constexpr,
-    DROP: tl.constexpr,
-    SKEW: tl.constexpr,
-    PRECISION: tl.constexpr,
+    state, queries, key_base, tables, far, row, j0, p0, numbers, flags: tl.constexpr,
     KIND: tl.constexpr,
-):
-    """Take in the keys j0..j0+T-1; ``hi`` is R_k, handed on as R_{k-1}."""
-    t = tl.arange(0, T)
-    k = load_rows(k_base, j0, TK, kt, T, D)
-    start = 0.0
-    if TABLE:
+):  # fmt: skip
+    """Take in the keys j0..j0+T-1; FAR ones have the table's ``row``."""
+    delta = p0 - j0
+    T: tl.constexpr = flags.N
+    keys = load_keys(key_base, j0, flags)
+    relative = 0.0
+    hi = state.hi
+    if flags.TABLE:
+        relative, hi = by_key(
+            queries.position, hi, far, tables.table, delta, tables, flags.SKEW, flags, KIND
+        )
+    soft = Softmax(state.acc, state.top, state.total)
+    soft, p, shrink = absorb(soft, queries, keys, relative, tables, row, numbers, flags, KIND)
+    acc = soft.acc
+    before = state.before
+    far_weights = state.far_weights
+    if flags.VALUES:
         if KIND == FAR:
-            start = tl.zeros([T, T], tl.float32) + far[:, None]
-        elif KIND == NEAR:
-            chunk = distance_chunk(table, p0 - j0 - T, low, high, T, D)
-            lo = tl.dot(q, tl.trans(chunk), input_precision=PRECISION).to(SKEW)
-            start = skew(tl.where(lower_half(p0 - j0, T), hi, lo), p0 - j0, T).to(tl.float32)
-            hi = lo
+            far_weights = far_weights * shrink + tl.sum(p, 1)
         else:
-            start = skew(hi, p0 - j0, T).to(tl.float32)
-    rows = p0 + t
-    columns = j0 + t
-    step = scale
-    if BIAS:
-        step = 1.0
-    s = logits(q, k, start, bias, rows, columns, low, high, scale, TABLE, BIAS, KIND, PRECISION)
-    first_key = columns
-    if PACKED:
-        first_key = load_vector(firsts, j0, TK, -1, T)
-    s = mask_cells(
-        s, float("-inf"), rows, columns, first_query, first_key, KIND == DIAGONAL, EDGE, PACKED
-    )
-    keep = t
-    if DROP:
-        keep = kept(row_random, load_vector(columns_random, j0, TK, 0, T), threshold)
-    v = load_rows(v_base, j0, TK, vt, T, D)
-    acc, top, total = absorb(acc, top, total, s, step, v, keep, DROP, PRECISION)
-    return acc, top, total, hi
+            before = (before.to(tl.float32) * shrink[:, None]).to(before.dtype)
+            used, before = take_apart(p.to(before.dtype), before, delta, T)
+            chunk = distance_chunk(tables.added, delta, tables, flags)
+            acc = tl.dot(used, chunk, acc, input_precision=flags.PRECISION)
+    return Forward(acc, soft.top, soft.total, hi, before, far_weights)
+
+
+@triton.jit
+def take_far_values(state, tables, row, flags: tl.constexpr):
+    """The weights of clipped distances meet their row of the table of values."""
+    vector = tl.load(tables.added + row * flags.D + tl.arange(0, flags.D)).to(tl.float32)
+    acc = state.acc + state.far_weights[:, None] * vector[None, :]
+    none = tl.zeros_like(state.far_weights)
+    return Forward(acc, state.top, state.total, state.hi, state.before, none)
+
+
+@triton.jit
+def take_remainder(state, tables, delta, flags: tl.constexpr):
+    """The weights that the last tile, of ``delta``, has left meet the table of values."""
+    T: tl.constexpr = flags.N
+    chunk = distance_chunk(tables.added, delta - T, tables, flags)
+    left = remainder(state.before, delta, T)
+    acc = tl.dot(left, chunk, state.acc, input_precision=flags.PRECISION)
+    none = tl.zeros_like(state.before)
+    return Forward(acc, state.top, state.total, state.hi, none, state.far_weights)
 
 
 @triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def forward(
-    Q, K, V, E, BIASES, FIRST_QUERY, FIRST_KEY, ROW_RANDOM, COLUMN_RANDOM, OUT, LSE,
-    qb, qh, qt, kb, kh, kt, vb, vh, vt, ob, oh, ot, eh, bh_bias,
-    H, TQ, TK, low, high, scale, threshold, inverse_share,
+    Q, P, K, V, E, BIASES, A, QUERY_CODES, KEY_CODES, KEY_FIRST, KEY_STOP, ROW_RANDOM,
+    COLUMN_RANDOM, OUT, LSE,
+    qb, qh, qt, pb, ph, pt, kb, kh, kt, vb, vh, vt, ob, oh, ot, eh, bh_bias, ah,
+    H, TQ, TK, offset, low, high, scale, threshold, inverse_share,
     D: tl.constexpr, T: tl.constexpr, TABLE: tl.constexpr, BIAS: tl.constexpr,
-    PACKED: tl.constexpr, EDGE: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr,
+    VALUES: tl.constexpr, POSITION: tl.constexpr, CAUSAL: tl.constexpr, PACKED: tl.constexpr,
+    LOCAL: tl.constexpr, EDGE: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Output and log of the sum of weights of T queries of one (batch row, head)."""
+    flags: tl.constexpr = Flags(
+        D, T, T, TABLE, BIAS, VALUES, POSITION, CAUSAL, PACKED, LOCAL, EDGE, DROP, SKEW, PRECISION
+    )
     blocks = tl.cdiv(TQ, T)
     i0 = (blocks - 1 - tl.program_id(0) % blocks) * T  # long rows first
     bh = (tl.program_id(0) // blocks).to(tl.int64)
     b = bh // H
     h = bh % H
-    p0 = TK - TQ + i0
-    q = load_rows(Q + b * qb + h * qh, i0, TQ, qt, T, D)
-    k_base = K + b * kb + h * kh
-    v_base = V + b * vb + h * vh
-    table = E + h * eh
-    bias = BIASES + h * bh_bias
-    firsts = FIRST_KEY + b * TK
-    columns_random = COLUMN_RANDOM + bh * TK
-    first_query = tl.arange(0, T)
-    if PACKED:
-        first_query = load_vector(FIRST_QUERY + b * TQ, i0, TQ, TK, T)
-    row_random = first_query
-    if DROP:
-        row_random = load_vector(ROW_RANDOM + bh * TQ, i0, TQ, 0, T)
-    tiles, far_tiles = tiles_before(p0, first_query, high, T, PACKED, TABLE or BIAS)
+    p0 = offset + i0
+    query_base = QueryBase(
+        Q + b * qb + h * qh, P + b * pb + h * ph, Q, LSE, LSE, QUERY_CODES + b * TQ,
+        ROW_RANDOM + bh * TQ, qt, pt, qt, TQ, offset,
+    )  # fmt: skip
+    key_base = KeyBase(
+        K + b * kb + h * kh, V + b * vb + h * vh, KEY_CODES + b * TK, COLUMN_RANDOM + bh * TK,
+        kt, vt, TK,
+    )  # fmt: skip
+    tables = Tables(E + h * eh, BIASES + h * bh_bias, A + h * ah, low, high)
+    numbers = Numbers(scale, threshold, inverse_share)
+    queries = load_queries(query_base, i0, flags, False)
+    first, stop = keys_seen(KEY_FIRST + b * TQ, KEY_STOP + b * TQ, i0, TQ, TK, p0, flags)
+    m0, m1, m2, m3 = tile_range(first, stop, p0, low, high, T, flags)
 
-    acc = tl.zeros([T, D], tl.float32)
     top = tl.full([T], -1e30, tl.float32)
-    total = tl.zeros([T], tl.float32)
-    far = total
-    hi = far
-    if TABLE:
-        last = tl.load(table + (high - low) * D + tl.arange(0, D)).to(tl.float32)
-        far = tl.sum(q.to(tl.float32) * last[None, :], 1)
-        chunk = distance_chunk(table, (tiles - far_tiles) * T, low, high, T, D)
-        hi = tl.dot(q, tl.trans(chunk), input_precision=PRECISION).to(SKEW)
-    if TABLE or BIAS:
-        for n in range(0, far_tiles):
-            acc, top, total, hi = forward_tile(
-                acc, top, total, hi, far, q, k_base, v_base, table, bias, firsts, columns_random,
-                first_query, row_random, p0 - (tiles - n) * T, p0, kt, vt, TK, low, high, scale,
-                threshold, D, T, TABLE, BIAS, PACKED, EDGE, DROP, SKEW, PRECISION, FAR,
+    none = tl.zeros([T], tl.float32)
+    state = Forward(tl.zeros([T, D], tl.float32), top, none, none, none, none)
+    if VALUES:
+        before = tl.zeros([T, T], queries.q.dtype)
+        state = Forward(state.acc, top, none, none, before, none)
+    if TABLE or BIAS or VALUES:
+        far = none
+        if TABLE:
+            far = meet_row(queries.position, tables.table, high - low, D)
+        for m in range(m0, m1):
+            state = forward_tile(
+                state, queries, key_base, tables, far, high - low, p0 + m * T, p0, numbers, flags,
+                FAR,
             )  # fmt: skip
-    for n in range(far_tiles, tiles):
-        acc, top, total, hi = forward_tile(
-            acc, top, total, hi, far, q, k_base, v_base, table, bias, firsts, columns_random,
-            first_query, row_random, p0 - (tiles - n) * T, p0, kt, vt, TK, low, high, scale,
-            threshold, D, T, TABLE, BIAS, PACKED, EDGE, DROP, SKEW, PRECISION, NEAR,
+        if VALUES:
+            state = take_far_values(state, tables, high - low, flags)
+    if TABLE:
+        hi = by_distance(queries.position, tables.table, -m1 * T, tables, SKEW, flags)
+        state = Forward(
+            state.acc, state.top, state.total, hi, state.before, state.far_weights
         )  # fmt: skip
-    acc, top, total, hi = forward_tile(
-        acc, top, total, hi, far, q, k_base, v_base, table, bias, firsts, columns_random,
-        first_query, row_random, p0, p0, kt, vt, TK, low, high, scale,
-        threshold, D, T, TABLE, BIAS, PACKED, EDGE, DROP, SKEW, PRECISION, DIAGONAL,
-    )  # fmt: skip
-    finish(
-        acc, top, total, OUT + b * ob + h * oh, LSE + bh * TQ, i0, TQ, ot, inverse_share, T, D
-    )  # fmt: skip
+    for m in range(m1, m2):
+        state = forward_tile(
+            state, queries, key_base, tables, none, 0, p0 + m * T, p0, numbers, flags, NEAR
+        )
+    if CAUSAL:
+        if m3 > m2:
+            state = forward_tile(
+                state, queries, key_base, tables, none, 0, p0, p0, numbers, flags, DIAGONAL
+            )
+        elif VALUES:
+            state = take_remainder(state, tables, (1 - m2) * T, flags)
+    elif TABLE or BIAS or VALUES:
+        if VALUES:
+            state = take_remainder(state, tables, (1 - m2) * T, flags)
+        if TABLE:
+            far = meet_row(queries.position, tables.table, 0, D)
+        for m in range(m2, m3):
+            state = forward_tile(
+                state, queries, key_base, tables, far, 0, p0 + m * T, p0, numbers, flags, FAR
+            )
+        if VALUES:
+            state = take_far_values(state, tables, 0, flags)
+    soft = Softmax(state.acc, state.top, state.total)
+    finish(soft, OUT + b * ob + h * oh, LSE + bh * TQ, i0, TQ, ot, inverse_share, flags)

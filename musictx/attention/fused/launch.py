@@ -11,13 +11,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from musictx.attention.fused import common, gather, gather_backward, panel, panel_backward
+from musictx.attention.fused import (
+    gather,
+    gather_key,
+    gather_query,
+    panel,
+    panel_backward,
+)
+from musictx.attention.fused import tile as tile_functions
 from musictx.attention.fused.config import Config, Tile, choose
+from musictx.attention.fused.table_gradients import TableGradients
 
 LOG2E = math.log2(math.e)
-#: Memory for parts of the tables' gradients, as a share of the bytes of q: more parts, fewer
-#: programs that add to the same place at once.
-PARTS_SHARE = 0.5
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -32,20 +37,37 @@ def empty_like(x: Tensor) -> Tensor:
 
 @dataclass
 class Problem:
-    """The arguments of the operators, laid out for the kernels."""
+    """The arguments of the operators, laid out for the kernels.
+
+    position         what meets the table instead of q (B, H, Tq, D), or None
+    table, values    (H or 1, distances, D): the vectors that meet the query, that are added to v
+    bias             (H or 1, distances)
+    query_codes ...  what attention/fused/masks.py says; ``local``: codes may differ by 1
+    row_random ...   random bits of each query and key, for dropout
+    low, high        the distances that the tables begin and end with
+    offset           query number i stands where key number ``offset + i`` stands
+    """
 
     q: Tensor
     k: Tensor
     v: Tensor
+    position: Tensor | None
     table: Tensor | None
     bias: Tensor | None
-    first_query: Tensor | None
-    first_key: Tensor | None
-    last_query: Tensor | None
+    values: Tensor | None
+    query_codes: Tensor | None
+    key_codes: Tensor | None
+    key_first: Tensor | None
+    key_stop: Tensor | None
+    query_first: Tensor | None
+    query_stop: Tensor | None
     row_random: Tensor | None
     column_random: Tensor | None
     low: int
     high: int
+    offset: int
+    causal: bool
+    local: bool
     scale: float
     dropout: float
     deterministic: bool
@@ -55,13 +77,19 @@ class Problem:
         self.batch, self.heads, self.queries, self.size = self.q.shape
         self.keys = self.k.shape[2]
         self.q, self.k, self.v = (unit_stride(x) for x in (self.q, self.k, self.v))
-        self.config = choose(self.config_text, self.q.dtype, self.size)
+        self.at = self.q if self.position is None else unit_stride(self.position)
+        added = self.values is not None
+        self.config = choose(self.config_text, self.q.dtype, self.size, added)
         dummy = self.q
-        self.vectors = dummy if self.table is None else self.table.to(self.q.dtype).contiguous()
+        self.vectors, self.added = (
+            dummy if x is None else x.to(self.q.dtype).contiguous()
+            for x in (self.table, self.values)
+        )
         self.numbers = dummy if self.bias is None else (self.bias.float() * LOG2E).contiguous()
         rows = self.high - self.low + 1
         self.vector_stride = rows * self.size if self._per_head(self.table) else 0
         self.number_stride = rows if self._per_head(self.bias) else 0
+        self.added_stride = rows * self.size if self._per_head(self.values) else 0
         self.threshold = round(self.dropout * 2**24)
         self.kept_share = 1.0 - self.threshold / 2**24  # ``dropout`` rounded to 24 bits
 
@@ -69,20 +97,33 @@ class Problem:
     def _per_head(values: Tensor | None) -> bool:
         return values is not None and values.shape[0] > 1
 
-    @property
-    def masks(self) -> tuple[Tensor, Tensor, Tensor]:
-        """first_query, first_key, last_query, or stand-ins that no kernel reads."""
-        return tuple(
-            self.q if x is None else x.contiguous()
-            for x in (self.first_query, self.first_key, self.last_query)
-        )  # type: ignore[return-value]
+    def _or_stand_in(self, *tensors: Tensor | None) -> list[Tensor]:
+        """The tensors, laid out in order; of those that are not there, one that no kernel reads."""
+        return [self.q if x is None else x.contiguous() for x in tensors]
 
     @property
-    def random(self) -> tuple[Tensor, Tensor]:
-        """row_random, column_random, or stand-ins."""
-        return tuple(
-            self.q if x is None else x.contiguous() for x in (self.row_random, self.column_random)
-        )  # type: ignore[return-value]
+    def codes(self) -> list[Tensor]:
+        return self._or_stand_in(self.query_codes, self.key_codes)
+
+    @property
+    def keys_seen(self) -> list[Tensor]:
+        return self._or_stand_in(self.key_first, self.key_stop)
+
+    @property
+    def queries_seeing(self) -> list[Tensor]:
+        return self._or_stand_in(self.query_first, self.query_stop)
+
+    @property
+    def random(self) -> list[Tensor]:
+        return self._or_stand_in(self.row_random, self.column_random)
+
+    @property
+    def tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.vectors, self.numbers, self.added
+
+    @property
+    def table_strides(self) -> tuple[int, int, int]:
+        return self.vector_stride, self.number_stride, self.added_stride
 
     @property
     def flags(self) -> dict[str, Any]:
@@ -91,15 +132,23 @@ class Problem:
         exact = torch.get_float32_matmul_precision() == "highest" and not half
         return {
             "D": self.size,
-            "PACKED": self.first_query is not None,
+            "POSITION": self.position is not None,
+            "PACKED": self.query_codes is not None,
+            "LOCAL": self.local,
             "DROP": self.threshold > 0,
             "SKEW": tl.float16 if half else tl.float32,
             "PRECISION": "ieee" if exact else "tf32",
         }
 
+    @property
+    def aligned(self) -> bool:
+        """Causal attention of the last tokens to all."""
+        return self.causal and self.offset >= 0 and self.offset + self.queries == self.keys
+
     def panel(self, tile: Tile) -> bool:
-        """Whether this pass goes by plan panel; not when there is nothing to skew, or a bias."""
-        return tile.plan == "panel" and self.table is not None and self.bias is None
+        """Whether this pass goes by plan panel; plan gather knows more."""
+        plain = self.table is not None and self.bias is None and self.values is None
+        return tile.plan == "panel" and plain and self.aligned
 
     def square(self, tile: Tile) -> int:
         """The side of plan gather's tiles."""
@@ -111,12 +160,15 @@ class Problem:
         return sizes | {"SEGMENT": self.config.segment}
 
     def edge(self, queries: int, keys: int) -> bool:
-        """Whether tiles of keys, laid backwards from a tile's first query, reach before key 0."""
-        return (self.keys - self.queries) % keys != 0 or queries % keys != 0
+        """Whether tiles of keys, laid from a tile's first query on, reach beyond the keys."""
+        before = self.offset % keys != 0 or queries % keys != 0
+        return before or not (self.aligned or (not self.causal and self.keys % keys == 0))
 
     @property
     def terms(self) -> dict[str, bool]:
-        return {"TABLE": self.table is not None, "BIAS": self.bias is not None}
+        """Further constants of plan gather."""
+        found = {"TABLE": self.table, "BIAS": self.bias, "VALUES": self.values}
+        return {name: x is not None for name, x in found.items()} | {"CAUSAL": self.causal}
 
     def options(self, tile: Tile) -> dict[str, int]:
         return {"num_warps": tile.warps, "num_stages": tile.stages}
@@ -157,22 +209,21 @@ def forward(p: Problem) -> tuple[Tensor, Tensor]:
     if out.numel() == 0:
         return out, log_sum
     tile = p.config.forward
-    first_query, first_key, _ = p.masks
-    numbers = (p.scale * LOG2E, p.threshold, 1 / p.kept_share)
+    inputs = (p.q, p.at, p.k, p.v)
+    places = strides(*inputs, out)
+    numbers = (p.low, p.high, p.scale * LOG2E, p.threshold, 1 / p.kept_share)
     if p.panel(tile):
         scratch = p.panels(tile, p.config.segment)
         panel.forward[(p.programs,)](
-            p.q, p.k, p.v, p.vectors, first_query, first_key, *p.random, scratch, out, log_sum,
-            *strides(p.q, p.k, p.v, out), p.vector_stride,
-            p.batch * p.heads, p.heads, p.queries, p.keys, p.low, p.high, *numbers,
+            *inputs, p.vectors, *p.codes, p.keys_seen[0], *p.random, scratch, out, log_sum,
+            *places, p.vector_stride, p.batch * p.heads, p.heads, p.queries, p.keys, *numbers,
             **p.cells(tile), EDGE=p.edge(tile.queries, tile.keys), **p.flags, **p.options(tile),
         )  # fmt: skip
     else:
         side = p.square(tile)
         gather.forward[(triton.cdiv(p.queries, side) * p.batch * p.heads,)](
-            p.q, p.k, p.v, p.vectors, p.numbers, first_query, first_key, *p.random, out, log_sum,
-            *strides(p.q, p.k, p.v, out), p.vector_stride, p.number_stride,
-            p.heads, p.queries, p.keys, p.low, p.high, *numbers,
+            *inputs, *p.tables, *p.codes, *p.keys_seen, *p.random, out, log_sum,
+            *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
             T=side, EDGE=p.edge(side, side), **p.terms, **p.flags, **p.options(tile),
         )  # fmt: skip
     return out, log_sum
@@ -180,122 +231,85 @@ def forward(p: Problem) -> tuple[Tensor, Tensor]:
 
 def backward(
     p: Problem, upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of q, k, v, the table and the bias."""
+) -> tuple[Tensor, ...]:
+    """Gradients of q, k, v, position, table, bias and values; see op.attention_backward."""
     dq, dk, dv = (empty_like(x) for x in (p.q, p.k, p.v))
+    dposition = p.q.new_empty((0,)) if p.position is None else empty_like(p.at)
+    tables = TableGradients(p, upstream, bias_gradient)
     if p.q.numel() == 0:
         dk.zero_()
         dv.zero_()
-    tables = _TableGradients(p, upstream, bias_gradient)
-    if p.q.numel() == 0:
-        return dq, dk, dv, tables.table(), tables.bias()
+        return dq, dk, dv, dposition, *tables.all()
     up = unit_stride(upstream.to(p.q.dtype))
     if 0 in up.stride():  # expanded
         up = up.contiguous()
     delta = empty((p.batch, p.heads, p.queries), torch.float32, p.q.device)
-    common.row_products[(triton.cdiv(p.queries, 64) * p.batch * p.heads,)](
+    tile_functions.row_products[(triton.cdiv(p.queries, 64) * p.batch * p.heads,)](
         out, up, delta, *strides(out, up), p.heads, p.queries, D=p.size, T=64
     )
-    first_query, first_key, last_query = p.masks
-    numbers = (p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share)
-    inputs = (p.q, p.k, p.v, p.vectors)
+    _backward_query(p, up, log_sum, delta, tables, dq, dposition)
+    _backward_key(p, up, log_sum, delta, dk, dv)
+    return dq, dk, dv, dposition, *tables.all()
+
+
+def _backward_query(
+    p: Problem,
+    up: Tensor,
+    log_sum: Tensor,
+    delta: Tensor,
+    tables: TableGradients,
+    dq: Tensor,
+    dposition: Tensor,
+) -> None:
     tile = p.config.query
+    inputs = (p.q, p.at, p.k, p.v)
+    sink = dq if p.position is None else dposition
+    places = strides(*inputs, up, dq, sink)
+    numbers = (p.low, p.high, tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share)
     if p.panel(tile):
         scratch = p.panels(tile, p.config.segment)
         gradients = torch.zeros_like(scratch, dtype=p.q.dtype)
         panel_backward.backward_query[(p.programs,)](
-            *inputs, first_query, first_key, *p.random, scratch, gradients, up,
-            log_sum, delta, tables.factor, dq, tables.vectors,
-            *strides(p.q, p.k, p.v, up, dq), p.vector_stride, p.batch * p.heads,
-            p.heads, p.queries, p.keys, p.low, p.high, tables.slots, *numbers,
+            *inputs, p.vectors, *p.codes, p.keys_seen[0], *p.random, scratch, gradients,
+            up, log_sum, delta, tables.factor, dq, sink, tables.vectors,
+            *places, p.vector_stride, p.batch * p.heads, p.heads, p.queries, p.keys, *numbers,
             **p.cells(tile), EDGE=p.edge(tile.queries, tile.keys), FIXED=p.deterministic, **p.flags,
             **p.options(tile),
         )  # fmt: skip
     else:
         side = p.square(tile)
-        gather_backward.backward_query[(triton.cdiv(p.queries, side) * p.batch * p.heads,)](
-            *inputs, p.numbers, first_query, first_key, *p.random, up, log_sum, delta,
-            tables.factor, dq, tables.vectors, tables.numbers,
-            *strides(p.q, p.k, p.v, up, dq), p.vector_stride, p.number_stride,
-            p.heads, p.queries, p.keys, p.low, p.high, tables.slots, *numbers,
-            T=side, BIAS_GRADIENT=bias_gradient, FIXED=p.deterministic,
+        gather_query.backward_query[(triton.cdiv(p.queries, side) * p.batch * p.heads,)](
+            *inputs, *p.tables, *p.codes, *p.keys_seen, *p.random, up, log_sum, delta,
+            tables.factor, dq, sink, tables.vectors, tables.numbers, tables.added,
+            *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
+            T=side, BIAS_GRADIENT=tables.bias_gradient, FIXED=p.deterministic,
             EDGE=p.edge(side, side), **p.terms, **p.flags, **p.options(tile),
         )  # fmt: skip
+
+
+def _backward_key(
+    p: Problem, up: Tensor, log_sum: Tensor, delta: Tensor, dk: Tensor, dv: Tensor
+) -> None:
     tile = p.config.key
+    inputs = (p.q, p.at, p.k, p.v)
+    places = strides(*inputs, up, dk, dv)
+    numbers = (p.low, p.high, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share)
     if p.panel(tile):
         scratch = p.panels(tile, tile.keys, p.config.segment // tile.queries)
         panel_backward.backward_key[(p.programs,)](
-            *inputs, first_query, first_key, last_query, *p.random, scratch, up, log_sum, delta,
-            dk, dv, *strides(p.q, p.k, p.v, up, dk, dv), p.vector_stride, p.batch * p.heads,
-            p.heads, p.queries, p.keys, p.low, p.high, *numbers,
+            *inputs, p.vectors, *p.codes, p.queries_seeing[1], *p.random, scratch,
+            up, log_sum, delta, dk, dv,
+            *places, p.vector_stride, p.batch * p.heads, p.heads, p.queries, p.keys, *numbers,
             **p.cells(tile), **p.flags, **p.options(tile),
         )  # fmt: skip
     else:
         side = p.square(tile)
-        gather_backward.backward_key[(triton.cdiv(p.keys, side) * p.batch * p.heads,)](
-            *inputs, p.numbers, first_query, first_key, last_query, *p.random, up, log_sum, delta,
-            dk, dv, *strides(p.q, p.k, p.v, up, dk, dv), p.vector_stride, p.number_stride,
-            p.heads, p.queries, p.keys, p.low, p.high, *numbers,
+        gather_key.backward_key[(triton.cdiv(p.keys, side) * p.batch * p.heads,)](
+            *inputs, *p.tables, *p.codes, *p.queries_seeing, *p.random,
+            up, log_sum, delta, dk, dv,
+            *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
             T=side, **p.terms, **p.flags, **p.options(tile),
         )  # fmt: skip
-    return dq, dk, dv, tables.table(), tables.bias()
-
-
-class _TableGradients:
-    """Where programs add up their parts of the gradients of the table and the bias.
-
-    ``slots`` copies lessen waiting for one another: pair number bh of (batch row, head) adds to
-    slot bh % slots, a multiple of the heads where tables are per head. float32, or for
-    deterministic runs one slot per head of int64 in units of 1 / factor. The factor is a power of
-    two such that no sum can overflow: by |dS| <= w (|dP| + |delta|) a sum over all weights is at
-    most 2 / kept share * max|v_j| * sum |do_i| * max|q|, and for the bias likewise.
-    """
-
-    def __init__(self, p: Problem, upstream: Tensor, bias_gradient: bool) -> None:
-        self.p, self.bias_gradient = p, bias_gradient
-        device = p.q.device
-        rows = p.high - p.low + 1
-        per_head = p.vector_stride > 0 or p.number_stride > 0
-        pairs = p.batch * p.heads
-        group = p.heads if per_head else 1
-        room = p.q.numel() * p.q.element_size() * PARTS_SHARE
-        most = int(room // max(1, group * rows * p.size * 4))
-        copies = 1 if p.deterministic else max(1, min(pairs // group, most, 16))
-        self.slots = group * copies
-        dtype = torch.int64 if p.deterministic else torch.float32
-        shape = (self.slots, rows)
-        self.numbers = self.vectors = p.q  # stand-ins that no kernel writes
-        if p.table is not None:
-            self.vectors = torch.zeros(*shape, p.size, dtype=dtype, device=device)
-        if bias_gradient:
-            self.numbers = torch.zeros(shape, dtype=dtype, device=device)
-        self.factor = p.q
-        if p.deterministic and p.q.numel():
-            longest_value = p.v.float().norm(dim=-1).amax()
-            pull = upstream.float().norm(dim=-1).sum()
-            largest = torch.clamp(p.q.abs().amax().float(), min=1.0)
-            bound = 2 / p.kept_share * longest_value * pull * largest
-            # Of no finite bound comes NaN, and so the gradient is what it should be: NaN.
-            power = torch.floor(60 - torch.log2(bound.clamp(min=2.0**-60)))
-            self.factor = torch.exp2(power.clamp(max=120.0)).reshape(1)
-
-    def _sum(self, parts: Tensor, like: Tensor, scale: float) -> Tensor:
-        if self.p.deterministic:
-            parts = (parts.double() / self.factor.double()).float()
-        # Slot number s belongs to head s % heads.
-        parts = parts.view(-1, like.shape[0], *parts.shape[1:])
-        total = parts[0] if len(parts) == 1 else parts.sum(0)
-        return (total * scale).to(like.dtype)
-
-    def table(self) -> Tensor:
-        if self.p.table is None:
-            return self.p.q.new_empty((0,))
-        return self._sum(self.vectors, self.p.table, self.p.scale)
-
-    def bias(self) -> Tensor:
-        if self.p.bias is None or not self.bias_gradient:
-            return self.p.q.new_empty((0,))
-        return self._sum(self.numbers, self.p.bias, 1.0)
 
 
 __all__ = ["Config", "Problem", "backward", "forward"]

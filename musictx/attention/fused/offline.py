@@ -18,24 +18,34 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from triton import knobs
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
-from musictx.attention.fused import gather, gather_backward, panel, panel_backward
+from musictx.attention.fused import gather, gather_key, gather_query, panel, panel_backward
 from musictx.attention.fused.config import Config, Tile
 
 TYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
-_FLOATS = {"BIASES", "LSE", "DELTA", "FACTOR", "DE", "DBIAS"}
-_INTEGERS = {"FIRST_QUERY", "FIRST_KEY", "LAST_QUERY", "ROW_RANDOM", "COLUMN_RANDOM"}
-_INPUTS = {"Q", "K", "V", "E", "OUT", "DO", "DQ", "DK", "DV", "GRADIENTS"}
+_FLOATS = {"BIASES", "LSE", "DELTA", "FACTOR", "DE", "DBIAS", "DA"}
+_CODES = {"QUERY_CODES", "KEY_CODES"}
+_INTEGERS = {
+    "KEY_FIRST", "KEY_STOP", "QUERY_FIRST", "QUERY_STOP", "ROW_RANDOM", "COLUMN_RANDOM"
+}  # fmt: skip
+_INPUTS = {"Q", "P", "K", "V", "E", "A", "OUT", "DO", "DQ", "DP", "DK", "DV", "GRADIENTS"}
 _NUMBERS = {"scale", "natural", "inverse_share"}
-_MODULES = {
-    ("gather", False): gather,
-    ("gather", True): gather_backward,
-    ("panel", False): panel,
-    ("panel", True): panel_backward,
+_KERNELS = {
+    "forward": {"gather": gather.forward, "panel": panel.forward},
+    "backward_query": {
+        "gather": gather_query.backward_query,
+        "panel": panel_backward.backward_query,
+    },
+    "backward_key": {"gather": gather_key.backward_key, "panel": panel_backward.backward_key},
 }
+#: Compile-time constants that are off unless asked for; of the others TABLE and CAUSAL are on.
+FEATURES = (
+    "BIAS", "BIAS_GRADIENT", "VALUES", "POSITION", "PACKED", "LOCAL", "DROP", "FIXED", "EDGE",
+)  # fmt: skip
+_ALONE = ("TABLE", "BIAS", "VALUES", "CAUSAL")  # what sends a pass to plan gather
 _INSTRUCTIONS = {
     "wgmma": r"wgmma\.mma_async",
     "shfl": r"\bshfl\.sync",
@@ -70,8 +80,9 @@ def kernels(config: Config, dtype: torch.dtype, head_dim: int, **features: bool)
     tuple[str, Any, dict[str, Any], Tile]
 ]:  # fmt: skip
     """(name, kernel, compile-time constants, tile) of the three passes of a configuration."""
-    names = ("PACKED", "DROP", "TABLE", "BIAS", "BIAS_GRADIENT", "FIXED", "EDGE")
-    known: dict[str, Any] = dict.fromkeys(names, False) | {"TABLE": True} | features
+    known: dict[str, Any] = dict.fromkeys(FEATURES, False) | {"TABLE": True, "CAUSAL": True}
+    known |= features
+    panels = [known[x] for x in _ALONE] == [True, False, False, True]
     half = dtype != torch.float32
     known |= {
         "D": head_dim,
@@ -84,7 +95,10 @@ def kernels(config: Config, dtype: torch.dtype, head_dim: int, **features: bool)
         ("backward_query", config.query),
         ("backward_key", config.key),
     ):
-        kernel = getattr(_MODULES[tile.plan, name != "forward"], name)
+        if not panels and tile.plan == "panel":
+            side = min(tile.queries, tile.keys)
+            tile = Tile(side, side, tile.warps, tile.stages)
+        kernel = _KERNELS[name][tile.plan]
         sizes = {"T": tile.queries, "M": tile.queries, "N": tile.keys}
         sizes["C"] = min(64, tile.queries, tile.keys)
         every = known | sizes
@@ -113,7 +127,8 @@ def compile_kernel(
     with tempfile.TemporaryDirectory() as folder:
         source_file, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source_file.write_text(ptx)
-        command = [knobs.nvidia.ptxas.path, "-arch=sm_90a", "-v", source_file, "-o", binary]
+        # Triton brings several assemblers; its PTX may be too new for the others.
+        command = [get_ptxas(90).path, "-arch=sm_90a", "-v", source_file, "-o", binary]
         report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     registers = max(int(x) for x in re.findall(r"Used (\d+) registers", report))
     spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", report)
@@ -137,12 +152,14 @@ def check(config: Config, dtype: torch.dtype, head_dim: int, **features: bool) -
 
 def _type(argument: str, dtype: torch.dtype, constants: dict[str, Any]) -> str:
     """Triton's name of the type of a kernel's argument."""
-    if argument in {"DE", "DBIAS"} and constants.get("FIXED"):
+    if argument in {"DE", "DBIAS", "DA"} and constants.get("FIXED"):
         return "*i64"
     if argument in _FLOATS:
         return "*fp32"
     if argument in _INTEGERS:
         return "*i32"
+    if argument in _CODES:  # int64 only where both pieces and blocks hide keys
+        return "*i64" if constants.get("LOCAL") else "*i32"
     if argument in _INPUTS:
         return "*" + TYPES[dtype]
     if argument == "PANEL":

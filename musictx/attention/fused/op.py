@@ -3,7 +3,7 @@
 ``musictx::fused_attention`` returns the output and the log of each row's sum of weights (base 2);
 ``musictx::fused_attention_backward`` the gradients. Nothing else is saved: logits are computed
 again. The table may be a float32 master beside inputs of 16 bits: it is cast once a call, and its
-gradient is float32 until the end.
+gradient is float32 until the end. The arguments are those of ``launch.Problem``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_TERMS = (
-    "Tensor? table, Tensor? bias, Tensor? first_query, Tensor? first_key, Tensor? last_query, "
-    "Tensor? row_random, Tensor? column_random, int low, int high, float scale, float dropout, "
+_INPUTS = (
+    "Tensor q, Tensor k, Tensor v, Tensor? position, Tensor? table, Tensor? bias, Tensor? values, "
+    "Tensor? query_codes, Tensor? key_codes, Tensor? key_first, Tensor? key_stop, "
+    "Tensor? query_first, Tensor? query_stop, Tensor? row_random, Tensor? column_random, "
+    "int low, int high, int offset, bool causal, bool local, float scale, float dropout, "
     "bool deterministic, str config"
 )
-_TENSORS = 10  # leading arguments of the forward operator that are tensors
+_LEARNED = 7  # leading tensors that have gradients: q, k, v, position, table, bias, values
+_TENSORS = 15
 
 
 def _device(x: Tensor) -> AbstractContextManager[Any]:
@@ -28,36 +31,14 @@ def _device(x: Tensor) -> AbstractContextManager[Any]:
 
 
 @torch.library.custom_op(
-    "musictx::fused_attention",
-    mutates_args=(),
-    schema=f"(Tensor q, Tensor k, Tensor v, {_TERMS}) -> (Tensor, Tensor)",
+    "musictx::fused_attention", mutates_args=(), schema=f"({_INPUTS}) -> (Tensor, Tensor)"
 )
-def attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    table: Tensor | None,
-    bias: Tensor | None,
-    first_query: Tensor | None,
-    first_key: Tensor | None,
-    last_query: Tensor | None,
-    row_random: Tensor | None,
-    column_random: Tensor | None,
-    low: int,
-    high: int,
-    scale: float,
-    dropout: float,
-    deterministic: bool,
-    config: str,
-) -> tuple[Tensor, Tensor]:
+def attention(*inputs: Any) -> tuple[Tensor, Tensor]:
     """(output like q, log sum of weights (B, H, Tq) float32); see fused.attend."""
     from musictx.attention.fused import launch
 
-    problem = launch.Problem(
-        q, k, v, table, bias, first_query, first_key, last_query, row_random, column_random,
-        low, high, scale, dropout, deterministic, config,
-    )  # fmt: skip
-    with _device(q):
+    problem = launch.Problem(*inputs)
+    with _device(problem.q):
         return launch.forward(problem)
 
 
@@ -65,66 +46,37 @@ def attention(
     "musictx::fused_attention_backward",
     mutates_args=(),
     schema=(
-        "(Tensor upstream, Tensor out, Tensor log_sum, bool bias_gradient, Tensor q, Tensor k, "
-        f"Tensor v, {_TERMS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+        f"(Tensor upstream, Tensor out, Tensor log_sum, bool bias_gradient, {_INPUTS}) "
+        "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
     ),
 )
 def attention_backward(
-    upstream: Tensor,
-    out: Tensor,
-    log_sum: Tensor,
-    bias_gradient: bool,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    table: Tensor | None,
-    bias: Tensor | None,
-    first_query: Tensor | None,
-    first_key: Tensor | None,
-    last_query: Tensor | None,
-    row_random: Tensor | None,
-    column_random: Tensor | None,
-    low: int,
-    high: int,
-    scale: float,
-    dropout: float,
-    deterministic: bool,
-    config: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of q, k, v, table and bias; of what is not there, an empty tensor."""
+    upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool, *inputs: Any
+) -> tuple[Tensor, ...]:
+    """Gradients of the first seven inputs; an empty tensor for what is not there."""
     from musictx.attention.fused import launch
 
-    problem = launch.Problem(
-        q, k, v, table, bias, first_query, first_key, last_query, row_random, column_random,
-        low, high, scale, dropout, deterministic, config,
-    )  # fmt: skip
-    with _device(q):
+    problem = launch.Problem(*inputs)
+    with _device(problem.q):
         return launch.backward(problem, upstream, out, log_sum, bias_gradient)
 
 
 @attention.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *terms: Any) -> tuple[Tensor, Tensor]:
+def _(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
     return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @attention_backward.register_fake
 def _(
-    upstream: Tensor,
-    out: Tensor,
-    log_sum: Tensor,
-    bias_gradient: bool,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    table: Tensor | None,
-    bias: Tensor | None,
-    *terms: Any,
+    upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool, *inputs: Any
 ) -> tuple[Tensor, ...]:
-    nothing = (0,)
-    dtable = q.new_empty(nothing) if table is None else table.new_empty(table.shape)
-    absent = bias is None or not bias_gradient
-    dbias = q.new_empty(nothing) if absent else bias.new_empty(bias.shape)  # type: ignore[union-attr]
-    return (*(torch.empty_like(x) for x in (q, k, v)), dtable, dbias)
+    *rows, table, bias, values = inputs[:_LEARNED]
+    tables = (table, bias if bias_gradient else None, values)
+    q = inputs[0]
+    return (
+        *(q.new_empty((0,)) if x is None else torch.empty_like(x) for x in rows),
+        *(q.new_empty((0,)) if x is None else x.new_empty(x.shape) for x in tables),
+    )
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -135,17 +87,10 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> 
 
 def _backward(ctx: Any, upstream: Tensor, _log_sum: Tensor | None) -> tuple[Tensor | None, ...]:
     *inputs, out, log_sum = ctx.saved_tensors
-    bias_gradient = ctx.needs_input_grad[4]
-    grads = attention_backward(upstream, out, log_sum, bias_gradient, *inputs, *ctx.constants)
-    dq, dk, dv, dtable, dbias = grads
-    return (
-        dq,
-        dk,
-        dv,
-        None if inputs[3] is None else dtable,
-        dbias if bias_gradient else None,
-        *[None] * (5 + len(ctx.constants)),
-    )
+    needed = ctx.needs_input_grad[:_LEARNED]
+    grads = attention_backward(upstream, out, log_sum, needed[5], *inputs, *ctx.constants)
+    given = (g if x is not None and n else None for g, x, n in zip(grads, inputs, needed))
+    return (*given, *[None] * (_TENSORS - _LEARNED + len(ctx.constants)))
 
 
 attention.register_autograd(_backward, setup_context=_setup)
