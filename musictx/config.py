@@ -68,6 +68,7 @@ class AugmentConfig:
 
     transpose: int = option(3, "semitones up and down; 3 means one of -3..+3 for each window")
     whole: bool = option(False, "training windows begin where pieces begin, never inside")
+    align: int = option(1, "training windows begin at multiples of so many tokens of a piece")
     stretch: list[float] = option(
         [0.95, 0.975, 1.0, 1.025, 1.05], "factors of time, one drawn for each window"
     )
@@ -81,6 +82,7 @@ class AugmentConfig:
             self.stretch,
             "a list of factors between 0.5 and 2, such as [0.95,1.0,1.05]",
         )
+        _at_least("augment.align", self.align, 1)
         require(0 <= self.velocity <= 64, "augment.velocity", self.velocity, "0 to 64")
 
 

@@ -1,7 +1,7 @@
-"""The demo: train a small model on Bach chorales, continue a chorale it never saw, hear and see it.
+"""The demo: hear the model that comes along, then train a small one and hear that.
 
-    make demo                              two to three minutes on two cores, once installed
-    python scripts/demo.py minutes=1       a shorter training
+    make demo                              about three minutes on two cores, once installed
+    python scripts/demo.py minutes=1       a shorter training; minutes=0: none
     python scripts/demo.py out=DIR         somewhere else than demo/
 
 Each step is a musictx command, printed before it runs, so that it can be typed again.
@@ -15,7 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-BACH_SECONDS = 9.6  # four bars of 4/4 at the corpus's 100 beats a minute
+OPENING_SECONDS = 9.6  # four bars of 4/4 at the corpus's 100 beats a minute
+#: A chorale that the model that comes along was not trained on.
+UNHEARD = "bwv294"
 
 
 def musictx(*words: str) -> None:
@@ -33,6 +35,41 @@ def held_out_chorale(shards: Path) -> str:
     return Shards(shards).pieces("validation")[0].name
 
 
+def write_opening(name: str, path: Path) -> None:
+    """The first bars of a chorale inside music21 as a MIDI file to continue."""
+    from musictx import midi
+    from musictx.data import bach
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    midi.write(bach.opening(name, OPENING_SECONDS), path)
+    print(f"   {name}, the first {OPENING_SECONDS:g} seconds: {path}")
+
+
+def play(out: Path) -> None:
+    """The model that comes along harmonises a melody and continues a chorale."""
+    print("1. Ode to Joy, harmonised by the model that comes along")
+    files = [f"out={out}", "render=true"]
+    musictx("generate", "model=chorale", "melody=ode_to_joy", "name=harmonised", *files)
+
+    print("\n2. The opening of a chorale that it has never seen, continued")
+    write_opening(UNHEARD, out / "opening.mid")
+    primer = [f"primer={out}/opening.mid", "seconds=20"]
+    musictx("generate", "model=chorale", *primer, "name=continued", *files)
+
+
+def train(out: Path, minutes: str) -> None:
+    """A small model from nothing, and what it makes of a chorale."""
+    print(f"\n3. A small model trained from nothing on events, for {minutes} minutes")
+    options = [f"out={out}/run", f"corpus.shards={out}/shards", f"trainer.minutes={minutes}"]
+    musictx("train", "experiment=demo", *options)
+
+    print("\n4. What it makes of a chorale that it has never seen")
+    write_opening(held_out_chorale(out / "shards"), out / "other-opening.mid")
+    primer = [f"primer={out}/other-opening.mid", "seconds=20", "sampling=safe"]
+    files = [f"out={out}", "render=true", "name=trained-here"]
+    musictx("generate", f"model={out}/run/model", *primer, *files)
+
+
 def main(words: list[str]) -> None:
     options = {"minutes": "2", "out": "demo"}
     for word in words:
@@ -42,28 +79,16 @@ def main(words: list[str]) -> None:
         options[name] = value
     out = Path(options["out"])
     began = time.monotonic()
+    play(out)
+    if options["minutes"] != "0":
+        train(out, options["minutes"])
 
-    print(f"1. Train on the chorales inside music21 for {options['minutes']} minutes")
-    train = ["train", "experiment=demo", f"out={out}/run"]
-    musictx(*train, f"corpus.shards={out}/shards", f"trainer.minutes={options['minutes']}")
-
-    print("\n2. Take the opening of a chorale it has never seen")
-    from musictx import midi
-    from musictx.data import bach
-
-    name = held_out_chorale(out / "shards")
-    opening = out / "opening.mid"
-    midi.write(bach.opening(name, BACH_SECONDS), opening)
-    print(f"   {name}, the first {BACH_SECONDS:g} seconds: {opening}")
-
-    print("\n3. Let the model go on from there")
-    generate = ["generate", f"model={out}/run/model", f"primer={opening}", "seconds=20"]
-    musictx(*generate, "sampling=safe", "render=true", "name=continuation", f"out={out}")
-
-    print(f"\nDone in {time.monotonic() - began:.0f} s. Listen to {out}/continuation.wav,")
-    print(f"look at {out}/continuation.png, open {out}/continuation.mid in any music program.")
-    print(f"How it learned: {out}/run/samples (a sample at every checkpoint).")
+    print(
+        f"\nDone in {time.monotonic() - began:.0f} s. Listen to {out}/*.wav, look at {out}/*.png,"
+    )
+    print(f"open {out}/*.mid in any music program.")
     print("\nNext:")
+    print(f"  {sys.executable} -m musictx generate melody=YOUR_MELODY.mid")
     print(f"  {sys.executable} -m musictx train corpus.path=FOLDER_OF_MIDI")
     print("  (in the same environment: source .venv/bin/activate, then just musictx ...)")
 

@@ -7,6 +7,8 @@ processes.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from musictx.config import AugmentConfig
@@ -36,7 +38,7 @@ class TrainingRows:
     ``+transpose``, a factor of ``stretch``, velocity uniform in ``-velocity`` to ``+velocity``.
     If a note would leave the range, another draw is taken, after :data:`TRIES` none.
 
-    Where the tokenizer says ``align``, windows start at multiples of it only. With
+    Windows start at multiples of ``augment.align``, and of the tokenizer's, only. With
     ``augment.whole`` they start at the beginnings of pieces only, each piece being drawn equally
     often; one that does not fit into what is left of a row is drawn anew, after :data:`TRIES` cut.
     """
@@ -55,7 +57,7 @@ class TrainingRows:
         lengths = np.array([piece.tokens for piece in self.pieces], np.int64)
         self._starts = np.cumsum(lengths + context - 1)
         self._first = self._starts - (lengths + context - 1)
-        self.align: int = getattr(tokenizer, "align", 1)
+        self.align = math.lcm(getattr(tokenizer, "align", 1), augment.align)
         self._changes = augment.transpose > 0 or augment.velocity > 0 or set(augment.stretch) != {1}
 
     def row(self, batch: int, row: int, rank: int = 0) -> Row:
