@@ -17,9 +17,7 @@ transposition and seed), learning curves to the .png beside it, the table is pri
 
 from __future__ import annotations
 
-import csv
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -31,12 +29,13 @@ import yaml
 from musictx.errors import UserError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import jsb_table
 import options
 
 HERE = Path(__file__).resolve().parent
 DEFAULTS: dict[str, Any] = {
     "path": None,
-    "rows": ["plain", "sinusoids", "labels", "relative", "relative_labels", "pitch_time", "best"],
+    "rows": jsb_table.ROWS,
     "transposition": ["true", "false"],
     "seeds": ["0"],
     "steps": 0,  # 0: as the experiment says
@@ -45,30 +44,6 @@ DEFAULTS: dict[str, Any] = {
     "csv": str(HERE / "jsb.csv"),
     "quick": False,
 }
-#: What Huang et al. (2018), table 1, report for the validation split (as other papers cite it).
-PAPER = {
-    "plain": 0.417,
-    "sinusoids": 0.398,
-    "labels": 0.370,
-    "relative": 0.357,
-    "relative_labels": 0.347,
-    "pitch_time": 0.335,
-}
-COLUMNS = (
-    "row",
-    "transposition",
-    "seed",
-    "validation_nats",
-    "test_nats",
-    "parameters",
-    "steps",
-    "tokens_seen",
-    "minutes",
-    "best_step",
-    "device",
-    "torch",
-    "command",
-)
 
 
 def run(*words: str) -> None:
@@ -81,8 +56,8 @@ def run(*words: str) -> None:
 
 def measure(row: str, transposition: str, seed: str, given: dict[str, Any]) -> dict[str, Any]:
     """Train and evaluate one row; the line for the table."""
-    folder = Path(given["runs"], f"{row}-{'transposed' if transposition == 'true' else 'as-is'}")
-    folder = folder.with_name(f"{folder.name}-{seed}{'-quick' if given['quick'] else ''}")
+    name = jsb_table.run_name(row, transposition, seed)
+    folder = Path(given["runs"], name + ("-quick" if given["quick"] else ""))
     train = ["train", f"experiment=jsb/{row}", f"corpus.path={given['path']}", f"seed={seed}"]
     train += [f"corpus.shards={given['runs']}/shards", f"out={folder}", *given["set"]]
     if transposition != "true":
@@ -121,66 +96,6 @@ def measure(row: str, transposition: str, seed: str, given: dict[str, Any]) -> d
     }
 
 
-def record(path: Path, line: dict[str, Any]) -> list[dict[str, Any]]:
-    """``line`` in the table at ``path``, in place of an older one of the same row; all lines."""
-    lines: list[dict[str, Any]] = []
-    if path.exists():
-        with path.open(encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file))
-    same = ("row", "transposition", "seed")
-    lines = [old for old in lines if any(old[key] != str(line[key]) for key in same)] + [line]
-    beside = path.with_name(f".{path.name}.writing")
-    with beside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(lines)
-    os.replace(beside, path)
-    return lines
-
-
-def table(lines: list[dict[str, Any]]) -> str:
-    """Markdown: a line for each row of the csv, the paper's figure beside it."""
-    rows = [
-        "| row | paper | transposed | seed | validation | test | parameters | tokens seen | min |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    order = {name: number for number, name in enumerate(DEFAULTS["rows"])}
-    for line in sorted(lines, key=lambda n: (n["transposition"] != "true", order[n["row"]])):
-        paper = PAPER.get(line["row"])
-        rows.append(
-            f"| {line['row']} | {'' if paper is None else paper} | "
-            f"{'yes' if line['transposition'] == 'true' else 'no'} | {line['seed']} | "
-            f"{line['validation_nats']} | {line['test_nats'] or '-'} | "
-            f"{int(line['parameters']) / 1e6:.2f} M | {int(line['tokens_seen']) / 1e6:.1f} M | "
-            f"{line['minutes']} |"
-        )
-    return "\n".join(rows)
-
-
-def curves(runs: Path, path: Path) -> None:
-    """Validation nats by tokens seen of every run under ``runs``: a PNG."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    for log in sorted(runs.glob("*/metrics.csv")):
-        if log.parent.name.endswith("-quick"):
-            continue
-        with log.open(encoding="utf-8", newline="") as file:
-            found = [line for line in csv.DictReader(file) if line.get("validation_nll")]
-        x = [int(line["tokens"]) / 1e6 for line in found]
-        y = [float(line["validation_nll"]) for line in found]
-        axes.plot(x, y, label=log.parent.name, linewidth=1.2)
-    axes.set(xlabel="tokens seen, millions", ylabel="validation, nats per note", ylim=(0.25, 0.8))
-    axes.legend(fontsize=7)
-    axes.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
-
-
 def main(words: list[str]) -> None:
     given = options.read(words, DEFAULTS)
     if not given["path"] or not Path(given["path"]).is_file():
@@ -195,9 +110,9 @@ def main(words: list[str]) -> None:
     for transposition in given["transposition"]:
         for row in given["rows"]:
             for seed in given["seeds"]:
-                lines = record(target, measure(row, transposition, seed, given))
-    curves(Path(given["runs"]), target.with_suffix(".png"))
-    print(f"\n{target}\n\n{table(lines)}")
+                lines = jsb_table.record(target, measure(row, transposition, seed, given))
+    jsb_table.curves(Path(given["runs"]), target.with_suffix(".png"))
+    print(f"\n{target}\n\n{jsb_table.table(lines)}")
 
 
 if __name__ == "__main__":
