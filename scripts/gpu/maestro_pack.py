@@ -87,14 +87,14 @@ def unpack(file: Path, under: Path) -> Shards:
 # ------------------------------------------------------------------------------------------ recipes
 
 
-def write_recipes(out: Path) -> Path:
-    """``out/recipes.json``: the settings of every conf/experiment/maestro/*.yaml, composed.
+def write_recipes(out: Path, family: str = "maestro") -> Path:
+    """``out/recipes.json``: the settings of every conf/experiment/FAMILY/*.yaml, composed.
 
     Where they are read there need be no Hydra.
     """
     from musictx.compose import compose, groups
 
-    names = [n for n in groups("train")["experiment"] if n.startswith("maestro/")]
+    names = [n for n in groups("train")["experiment"] if n.startswith(f"{family}/")]
     found = {
         name.partition("/")[2]: dataclasses.asdict(compose("train", [f"experiment={name}"]))
         for name in names

@@ -302,7 +302,7 @@ class Run:
         if self.config.optim.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optim.clip)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate(share)
+            group["lr"] = self.rate(share) * group.get("share", 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
