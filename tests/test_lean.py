@@ -1,0 +1,27 @@
+"""What can be imported without Hydra, MIDI libraries and Lightning: data, model, loss."""
+
+import subprocess
+import sys
+
+ABSENT = "hydra omegaconf mido symusic pretty_midi miditok music21 pytorch_lightning lightning"
+LEAN = """
+musictx.config musictx.tokens.build musictx.data.shards musictx.data.windows musictx.data.draw
+musictx.data.batches musictx.model.transformer musictx.attention.fused musictx.bundle
+musictx.evaluate.nll musictx.evaluate.protocol musictx.evaluate.habits musictx.sampling.music
+musictx.train.optimizer musictx.train.schedule musictx.train.ema musictx.train.checkpoint
+"""
+PROGRAM = f"""
+import importlib, sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {ABSENT.split()!r}:
+            raise ImportError(name + " is not on that machine")
+sys.meta_path.insert(0, Absent())
+for name in {LEAN.split()!r}:
+    importlib.import_module(name)
+"""
+
+
+def test_training_and_measuring_need_no_hydra_midi_library_or_lightning():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
