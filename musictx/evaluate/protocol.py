@@ -7,6 +7,7 @@ least three quarters of a window before it, but at the beginning of a piece.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -78,5 +79,6 @@ def write_table(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
     return path
