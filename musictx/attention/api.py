@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention import chunked, decode, fused, native, reference, sdpa, skew
+from musictx.attention import chunked, decode, fused, native, reference, sdpa, skew, widen
 from musictx.attention.terms import Positions, Span, Terms
 
 IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")
@@ -74,7 +74,11 @@ def attend(
     if implementation == "native" and q.shape[2] == 1:
         return decode.attend(q, k, v, terms, **places, **masks, dropout=dropout)
     if implementation == "native":
-        return native.attend(q, k, v, terms, **masks, dropout=dropout)
+        size = q.shape[-1]
+        if widen.split(terms)[0]:
+            with torch.autocast(q.device.type, enabled=False):
+                q, k, v, terms = widen.padded(q, k, v, terms, query_positions, key_positions)
+        return native.attend(q, k, v, terms, **masks, dropout=dropout)[..., :size]
     if implementation == "fused":
         return fused.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
     if implementation == "skew":

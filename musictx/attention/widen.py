@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from musictx.attention.terms import Axis, Positions, Span, Terms
 
@@ -79,6 +80,30 @@ def widened(
         torch.cat(of_keys, dim=-1),
         replace(left, content_bias=None, position_bias=None),
     )
+
+
+def padded(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    terms: Terms,
+    query_positions: tuple[Positions, ...],
+    key_positions: tuple[Positions, ...],
+) -> tuple[Tensor, Tensor, Tensor, Terms]:
+    """The same for kernels with one size of head: (q, k, v, terms) of D + K channels.
+
+    Tables and values get zeros in the further channels, so the first D channels of the result are
+    the values mixed and the others zero. For terms without content and position bias.
+    """
+    wide = widened(q, k, terms, query_positions, key_positions)
+    more = wide.k.shape[-1] - k.shape[-1]
+
+    def with_zeros(x: Tensor | None) -> Tensor | None:
+        return None if x is None else F.pad(x, (0, more))
+
+    axes = tuple(replace(axis, table=with_zeros(axis.table)) for axis in wide.terms.axes)
+    values = F.pad(v, (0, more))
+    return wide.content.to(q.dtype), wide.k.to(q.dtype), values, replace(wide.terms, axes=axes)
 
 
 def by_key(position: Tensor, axis: Axis, at: Tensor, over: Tensor, bias_factor: float) -> Tensor:

@@ -287,5 +287,5 @@ def test_labels_are_refused_where_they_have_no_meaning():
         Terms(0.5, (axis,), value_table=table)
     where = (Span(0, 3), torch.zeros(3).long())
     reasons = why_not(Terms(0.5, (axis,)), where, where)
-    assert {name for name, reason in reasons.items() if reason} == {"skew", "native", "fused"}
+    assert {name for name, reason in reasons.items() if reason} == {"skew", "fused"}
     assert sdpa.why_not(Terms(0.5, (axis,)), where, where, True) is None

@@ -311,7 +311,7 @@ def test_models_are_the_same_whichever_implementation_computes_them(scheme, shar
             )
 
 
-@pytest.mark.parametrize("scheme", ["huang", "alibi", "t5", "rotary"])
+@pytest.mark.parametrize("scheme", ["huang", "alibi", "t5", "rotary", schemes.GRID])
 def test_the_native_operator_computes_the_same_model(scheme):
     """In float32, with the error that float32 allows."""
     try:
@@ -332,9 +332,9 @@ def test_the_native_operator_computes_the_same_model(scheme):
 def test_which_implementations_take_a_scheme():
     in_other_precisions = ["native", "fused"]
     assert able("huang") == ["auto", "reference", "skew", "chunked", *in_other_precisions]
-    assert able("transformer_xl") == ["auto", "reference", "chunked", "sdpa"]
+    assert able("transformer_xl") == ["auto", "reference", "chunked", "sdpa", "fused"]
     assert able("two_d") == ["auto", "reference"]
-    assert able(schemes.GRID) == ["auto", "reference", "chunked"]
+    assert able(schemes.GRID) == ["auto", "reference", "chunked", "native"]
     assert able("rotary") == ["auto", "reference", "chunked", "sdpa", *in_other_precisions]
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from musictx.attention import widen
 from musictx.attention.native import library, op
 from musictx.attention.terms import Positions, Span, Terms
 
@@ -36,6 +37,7 @@ def why_not(
     ``q`` tells device and dtype; without it they are not looked at.
     """
     queries, keys = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
+    _, terms = widen.split(terms)  # axes of labels are further channels
     if not causal:
         return "it computes causal attention only"
     if len(terms.axes) > 1:

@@ -67,13 +67,13 @@ class PositionScheme(nn.Module):
 
     #: How many coordinates :meth:`coordinates` reads.
     further = 0
-    #: What else the embeddings get from the places, whatever the scheme.
-    beside: Callable[[Tensor, Positions], Tensor] | None = None
 
     def __init__(self, options: Options) -> None:
         super().__init__()
         self.options = options
         self.scale = options.head_dim**-0.5
+        #: What else the embeddings get from the places, whatever the scheme.
+        self.beside: Callable[[Tensor, Positions], Tensor] | None = None
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:

@@ -1,0 +1,79 @@
+"""What the embeddings get from the places beside any scheme: cycles and concatenated sinusoids."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from musictx.attention.positions import SCHEMES, build
+from musictx.attention.positions.absolute import sinusoids
+from musictx.errors import ConfigError
+from musictx.model.transformer import MusicTransformer
+
+
+def model(seed=0, **position):
+    torch.manual_seed(seed)
+    found = MusicTransformer(
+        9, layers=2, width=16, heads=2, feedforward=16, context=32, position=position
+    )
+    return found.eval()
+
+
+@pytest.mark.parametrize("name", sorted(set(SCHEMES) - {"two_d"}))
+def test_cycles_and_sinusoids_reach_the_model_with_every_scheme(name):
+    """Gradient to every row of every cycle that is met, and to the joining matrix; none elsewhere.
+
+    (Once the attribute of the class hid the module of the object, and nothing was ever added.)
+    """
+    found = model(name=name, cycles=[4, 3], sinusoids=6)
+    found(torch.randint(0, 9, (2, 3))).square().sum().backward()
+    four, three = found.position.beside.cycles
+    assert (four.weight.grad.abs().sum(1) > 0).tolist() == [True, True, True, False]
+    assert (three.weight.grad.abs().sum(1) > 0).all()
+    assert found.position.beside.join.weight.grad.abs().min() >= 0
+    assert found.position.beside.join.weight.grad[:, 16:].abs().sum() > 0
+
+
+def test_a_cycle_is_added_by_place_in_the_piece():
+    scheme = build("none", heads=2, head_dim=4, width=8, cycles=[4])
+    x = torch.randn(1, 10, 8)
+    found = scheme.beside(x, torch.arange(5, 15)[None])
+    table = scheme.beside.cycles[0].weight
+    for t in range(10):
+        torch.testing.assert_close(found[0, t], x[0, t] + table[(5 + t) % 4])
+
+
+def test_sinusoids_are_set_beside_the_embedding():
+    scheme = build("none", heads=2, head_dim=4, width=8, sinusoids=6)
+    x = torch.randn(1, 5, 8)
+    found = scheme.beside(x, torch.arange(5))
+    join = scheme.beside.join
+    for t in range(5):
+        waves = sinusoids(torch.tensor(t), 6) * 8**-0.5
+        torch.testing.assert_close(found[0, t], join(torch.cat([x[0, t], waves])))
+
+
+def test_packed_pieces_begin_their_cycles_anew_and_the_cache_goes_on():
+    found = model(name="huang", cycles=[4], sinusoids=4)
+    one, two = torch.randint(0, 9, (1, 5)), torch.randint(0, 9, (1, 6))
+    pieces = torch.tensor([[0] * 5 + [1] * 6])
+    with torch.no_grad():
+        together = found(torch.cat([one, two], dim=1), piece_ids=pieces)
+        torch.testing.assert_close(together[:, :5], found(one))
+        torch.testing.assert_close(together[:, 5:], found(two))
+        cache = found.new_cache(1, 8)
+        found(two[:, :3], cache=cache)
+        torch.testing.assert_close(found(two[:, 3:], cache=cache), found(two)[:, 3:])
+
+
+def test_a_model_without_them_says_nothing_of_them():
+    assert "cycles" not in model(name="huang", cycles=[], sinusoids=0).config["position"]
+    found = model(name="huang", cycles=[4])
+    again = MusicTransformer(**found.config)
+    assert set(again.state_dict()) == set(found.state_dict())
+
+
+@pytest.mark.parametrize(("option", "value"), [("cycles", [1]), ("sinusoids", 3)])
+def test_numbers_that_cannot_be_are_refused(option, value):
+    with pytest.raises(ConfigError, match=f"position.{option}="):
+        model(name="huang", **{option: value})
