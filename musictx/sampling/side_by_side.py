@@ -33,13 +33,15 @@ def continue_each(
     seconds: float,
     seeds: Sequence[Sequence[int]],
     sampling: SamplingConfig | None = None,
+    may_end: bool = False,
     habits: Mapping[str, float] | None = None,
     progress: Progress | None = None,
 ) -> list[Sample]:
     """One continuation of ``seconds`` for each primer, all in one batch.
 
-    seeds  one a row: a row's draws do not depend on the others, though what it reads of its
-           primer does (see the top of the file)
+    seeds    one a row: a row's draws do not depend on the others, though what it reads of its
+             primer does (see the top of the file)
+    may_end  let the model end a piece before that (after a new note)
 
     The other arguments and the samples are those of ``continue_music``; the score of each has its
     primer first.
@@ -47,9 +49,10 @@ def continue_each(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     sampling = sampling or SamplingConfig()
+    align = getattr(tokenizer, "align", 1)
     laws = [
         GrammarConstraint(
-            [tokenizer.grammar(primer.ids)], may_end=False, until=primer.seconds + seconds
+            [tokenizer.grammar(primer.ids)], may_end=may_end, until=primer.seconds + seconds
         )
         for primer in primers
     ]
@@ -66,13 +69,14 @@ def continue_each(
     drawn: list[list[int]] = [[] for _ in primers]
     for ids in engine.generate(
         model,
-        prompts([primer.ids for primer in primers], int(model.config["context"])),
+        prompts([primer.ids for primer in primers], int(model.config["context"]), align),
         rows=len(primers),
         max_tokens=ceiling(seconds, None),
         processors=processors.build(sampling),
         constraint=rules,
         groups=getattr(getattr(tokenizer, "vocabulary", None), "kind_of", None),
         seeds=seeds,
+        align=align,
     ):
         count = 0
         for row, token_id in zip(drawn, ids.tolist()):
@@ -95,11 +99,14 @@ def continue_each(
     ]
 
 
-def prompts(pasts: Sequence[np.ndarray], context: int) -> np.ndarray:
+def prompts(pasts: Sequence[np.ndarray], context: int, align: int = 1) -> np.ndarray:
     """(rows, n + 1) int64: ``bos`` and a past of n ids, or ``cut`` and the last n of a longer one.
 
-    n is the length of the shortest past, or what the context holds beside the first id."""
+    n is the length of the shortest past, or what the context holds beside the first id; a multiple
+    of ``align`` where a past is cut, so that pasts of whole groups are cut between groups."""
     n = min(context - 1, *map(len, pasts))
+    if n < max(map(len, pasts)):
+        n -= n % align
     rows = np.full((len(pasts), n + 1), CUT, np.int64)
     for row, past in zip(rows, pasts):
         if len(past) == n:
