@@ -14,14 +14,20 @@ Before anything is timed the candidates must agree in this process, outputs and 
 candidates take turns, so that whatever else the machine does meets all of them; printed are the
 median, the quartiles and the ratios of medians to chunked and to sdpa. Peak memory (beyond inputs
 and gradients) is measured in a process of its own for each candidate. Dense candidates are left out
-where their logits alone would pass ``--dense-limit`` MB.
+where their logits alone would pass ``--dense-limit`` MB. ``--results FILE`` appends what was
+measured to a CSV file. A sweep that shows time as L^2 and memory as L:
+
+    python scripts/bench/attention.py --length 512 1024 2048 4096 8192 16384 --repeats 3
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import datetime
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -172,6 +178,49 @@ def peak_rss(reset: bool = True) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
 
 
+COLUMNS = (
+    *("date", "machine", "threads", "torch", "commit", "implementation", "batch", "heads"),
+    *("length", "size", "dtype", "pass", "median_ms", "spread_ms", "extra_peak_mb"),
+)
+
+
+def machine(device: str) -> str:
+    """What kind of processor did the work."""
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(device)
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def commit() -> str:
+    """The commit of the code, with + where files differ from it."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or "unknown"
+
+
+def record(args: argparse.Namespace, row: dict[str, object]) -> None:
+    """Appends a row to ``--results``, with the columns' names if the file is new."""
+    path = Path(args.results)
+    everywhere = {
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(args.device),
+        "torch": torch.__version__,
+        "commit": commit(),
+        "pass": "forward+backward",
+    }
+    everywhere |= {name: getattr(args, name) for name in ("threads", "batch", "heads", "size")}
+    everywhere |= {"dtype": args.dtype}
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(everywhere | row)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--length", type=int, nargs="+", default=[512, 1024, 2048], help="tokens")
@@ -186,6 +235,7 @@ def main() -> None:
     parser.add_argument("--dense-limit", type=float, default=1000.0, help="MB of logits")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="candidates")
     parser.add_argument("--no-memory", action="store_true", help="time only")
+    parser.add_argument("--results", help="CSV file to append to")
     parser.add_argument("--measure", choices=NAMES, help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -223,6 +273,10 @@ def main() -> None:
                 + f"{' '.join(ratios)} {memory:>14s}",
                 flush=True,
             )
+            if args.results:
+                found = {"implementation": name, "length": length, "extra_peak_mb": memory}
+                found |= {"median_ms": f"{medians[name]:.1f}", "spread_ms": f"{low:.1f}-{high:.1f}"}
+                record(args, found)
 
 
 if __name__ == "__main__":

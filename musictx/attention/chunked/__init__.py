@@ -8,10 +8,11 @@ logits Q K^T are added in place, and in the backward pass the gradient of the lo
 a row again, is the gradient of P (Huang et al. 2018 skew by copying; here two row lengths of one
 buffer do it). A value table needs the same turn of the weights, and takes the same two views.
 
-How many columns: w keys and m queries have w+m-1 distances between them, so W = w+m-1. When the
-block's last key is the last query itself, as in causal attention of a text to itself, the m-1
-distances below 0 are masked in any case; w columns and one more to a row are enough, W = w+1. Then
-cells right of the diagonal hold other rows' numbers until masked.
+How many columns: w keys and m queries have w+m-1 distances between them. When the block's last key
+is the last query itself, as in causal attention of a text to itself, the m-1 distances below 0 are
+masked in any case, and w columns are enough. Then cells right of the diagonal hold other rows'
+numbers until masked. W is at least that many and w+1, and a number that suits the cache; columns
+beyond belong to no distance, and their rows of E are 0 (plan.py).
 
 Products and softmax are in float32 (float64 for float64 inputs) whatever the inputs' dtype. All
 sums run in a fixed order: the same inputs give the same bits on the same machine.

@@ -31,7 +31,6 @@ def _logits(
     if table is None and bias is None:
         torch.bmm(content, k, out=logits)
     else:
-        views.beyond.zero_()  # read by masked cells only, but not to be NaN
         if table is not None:
             torch.bmm(position, table[:, here].transpose(1, 2), out=product)
             if bias is not None:
@@ -170,7 +169,6 @@ def _backward(
             weights.sub_(log_sum[rows, :, here].reshape(len(qs), -1, 1)).exp_()
             if adds is not None:
                 dweights = other.by_key
-                other.beyond.zero_()
                 torch.bmm(up, adds[:, far].transpose(1, 2), out=other.by_distance)
                 dweights.baddbmm_(up, vs[:, seen].transpose(1, 2))
             else:  # in one piece of memory, which products write to faster
@@ -210,7 +208,8 @@ def _backward(
         dk[rows], dv[rows] = dks.view_as(dk[rows]), dvs.view_as(dv[rows])
         for total, part in zip(totals, (dtables, dbiases, dadds)):
             if total is not None and part is not None:
-                total += part.view(-1, *total.shape).sum(0)
+                part = part[:, : total.shape[1]]
+                total += part.reshape(-1, *total.shape).sum(0)
     found = (dq, dposition, dk, dv, *totals)
     given = (content, position, k, v, table, bias, values)
     cast = (None if d is None or x is None else d.to(x.dtype) for d, x in zip(found, given))

@@ -14,6 +14,7 @@ BLOCK = 128  # queries at a time; 64 to 256 differ little
 #: Logits held at once, in numbers: batch rows are taken together as long as they fit. On CPUs they
 #: should stay in the cache, on other devices few large steps beat many small ones.
 BUDGET, DEVICE_BUDGET = 2**20, 2**26
+SPARE = 33  # numbers that a row may have more than there are distances
 
 
 def heads_at_once(q: Tensor, keys: int) -> int:
@@ -80,35 +81,36 @@ class Block(NamedTuple):
         return self.upto - self.start
 
     @property
-    def columns(self) -> int:
-        """Distances between these queries and keys, as far as they are needed."""
-        return self.keys + (0 if self.corner or not self.relative else self.queries - 1)
-
-    @property
     def width(self) -> int:
-        """W: numbers to a row of the product."""
-        return max(self.columns, self.keys + 1)
+        """W: numbers to a row of the product, at least as many as there are distances to meet.
+
+        W - 1 is an odd multiple of 16: rows that begin in cache lines, yet not all of them in the
+        few places of the cache that a power of two would leave them.
+        """
+        beyond = 0 if self.corner or not self.relative else self.queries - 2
+        return 16 * (-(-(self.keys + max(0, beyond)) // 16) | 1) + 1
 
 
 class Buffer:
     """Memory for one block's numbers, seen in two ways."""
 
     def __init__(self, plan: Plan) -> None:
-        extra = 1 if plan.aligned or not plan.call.relative else plan.block
-        numbers = plan.group * plan.heads * plan.block * (plan.keys + extra)
+        most = plan.keys + (0 if plan.aligned or not plan.call.relative else plan.block) + SPARE
+        numbers = plan.group * plan.heads * plan.block * most + 16
         self._numbers = torch.empty(numbers, dtype=plan.dtype, device=plan.device)
 
     def seen(self, count: int, block: Block) -> Views:
         m, width = block.queries, block.width
-        flat = self._numbers[: count * m * width].view(count, m * width)
+        begin = (1 - m) % 16  # so that rows of ``by_key`` begin in cache lines
+        flat = self._numbers[begin : begin + count * m * width].view(count, m * width)
+        key = begin + m - 1
         rows = (m * width, width - 1, 1)
         return Views(
             self._numbers,
             flat,
-            flat.view(count, m, width)[:, :, : block.columns],
-            flat.as_strided((count, m, block.keys), rows, m - 1),
-            flat.as_strided((count, m, width - 1 - block.keys), rows, m - 1 + block.keys),
-            flat.view(count, m, width)[:, :, block.columns :],
+            flat.view(count, m, width),
+            flat.as_strided((count, m, block.keys), rows, key),
+            flat.as_strided((count, m, width - 1 - block.keys), rows, key + block.keys),
         )
 
 
@@ -117,10 +119,9 @@ class Views(NamedTuple):
 
     whole: Tensor  # all the memory, one dimension
     flat: Tensor  # (G, m * W)
-    by_distance: Tensor  # (G, m, columns): P
+    by_distance: Tensor  # (G, m, W): P
     by_key: Tensor  # (G, m, w)
     between: Tensor  # what by_key leaves out between its rows
-    beyond: Tensor  # what by_distance leaves out at the end of its rows
 
     def clear_around_keys(self) -> None:
         """0 wherever no key of a query stands, so that ``by_distance`` may be read."""
@@ -230,19 +231,20 @@ class Plan:
     def distances(self, block: Block) -> slice:
         """The rows of the tables in descending order that this block meets."""
         highest = self.queries - block.stop + block.start
-        return slice(highest, highest + block.columns)
+        return slice(highest, highest + block.width)
 
     def tokens(self, x: Tensor, rows: slice) -> Tensor:
         """(B, H, T, D) -> (g * H, T, D) of the batch rows taken together, in working precision."""
         return x[rows].to(self.dtype).reshape(-1, x.shape[2], x.shape[3])
 
     def tables(self, x: Tensor | None, rows: slice) -> Tensor | None:
-        """(H, distances, ...) -> (g * H, distances, ...): the same table for each batch row."""
+        """(H, distances, ...) -> (g * H, distances + SPARE, ...): the same table for each batch
+        row, and zeros for the distances that only places without a key would have."""
         if x is None:
             return None
         count = rows.stop - rows.start
-        x = x.to(self.dtype)
-        return x.contiguous() if count == 1 else x.repeat(count, *[1] * (x.dim() - 1))
+        spare = x.new_zeros(1, dtype=self.dtype).expand(len(x), SPARE, *x.shape[2:])
+        return torch.cat([x.to(self.dtype), spare], dim=1).repeat(count, *[1] * (x.dim() - 1))
 
     def generator(self) -> torch.Generator | None:
         """Draws the same weights to drop in both passes, which go through the blocks alike."""
