@@ -33,8 +33,8 @@ PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
 TICKS_PER_QUARTER, TICKS_PER_SECOND, MICROSECONDS_PER_QUARTER = 500, 1000, 500_000
 
 
-def find(folder: str | Path) -> list[Path]:
-    """Every MIDI file (:data:`SUFFIXES`, upper or lower case) under ``folder``, sorted by path.
+def find(folder: str | Path, suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
+    """Every MIDI file (``suffixes``, upper or lower case) under ``folder``, sorted by path.
 
     Files and folders whose name begins with a dot are left out (macOS puts a ``._x.mid`` that is
     no MIDI beside x.mid on foreign disks), and links to folders are not followed. Raises
@@ -50,7 +50,7 @@ def find(folder: str | Path) -> list[Path]:
         found += [
             Path(at, name)
             for name in files
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
+            if name.lower().endswith(suffixes) and not name.startswith(".")
         ]
     return sorted(path for path in found if path.is_file())
 

@@ -29,6 +29,8 @@ import numpy as np
 from musictx.errors import UserError
 from musictx.notes import METER, NOTE, TEMPO, Score
 
+#: Endings of MusicXML files, in small letters.
+SUFFIXES = (".mxl", ".musicxml", ".xml")
 VELOCITY = 80
 DEFAULT_BPM = 120.0
 #: Longest XML document read, bytes; a symphony in full score is a tenth of it.

@@ -18,9 +18,6 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.music import Progress, Sample, continue_music, encode_primer
 
-#: Quarter notes a minute of MusicXML files.
-MUSICXML_BPM = 100.0
-
 
 @dataclass(frozen=True)
 class Result:
@@ -135,8 +132,8 @@ def read_music(path: str, option: str, purpose: str) -> Score:
     if file.is_dir():
         raise UserError(f"{option}={path}: this is a folder; give one MIDI file {purpose}")
     try:
-        if file.suffix.lower() in (".mxl", ".xml", ".musicxml"):
-            return musicxml.read(file, bpm=MUSICXML_BPM)
+        if file.name.lower().endswith(musicxml.SUFFIXES):
+            return musicxml.read(file)
         return midi.read(file)
     except UserError as error:
         raise UserError(f"{option}={error}") from error

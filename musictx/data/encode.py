@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx import midi
+from musictx import midi, musicxml
 from musictx.data.chunks import Outcome
 from musictx.errors import MidiError
 from musictx.notes import Score
@@ -42,7 +42,10 @@ def encode_file(name: str, path: str, tokenizer: Tokenizer, min_notes: int) -> O
     """Read and encode one file; see :class:`Outcome`."""
     repairs: Counter[str] = Counter()
     try:
-        score = midi.read(path, repairs=repairs)
+        if path.lower().endswith(musicxml.SUFFIXES):
+            score = musicxml.read(path)
+        else:
+            score = midi.read(path, repairs=repairs)
     except MidiError as error:
         return Outcome(name, reason=error.reason, detail=str(error))
     except Exception as error:

@@ -153,7 +153,9 @@ def _prepare_jsb(corpus: CorpusConfig, tokenizer: Tokenizer, out: str | Path | N
         outcomes.append(dataclasses.replace(outcome, hash=digest({"piece": name, "in": content})))
     ids = (outcome.ids for outcome in outcomes)
     official = {name: split for name, split, _ in pieces}
-    return _assemble(outcomes, ids, corpus, tokenizer, folder, key, "jsb", official=official)
+    return _assemble(
+        outcomes, ids, corpus, tokenizer, folder, key, "jsb", official=official, published=True
+    )
 
 
 # ------------------------------------------------------------------------------------ key and place
@@ -252,8 +254,12 @@ def _assemble(
     *,
     official: dict[str, str],
     beside: Path | None = None,
+    published: bool = False,
 ) -> Report:
-    """Take out duplicates, split, write; ``ids`` yields those of each outcome in turn."""
+    """Take out duplicates, split, write; ``ids`` yields those of each outcome in turn.
+
+    ``published``: the split is ``official`` to the letter, empty parts and all.
+    """
     usable = {o.name: o for o in outcomes if not o.reason}
     left_out = [LeftOut(o.name, o.reason, o.detail) for o in outcomes if o.reason]
     if not usable:
@@ -265,7 +271,12 @@ def _assemble(
         LeftOut(other, "duplicate", f"the same notes as {first}")
         for other, first in duplicates.items()
     ]
-    splits, remarks = sources.split(kept, official, validation=corpus.validation, test=corpus.test)
+    if published:
+        splits, remarks = {p.name: official[p.name] for p in kept}, []
+    else:
+        splits, remarks = sources.split(
+            kept, official, validation=corpus.validation, test=corpus.test
+        )
     straddling = sum(
         1
         for other, first in duplicates.items()
@@ -275,7 +286,7 @@ def _assemble(
         remarks.append(
             f"{straddling} pieces stand in several official splits: kept where they measure"
         )
-    alone = len(kept) == 1 and corpus.validation > 0
+    alone = len(kept) == 1 and corpus.validation > 0 and not published
     if alone:
         remarks.append("a single piece: its end is held out as validation")
     lossy: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from musictx import midi
+from musictx import midi, musicxml
 from musictx.data.shards import SPLITS
 from musictx.errors import UserError
 
@@ -40,7 +40,7 @@ class Found:
 
 
 def find(path: str | None) -> Found:
-    """All MIDI files under ``path`` at any depth, and the split that a table there gives them.
+    """All MIDI and MusicXML files under ``path`` at any depth, and the split a table there gives them.
 
     Raises ``UserError`` naming ``corpus.path`` if it is missing, not there, or without MIDI files.
     """
@@ -53,11 +53,13 @@ def find(path: str | None) -> Found:
         raise UserError(f"corpus.path={path}: there is no such folder")
     if not root.is_dir():
         raise UserError(f"corpus.path={path}: this is a file; give the folder it lies in")
-    files = sorted(_source(root, file) for file in midi.find(root))
+    files = sorted(
+        _source(root, file) for file in midi.find(root, midi.SUFFIXES + musicxml.SUFFIXES)
+    )
     if not files:
         raise UserError(
             f"corpus.path={path}: no MIDI file in this folder or below "
-            "(looked for .mid, .midi, .kar and .rmi)"
+            "(looked for .mid, .midi, .kar and .rmi, and for MusicXML: .mxl, .musicxml, .xml)"
         )
     tables = sorted(_source(root, file) for file in _split_tables(root))
     return Found(root, files, tables, _official(files, tables))

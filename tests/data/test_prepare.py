@@ -409,3 +409,33 @@ def test_chunks_hold_every_file_once(size):
         assert [f for part in parts for f in part] == files
         assert 1 <= max(map(len, parts)) <= (1 if size == 10**6 else 64)
         assert count == 1 or len(parts) > 1
+
+
+def test_musicxml_is_read_beside_midi(tmp_path):
+    """The same notes as MusicXML and as MIDI are one piece; a four-voice tokenizer takes both."""
+    from musictx.tokens.chorale import ChoraleTokenizer
+
+    notes = "".join(
+        f"<part id='P{voice}'><measure number='1'><attributes><divisions>1</divisions></attributes>"
+        f"<note><pitch><step>{step}</step><octave>{octave}</octave></pitch>"
+        "<duration>2</duration></note></measure></part>"
+        for voice, (step, octave) in enumerate([("E", 5), ("C", 5), ("G", 4), ("C", 3)])
+    )
+    parts = "".join(
+        f"<score-part id='P{voice}'><part-name>{voice}</part-name></score-part>"
+        for voice in range(4)
+    )
+    text = f"<score-partwise><part-list>{parts}</part-list>{notes}</score-partwise>"
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "song.musicxml").write_text(text)
+    (folder / "other.XML").write_text("<html/>")
+    report = prepare(
+        CorpusConfig(path=str(folder), workers=1), ChoraleTokenizer(), tmp_path / "shards"
+    )
+    shards = Shards(report.folder)
+    (piece,) = {p.name for p in shards.pieces()}
+    assert piece == "song.musicxml"
+    ids = np.concatenate([shards.tokens(p.number) for p in shards.pieces()])
+    assert ChoraleTokenizer().decode_grid(ids).pitches.tolist() == [[76, 72, 67, 48]] * 8
+    assert [(left.name, left.reason) for left in report.left_out] == [("other.XML", "unreadable")]
