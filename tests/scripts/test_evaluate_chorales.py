@@ -188,3 +188,12 @@ def test_the_error_is_that_of_a_ratio(script):
     thrice = error(np.tile(counts, 3), np.full(1200, 10.0), names * 3, 0)
     assert thrice == pytest.approx(once)
     assert np.isnan(error(np.ones(2), np.ones(2), ["one", "one"], 0))
+
+
+def test_changes_on_beats_are_counted_over_all_pieces(script):
+    share = script("chorales_report").on_beats
+    on, off = np.zeros((12, 4), int), np.zeros((8, 4), int)
+    on[4:, 1], on[8:, 2], off[3:, 0] = 1, 1, 1
+    assert share([on]) == 1
+    assert share([on, off]) == pytest.approx(2 / 3)
+    assert np.isnan(share([np.zeros((5, 4), int)]))
