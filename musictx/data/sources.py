@@ -40,7 +40,7 @@ class Found:
 
 
 def find(path: str | None) -> Found:
-    """All MIDI and MusicXML files under ``path`` at any depth, and the split a table there gives them.
+    """All MIDI and MusicXML files under ``path`` at any depth, and the split a table gives them.
 
     Raises ``UserError`` naming ``corpus.path`` if it is missing, not there, or without MIDI files.
     """
