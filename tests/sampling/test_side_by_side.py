@@ -9,6 +9,7 @@ from musictx.notes import Score
 from musictx.sampling.music import Primer, continue_music, encode_primer
 from musictx.sampling.side_by_side import NOTHING, continue_each, prompts
 from musictx.tokens.build import build
+from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.vocab import BOS, CUT
 
 torch.set_num_threads(1)
@@ -40,6 +41,13 @@ def test_rows_read_the_end_of_longer_primers():
     assert prompts([np.array([], int)] * 2, 9).tolist() == [[BOS], [BOS]]
 
 
+def test_pasts_of_whole_groups_are_cut_between_groups():
+    pasts = [np.arange(10, 18), np.arange(20, 32)]
+    assert prompts(pasts, 99, 4)[1].tolist() == [CUT, *range(24, 32)]
+    assert prompts(pasts, 8, 4).tolist() == [[CUT, *range(14, 18)], [CUT, *range(28, 32)]]
+    assert prompts(pasts[:1], 9, 4).tolist() == [[BOS, *range(10, 18)]]
+
+
 def test_a_batch_of_one_primer_equals_continue_music(model, piano):
     """The same seeds, the same rows, whether the prompt is shared or not."""
     primer = encode_primer(piano, tune(60, 8))
@@ -52,6 +60,26 @@ def test_a_batch_of_one_primer_equals_continue_music(model, piano):
         assert a.ids.tolist() == b.ids.tolist()
         assert a.score == b.score
         assert (a.seam, a.notes, a.seconds, a.ended) == (b.seam, b.notes, b.seconds, b.ended)
+
+
+def test_the_model_may_end_a_piece():
+    """Only if told so; then as continue_music, one after a new note at least. Of chorales of two
+    pitches, whose end may be drawn after every step."""
+    tokenizer = ChoraleTokenizer(low=60, high=61)
+    torch.manual_seed(0)
+    model = MusicTransformer(
+        tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=128
+    ).eval()
+    told = {"seconds": 3.0, "may_end": True}
+    wanted = continue_music(model, tokenizer, samples=6, seed=1, **told)
+    seeds = [(1, i) for i in range(6)]
+    found = continue_each(model, tokenizer, [NOTHING] * 6, seeds=seeds, **told)
+    assert [a.ids.tolist() for a in found] == [b.ids.tolist() for b in wanted]
+    early = [sample for sample in found if sample.ended == "model"]
+    assert early
+    assert all(sample.notes and len(sample.ids) % 4 == 0 for sample in early)
+    never = continue_each(model, tokenizer, [NOTHING] * 6, seeds=seeds, seconds=3.0)
+    assert {(sample.ended, len(sample.ids)) for sample in never} == {("seconds", 80)}
 
 
 def test_each_row_goes_on_from_its_own_primer(model, piano):
