@@ -30,7 +30,9 @@ LONGEST_SECONDS = 24 * 3600
 DRUM_CHANNEL = 9
 PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
 #: Written files: 500 ticks a quarter note of half a second, so one tick is one millisecond.
-TICKS_PER_QUARTER, TICKS_PER_SECOND, MICROSECONDS_PER_QUARTER = 500, 1000, 500_000
+TICKS_PER_QUARTER, MICROSECONDS_PER_QUARTER = 500, 500_000
+#: Resolution of music on a metrical grid, and the parts of a quarter note that make such a grid.
+METRICAL_TICKS_PER_QUARTER, METRICAL_PARTS = 480, 24
 
 
 def find(folder: str | Path, suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
@@ -251,18 +253,40 @@ def _channels(parts: list[_Part]) -> list[int]:
     return channels
 
 
-def _ticks(seconds: np.ndarray) -> list[int]:
-    return np.floor(seconds * TICKS_PER_SECOND + 0.5).astype(np.int64).tolist()
+class _Clock(NamedTuple):
+    """Ticks and microseconds of a quarter note, ticks of a second."""
+
+    quarter: int
+    microseconds: int
+    second: float
+
+    @classmethod
+    def of(cls, score: Score) -> _Clock:
+        """Milliseconds, or the score's own quarter notes if it has one tempo and its notes lie on
+        their 24ths: then other programs show its bars as they are."""
+        bpm = float(score.tempos["bpm"][0]) if len(score.tempos) == 1 else 0.0
+        if len(score) and 4.0 <= bpm <= 1000.0 and bpm != 120.0 and not score.tempos["time"][0]:
+            times = np.concatenate([score.notes["start"], score.notes["end"]])
+            places = times * bpm / 60.0 * METRICAL_PARTS
+            if np.abs(places - np.round(places)).max() < 1e-4:
+                quarter = METRICAL_TICKS_PER_QUARTER
+                return cls(quarter, round(6e7 / bpm), bpm / 60.0 * quarter)
+        quarter = TICKS_PER_QUARTER
+        return cls(quarter, MICROSECONDS_PER_QUARTER, quarter * 1e6 / MICROSECONDS_PER_QUARTER)
+
+    def ticks(self, seconds: np.ndarray) -> list[int]:
+        return np.floor(seconds * self.second + 0.5).astype(np.int64).tolist()
 
 
 def to_bytes(score: Score) -> bytes:
-    """``score`` as a MIDI file of format 1 with one tick a millisecond (500 a quarter at 120 bpm).
+    """``score`` as a MIDI file of format 1 with one tick a millisecond (500 a quarter at 120 bpm);
+    a score of one tempo whose notes lie on 24ths of a quarter in that tempo, 480 ticks a quarter.
 
     The first track holds the tempo and the meters (those MIDI can hold: denominator a power of
     two), then one track for each score track - one for each of its programs if it has several.
     At equal times pedals come first, then note-offs, then note-ons; a zero-length note has its on
-    before its off. Left out are ``score.tempos`` (at another tempo a tick were no millisecond) and
-    the pedals of a track without notes. Where two notes of one pitch in one part overlap and the
+    before its off. Left out are other ``score.tempos`` (a tick were no millisecond then) and the
+    pedals of a track without notes. Where two notes of one pitch in one part overlap and the
     later one ends first, MIDI cannot say so: read back, they end in the order they began.
 
     Up to fifteen pitched parts get a channel each. More of them share a channel if their program
@@ -274,9 +298,10 @@ def to_bytes(score: Score) -> bytes:
     last = max([score.duration, *score.pedals["time"], *score.meters["time"]])
     if last > LONGEST_SECONDS:
         raise UserError(f"score: {last:.0f} s long, expected at most {LONGEST_SECONDS} s (a day)")
-    tempo = mido.MetaMessage("set_tempo", tempo=MICROSECONDS_PER_QUARTER)
+    clock = _Clock.of(score)
+    tempo = mido.MetaMessage("set_tempo", tempo=clock.microseconds)
     head: list[_Timed] = [(0, 0, 0, tempo)]
-    for tick, meter in zip(_ticks(score.meters["time"]), score.meters.tolist()):
+    for tick, meter in zip(clock.ticks(score.meters["time"]), score.meters.tolist()):
         _, numerator, denominator = meter
         if numerator and denominator and denominator & (denominator - 1) == 0:
             message = mido.MetaMessage(
@@ -285,9 +310,9 @@ def to_bytes(score: Score) -> bytes:
             head.append((tick, 1, len(head), message))
     parts = _parts(score)
     channels = _channels(parts)
-    tracks = [_part_events(part, channel) for part, channel in zip(parts, channels)]
-    _add_programs(tracks, parts, channels)
-    file = mido.MidiFile(type=1, ticks_per_beat=TICKS_PER_QUARTER)
+    tracks = [_part_events(part, channel, clock) for part, channel in zip(parts, channels)]
+    _add_programs(tracks, parts, channels, clock)
+    file = mido.MidiFile(type=1, ticks_per_beat=clock.quarter)
     for events in (head, *tracks):
         track = mido.MidiTrack()
         now = 0
@@ -306,14 +331,14 @@ _Timed = tuple[int, int, int, Any]
 _PROGRAM, _PEDAL, _OFF, _ON = range(4)
 
 
-def _part_events(part: _Part, channel: int) -> list[_Timed]:
+def _part_events(part: _Part, channel: int, clock: _Clock) -> list[_Timed]:
     """Notes and pedals of a part. Note ``k`` has the orders 3k (a program change if need be),
     3k + 1 (on) and 3k + 2 (its off, if it has no length)."""
     events: list[_Timed] = []
-    for k, (tick, pedal) in enumerate(zip(_ticks(part.pedals["time"]), part.pedals.tolist())):
+    for k, (tick, pedal) in enumerate(zip(clock.ticks(part.pedals["time"]), part.pedals.tolist())):
         message = mido.Message("control_change", channel=channel, control=64, value=pedal[1])
         events.append((tick, _PEDAL, k, message))
-    starts, ends = _ticks(part.notes["start"]), _ticks(part.notes["end"])
+    starts, ends = clock.ticks(part.notes["start"]), clock.ticks(part.notes["end"])
     pitches, velocities = part.notes["pitch"].tolist(), part.notes["velocity"].tolist()
     for k, (start, end, pitch, velocity) in enumerate(zip(starts, ends, pitches, velocities)):
         on = mido.Message("note_on", channel=channel, note=pitch, velocity=velocity)
@@ -323,7 +348,9 @@ def _part_events(part: _Part, channel: int) -> list[_Timed]:
     return events
 
 
-def _add_programs(tracks: list[list[_Timed]], parts: list[_Part], channels: list[int]) -> None:
+def _add_programs(
+    tracks: list[list[_Timed]], parts: list[_Part], channels: list[int], clock: _Clock
+) -> None:
     """Put each part's program at its beginning, and, on a channel of several programs, before
     each note that would else sound with another part's program."""
     current: dict[int, int] = {}
@@ -341,7 +368,7 @@ def _add_programs(tracks: list[list[_Timed]], parts: list[_Part], channels: list
         (tick, i, k)
         for i, part in enumerate(parts)
         if len(users[channels[i]]) > 1
-        for k, tick in enumerate(_ticks(part.notes["start"]))
+        for k, tick in enumerate(clock.ticks(part.notes["start"]))
     ]
     for tick, i, k in sorted(strikes):
         if current[channels[i]] != parts[i].program:

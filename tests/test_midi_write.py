@@ -11,6 +11,7 @@ import mido
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.errors import UserError
@@ -207,3 +208,32 @@ def test_reading_and_writing_import_neither_torch_nor_pretty_midi() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(1, 48), st.integers(30, 90)), min_size=1),
+    st.sampled_from([50.0, 72.0, 97.3, 100.0, 144.0]),
+)
+def test_music_on_the_grid_of_its_tempo_keeps_the_tempo(rows, bpm):
+    """Bars stay bars in other programs: 480 ticks a quarter, every 24th on a whole tick."""
+    part = 60 / bpm / 24
+    seen = {}
+    for start, length, pitch in rows:
+        seen[pitch] = (start * part, (start + length) * part, pitch, 80, 0, False, 0)
+    score = Score(notes=list(seen.values()), tempos=[(0.0, bpm)])
+    data = midi.to_bytes(score)
+    file = mido.MidiFile(file=io.BytesIO(data))
+    assert file.ticks_per_beat == 480
+    back = midi.read(data)
+    assert back.tempos["bpm"] == pytest.approx([bpm], rel=1e-6)
+    for key in ("start", "end"):
+        assert np.sort(back.notes[key]) == pytest.approx(np.sort(score.notes[key]), rel=2e-6)
+
+
+def test_music_off_the_grid_or_of_several_tempos_is_written_in_milliseconds():
+    notes = [(0.0, 0.1234, 60, 80, 0, 0, 0)]
+    for tempos in ([(0.0, 100.0)], [(0.0, 100.0), (1.0, 90.0)], [(0.5, 100.0)]):
+        back = midi.read(midi.to_bytes(Score(notes=notes, tempos=tempos)))
+        assert back.tempos.tolist() == [(0.0, 120.0)]
+        assert back.notes["end"][0] == pytest.approx(0.123)
