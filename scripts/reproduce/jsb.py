@@ -74,7 +74,7 @@ def measure(row: str, transposition: str, seed: str, given: dict[str, Any]) -> d
             continue
         out = folder / f"{split}.json"
         corpus = ["corpus=jsb", f"corpus.path={given['path']}", f"split={split}"]
-        corpus.append(f"corpus.shards={given['runs']}/shards")
+        corpus += [f"corpus.shards={given['runs']}/shards", "window=2560"]  # the longest piece
         run("evaluate", f"model={folder}/model", *corpus, f"out={out}")
         nats[split] = json.loads(out.read_text())
     status = json.loads((folder / "status.json").read_text())
