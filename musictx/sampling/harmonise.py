@@ -129,7 +129,10 @@ def harmonise(
         model.train(training)
     best = int(total.argmax())
     ids = past[best].astype(np.uint16)
-    return Harmony(tokenizer.decode_grid(ids), float(-total[best] / len(ids)), ids)
+    grid = tokenizer.decode_grid(ids)
+    tied = grid.tied.copy()  # tokens without ties join repeated notes; the given ones are known
+    tied[:, voices] = given.tied[:, voices] & grid.tied[:, voices]
+    return Harmony(Grid(grid.pitches, tied), float(-total[best] / len(ids)), ids)
 
 
 def _next(model: MusicTransformer, ids: np.ndarray, cache: object, device: torch.device) -> Tensor:

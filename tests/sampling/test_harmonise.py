@@ -39,7 +39,9 @@ def melody(pitches):
 @pytest.mark.parametrize("voices", [(0,), (3,), (0, 3)])
 def test_the_given_voices_stay(ties, voices):
     tokenizer = ChoraleTokenizer(low=55, high=70, ties=ties)
-    given = Grid.joined(np.random.default_rng(1).integers(60, 64, (8, 4)))
+    joined = Grid.joined(np.random.default_rng(1).integers(60, 62, (8, 4)))
+    struck = np.arange(8)[:, None] == 3  # a note repeated, which tokens without ties cannot say
+    given = Grid(joined.pitches, joined.tied & ~struck)
     found = harmonise(small_model(tokenizer), tokenizer, given, voices=voices, particles=5)
     for voice in voices:
         assert np.array_equal(found.grid.pitches[:, voice], given.pitches[:, voice])
