@@ -235,7 +235,8 @@ class Run:
     def rate(self) -> float:
         """The learning rate of the next step."""
         o = self.config.optim
-        how: dict[str, Any] = {"warmup": o.warmup, "kind": o.schedule, "min_share": o.min_lr}
+        rise = min(o.warmup, max(1, self.steps // 5))  # as musictx train shortens it
+        how: dict[str, Any] = {"warmup": rise, "kind": o.schedule, "min_share": o.min_lr}
         return self.lr * multiplier(self.step, total=self.steps, **how)
 
     def _look(self, sums: Tensor) -> None:
