@@ -271,12 +271,9 @@ def _assemble(
         LeftOut(other, "duplicate", f"the same notes as {first}")
         for other, first in duplicates.items()
     ]
+    splits, remarks = sources.split(kept, official, validation=corpus.validation, test=corpus.test)
     if published:
         splits, remarks = {p.name: official[p.name] for p in kept}, []
-    else:
-        splits, remarks = sources.split(
-            kept, official, validation=corpus.validation, test=corpus.test
-        )
     straddling = sum(
         1
         for other, first in duplicates.items()

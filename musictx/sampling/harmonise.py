@@ -19,6 +19,7 @@ from torch import Tensor
 
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
+from musictx.model.cache import KVCache
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, processors
 from musictx.tokens.chorale import ChoraleTokenizer
@@ -135,9 +136,9 @@ def harmonise(
     return Harmony(Grid(grid.pitches, tied), float(-total[best] / len(ids)), ids)
 
 
-def _next(model: MusicTransformer, ids: np.ndarray, cache: object, device: torch.device) -> Tensor:
+def _next(model: MusicTransformer, ids: np.ndarray, cache: KVCache, device: torch.device) -> Tensor:
     read = torch.from_numpy(ids)[:, None].to(device)
-    logits = model(read, cache=cache)[:, -1]  # type: ignore[arg-type]
+    logits = model(read, cache=cache)[:, -1]
     found: Tensor = logits.to(device="cpu", dtype=torch.float64)
     return found
 

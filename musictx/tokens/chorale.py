@@ -101,18 +101,15 @@ class ChoraleTokenizer:
             raise ValueError(f"ids: expected 0 to {self.size - 1}")
         array = array[array >= len(SPECIALS)]
         count = -(-len(array) // len(VOICES))
-        table = np.full(count * len(VOICES), -2, np.int64)  # -2: not written
-        table[: len(array)] = array
-        table = table.reshape(count, len(VOICES))
+        flat = np.full(count * len(VOICES), -2, np.int64)  # -2: not written
+        flat[: len(array)] = array
+        table = flat.reshape(count, len(VOICES))
         pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
-        if self.ties or len(array) % len(VOICES):
-            goes_on = (table == self._tie) & self.ties | (table == -2)
-            for t in range(count):
-                before = pitches[t - 1] if t else SILENCE
-                pitches[t] = np.where(goes_on[t], before, pitches[t])
-        if not self.ties:
-            return Grid.joined(pitches)
-        return Grid(pitches, goes_on_only(goes_on, pitches) if count else table > 0)
+        goes_on = (table == self._tie) & self.ties | (table == -2)
+        for t in np.flatnonzero(goes_on.any(axis=1)):
+            before = pitches[t - 1] if t else SILENCE
+            pitches[t] = np.where(goes_on[t], before, pitches[t])
+        return Grid(pitches, goes_on & (pitches >= 0)) if self.ties else Grid.joined(pitches)
 
     def grammar(
         self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True
@@ -155,14 +152,6 @@ class ChoraleTokenizer:
         result = array.astype(np.uint16)
         result[pitched] = moved
         return result
-
-
-def goes_on_only(tied: np.ndarray, pitches: np.ndarray) -> np.ndarray:
-    """``tied`` where there is a note to be tied."""
-    result: np.ndarray = tied & (pitches >= 0)
-    if len(result):
-        result[0] = False
-    return result
 
 
 class ChoraleState:

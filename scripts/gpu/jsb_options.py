@@ -103,7 +103,7 @@ class Asked:
         return self.given[name]
 
     def _default(self, name: str) -> bool:
-        return bool(self[name] == DEFAULTS[name])
+        return not any(word.startswith(f"{name}=") for word in self.words)
 
     def folder(self, name: str) -> Path:
         return Path(self[name])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tokens.test_grid import grids
 
 from musictx.errors import ConfigError
 from musictx.tokens import build
 from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.grid import RANGES, Grid
 from musictx.tokens.vocab import BOS, CUT, EOS, Tokenizer
+from tests.tokens.test_grid import grids
 
 
 @given(grids(ties=False))

@@ -90,10 +90,10 @@ def choose(text: str, dtype: torch.dtype, head_dim: int, values: bool = False) -
     if text:
         return Config.parse(text)
     if values:
-        small = dtype == torch.float32 or head_dim == 128
-        side = 32 if small else 64
+        narrow = dtype == torch.float32 or head_dim == 128
+        side = 32 if narrow else 64
         back = Tile(side, side, 8, 1)
-        return Config(Tile(side, side, 8, 1 if small else 2), back, back)
+        return Config(Tile(side, side, 8, 1 if narrow else 2), back, back)
     if dtype == torch.float32:
         small = Tile(32, 32, 8, 1, "panel")
         return Config(small, small, Tile(32, 32, 8, 1, "gather"))
