@@ -1,5 +1,6 @@
 """Every command in the README is a command, and every recipe under conf/experiment trains."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -50,7 +51,10 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     small model. Recipes without a folder train on the chorales, whose shards they share."""
     root = tmp_path_factory.mktemp("corpora")
     small = [f"model.{k}={v}" for k, v in {"layers": 1, "width": 16, "heads": 2}.items()]
+    piece = [[72, 67, 60, 48], [74, 67, 59, 50]] * 8
+    (root / "jsb.json").write_text(json.dumps({"train": [piece] * 3, "valid": [piece]}))
     return {
+        "jsb": [f"corpus.path={root / 'jsb.json'}", f"corpus.shards={root}/jsb", *small],
         "": [f"corpus.shards={root}/bach"],
         "maestro": [f"corpus.path={write_songs(root / 'midi', range(6))}", *small],
     }
