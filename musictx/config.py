@@ -391,7 +391,11 @@ class TrainConfig:
 class ModelFolder:
     """Which trained model to use."""
 
-    path: str | None = option(None, "model folder; default: the newest under runs/", path=True)
+    path: str | None = option(
+        None,
+        "model folder, or chorale, which comes along; default: the newest under runs/, else that",
+        path=True,
+    )
 
 
 @dataclass

@@ -285,7 +285,8 @@ def test_a_config_that_cannot_be_used_is_told(folder, change, words):
         bundle.load(folder)
 
 
-def test_find_latest_takes_the_newest_complete_model(tmp_path, tokenizer):
+def test_find_latest_takes_the_newest_complete_model(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setattr(bundle.shipped, "models", dict)  # nothing comes along
     with pytest.raises(UserError, match=r"no trained model under .*musictx train corpus.path=DIR"):
         bundle.find_latest(tmp_path / "runs")
     for age, name in ((30, "b"), (10, "a"), (20, "c")):

@@ -68,7 +68,7 @@ def harmonisations(
     if not isinstance(tokenizer, ChoraleTokenizer):
         raise UserError(
             f"melody: {bundle.folder} writes {tokenizer.name} tokens; harmonising needs a model of "
-            "four voices (tokenizer=chorale)"
+            "four voices: model=chorale, or one trained with tokenizer=chorale"
         )
     given, _ = melody_of(_read(melody, name))
     bpm = float(melody.tempos["bpm"][0]) if len(melody.tempos) else four.BPM
