@@ -68,7 +68,7 @@ def main(words: list[str]) -> None:
     card = dict(source.card) | said
     card["command"] = without_places(str(source.card.get("command", "")))
     corpus = dict(source.card.get("corpus") or {})
-    card["corpus"] = {k: v for k, v in corpus.items() if k not in ("path", "shards")}
+    card["corpus"] = {k: v for k, v in corpus.items() if k not in ("path", "shards", "held out")}
     out = ROOT / "musictx" / "models" / given["name"]
     bundle.save(out, model, source.tokenizer, card, dtype=given["dtype"])
     numbers = measured(out, given["corpus"], given["window"])

@@ -28,6 +28,8 @@ from musictx.tokens.vocab import BOS, EOS
 
 #: Particles are drawn anew when fewer than this share of them carry the weight (Liu and Chen 1995).
 FEWEST = 0.5
+#: Models that know distances only may write so many times the length of their training windows.
+BEYOND = 4
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,13 @@ def harmonise(
     The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
     piece longer than the model's context.
     """
-    steps, context = len(given), int(model.config["context"])
-    if not 0 < len(VOICES) * steps < context:
+    steps, longest = len(given), int(model.config["context"])
+    if not engine.counts_positions(model):
+        longest *= BEYOND
+    if not 0 < len(VOICES) * steps < longest:
         raise UserError(
-            f"melody: {steps} sixteenths, expected 1 to {(context - 1) // len(VOICES)}, which is "
-            "what the model was trained on"
+            f"melody: {steps} sixteenths, expected 1 to {(longest - 1) // len(VOICES)} with a model "
+            f"trained on windows of {model.config['context']} tokens"
         )
     if not voices or not set(voices) < set(range(len(VOICES))):
         raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")

@@ -116,4 +116,6 @@ def test_the_melody_is_the_highest_voice_in_the_sopranos_range():
 def test_a_melody_too_long_is_refused():
     tokenizer = ChoraleTokenizer()
     with pytest.raises(UserError, match="24 sixteenths, expected 1 to 23"):
-        harmonise(small_model(tokenizer), tokenizer, melody([60] * 24))
+        harmonise(small_model(tokenizer, position="learned"), tokenizer, melody([60] * 24))
+    with pytest.raises(UserError, match="96 sixteenths, expected 1 to 95"):
+        harmonise(small_model(tokenizer), tokenizer, melody([60] * 96))
