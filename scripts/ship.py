@@ -50,7 +50,7 @@ def measured(folder: Path, corpus: str, window: int) -> dict[str, Any]:
     for split in ("validation", "test"):
         if shards.pieces(split):
             result = evaluate(loaded.model, shards, split, window=window)
-            found[f"{split}, nats per note"] = round(result.nats_per_token, 4)
+            found[f"{split}, nats per token (note-wise)"] = round(result.nats_per_token, 4)
     return found
 
 

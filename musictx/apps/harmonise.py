@@ -42,7 +42,7 @@ def run(config: GenerateConfig) -> list[Result]:
         for number, (harmony, sample) in enumerate(found):
             stem = name if len(found) == 1 else f"{name}-{number + 1}"
             paths = write(sample, out / stem, render=config.render)
-            said = f"{harmony.nats_per_note:.3f} nats a note, {_checked(harmony.grid)}"
+            said = f"{harmony.nats_per_note:.3f} nats a token, {_checked(harmony.grid)}"
             print(f"{paths[0]}: {said}", flush=True)
             results.append(Result(sample, paths))
         return results

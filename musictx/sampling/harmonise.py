@@ -91,8 +91,8 @@ def harmonise(
         longest *= BEYOND
     if not 0 < len(VOICES) * steps < longest:
         raise UserError(
-            f"melody: {steps} sixteenths, expected 1 to {(longest - 1) // len(VOICES)} with a model "
-            f"trained on windows of {model.config['context']} tokens"
+            f"melody: {steps} sixteenths, expected 1 to {(longest - 1) // len(VOICES)} with a "
+            f"model trained on windows of {model.config['context']} tokens"
         )
     if not voices or not set(voices) < set(range(len(VOICES))):
         raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")
