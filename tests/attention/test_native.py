@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import shutil
 
 import pytest
 import torch
@@ -197,6 +198,7 @@ def test_a_broken_skew_is_noticed(kernel, broken, monkeypatch, tmp_path):
     assert text.count(right) == 1
     monkeypatch.setattr(build, "FLAGS", [f.replace("-O3", "-O0") for f in build.FLAGS])  # quick
     source.write_text(text.replace(right, wrong))
+    shutil.copy(library.SOURCE.with_name("brain.h"), tmp_path)
     monkeypatch.setattr(
         library, "_outcome", library.Library(build.built(source), library.products())
     )

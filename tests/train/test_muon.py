@@ -46,6 +46,16 @@ def test_the_result_is_nearly_orthogonal_and_a_zero_matrix_stays_zero():
     assert not orthogonal(torch.zeros(1, 4, 3)).any()
 
 
+@pytest.mark.parametrize("faster", [True, False], ids=["bfloat16", "float32"])
+def test_float32_is_near_the_exact_result_on_every_device(faster, monkeypatch):
+    monkeypatch.setattr(muon, "_multiplies_bfloat16", lambda device: faster)
+    given = torch.randn(2, 64, 48, generator=torch.Generator().manual_seed(4))
+    exact = orthogonal(given.double())
+    error = float((orthogonal(given).double() - exact).norm() / exact.norm())
+    assert error < (0.03 if faster else 1e-5)
+    assert error > (1e-4 if faster else 0), "bfloat16 was not used"
+
+
 def test_a_step_is_the_formula_written_out():
     p = nn.Parameter(torch.randn(6, 4, dtype=torch.float64))
     before = p.detach().clone()

@@ -103,7 +103,10 @@ def built(source: Path) -> Path:
 def _key(source: Path, command: list[str]) -> str:
     version = _run([command[0], "--version"]).stdout
     parts = [
-        source.read_text(encoding="utf-8"),
+        *(
+            path.read_text(encoding="utf-8")
+            for path in [source, *sorted(source.parent.glob("*.h"))]
+        ),
         shlex.join(command),
         version,
         platform.machine(),

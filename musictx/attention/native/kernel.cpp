@@ -15,8 +15,8 @@
 // Every output number is written by one thread, in a fixed order: forward a task is a block of
 // queries of one head, backward it is a head of one batch row. Hence equal bits in every run.
 //
-// Nothing of Python or torch is known here. The matrix products come in as pointers (`use`), so this
-// file compiles in a moment, with any torch, and links against nothing.
+// Nothing of Python or torch is known here. The matrix products come in as pointers (`use`) or, in
+// bfloat16, from brain.h, so this file compiles in a moment, with any torch, and links against nothing.
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +27,8 @@
 #include <new>
 #include <unordered_map>
 #include <vector>
+
+#include "brain.h"
 
 namespace {
 
@@ -40,7 +42,7 @@ using BrainProduct = void (*)(const char*, const char*, const int*, const int*, 
 using SetThreads = int (*)(int);
 
 SingleProduct single_product = nullptr;
-BrainProduct brain_product = nullptr;  // bfloat16 in, float32 out; may be missing
+BrainProduct brain_product = nullptr;  // bfloat16 in, float32 out; null: that of brain.h
 SetThreads set_threads = nullptr;      // of the library of products; may be missing
 
 // One thread per product while this lives: the products are called from many threads at once.
@@ -56,14 +58,26 @@ struct OneThread {
   OneThread& operator=(const OneThread&) = delete;
 };
 
+// Memory of one thread, lent to the products of brain.h; null where it is not needed.
+struct Lent {
+  uint32_t *rows = nullptr, *columns = nullptr;
+};
+
 // c (m, n) = alpha a b + beta c, rows apart by lda, ldb, ldc. 't' reads a as (k, m), b as (n, k).
 // Rows are Fortran's columns, so that the product is computed as b^T a^T.
 void product(char ta, char tb, int m, int n, int k, float alpha, const float* a, int lda,
-             const float* b, int ldb, float beta, float* c, int ldc) {
+             const float* b, int ldb, float beta, float* c, int ldc, const Lent&) {
   single_product(&tb, &ta, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc);
 }
 void product(char ta, char tb, int m, int n, int k, float alpha, const uint16_t* a, int lda,
-             const uint16_t* b, int ldb, float beta, float* c, int ldc) {
+             const uint16_t* b, int ldb, float beta, float* c, int ldc,
+             [[maybe_unused]] const Lent& lent) {
+#ifdef MUSICTX_BRAIN
+  if (!brain_product) {
+    brain::product(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, lent.rows, lent.columns);
+    return;
+  }
+#endif
   brain_product(&tb, &ta, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc);
 }
 
@@ -231,14 +245,15 @@ struct Panel {
   size_t at(int r) const { return static_cast<size_t>(r) * n; }
 
   // Logits, in `buffer` of m * (n + 1) numbers; those of later keys are not masked yet.
-  float* logits(float* buffer) const {
+  float* logits(float* buffer, const Lent& lent) const {
     float* s = buffer + (m - 1);
     if (bias)
       for (int r = 0; r < m; r++) std::copy_n(bias, n, buffer + at(r) + r);
     if (table)
       product('n', 't', m, n, size, it.scale, q, size, table, size, bias ? 1.0f : 0.0f, buffer,
-              n + 1);
-    product('n', 't', m, w, size, it.scale, q, size, k, size, relative() ? 1.0f : 0.0f, s, n);
+              n + 1, lent);
+    product('n', 't', m, w, size, it.scale, q, size, k, size, relative() ? 1.0f : 0.0f, s, n,
+            lent);
     if (block.of_key)
       for (int r = 0; r < m; r++) {
         float* x = s + at(r);
@@ -277,7 +292,8 @@ struct Room {
   static constexpr bool wide = sizeof(Number) == sizeof(float);
   Memory<float> logits, second, by_row, totals;
   Memory<Number> weights, dlogits;
-  Memory<uint32_t> columns;
+  Memory<uint32_t> columns, packed_rows, packed_columns;
+  Lent lent;
 
   Room(const Problem& it, bool backward) {
     const size_t block = std::min(it.block, it.queries), keys = std::min(it.run, it.keys);
@@ -289,6 +305,17 @@ struct Room {
     if (!wide) weights = memory<Number>(cells);
     if (!wide && backward) dlogits = memory<Number>(cells);
     if (it.dropped) columns = memory<uint32_t>(keys);
+#ifdef MUSICTX_BRAIN
+    if (wide || brain_product) return;
+    // The products are of a block of queries, the keys or the distances of a panel, and a head's size.
+    const int m = static_cast<int>(block), n = static_cast<int>(keys + block);
+    const int size = static_cast<int>(it.size);
+    packed_columns = memory<uint32_t>(std::max({brain::packed_columns(n, size),
+                                                brain::packed_columns(size, n),
+                                                brain::packed_columns(size, m)}));
+    if (backward) packed_rows = memory<uint32_t>(brain::packed_rows(n, m));
+    lent = {packed_rows.get(), packed_columns.get()};
+#endif
   }
 };
 
@@ -304,7 +331,7 @@ void forward_block(const Block& block, Room<Number>& room) {
   std::fill(totals, totals + m, 0.0f);
   for (int number = 0; number < panels; number++) {
     const Panel<Number> panel(block, number);
-    float* logits = panel.logits(room.logits.get());
+    float* logits = panel.logits(room.logits.get(), room.lent);
     Number* weights;
     if constexpr (Room<Number>::wide)
       weights = logits;
@@ -336,7 +363,7 @@ void forward_block(const Block& block, Room<Number>& room) {
     }
     if (it.dropped) panel.drop(weights, room.columns.get());
     product('n', 'n', m, size, panel.w, 1.0f, weights, panel.n, panel.v, size,
-            number > 0 ? 1.0f : 0.0f, out, size);
+            number > 0 ? 1.0f : 0.0f, out, size, room.lent);
   }
   for (int r = 0; r < m; r++) {
     const bool blind = totals[r] == 0.0f;
@@ -352,10 +379,11 @@ void backward_panel(const Panel<Number>& panel, const float* inner, bool fresh,
                     Room<Number>& room) {
   const Problem& it = panel.it;
   const int m = panel.m, w = panel.w, n = panel.n, size = panel.size;
-  float* s = panel.logits(room.logits.get());
+  float* s = panel.logits(room.logits.get(), room.lent);
   float* second = room.second.get();
   const Number* up = static_cast<const Number*>(it.upstream) + panel.block.row * size;
-  product('n', 't', m, w, size, 1.0f / it.kept, up, size, panel.v, size, 0.0f, second, n);
+  product('n', 't', m, w, size, 1.0f / it.kept, up, size, panel.v, size, 0.0f, second, n,
+          room.lent);
   if (it.dropped) panel.drop(second, room.columns.get());
 
   // In one sweep the weights, for the values' gradient, and the gradient of the logits.
@@ -386,15 +414,17 @@ void backward_panel(const Panel<Number>& panel, const float* inner, bool fresh,
 
   float *dq = it.dq + panel.block.row * size, *dk = it.dk + panel.key * size;
   product('t', 'n', w, size, m, 1.0f / it.kept, weights, n, up, size, 1.0f,
-          it.dv + panel.key * size, size);
-  product('t', 'n', w, size, m, it.scale, dlogits, n, panel.q, size, 1.0f, dk, size);
-  product('n', 'n', m, size, w, it.scale, dlogits, n, panel.k, size, fresh ? 0.0f : 1.0f, dq, size);
+          it.dv + panel.key * size, size, room.lent);
+  product('t', 'n', w, size, m, it.scale, dlogits, n, panel.q, size, 1.0f, dk, size, room.lent);
+  product('n', 'n', m, size, w, it.scale, dlogits, n, panel.k, size, fresh ? 0.0f : 1.0f, dq, size,
+          room.lent);
   if (!panel.relative()) return;
   std::fill(flat, flat + (m - 1), Number(0));  // the places of P that no logit was read from
   if (it.table) {
-    product('n', 'n', m, size, n, it.scale, flat, n + 1, panel.table, size, 1.0f, dq, size);
+    product('n', 'n', m, size, n, it.scale, flat, n + 1, panel.table, size, 1.0f, dq, size,
+            room.lent);
     product('t', 'n', n, size, m, it.scale, flat, n + 1, panel.q, size, 1.0f,
-            it.dtable + panel.distance * size, size);
+            it.dtable + panel.distance * size, size, room.lent);
   }
   if (it.bias) {
     float* dbias = it.dbias + panel.distance;
@@ -472,6 +502,15 @@ int start(const Problem* it, bool backward) {
 }  // namespace
 
 extern "C" {
+// 1 if this file has products in bfloat16 of its own, else 0.
+int musictx_brain() {
+#ifdef MUSICTX_BRAIN
+  return 1;
+#else
+  return 0;
+#endif
+}
+// Products; brain: null for this file's own, if there are any.
 void musictx_use(void* single, void* brain, void* threads) {
   single_product = reinterpret_cast<SingleProduct>(single);
   brain_product = reinterpret_cast<BrainProduct>(brain);

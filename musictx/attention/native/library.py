@@ -18,8 +18,9 @@ from musictx.attention.native import build
 from musictx.errors import UserError
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
-#: Without one of these the product of bfloat16 matrices is slower than that of float32.
-BRAIN_FEATURES = {"amx_bf16", "avx512_bf16"}
+#: Where a CPU has this, torch's product of bfloat16 matrices is the fastest; else that of brain.h,
+#: if the CPU has its instruction.
+TILES = "amx_bf16"
 
 _POINTERS = (
     *("q", "k", "v", "table", "bias", "query_pieces", "key_pieces", "out", "log_sum"),
@@ -51,7 +52,9 @@ class Problem(ctypes.Structure):
 
 
 class Products(NamedTuple):
-    """Addresses of torch's matrix products; ``brain`` and ``set_threads`` may be missing."""
+    """Addresses of torch's matrix products; ``brain`` (wanted where there are :data:`TILES`) and
+    ``set_threads`` may be missing.
+    """
 
     single: int
     brain: int | None
@@ -59,10 +62,9 @@ class Products(NamedTuple):
 
 
 class Library:
-    """The kernel at ``path``; ``brain``: whether it computes in bfloat16, and not slower so."""
+    """The kernel at ``path``; ``brain``: whether it computes in bfloat16, and faster so."""
 
     def __init__(self, path: Path, products: Products) -> None:
-        self.brain = products.brain is not None and bool(BRAIN_FEATURES & build.cpu_features())
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
@@ -73,6 +75,7 @@ class Library:
         use = self._library.musictx_use
         use.argtypes, use.restype = [ctypes.c_void_p] * 3, None
         use(*products)
+        self.brain = products.brain is not None or bool(self._library.musictx_brain())
 
     def run(self, backward: bool, problem: Problem) -> None:
         library = self._library
@@ -89,8 +92,12 @@ def products() -> Products:
             f"attention=native: torch {torch.__version__} lends no matrix product (no function "
             "sgemm_ in its CPU library); use attention=chunked"
         )
-    names = ("gemm_bf16bf16f32_", "MKL_Set_Num_Threads_Local")
-    return Products(single, *map(_torch_function, names))
+    tiles = TILES in build.cpu_features()
+    return Products(
+        single,
+        brain=_torch_function("gemm_bf16bf16f32_") if tiles else None,
+        set_threads=_torch_function("MKL_Set_Num_Threads_Local"),
+    )
 
 
 def _torch_function(name: str) -> int | None:
