@@ -1,4 +1,4 @@
-"""Products of bfloat16 matrices (native/brain.h) against float64: any shape, stride, transposition."""
+"""Products of bfloat16 matrices (native/brain.h) against float64: any shape, stride, order."""
 
 from __future__ import annotations
 
