@@ -87,7 +87,7 @@ def measure(row: str, transposition: str, seed: str, given: dict[str, Any]) -> d
         "test_nats": f"{nats['test']['nats_per_token']:.4f}" if "test" in nats else "",
         "parameters": nats["validation"]["parameters"],
         "steps": status["step"],
-        "tokens_seen": status["tokens"],
+        "tokens_seen": card["training"]["tokens seen"],
         "minutes": f"{status['seconds'] / 60:.1f}",
         "best_step": card["numbers"]["of step"],
         "device": card["training"]["device"],

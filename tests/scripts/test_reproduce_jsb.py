@@ -1,0 +1,65 @@
+"""scripts/reproduce/jsb.py on six short chorales: the table, and that what is done is only read."""
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from musictx import bundle, cli
+from musictx.errors import UserError
+
+FILE = Path(__file__).resolve().parents[2] / "scripts" / "reproduce" / "jsb.py"
+spec = importlib.util.spec_from_file_location("reproduce_jsb", FILE)
+reproduce = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(reproduce)
+
+
+@pytest.fixture
+def chorales(tmp_path) -> Path:
+    random = np.random.default_rng(5)
+    low, high = [62, 57, 50, 40], [79, 72, 67, 60]
+    pieces = [random.integers(low, high, (random.integers(8, 20), 4)).tolist() for _ in range(6)]
+    file = tmp_path / "chorales.json"
+    file.write_text(json.dumps({"train": pieces[:4], "valid": pieces[4:5], "test": pieces[5:]}))
+    return file
+
+
+def test_every_row_asked_for_is_trained_measured_and_kept(chorales, tmp_path, monkeypatch, capsys):
+    ran = []
+
+    def run(*words: str) -> None:  # in this process, which is quicker than a new one
+        ran.append(words[0])
+        assert cli.main(list(words)) in (None, 0)
+
+    monkeypatch.setattr(reproduce, "run", run)
+    words = [f"path={chorales}", f"runs={tmp_path}/runs", f"csv={tmp_path}/t.csv", "quick=true"]
+    words += ["rows=plain,pitch_time", "transposition=true"]
+    reproduce.main(words)
+    with (tmp_path / "t.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [(line["row"], line["steps"]) for line in table] == [("plain", "6"), ("pitch_time", "6")]
+    assert ran == ["train", "evaluate"] * 2 or ran == ["train", "evaluate", "evaluate"] * 2
+    for line in table:
+        assert 3 < float(line["validation_nats"]) < 5, "six steps leave it near log 64"
+        assert int(line["tokens_seen"]) > 0
+        model = bundle.load(tmp_path / "runs" / f"{line['row']}-transposed-0-quick" / "model").model
+        assert sum(p.numel() for p in model.parameters()) == int(line["parameters"])
+    assert float(table[0]["test_nats"]) > 0
+    assert (tmp_path / "t.png").stat().st_size > 1000
+    assert "pitch" in capsys.readouterr().out
+
+    before = (tmp_path / "t.csv").read_text()
+    reproduce.main(words)  # what is trained is not trained again
+    assert (tmp_path / "t.csv").read_text() == before
+
+
+def test_wrong_options_are_named(tmp_path):
+    with pytest.raises(UserError, match="path=None: expected the JSON file"):
+        reproduce.main([])
+    file = tmp_path / "x.json"
+    file.write_text("{}")
+    with pytest.raises(UserError, match="rows=best_of_all: expected some of plain"):
+        reproduce.main([f"path={file}", "rows=best_of_all"])
