@@ -18,6 +18,7 @@ from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from torch import nn
 
 from musictx import __version__, bundle
+from musictx.attention.native.build import compiler
 from musictx.config import TrainConfig
 from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare
@@ -225,8 +226,24 @@ class _Run:
                 f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: it will "
                 "learn them by heart; init=FOLDER (fine-tuning) or a smaller model does better"
             )
+        if not resumed and self._native_would_do():
+            self.say(
+                "note    there is a C++ compiler: model.attention=native takes less time; so does "
+                "trainer.precision=bf16 with it, if the CPU multiplies bfloat16"
+            )
         if resumed:
             self.say(f"resume  at step {training.step:,}, after {duration(training.seconds)}")
+
+    def _native_would_do(self) -> bool:
+        """Whether attention was left to choice on a CPU that could have the compiled one."""
+        if self.config.model.attention != "auto" or self.trainer.strategy.root_device.type != "cpu":
+            return False
+        try:
+            compiler()
+            self.model.check_attention("native")
+        except UserError:
+            return False
+        return True
 
     # --------------------------------------------------------------------------------- training
 

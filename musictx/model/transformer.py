@@ -158,7 +158,7 @@ class MusicTransformer(nn.Module):
         self.position = schemes.build(
             layers=layers, heads=heads, head_dim=width // heads, width=width, **position
         )
-        self._check_attention(attention, position["name"])
+        self.check_attention(attention)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
             Block(width, heads, feedforward, dropout, attention) for _ in range(layers)
@@ -167,8 +167,9 @@ class MusicTransformer(nn.Module):
         self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
         self._initialise()
 
-    def _check_attention(self, implementation: str, name: str) -> None:
-        """Refuse an implementation that cannot compute the scheme, with the reason."""
+    def check_attention(self, implementation: str) -> None:
+        """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
+        name = self.config["position"]["name"]
         where = (Span(0, 8), Span(0, 8)) + (torch.zeros(1, 8),) * self.position.further
         for layer in range(self.config["layers"]):
             terms = self.position.terms(layer, reach=7)

@@ -239,6 +239,26 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     assert "the terms of that music apply" in card
 
 
+def test_native_attention_is_proposed_where_it_would_do(root, tmp_path, monkeypatch, capsys):
+    def missing() -> list[str]:
+        raise UserError("no compiler")
+
+    for number, (compiler, options, proposed) in enumerate(
+        [
+            (lambda: ["c++"], {}, True),
+            (missing, {}, False),
+            (lambda: ["c++"], {"attention": "chunked"}, False),  # chosen already
+            (lambda: ["c++"], {"position": "shaw"}, False),  # it cannot compute that
+        ]
+    ):
+        monkeypatch.setattr(train, "compiler", compiler)
+        settings = config(root, tmp_path / str(number), steps=2)
+        settings.model.attention = options.get("attention", "auto")
+        settings.position.name = options.get("position", "huang")
+        train.run(settings)
+        assert ("model.attention=native takes less" in capsys.readouterr().out) == proposed, options
+
+
 def test_a_sample_that_fails_is_told_and_training_goes_on(root, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(train, "draw", lambda score, path: 1 / 0)
     train.run(config(root, tmp_path / "run", sample_seconds=1, steps=5))
