@@ -44,6 +44,8 @@ FORMAT = 1
 FILES = ("model.safetensors", "config.yaml", "tokenizer.json", "CARD.md")
 _REQUIRED = FILES[:3]  # the card for people may be lost or rewritten without harm
 _WHAT = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
+#: The tokenizer that a model which harmonises has.
+FOUR_VOICES = "chorale"
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -291,22 +293,33 @@ def locate(folder: str | Path) -> Path:
     return folder
 
 
-def find_latest(root: str | Path = "runs") -> Path:
+def find_latest(root: str | Path = "runs", *, melody: bool = False) -> Path:
     """The model folder under ``root`` (``root/*/model``) that was written last; without any, the
-    model that comes along with musictx."""
+    model that comes along with musictx. For a ``melody``, only models of four voices count."""
     found = [
         path
         for path in Path(root).glob("*/model")
         if all((path / name).is_file() for name in _REQUIRED)
+        and (not melody or _tokens(path) == FOUR_VOICES)
     ]
-    if not found and shipped.DEFAULT in (ours := shipped.models()):
-        return ours[shipped.DEFAULT]
-    if not found:
+    if found:
+        return max(found, key=lambda path: ((path / "config.yaml").stat().st_mtime_ns, str(path)))
+    ours = shipped.default(melody=melody)
+    if ours is None:
+        kind, option = ("model of four voices", " tokenizer=chorale") if melody else ("model", "")
         raise UserError(
-            f"model.path: no trained model under {root}/; train one with "
-            "'musictx train corpus.path=DIR' or give model.path=FOLDER"
+            f"model.path: no trained {kind} under {root}/; train one with "
+            f"'musictx train corpus.path=DIR{option}' or give model.path=FOLDER"
         )
-    return max(found, key=lambda path: ((path / "config.yaml").stat().st_mtime_ns, str(path)))
+    return ours
+
+
+def _tokens(folder: Path) -> str | None:
+    """The name of a model folder's tokenizer; None if it cannot be read."""
+    try:
+        return str(json.loads((folder / "tokenizer.json").read_text())["config"]["name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def choose_device(name: str) -> torch.device:

@@ -337,6 +337,9 @@ class SamplingConfig:
     top_p: float = option(0.95, "draw among the likeliest that make up this probability; 1 = all")
     min_p: float = option(0.0, "drop tokens below this share of the likeliest; 0 = none")
     restrike: bool = option(False, "let a pitch be struck again while it still sounds")
+    rules: float = option(
+        2.0, "four voices: nats that a fault of voice leading costs; 0 = the model alone"
+    )
     longest_note: float | None = option(
         None, "end notes that sound longer, seconds; null = as in the corpus, 0 = never"
     )
@@ -349,6 +352,7 @@ class SamplingConfig:
         _at_least("sampling.top_k", self.top_k, 0)
         require(0 < self.top_p <= 1, "sampling.top_p", self.top_p, "a number above 0, at most 1")
         _probability("sampling.min_p", self.min_p)
+        _at_least("sampling.rules", self.rules, 0)
         _at_least("sampling.longest_note", self.longest_note, 0)
         _at_least("sampling.most_notes", self.most_notes, 0)
 
@@ -393,7 +397,8 @@ class ModelFolder:
 
     path: str | None = option(
         None,
-        "model folder, or chorale, which comes along; default: the newest under runs/, else that",
+        "model folder, or one that comes along, such as chorale; default: the newest under runs/, "
+        "else one of those, as suits what is asked for",
         path=True,
     )
 
@@ -404,7 +409,9 @@ class GenerateConfig:
 
     model: ModelFolder = field(default_factory=ModelFolder)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    primer: str | None = option(None, "MIDI file to continue", path=True)
+    primer: str | None = option(
+        None, "MIDI file to continue, or mozart_k545, which comes along", path=True
+    )
     primer_seconds: float | None = option(None, "use only its first seconds")
     primer_tokens: int | None = option(None, "use only its first tokens")
     melody: str | None = option(

@@ -2,7 +2,8 @@
 
     python scripts/evaluate_chorales.py model=FOLDER corpus=Jsb16thSeparated.json [against=FOLDER2]
         [out=DIR] [samples=10] [seconds=60] [opening=2] [particles=24] [melodies=NAME,...] [takes=3]
-        [temperature=1.0] [top_p=0.95] [batch=16] [seed=0] [device=cpu]
+        [temperature=1.0] [top_p=0.95] [rules=2] [batch=16] [seed=0] [device=cpu]
+        [kinds=free,continued,harmonised,melodies]
     python scripts/evaluate_chorales.py model=FOLDER corpus=FILE quick=true         # does it run?
 
 For ``model``, and for ``against`` if given (such as the plain transformer's row of the table):
@@ -52,6 +53,7 @@ from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.grid import STEP_SECONDS, Grid
 from musictx.tokens.vocab import BOS, EOS
 
+KINDS = ("free", "continued", "harmonised", "melodies")
 DEFAULTS: dict[str, Any] = {
     "model": None,
     "against": None,
@@ -65,6 +67,8 @@ DEFAULTS: dict[str, Any] = {
     "takes": 3,
     "temperature": 1.0,
     "top_p": 0.95,
+    "rules": SamplingConfig().rules,
+    "kinds": list(KINDS),
     "batch": 16,
     "seed": 0,
     "device": "cpu",
@@ -72,7 +76,17 @@ DEFAULTS: dict[str, Any] = {
 }
 QUICK = {"samples": 2, "seconds": 9.6, "particles": 3, "takes": 1}
 #: What decides the pieces: a folder of other settings is not gone on with.
-DECIDING = ("samples", "seconds", "opening", "particles", "takes", "temperature", "top_p", "seed")
+DECIDING = (
+    "samples",
+    "seconds",
+    "opening",
+    "particles",
+    "takes",
+    "temperature",
+    "top_p",
+    "rules",
+    "seed",
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,10 @@ class Melody:
     source: str
     bach: bool
     seed: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        return "harmonised" if self.bach else "melodies"
 
 
 def real(path: str | None, given: dict[str, Any], longest: int) -> Real:
@@ -124,7 +142,7 @@ def melodies(names: Sequence[str], takes: int, corpus: Real, seed: int) -> list[
         Melody(f"harmonised-{i:03d}", grid, name, True, (seed, 2, i))
         for i, (name, grid) in enumerate(corpus.chosen)
     ]
-    for place, name in enumerate(names or shipped.examples()):
+    for place, name in enumerate(names or shipped.melodies()):
         score = read_music(name, "melodies", "with a melody")
         try:
             grid = melody_of(four.read(score)[0])[0]
@@ -205,7 +223,9 @@ def harmonised(
 
 
 def sampling_of(given: dict[str, Any]) -> SamplingConfig:
-    return SamplingConfig(temperature=given["temperature"], top_p=given["top_p"])
+    return SamplingConfig(
+        temperature=given["temperature"], top_p=given["top_p"], rules=given["rules"]
+    )
 
 
 @torch.inference_mode()
@@ -227,17 +247,18 @@ def make(
     """Kind -> pieces of one model, made or read."""
     nothing = Grid.joined(np.empty((0, 4), np.int64))
     steps = given["opening"] * STEPS_PER_BAR
-    openings = [(n, Grid.joined(g.pitches[:steps])) for n, g in corpus.chosen]
-    free = compose("free", [("", nothing)] * given["samples"], bundle, given, folder)
-    continued = compose("continued", openings, bundle, given, folder)
-    others = harmonised(todo, bundle, given, folder)
-    bach = [melody.bach for melody in todo]
-    return {
-        "free": free,
-        "continued": continued,
-        "harmonised": [piece for piece, own in zip(others, bach) if own],
-        "melodies": [piece for piece, own in zip(others, bach) if not own],
+    starts = {
+        "free": [("", nothing)] * given["samples"],
+        "continued": [(n, Grid.joined(g.pitches[:steps])) for n, g in corpus.chosen],
     }
+    made = {
+        kind: compose(kind, some, bundle, given, folder)
+        for kind, some in starts.items()
+        if kind in given["kinds"]
+    }
+    for piece, melody in zip(harmonised(todo, bundle, given, folder), todo):
+        made.setdefault(melody.kind, []).append(piece)
+    return made
 
 
 # --------------------------------------------------------------------------------------------- main
@@ -278,13 +299,16 @@ def main(words: list[str]) -> Path:
     for name in ("samples", "seconds", "opening", "particles", "takes", "batch"):
         if not given[name]:
             raise UserError(f"{name}=0: expected a number above 0")
+    if not given["kinds"] or not set(given["kinds"]) <= set(KINDS):
+        raise UserError(f"kinds={given['kinds']}: expected some of {', '.join(KINDS)}")
     bundles = {"model": opened(given["model"], given["device"], "model")}
     if given["against"] is not None:
         bundles["against"] = opened(given["against"], given["device"], "against")
     longest = min((int(b.model.config["context"]) - 1) // 4 for b in bundles.values())
     corpus = real(given["corpus"], given, longest)
-    names = given["melodies"] or (list(shipped.examples())[:1] if quick else [])
+    names = given["melodies"] or (list(shipped.melodies())[:1] if quick else [])
     todo = melodies(names, given["takes"], corpus, given["seed"])
+    todo = [melody for melody in todo if melody.kind in given["kinds"]]
     out = Path(given["out"])
     made: dict[str, dict[str, list[Piece]]] = {}
     for label, bundle in bundles.items():

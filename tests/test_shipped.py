@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from musictx import bundle, midi, shipped
-from musictx.apps.generate import read_music
+from musictx.apps.generate import choose, read_music, run
 from musictx.apps.harmonise import harmonisations
-from musictx.config import GenerateConfig
+from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.sampling.music import encode_primer
 from musictx.tokens import grid as four
+from musictx.tokens.build import build
 
 MODELS = sorted(shipped.models())
 
 
 def test_there_is_a_default():
-    assert shipped.DEFAULT in MODELS
+    assert shipped.default() is not None
+    assert shipped.default(melody=True) == shipped.models()["chorale"]
+
+
+@pytest.mark.parametrize(
+    ("there", "music", "melody"),
+    [
+        (["chorale", "piano"], "piano", "chorale"),
+        (["chorale"], "chorale", "chorale"),
+        (["piano"], "piano", None),  # a piano model cannot harmonise
+        (["other"], None, None),
+    ],
+)
+def test_what_is_used_by_default_suits_what_is_asked_for(there, music, melody, monkeypatch):
+    monkeypatch.setattr(shipped, "models", lambda: {name: Path(name) for name in there})
+    assert shipped.default() == (music and Path(music))
+    assert shipped.default(melody=True) == (melody and Path(melody))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -35,11 +55,56 @@ def test_a_model_is_small_described_and_names_no_private_place(name):
         assert not re.search(r"(?<![\w.])/(?!min\b)\w+/\w+", text), "an absolute path"
 
 
-def test_without_a_trained_model_the_one_that_comes_along_is_used(tmp_path, monkeypatch):
+def test_without_a_trained_model_one_that_comes_along_is_used(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert bundle.find_latest() == shipped.models()[shipped.DEFAULT]
+    assert bundle.find_latest() == shipped.default()
+    assert bundle.find_latest(melody=True) == shipped.models()["chorale"]
     with pytest.raises(UserError, match="nor a model that comes with musictx"):
         bundle.locate("nothing-of-the-kind")
+
+
+@pytest.fixture
+def untrained(tmp_path, monkeypatch):
+    """A place with runs/events/model, of performance events, and a call that makes runs/four/model,
+    newer and of four voices."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(name, tokens):
+        tokenizer, sizes = build(name=tokens), {"layers": 1, "width": 8, "heads": 1}
+        model = MusicTransformer(tokenizer.size, **sizes, feedforward=8, context=64)
+        return bundle.save(tmp_path / "runs" / name / "model", model, tokenizer, {})
+
+    make("events", "performance")
+    return lambda: make("four", "chorale")
+
+
+def test_a_melody_goes_to_the_newest_model_of_four_voices(untrained):
+    newest = bundle.find_latest()
+    assert newest.parent.name == "events"
+    assert bundle.find_latest(melody=True) == shipped.models()["chorale"]
+    untrained()
+    assert bundle.find_latest(melody=True).parent.name == "four"
+
+
+def test_the_model_taken_is_told(untrained, tmp_path, capsys):
+    assert choose(GenerateConfig()) == Path("runs/events/model")
+    assert capsys.readouterr().out == "model: runs/events/model, the newest\n"
+    assert choose(GenerateConfig(melody="ode_to_joy")) == shipped.models()["chorale"]
+    assert capsys.readouterr().out == "model: chorale, which comes along with musictx\n"
+    (tmp_path / "runs").rename(tmp_path / "elsewhere")
+    assert choose(GenerateConfig()) == shipped.default()
+    assert capsys.readouterr().out.startswith(f"model: {shipped.default().name}, which comes")
+    assert choose(GenerateConfig(model=ModelFolder("chorale"))) == shipped.models()["chorale"]
+    assert capsys.readouterr().out == ""  # as asked
+
+
+def test_a_melody_without_a_model_is_harmonised(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    melody = read_music("ode_to_joy", "melody", "")
+    midi.write(melody.with_notes(melody.notes[:4]), tmp_path / "four-notes.mid")
+    (result,) = run(GenerateConfig(melody="four-notes.mid", particles=2, device="cpu"))
+    assert result.sample.notes > 0
+    assert "model: chorale, which comes along" in capsys.readouterr().out
 
 
 def test_a_folder_of_ones_own_goes_first(tmp_path, monkeypatch):
@@ -49,14 +114,28 @@ def test_a_folder_of_ones_own_goes_first(tmp_path, monkeypatch):
         bundle.locate("chorale")
 
 
-@pytest.mark.parametrize("name", sorted(shipped.examples()))
-def test_an_example_is_a_melody_in_whole_sixteenths(name):
+@pytest.mark.parametrize("name", sorted(shipped.melodies()))
+def test_a_melody_that_comes_along_is_a_melody_in_whole_sixteenths(name):
     score = read_music(name, "melody", "")
     assert score == midi.read(shipped.examples()[name])
     grid, lost = four.read(score)
     assert not lost
     assert (grid.pitches[:, 1:] == four.SILENCE).all() or (grid.pitches >= 0).sum(1).max() == 1
     assert len(grid) % 16 == 0  # whole bars
+
+
+@pytest.mark.parametrize("name", shipped.OPENINGS)
+def test_an_opening_is_a_short_performance_of_two_hands(name):
+    score = read_music(name, "primer", "")
+    notes = score.notes
+    assert set(notes["track"]) == {0, 1}
+    assert 4 < score.duration < 15
+    assert len(set(notes["velocity"])) > 10  # played, not typed
+    tokenizer = build(name="performance", low=21, high=108)
+    assert len(tokenizer.decode(encode_primer(tokenizer, score).ids)) == len(notes)
+    for pitch in set(notes["pitch"]):  # no note is struck again while it sounds
+        same = notes[notes["pitch"] == pitch]
+        assert np.all(same["end"][:-1] <= same["start"][1:])
 
 
 def test_the_model_of_chorales_harmonises_a_melody_better_than_chance():

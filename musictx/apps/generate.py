@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from musictx import midi, musicxml, shipped
 from musictx.bundle import Bundle, find_latest, load, locate
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import GenerateConfig, ModelFolder, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.music import Progress, Sample, continue_music, encode_primer
@@ -86,9 +86,9 @@ def run(config: GenerateConfig) -> list[Result]:
     if config.melody is not None:
         from musictx.apps.harmonise import run as harmonise  # only when asked for
 
-        return harmonise(config)
+        return harmonise(replace(config, model=ModelFolder(str(choose(config)))))
     primer = read_primer(config.primer) if config.primer is not None else None
-    where = locate(config.model.path) if config.model.path is not None else find_latest()
+    where = choose(config)
     name = file_name(config, where)
     with writable(Path(config.out)) as out:
         bundle = load(where, config.device)
@@ -114,6 +114,22 @@ def run(config: GenerateConfig) -> list[Result]:
             Result(sample, write(sample, out / stem, render=config.render))
             for sample, stem in zip(samples, stems)
         ]
+
+
+def choose(config: GenerateConfig) -> Path:
+    """The model folder that ``config`` names; if none, the one that suits what is asked for, and
+    says so (see :func:`~musictx.bundle.find_latest`)."""
+    if config.model.path is not None:
+        return locate(config.model.path)
+    where = find_latest(melody=config.melody is not None)
+    ours = {folder: name for name, folder in shipped.models().items()}
+    if where not in ours:
+        print(f"model: {where}, the newest", flush=True)
+        return where
+    others = [f"model={name}" for name in ours.values() if name != ours[where]]
+    more = f" (or {', '.join(others)})" if others and config.melody is None else ""
+    print(f"model: {ours[where]}, which comes along with musictx{more}", flush=True)
+    return where
 
 
 def read_primer(path: str) -> Score:
