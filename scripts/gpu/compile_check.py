@@ -1,4 +1,4 @@
-"""What the compiler makes of the fused attention kernel for Hopper: no GPU needed.
+"""What the compiler makes of the kernels of attention and decoding for Hopper: no GPU needed.
 
     python scripts/gpu/compile_check.py             # the configurations worth measuring
     python scripts/gpu/compile_check.py quick=true  # the defaults only
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import torch
 
 from musictx.attention.fused.config import Config, Tile, choose
-from musictx.attention.fused.offline import Report, compile_kernel, kernels
+from musictx.attention.fused.offline import Report, check_decoding, compile_kernel, kernels
 
 #: Tiles to look at beside the defaults, for each pass, at head_dim 64 in bfloat16.
 ALTERNATIVES = {
@@ -42,7 +42,7 @@ VARIANTS: dict[str, dict[str, bool]] = {
 }
 
 
-def show(what: str, tile: Tile, report: Report) -> None:
+def show(what: str, tile: Tile | str, report: Report) -> None:
     print(
         f"{what:22} {report.kernel:15} {tile!s:20} {report.registers:5} {report.spilled:8} "
         f"{report.shared / 1024:9.1f} {report.wgmma:6} {report.cp_async:9} {report.shfl:8} "
@@ -67,6 +67,8 @@ def main() -> None:
         name = f"{str(dtype).removeprefix('torch.').replace('float', 'f')} {head_dim} {what}"
         for kernel, made, constants, tile in kernels(config, dtype, head_dim, **features):
             show(name, tile, compile_kernel(kernel, made, constants, tile, dtype))
+    for report in check_decoding(half, 64):
+        show("bf16 64 decoding", "", report)
     for wanted, tiles in {} if quick else ALTERNATIVES.items():
         for text in tiles:
             tile = Tile.parse(text)

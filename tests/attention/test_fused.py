@@ -58,7 +58,7 @@ def _compiled(lines: str) -> list[dict[str, int | str]]:
     program = (
         "import json, torch\n"
         "from musictx.attention.fused.config import choose\n"
-        "from musictx.attention.fused.offline import check\n"
+        "from musictx.attention.fused.offline import check, check_decoding\n"
         f"reports = {lines}\n"
         "print(json.dumps([r.row() for r in reports]))\n"
     )
@@ -82,6 +82,14 @@ def test_the_default_compiles_for_hopper_within_its_budget() -> None:
     assert query["spilled"] <= 512, query
     assert key["spilled"] <= 512, key
     assert query["wide_atomics"] > 0, query  # four numbers at a time
+
+
+@pytest.mark.slow
+def test_the_decoding_kernels_compile_for_hopper_without_spills() -> None:
+    """Enough programs to a multiprocessor to hide the memory: 64 KiB of registers, 4 warps each."""
+    for report in _compiled("check_decoding(torch.bfloat16, 64)"):
+        assert report["spilled"] == 0, report
+        assert report["registers"] <= 64, report
 
 
 #: Bytes spilled by the passes: forward, over queries, over keys. Each has some room.

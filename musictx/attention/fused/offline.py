@@ -22,6 +22,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
+from musictx.attention import static_kernel
 from musictx.attention.fused import gather, gather_key, gather_query, panel, panel_backward
 from musictx.attention.fused.config import Config, Tile
 
@@ -121,7 +122,36 @@ def compile_kernel(
             if signature[argument].startswith("*") or sizes:
                 attributes[(place,)] = [["tt.divisibility", 16]]
     source = ASTSource(kernel, signature, known, attributes)
-    options = {"num_warps": tile.warps, "num_stages": tile.stages}
+    return _assembled(name, source, {"num_warps": tile.warps, "num_stages": tile.stages})
+
+
+def check_decoding(dtype: torch.dtype, head_dim: int, *, relative: bool = True) -> list[Report]:
+    """Compile the two kernels of ``attention/static_kernel.py``: many parts, and their join."""
+    kind, sizes = "*" + TYPES[dtype], {"D": head_dim}
+    types = {
+        **dict.fromkeys(("q", "k", "v", "out"), kind),
+        **dict.fromkeys(("relative", "maximum", "total", "mean"), "*fp32"),
+        **dict.fromkeys(("position", "first"), "*i64"),
+        "scale": "fp32",
+    }
+    asked = {"BLOCK": static_kernel.BLOCK, "RELATIVE": relative, "WHOLE": False, "SPLITS": 16}
+    reports = []
+    for kernel in (static_kernel.parts, static_kernel.join):
+        constants = {x: (sizes | asked)[x] for x in kernel.arg_names if x in sizes | asked}
+        signature, known, attributes = {}, {}, {}
+        for place, argument in enumerate(kernel.arg_names):
+            if argument in constants:
+                signature[argument], known[(place,)] = "constexpr", constants[argument]
+                continue
+            signature[argument] = types.get(argument, "i32")
+            if signature[argument].startswith("*"):
+                attributes[(place,)] = [["tt.divisibility", 16]]
+        source = ASTSource(kernel, signature, known, attributes)
+        reports.append(_assembled(kernel.__name__, source, {"num_warps": 4}))
+    return reports
+
+
+def _assembled(name: str, source: ASTSource, options: dict[str, Any]) -> Report:
     compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     ptx = compiled.asm["ptx"]
     with tempfile.TemporaryDirectory() as folder:
