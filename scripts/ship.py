@@ -1,10 +1,17 @@
 """Make a trained model one that comes along: half the size, no private paths, a card for people.
 
     python scripts/ship.py model=runs/jsb/best/model name=chorale corpus=FILE.json
+    python scripts/ship.py model=runs/piano/model name=piano [corpus=DIR]
+        [pieces=0] [sliding=true] [attention=auto] [dtype=float16] [out=musictx/models]
 
-Writes musictx/models/NAME: weights in float16, attention=auto, and a card with what
-scripts/ships/NAME.yaml says of it, the numbers measured here (the stored weights, whole pieces, the
-published split) and the command it was made by with the folders taken out.
+Writes OUT/NAME: weights in float16, attention=auto, and a card with what scripts/ships/NAME.yaml
+says of it, the numbers measured here (what and how: the entry ``measure`` there, and
+ship_numbers.py) and the command it was made by with the folders taken out.
+
+``corpus`` is the one that the model's card names, unless given. For a rehearsal, ``pieces`` takes
+only so many of each split (0: all) and ``sliding=false`` leaves the slow row out; the card says so.
+``attention`` is what measures (native is the fastest on a CPU with a compiler), not what is stored.
+The folder is whole before the first number is measured, and its card grows with each.
 """
 
 from __future__ import annotations
@@ -16,19 +23,31 @@ from typing import Any
 import yaml
 
 from musictx import bundle
-from musictx.config import CorpusConfig
-from musictx.data.prepare import prepare
+from musictx.apps.evaluate import find_shards
+from musictx.config import CorpusConfig, EvaluateConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
-from musictx.evaluate.nll import evaluate
 from musictx.model.transformer import MusicTransformer
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import options
+import ship_numbers
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Options of a command that name places on the machine it was typed on.
 PRIVATE = ("out=", "corpus.shards=", "init=")
+DEFAULTS: dict[str, Any] = {
+    "model": "",
+    "name": "",
+    "corpus": "",
+    "pieces": 0,
+    "sliding": True,
+    "attention": "auto",
+    "dtype": "float16",
+    "out": str(ROOT / "musictx" / "models"),
+}
+#: Bytes of weights above which a model is too large to come along.
+MOST = 16_000_000
 
 
 def without_places(command: str) -> str:
@@ -42,47 +61,64 @@ def without_places(command: str) -> str:
     )
 
 
-def measured(folder: Path, corpus: str, window: int) -> dict[str, Any]:
-    """Nats per note of a model folder on the splits of the published chorales other than train."""
-    loaded = bundle.load(folder)
-    shards = Shards(prepare(CorpusConfig(name="jsb", path=corpus), loaded.tokenizer).folder)
-    found = {}
-    for split in ("validation", "test"):
-        if shards.pieces(split):
-            result = evaluate(loaded.model, shards, split, window=window)
-            found[f"{split}, nats per token (note-wise)"] = round(result.nats_per_token, 4)
-    return found
+def described(name: str) -> dict[str, Any]:
+    """scripts/ships/NAME.yaml."""
+    path = ROOT / "scripts" / "ships" / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
+        raise UserError(f"name={name}: no {path.name} in scripts/ships; there are {known}")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def main(words: list[str]) -> None:
-    given = options.read(
-        words, {"model": "", "name": "chorale", "corpus": "", "window": 2560, "dtype": "float16"}
-    )
-    if not given["model"] or not given["corpus"]:
-        raise UserError("model=FOLDER and corpus=FILE.json are needed")
-    source = bundle.load(given["model"])
-    config = source.model.config | {"attention": "auto"}
-    model = MusicTransformer(**config)
-    model.load_state_dict(source.model.state_dict())
-    said = yaml.safe_load((ROOT / "scripts" / "ships" / f"{given['name']}.yaml").read_text())
-    card = dict(source.card) | said
-    card["command"] = without_places(str(source.card.get("command", "")))
-    corpus = dict(source.card.get("corpus") or {})
-    card["corpus"] = {k: v for k, v in corpus.items() if k not in ("path", "shards", "held out")}
-    out = ROOT / "musictx" / "models" / given["name"]
+def with_attention(model: MusicTransformer, name: str) -> MusicTransformer:
+    """The same model, its attention computed by the implementation ``name``."""
+    made = MusicTransformer(**model.config | {"attention": name})
+    made.load_state_dict(model.state_dict())
+    return made.eval().requires_grad_(False)
+
+
+def corpus_of(source: bundle.Bundle, path: str) -> Shards:
+    """The tokens of the corpus at ``path``, else of the one that the model's card names."""
+    told = source.card.get("corpus") or {}
+    corpus = CorpusConfig()
+    if path:
+        kind = "jsb" if told.get("name") == "jsb" else "folder"
+        corpus = CorpusConfig(name=kind, path=path, **told.get("held out") or {})
+    return find_shards(EvaluateConfig(corpus=corpus), source)
+
+
+def main(words: list[str]) -> Path:
+    given = options.read(words, DEFAULTS)
+    if not given["model"] or not given["name"]:
+        raise UserError("model=FOLDER and name=NAME are needed")
+    card, source = described(given["name"]), bundle.load(given["model"])
+    measure = card.pop("measure")
+    shards = ship_numbers.Some(corpus_of(source, given["corpus"]).folder, given["pieces"])
+    told = dict(source.card)
+    corpus = {
+        k: v
+        for k, v in (told.get("corpus") or {}).items()
+        if k not in ("path", "shards", "held out")
+    }
+    card = told | card | {"corpus": corpus, "command": without_places(str(told.get("command", "")))}
+    card.pop("numbers", None)
+    model, out = with_attention(source.model, "auto"), Path(given["out"]) / given["name"]
     bundle.save(out, model, source.tokenizer, card, dtype=given["dtype"])
-    numbers = measured(out, given["corpus"], given["window"])
-    numbers["protocol"] = (
-        "the published split, whole pieces, all four voices, repeats counted, silence in the "
-        "vocabulary, ends not counted, first token scored, weights as stored"
-    )
-    bundle.save(out, model, source.tokenizer, card | {"numbers": numbers}, dtype=given["dtype"])
-    size = (out / "model.safetensors").stat().st_size / 1e6
-    print(f"{out}: {size:.1f} MB, {numbers}")
+    size = (out / "model.safetensors").stat().st_size
+    if size > MOST:
+        raise UserError(f"{out}: {size:,} bytes of weights, expected at most {MOST:,}")
+    stored = with_attention(bundle.load(out).model, given["attention"])  # as rounded in the file
+    kind = ship_numbers.KINDS[measure["kind"]]
+    numbers: dict[str, Any] = {}
+    for numbers in kind(stored, shards, window=measure["window"], sliding=given["sliding"]):
+        bundle.save(out, model, source.tokenizer, card | {"numbers": numbers}, dtype=given["dtype"])
+    print(f"{out}: {size / 1e6:.1f} MB")
+    print(yaml.safe_dump(numbers, sort_keys=False, allow_unicode=True), end="")
+    return out
 
 
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except UserError as error:
-        sys.exit(str(error))
+        sys.exit(f"error: {error}")

@@ -28,11 +28,13 @@ def end_to_end(
     shards: Shards,
     split: str = "validation",
     *,
+    window: int | None = None,
     batch: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """The first row: see the module. ``batch`` windows at a time; ``progress(done, all)``."""
-    return as_row(evaluate(model, shards, split, batch=batch, progress=progress))
+    """The first row: see the module. ``window`` tokens, by default the model's context; ``batch``
+    windows at a time; ``progress(done, all)``."""
+    return as_row(evaluate(model, shards, split, window=window, batch=batch, progress=progress))
 
 
 def sliding(
@@ -40,12 +42,15 @@ def sliding(
     shards: Shards,
     split: str = "validation",
     *,
+    window: int | None = None,
     batch: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """The second row; it costs :data:`SLIDE` times as much."""
-    stride = max(1, int(model.config["context"]) // SLIDE)
-    return as_row(evaluate(model, shards, split, stride=stride, batch=batch, progress=progress))
+    window = int(model.config["context"]) if window is None else window
+    stride = max(1, window // SLIDE)
+    ways: dict[str, Any] = {"window": window, "stride": stride}
+    return as_row(evaluate(model, shards, split, **ways, batch=batch, progress=progress))
 
 
 def as_row(measured: Evaluation) -> dict[str, Any]:

@@ -36,6 +36,15 @@ def test_the_rows_are_windows_end_to_end_and_sliding_by_a_quarter(measured):
     assert first["bits_per_second"] == pytest.approx(per_second)
 
 
+def test_windows_may_be_longer_than_those_of_training(measured):
+    model, shards = measured
+    first = protocol.end_to_end(model, shards, window=24)
+    second = protocol.sliding(model, shards, window=24)
+    assert first["nats_per_token"] == evaluate(model, shards, window=24).nats_per_token
+    assert second["nats_per_token"] == evaluate(model, shards, window=24, stride=6).nats_per_token
+    assert (first["window"], second["stride"]) == (24, 6)
+
+
 def test_a_table_may_have_rows_of_different_columns(tmp_path):
     path = protocol.write_table(tmp_path / "new" / "a.csv", [{"x": 1}, {"x": 2, "y": "b,c"}])
     with path.open() as file:
