@@ -1,4 +1,4 @@
-"""The demo: hear the model that comes along, then train a small one and hear that.
+"""The demo: hear the models that come along, then train a small one and hear that.
 
     make demo                              about three minutes on two cores, once installed
     python scripts/demo.py minutes=1       a shorter training; minutes=0: none
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 OPENING_SECONDS = 9.6  # four bars of 4/4 at the corpus's 100 beats a minute
-#: A chorale that the model that comes along was not trained on.
+#: A chorale that the model of chorales was not trained on.
 UNHEARD = "bwv294"
 
 
@@ -46,8 +46,10 @@ def write_opening(name: str, path: Path) -> None:
 
 
 def play(out: Path) -> None:
-    """The model that comes along harmonises a melody and continues a chorale."""
-    print("1. Ode to Joy, harmonised by the model that comes along")
+    """The models that come along: a melody harmonised, a chorale and a sonata continued."""
+    from musictx import shipped
+
+    print("1. Ode to Joy, harmonised by the model of chorales that comes along")
     files = [f"out={out}", "render=true"]
     musictx("generate", "model=chorale", "melody=ode_to_joy", "name=harmonised", *files)
 
@@ -56,14 +58,19 @@ def play(out: Path) -> None:
     primer = [f"primer={out}/opening.mid", "seconds=20"]
     musictx("generate", "model=chorale", *primer, "name=continued", *files)
 
+    if "piano" in shipped.models():
+        print("\n3. The opening of a sonata by Mozart, continued by the piano model")
+        primer = ["primer=mozart_k545", "seconds=20"]
+        musictx("generate", "model=piano", *primer, "name=sonata", *files)
+
 
 def train(out: Path, minutes: str) -> None:
     """A small model from nothing, and what it makes of a chorale."""
-    print(f"\n3. A small model trained from nothing on events, for {minutes} minutes")
+    print(f"\n4. A small model trained from nothing on events, for {minutes} minutes")
     options = [f"out={out}/run", f"corpus.shards={out}/shards", f"trainer.minutes={minutes}"]
     musictx("train", "experiment=demo", *options)
 
-    print("\n4. What it makes of a chorale that it has never seen")
+    print("\n5. What it makes of a chorale that it has never seen")
     write_opening(held_out_chorale(out / "shards"), out / "other-opening.mid")
     primer = [f"primer={out}/other-opening.mid", "seconds=20", "sampling=safe"]
     files = [f"out={out}", "render=true", "name=trained-here"]

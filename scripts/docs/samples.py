@@ -1,0 +1,72 @@
+"""The music that the README shows, by the models that come along: MIDI and piano rolls.
+
+    python scripts/docs/samples.py [only=piano,chorale] [out=docs]
+
+Each is the first that its seed gives; none was chosen. Writes OUT/samples/*.mid, OUT/images/*.png:
+
+piano-1, piano-2   pieces from nothing, 30 s
+piano-continued    the opening that comes along, mozart_k545, and 30 s more
+harmonised         Ode to Joy in four voices, by the model of chorales
+
+``piano=FOLDER`` and ``chorale=FOLDER`` take other models than those that come along.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from musictx.apps.generate import run
+from musictx.apps.render import render_score
+from musictx.config import GenerateConfig, ModelFolder
+from musictx.errors import UserError
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import options
+
+ROOT = Path(__file__).resolve().parents[2]
+#: The options of ``musictx generate`` beside ``model``, by the model.
+PIECES: dict[str, list[dict[str, Any]]] = {
+    "piano": [
+        {"seconds": 30.0, "samples": 2, "name": "piano"},
+        {"primer": "mozart_k545", "seconds": 30.0, "name": "piano-continued"},
+    ],
+    "chorale": [{"melody": "ode_to_joy", "name": "harmonised"}],
+}
+
+
+def draw(score: Any, stem: Path, seam: float) -> None:
+    """The piano roll of ``score`` as STEM.png, in few colours: half the bytes."""
+    (picture,) = render_score(score, stem, wav=False, seam=seam or None)
+    with Image.open(picture) as drawn:
+        small = drawn.convert("RGB").quantize(256)
+    small.save(picture, optimize=True)
+    print(picture, picture.stat().st_size // 1000, "kB")
+
+
+def main(words: list[str]) -> None:
+    defaults = {"only": list(PIECES), "out": str(ROOT / "docs")}
+    given = options.read(words, defaults | {name: name for name in PIECES})
+    out = Path(given["out"])
+    (out / "images").mkdir(parents=True, exist_ok=True)
+    for kind in given["only"]:
+        if kind not in PIECES:
+            raise UserError(f"only={kind}: expected one of {', '.join(PIECES)}")
+        for asked in PIECES[kind]:
+            told = " ".join(f"{name}={value}" for name, value in asked.items())
+            print(f"$ musictx generate model={given[kind]} {told}", flush=True)
+            model = ModelFolder(given[kind])
+            where = {"out": str(out / "samples"), "device": "cpu"}
+            for result in run(GenerateConfig(model=model, **asked, **where)):
+                stem = out / "images" / result.paths[0].stem
+                draw(result.sample.score, stem, result.sample.seam)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"error: {error}")
