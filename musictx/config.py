@@ -338,7 +338,7 @@ class SamplingConfig:
     min_p: float = option(0.0, "drop tokens below this share of the likeliest; 0 = none")
     restrike: bool = option(False, "let a pitch be struck again while it still sounds")
     rules: float = option(
-        2.0, "four voices: nats that a fault of voice leading costs; 0 = the model alone"
+        3.0, "four voices: nats that a fault of voice leading costs; 0 = the model alone"
     )
     longest_note: float | None = option(
         None, "end notes that sound longer, seconds; null = as in the corpus, 0 = never"

@@ -93,7 +93,8 @@ def write(
             chorales_pieces.page(some, out / label / f"{kind}.png")
     own = [line for piece in bach for line in _told(piece)]
     chorales_pieces.write_text(out / "bach" / "faults.txt", "\n".join(own) + "\n")
-    chorales_pieces.page(bach, out / "bach" / "harmonised.png")
+    if bach:
+        chorales_pieces.page(bach, out / "bach" / "harmonised.png")
     lines = [
         "# Chorales of a model beside Bach's",
         "",
@@ -104,8 +105,8 @@ def write(
         f"{len(corpus.validation)} of validation; the same {len(corpus.chosen)} of these are "
         "continued and harmonised",
         f"- {facts['particles']} particles, temperature {facts['temperature']:g}, top-p "
-        f"{facts['top_p']:g}, at most {facts['seconds']:g} s after the opening of "
-        f"{facts['opening']} bars, seed {facts['seed']}",
+        f"{facts['top_p']:g}, rules {facts['rules']:g}, at most {facts['seconds']:g} s after the "
+        f"opening of {facts['opening']} bars, seed {facts['seed']}",
         "",
         *_overview(sets, facts["seed"]),
         *_details(sets),
@@ -132,8 +133,9 @@ def gather(
         if kind in own:
             sets.append(Set(f"{kind}, Bach", kind, own[kind]))
         for label, kinds in made.items():
-            sets.append(Set(f"{kind}, {label}", kind, kinds[kind]))
-    return [one for one in sets if one.pieces]
+            sets.append(Set(f"{kind}, {label}", kind, kinds.get(kind, [])))
+    asked = {kind for kinds in made.values() for kind in kinds}
+    return [one for one in sets if one.pieces and (not one.kind or one.kind in asked)]
 
 
 def copies(train: Sequence[Grid], sets: list[Set]) -> None:
@@ -237,6 +239,8 @@ def _details(sets: Sequence[Set]) -> list[str]:
     lines = []
     for kind, heading in HEADINGS.items():
         mine = [one for one in sets if one.kind == kind]
+        if not mine:
+            continue
         columns = {one.name.removeprefix(f"{kind}, "): one.column() for one in [*real, *mine]}
         lines += [f"## {heading}", "", *chorales.table(columns), ""]
     return lines
@@ -315,7 +319,7 @@ def _one_by_one(made: Mapping[str, Mapping[str, list[Piece]]], bach: list[Piece]
     own = {piece.source: piece for piece in bach}
     takes: dict[str, dict[str, list[Piece]]] = {}
     for label, kinds in made.items():
-        for piece in [*kinds["harmonised"], *kinds["melodies"]]:
+        for piece in [*kinds.get("harmonised", []), *kinds.get("melodies", [])]:
             takes.setdefault(piece.source, {}).setdefault(label, []).append(piece)
     for source, found in takes.items():
         first = next(iter(found.values()))

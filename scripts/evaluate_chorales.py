@@ -2,7 +2,7 @@
 
     python scripts/evaluate_chorales.py model=FOLDER corpus=Jsb16thSeparated.json [against=FOLDER2]
         [out=DIR] [samples=10] [seconds=60] [opening=2] [particles=24] [melodies=NAME,...] [takes=3]
-        [temperature=1.0] [top_p=0.95] [rules=2] [batch=16] [seed=0] [device=cpu]
+        [temperature=1.0] [top_p=0.95] [rules=3] [batch=16] [seed=0] [device=cpu]
         [kinds=free,continued,harmonised,melodies]
     python scripts/evaluate_chorales.py model=FOLDER corpus=FILE quick=true         # does it run?
 

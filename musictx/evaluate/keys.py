@@ -11,6 +11,14 @@ _PROFILES = {
     "major": (6.35, 2.23, 3.48, 2.33, 4.38, 4.09, 2.52, 5.19, 2.39, 3.66, 2.29, 2.88),
     "minor": (6.33, 2.68, 3.52, 5.38, 2.60, 3.53, 2.54, 4.75, 3.98, 2.69, 3.34, 3.17),
 }
+#: (24, 12): major and minor on each note above the lowest, mean 0, length 1.
+_CENTRED = np.array(
+    [
+        np.roll(np.array(profile) - np.mean(profile), above) / (np.std(profile) * 12**0.5)
+        for above in range(12)
+        for profile in _PROFILES.values()
+    ]
+)
 NAMES = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
 
 
@@ -39,12 +47,6 @@ def estimate(pitches: np.ndarray) -> Key | None:
     chord = pitches[(pitches >= 0).any(1)][-1]
     origin = int(chord[chord >= 0].min())
     weights = np.bincount((sounding - origin) % 12, minlength=12).astype(float)
-    weights -= weights.mean()
-    best, found = -np.inf, Key(origin % 12, "major")
-    for above in range(12):
-        for mode, profile in _PROFILES.items():
-            centred = np.roll(np.array(profile) - np.mean(profile), above)
-            fit = float(weights @ centred) / float(np.linalg.norm(centred))
-            if fit > best + 1e-9:
-                best, found = fit, Key((origin + above) % 12, mode)
-    return found
+    fits = _CENTRED @ (weights - weights.mean())
+    best = int(np.argmax(fits > fits.max() - 1e-9))  # the first of equal ones
+    return Key((origin + best // len(_PROFILES)) % 12, list(_PROFILES)[best % len(_PROFILES)])

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -115,7 +116,7 @@ def report(pitches: np.ndarray, tied: np.ndarray | None = None) -> Report:
     return Report(
         counts={kind: counts[kind] for kind in KINDS},
         steps=len(voices.pitch),
-        notes=int(voices.struck.sum()),
+        notes=int(voices.steps.struck.sum()),
         changes=int(voices.changed.any(1).sum()),
         key=keys.estimate(voices.pitch),
         longest_held=max(stands, default=0.0),
@@ -158,29 +159,44 @@ def rates(reports: Iterable[Report]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """Steps of four voices, each beside the one before it, in any order: what most rules look at.
+
+    before, now (N, 4): pitches, -1 = silence, and before the first step; struck (N, 4): a note
+    begins. Voices that are not written yet are silent: they make no fault.
+    """
+
+    before: np.ndarray
+    now: np.ndarray
+    struck: np.ndarray
+
+    @cached_property
+    def way(self) -> np.ndarray:
+        """(N, 4): by how many semitones a voice moves from a note right to another, else 0."""
+        both = (self.now >= 0) & (self.before >= 0)
+        return np.where(both, self.now - self.before, 0)
+
+
+@dataclass(frozen=True)
 class _Voices:
-    """pitch (T, 4); struck: a note begins; changed: another pitch (or silence) than a step ago;
-    moved: from one note right to another; way: by how many semitones, 0 where not moved."""
+    """pitch (T, 4); changed: another pitch (or silence) than a step ago; steps: all of them."""
 
     pitch: np.ndarray
-    struck: np.ndarray
     changed: np.ndarray
-    moved: np.ndarray
-    way: np.ndarray
+    steps: Steps
 
     @classmethod
     def read(cls, pitches: np.ndarray, tied: np.ndarray | None) -> _Voices:
         pitch = check(pitches)
-        changed = np.zeros(pitch.shape, bool)
-        changed[1:] = pitch[1:] != pitch[:-1]
+        before = np.vstack([np.full((1, len(VOICES)), -1), pitch[:-1]])
+        changed = pitch != before
+        changed[0] = False
         if tied is None:
             tied = ~changed & (np.arange(len(pitch)) > 0)[:, None]
         elif np.shape(tied) != pitch.shape:
             raise UserError(f"tied: shape {np.shape(tied)}, expected that of pitches {pitch.shape}")
-        before = np.vstack([pitch[:1], pitch[:-1]])
-        moved = changed & (pitch >= 0) & (before >= 0)
         struck = (pitch >= 0) & (~np.asarray(tied, bool) | changed)
-        return cls(pitch, struck, changed, moved, np.where(moved, pitch - before, 0))
+        return cls(pitch, changed, Steps(before, pitch, struck))
 
 
 def check(pitches: np.ndarray) -> np.ndarray:
@@ -194,98 +210,103 @@ def check(pitches: np.ndarray) -> np.ndarray:
 
 
 def _all(voices: _Voices) -> Iterator[Fault]:
-    for one in (_ranges, _crossings, _parallels, _hidden, _leaps, _leading_notes, _spacing, _stuck):
-        yield from one(voices)
+    for mask, where, kind in marks(voices.steps):
+        for step in np.flatnonzero(mask):
+            yield Fault(int(step), where, kind)
+    home = keys.estimate(voices.pitch)
+    doubled, which = leading_notes(voices.steps, -1 if home is None else home.tonic)
+    for step in np.flatnonzero(doubled):
+        voices_of = tuple(np.flatnonzero(which[step]).tolist())
+        yield Fault(int(step), voices_of, "doubled leading note")
+    yield from _stuck(voices)
 
 
-def _at(mask: np.ndarray, voices: tuple[int, ...], kind: str) -> Iterator[Fault]:
-    for step in np.flatnonzero(mask):
-        yield Fault(int(step), voices, kind)
+#: At which of the steps, (N,) bool; between which voices, the lowest last; the kind.
+Mark = tuple[np.ndarray, tuple[int, ...], str]
 
 
-def _begins(mask: np.ndarray) -> np.ndarray:
-    """True on the first step of every stretch of True."""
-    return mask & ~np.concatenate([[False], mask[:-1]])
+def marks(steps: Steps, last: int | None = None) -> Iterator[Mark]:
+    """Where the faults of every kind are that shows in two steps, the doubled leading note apart;
+    with ``last`` only those whose lowest voice (0 soprano..3 bass) that is."""
+    for voice in range(4):
+        if last in (None, voice):
+            yield from _alone(steps, voice)
+            for upper in range(voice):
+                yield from _pair(steps, upper, voice)
 
 
-def _together(pitch: np.ndarray, upper: int, lower: int) -> np.ndarray:
-    return (pitch[:, upper] >= 0) & (pitch[:, lower] >= 0)
+def _alone(s: Steps, voice: int) -> Iterator[Mark]:
+    low, high = RANGES[voice]
+    outside = (s.now[:, voice] < low) | (s.now[:, voice] > high)
+    yield s.struck[:, voice] & outside, (voice,), "outside its range"
+    way = np.abs(s.way[:, voice])
+    yield (way > 12) | np.isin(way, list(LEAPS[voice])), (voice,), "leap"
 
 
-def _ranges(v: _Voices) -> Iterator[Fault]:
-    for voice, (low, high) in enumerate(RANGES):
-        outside = (v.pitch[:, voice] < low) | (v.pitch[:, voice] > high)
-        yield from _at(v.struck[:, voice] & outside, (voice,), "outside its range")
+def _pair(s: Steps, upper: int, lower: int) -> Iterator[Mark]:
+    where = upper, lower
+    high, low = s.now[:, upper], s.now[:, lower]
+    high_before, low_before = s.before[:, upper], s.before[:, lower]
+    both = (high >= 0) & (low >= 0)
+    both_before = (high_before >= 0) & (low_before >= 0)
+
+    # A perfect fifth (octave or unison, compound too) to another one by motion the same way;
+    # counted upwards from the lower note, whichever voice has it.
+    similar = s.way[:, upper] * s.way[:, lower] > 0  # so both sound in both steps
+    now, before = np.abs(high - low) % 12, np.abs(high_before - low_before) % 12
+    yield similar & (now == 7) & (before == 7), where, "parallel fifths"
+    yield similar & (now == 0) & (before == 0), where, "parallel octaves"
+
+    if where == (0, 3):
+        # Outer voices come the same way to a fifth or an octave, the soprano by a leap.
+        leaping = similar & (np.abs(s.way[:, 0]) > 2)
+        yield leaping & (now == 7) & (before != 7), where, "hidden fifths"
+        yield leaping & (now == 0) & (before != 0), where, "hidden octaves"
+
+    if lower == upper + 1:
+        # Neighbours in the wrong order; overlap: one goes beyond where the other just was.
+        crossed, crossed_before = both & (high < low), both_before & (high_before < low_before)
+        yield crossed & ~crossed_before, where, "crossing"
+        beyond = (high < low_before) | (low > high_before)
+        yield both & both_before & ~crossed & ~crossed_before & beyond, where, "overlap"
+        if lower < 3:
+            wide, wide_before = high - low > SPACING, high_before - low_before > SPACING
+            yield both & wide & ~(both_before & wide_before), where, "spacing"
 
 
-def _crossings(v: _Voices) -> Iterator[Fault]:
-    """Neighbours in the wrong order; and overlap: one goes beyond where the other just was."""
-    for upper, lower in ((0, 1), (1, 2), (2, 3)):
-        both = _together(v.pitch, upper, lower)
-        high, low = v.pitch[:, upper], v.pitch[:, lower]
-        crossed = both & (high < low)
-        yield from _at(_begins(crossed), (upper, lower), "crossing")
-        fine = both & ~crossed
-        beyond = (high[1:] < low[:-1]) | (low[1:] > high[:-1])
-        overlap = np.concatenate([[False], fine[1:] & fine[:-1] & beyond])
-        yield from _at(overlap, (upper, lower), "overlap")
+def leading_notes(steps: Steps, tonic: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) where a doubled leading note begins; (N, 4) which voices have a leading note.
+
+    The leading note in two voices of a dominant chord: V or VII of the key of ``tonic`` (0..11, or
+    -1; (N,) or one for all), or a dominant seventh of any key, the fifth left out. Dominant triads
+    of other keys are not seen.
+    """
+    note, note_before = _leading_note(steps.now, tonic), _leading_note(steps.before, tonic)
+    which = (steps.now >= 0) & (steps.now % 12 == note[:, None])
+    which_before = (steps.before >= 0) & (steps.before % 12 == note_before[:, None])
+    held = (note == note_before) & (which == which_before).all(1)
+    return (which.sum(1) > 1) & ~held, which
 
 
-def _similar(v: _Voices, upper: int, lower: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(both move, the same way; interval class now; a step ago), the class 0..11 upwards from the
-    lower note, whichever voice has it; -1 where one is silent."""
-    classes = np.abs(v.pitch[:, upper] - v.pitch[:, lower]) % 12
-    classes[~_together(v.pitch, upper, lower)] = -1
-    same_way = np.sign(v.way[:, upper]) * np.sign(v.way[:, lower]) > 0
-    return same_way, classes, np.concatenate([[-1], classes[:-1]])
+def _leading_note(chords: np.ndarray, tonic: int | np.ndarray) -> np.ndarray:
+    """(N,) pitch class of the leading note of each chord (N, 4), -1 where it is no dominant."""
+    classes, found = _classes(chords), np.full(len(chords), -1)
+    for root in range(12):
+        found[classes == _bits(root, root + 4, root + 10)] = (root + 4) % 12
+    tonics = np.broadcast_to(tonic, found.shape)
+    for chord in _DOMINANTS:
+        home = np.array([_bits(*(key + n for n in chord)) for key in range(12)])
+        found = np.where((tonics >= 0) & (classes == home[tonics]), (tonics + 11) % 12, found)
+    return found
 
 
-def _parallels(v: _Voices) -> Iterator[Fault]:
-    """A perfect fifth (octave or unison, compound too) to another one by motion the same way."""
-    for upper, lower in combinations(range(4), 2):
-        similar, now, before = _similar(v, upper, lower)
-        yield from _at(similar & (now == 7) & (before == 7), (upper, lower), "parallel fifths")
-        yield from _at(similar & (now == 0) & (before == 0), (upper, lower), "parallel octaves")
+def _bits(*classes: int) -> int:
+    return sum(1 << c % 12 for c in classes)
 
 
-def _hidden(v: _Voices) -> Iterator[Fault]:
-    """Outer voices come by motion the same way to a fifth or an octave, the soprano by a leap."""
-    similar, now, before = _similar(v, 0, 3)
-    leaping = similar & (np.abs(v.way[:, 0]) > 2)
-    yield from _at(leaping & (now == 7) & (before != 7), (0, 3), "hidden fifths")
-    yield from _at(leaping & (now == 0) & (before != 0), (0, 3), "hidden octaves")
-
-
-def _leaps(v: _Voices) -> Iterator[Fault]:
-    for voice, forbidden in enumerate(LEAPS):
-        way = np.abs(v.way[:, voice])
-        yield from _at((way > 12) | np.isin(way, list(forbidden)), (voice,), "leap")
-
-
-def _leading_notes(v: _Voices) -> Iterator[Fault]:
-    """The leading note in two voices of a dominant chord: V or VII of the key of the piece, or a
-    dominant seventh of any key, the fifth left out. Dominant triads of other keys are not seen."""
-    home = keys.estimate(v.pitch)
-    before: tuple[int | None, tuple[int, ...]] = (None, ())
-    for step, chord in enumerate(v.pitch):
-        note = _leading_note({int(p) % 12 for p in chord if p >= 0}, home)
-        voices = tuple(i for i, p in enumerate(chord) if p >= 0 and p % 12 == note)
-        if len(voices) > 1 and (note, voices) != before:
-            yield Fault(step, voices, "doubled leading note")
-        before = note, voices
-
-
-def _leading_note(classes: set[int], home: keys.Key | None) -> int | None:
-    if home and any({(home.tonic + n) % 12 for n in chord} == classes for chord in _DOMINANTS):
-        return (home.tonic + 11) % 12
-    sevenths = (root for root in classes if classes == {root, (root + 4) % 12, (root + 10) % 12})
-    return next(((root + 4) % 12 for root in sevenths), None)
-
-
-def _spacing(v: _Voices) -> Iterator[Fault]:
-    for upper, lower in ((0, 1), (1, 2)):
-        wide = v.pitch[:, upper] - v.pitch[:, lower] > SPACING
-        yield from _at(_begins(wide & _together(v.pitch, upper, lower)), (upper, lower), "spacing")
+def _classes(chords: np.ndarray) -> np.ndarray:
+    """(N,) the set of pitch classes of each chord (N, 4): one bit a class."""
+    return np.bitwise_or.reduce(np.where(chords >= 0, 1 << chords % 12, 0), axis=1)
 
 
 def _held(v: _Voices) -> Iterator[tuple[int, int, int]]:
@@ -306,18 +327,41 @@ def _stuck(v: _Voices) -> Iterator[Fault]:
             yield Fault(start, (voice,), "stuck voice")
 
 
+def closes(pitches: np.ndarray) -> bool:
+    """Whether a piece (T, 4) ends on a triad in root position, reached by a cadence."""
+    pitch = check(pitches)
+    return _final_triad(pitch) and _cadence(pitch[:, 3]) != "none"
+
+
+def closing(chords: np.ndarray, came: np.ndarray) -> np.ndarray:
+    """(N,) whether a piece closes (:func:`closes`) that ends with chord (N, 4); came (N,): the last
+    pitch class of the bass that is another than its last, -1 if there is none."""
+    way = (chords[:, 3] - came) % 12
+    return _triads(chords) & (came >= 0) & np.isin(way, list(_CADENCES))
+
+
+def _triads(chords: np.ndarray) -> np.ndarray:
+    """(N,) which chords (N, 4) are major or minor triads, fifth dispensable, root in the bass."""
+    bass = chords[:, 3:]
+    above = _classes(np.where(chords >= 0, (chords - bass) % 12, -1)) & ~_bits(7)
+    return (bass[:, 0] >= 0) & ((above == _bits(0, 3)) | (above == _bits(0, 4)))
+
+
 def _final_triad(pitch: np.ndarray) -> bool:
     sounding = pitch[(pitch >= 0).any(1)]
-    if not len(sounding) or sounding[-1, 3] < 0:
-        return False
-    above = {int(p - sounding[-1, 3]) % 12 for p in sounding[-1] if p >= 0}
-    return above - {7} in ({0, 3}, {0, 4})
+    return bool(len(sounding) and _triads(sounding[-1:])[0])
+
+
+def came_from(bass: np.ndarray) -> tuple[int, int]:
+    """The last pitch class of a bass (T,), and the last before it that is another; -1 = none."""
+    classes = bass[bass >= 0] % 12
+    others = classes[classes != classes[-1]] if len(classes) else classes
+    return int(classes[-1]) if len(classes) else -1, int(others[-1]) if len(others) else -1
 
 
 def _cadence(bass: np.ndarray) -> str:
-    classes = bass[bass >= 0] % 12
-    others = classes[classes != classes[-1]] if len(classes) else classes
-    return _CADENCES.get(int(classes[-1] - others[-1]) % 12, "none") if len(others) else "none"
+    goal, came = came_from(bass)
+    return _CADENCES.get((goal - came) % 12, "none") if came >= 0 else "none"
 
 
 def _percent(flags: Iterable[bool]) -> float:

@@ -2,10 +2,16 @@
 
 The model writes soprano, alto, tenor, bass in turn and never looks ahead, so forcing the soprano
 and drawing the rest would meet each new melody note unprepared. Instead several harmonisations are
-written side by side and those that make the given notes likely go on in place of those that do
-not: a particle filter (Gordon, Salmond and Smith 1993; for language models Lew et al. 2023), whose
-particles come to be drawn from p(free voices | given voice) as their number grows. At the end the
-likeliest is taken.
+written side by side and those that make the given notes likely, and keep the rules of voice
+leading, go on in place of those that do not: a particle filter (Gordon, Salmond and Smith 1993; for
+language models Lew et al. 2023). As their number grows, its particles come to be drawn from
+
+    p(free voices | given voice) x exp(-rules x faults)
+
+up to a constant: a product of the model and the textbook (:mod:`musictx.sampling.rules`). Free
+notes are drawn with the faults they complete taken into account, and what a draw could not choose
+between, the sum of p x exp(-rules x faults) over all ids, is the particle's weight. Top-p and the
+like act on each draw of this product. At the end the likeliest under the product is taken.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ from musictx.errors import UserError
 from musictx.model.cache import KVCache
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, processors
+from musictx.sampling.rules import Rules
 from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.grid import RANGES, SILENCE, VOICES, Grid
 from musictx.tokens.vocab import BOS, EOS
@@ -30,6 +37,18 @@ from musictx.tokens.vocab import BOS, EOS
 FEWEST = 0.5
 #: Models that know distances only may write so many times the length of their training windows.
 BEYOND = 4
+
+
+@dataclass(frozen=True)
+class Particles:
+    """Harmonisations side by side: ids (P, 4 T) int64; weights (P,), the logarithms of what each
+    counts for; likely (P,): ln p of all notes and the end under the model; faults (P,) of the whole
+    pieces, 0 without rules."""
+
+    ids: np.ndarray
+    weights: np.ndarray
+    likely: np.ndarray
+    faults: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -65,7 +84,6 @@ def melody_of(grid: Grid) -> tuple[Grid, int]:
     return Grid(pitches, tied), shift
 
 
-@torch.inference_mode()
 def harmonise(
     model: MusicTransformer,
     tokenizer: ChoraleTokenizer,
@@ -77,15 +95,47 @@ def harmonise(
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Harmony:
-    """The likeliest of ``particles`` ways to write the voices that are not in ``voices``.
+    """The best of ``particles`` ways to write the voices that are not in ``voices``: the highest
+    ln p - rules x faults.
 
     given      a Grid of which the columns ``voices`` count (0 = soprano)
-    sampling   how free notes are drawn; default as the model has them
+    sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
+               model has them, with the rules
     progress   called after each step with the number of steps written
 
     The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
     piece longer than the model's context.
     """
+    sampling = sampling or SamplingConfig(top_p=1.0)
+    found = filtered(
+        model,
+        tokenizer,
+        given,
+        voices=voices,
+        particles=particles,
+        sampling=sampling,
+        seed=seed,
+        progress=progress,
+    )
+    best = int((found.likely - sampling.rules * found.faults).argmax())
+    ids = found.ids[best].astype(np.uint16)
+    grid = _read(tokenizer, ids, given, voices)
+    return Harmony(grid, float(-found.likely[best] / len(ids)), ids)
+
+
+@torch.inference_mode()
+def filtered(
+    model: MusicTransformer,
+    tokenizer: ChoraleTokenizer,
+    given: Grid,
+    *,
+    voices: tuple[int, ...],
+    particles: int,
+    sampling: SamplingConfig,
+    seed: int | tuple[int, ...],
+    progress: Callable[[int], None] | None = None,
+) -> Particles:
+    """The particles of :func:`harmonise`, from which it takes the best."""
     steps, longest = len(given), int(model.config["context"])
     if not engine.counts_positions(model):
         longest *= BEYOND
@@ -97,7 +147,8 @@ def harmonise(
     if not voices or not set(voices) < set(range(len(VOICES))):
         raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    reshape = processors.build(sampling or SamplingConfig(top_p=1.0))
+    reshape, rules = processors.build(sampling), Rules(tokenizer, sampling.rules)
+    last = _last_note(given, voices)
     random = np.random.default_rng(seed)
     device = next(model.parameters()).device
     training = model.training
@@ -106,24 +157,34 @@ def harmonise(
         cache = model.new_cache(particles, len(VOICES) * steps + 1)
         states = [tokenizer.grammar() for _ in range(particles)]
         past = np.empty((particles, len(VOICES) * steps), np.int64)
-        weights, total = np.zeros(particles), np.zeros(particles)
+        weights, total, told = np.zeros(particles), np.zeros(particles), np.zeros(particles)
+        costs = np.zeros((particles, tokenizer.size))
         logits = _next(model, np.full(particles, BOS), cache, device)
         for place in range(past.shape[1]):
             step, voice = divmod(place, len(VOICES))
             likely = logits.log_softmax(dim=-1).numpy()
+            if rules.strength:
+                # On the last given note a chord that could end the piece is looked for already.
+                closing = None if step < last else step > last
+                costs = rules.costs(past[:, :place], closing=closing)
             if voice in voices:
                 ids = np.full(particles, forced[step, voice])
-                weights += likely[:, ids[0]]
+                weights += likely[:, ids[0]] - rules.strength * costs[:, ids[0]]
             else:
-                ids = _draw(logits, states, past[:, :place], reshape, random)
+                ids, kept = _draw(
+                    logits, rules.strength * costs, states, past[:, :place], reshape, random
+                )
+                weights += kept
+            told += costs[np.arange(particles), ids]
             total += likely[np.arange(particles), ids]
             past[:, place] = ids
             for state, token_id in zip(states, ids.tolist()):
                 state.advance(token_id)
-            if voice in voices and _effective(weights) < FEWEST * particles:
+            if _effective(weights) < FEWEST * particles:
                 chosen = _resampled(weights, random)
                 cache.select(torch.from_numpy(chosen))
-                past, total, weights = past[chosen], total[chosen], np.zeros(particles)
+                past, total, told = past[chosen], total[chosen], told[chosen]
+                weights = np.zeros(particles)
                 states = [states[i].copy() for i in chosen]
                 ids = ids[chosen]
             logits = _next(model, ids, cache, device)
@@ -132,12 +193,28 @@ def harmonise(
         total += logits.log_softmax(dim=-1).numpy()[:, EOS]
     finally:
         model.train(training)
-    best = int(total.argmax())
-    ids = past[best].astype(np.uint16)
+    faults = np.zeros(particles)
+    if rules.strength:
+        faults += [rules.faults(_read(tokenizer, ids, given, voices)) for ids in past]
+    # What was told on the way (the key as heard so far) gives way to what the whole piece tells.
+    return Particles(past, weights - rules.strength * (faults - told), total, faults)
+
+
+def _read(
+    tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, voices: tuple[int, ...]
+) -> Grid:
+    """A piece with the given notes repeated where they were: tokens without ties join them."""
     grid = tokenizer.decode_grid(ids)
-    tied = grid.tied.copy()  # tokens without ties join repeated notes; the given ones are known
+    tied = grid.tied.copy()
     tied[:, voices] = given.tied[:, voices] & grid.tied[:, voices]
-    return Harmony(Grid(grid.pitches, tied), float(-total[best] / len(ids)), ids)
+    return Grid(grid.pitches, tied)
+
+
+def _last_note(given: Grid, voices: tuple[int, ...]) -> int:
+    """The first step of the last stretch in which the given voices hold their notes."""
+    pitches = given.pitches[:, voices]
+    changes = np.flatnonzero((pitches[1:] != pitches[:-1]).any(1))
+    return int(changes[-1]) + 1 if len(changes) else 0
 
 
 def _next(model: MusicTransformer, ids: np.ndarray, cache: KVCache, device: torch.device) -> Tensor:
@@ -149,19 +226,24 @@ def _next(model: MusicTransformer, ids: np.ndarray, cache: KVCache, device: torc
 
 def _draw(
     logits: Tensor,
+    costs: np.ndarray,
     states: list,
     past: np.ndarray,
     reshape: list[processors.Processor],
     random: np.random.Generator,
-) -> np.ndarray:
-    """One id for each particle, within the grammar; the piece does not end here."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """One id for each particle, within the grammar, by p x exp(-costs); and the logarithm of what
+    these sum to, beside what p sums to. The piece does not end here."""
     allowed = torch.from_numpy(np.stack([state.allowed() for state in states]))
     allowed[:, EOS] = False
-    choice = logits.masked_fill(~allowed, -torch.inf)
+    free = logits.masked_fill(~allowed, -torch.inf)
+    choice = free - torch.from_numpy(costs)
+    kept = (choice.logsumexp(dim=-1) - free.logsumexp(dim=-1)).numpy()
     for process in reshape:
         choice = process(torch.from_numpy(past), choice)
     generators = [random] * len(states)
-    return engine.draw(choice, generators, torch.zeros(len(states), dtype=torch.bool)).numpy()
+    ids = engine.draw(choice, generators, torch.zeros(len(states), dtype=torch.bool))
+    return ids.numpy(), kept
 
 
 def _effective(weights: np.ndarray) -> float:

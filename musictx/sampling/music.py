@@ -17,7 +17,7 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
-from musictx.sampling import engine, processors
+from musictx.sampling import engine, processors, rules
 from musictx.sampling.constraints import All, Constraint, GrammarConstraint
 from musictx.sampling.held import KINDS, HeldNotes
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD, Tokenizer, Vocabulary
@@ -158,16 +158,16 @@ def continue_music(
     results: list[Sample] = []
     for first in range(0, samples, ROWS_AT_ONCE):
         numbers = range(first, min(samples, first + ROWS_AT_ONCE))
-        rules = GrammarConstraint([state.copy() for _ in numbers], may_end=may_end, until=until)
+        grammar = GrammarConstraint([state.copy() for _ in numbers], may_end=may_end, until=until)
         drawn: list[list[int]] = [[] for _ in numbers]
         for ids in engine.generate(
             model,
             prompt(primer.ids, context, getattr(tokenizer, "align", 1)),
             rows=len(numbers),
             max_tokens=ceiling(seconds, tokens),
-            processors=processors.build(sampling),
+            processors=[*rules.wanted(tokenizer, sampling), *processors.build(sampling)],
             constraint=All(
-                rules, *wishes(tokenizer, sampling, habits or {}, primer.ids, len(numbers))
+                grammar, *wishes(tokenizer, sampling, habits or {}, primer.ids, len(numbers))
             ),
             groups=getattr(getattr(tokenizer, "vocabulary", None), "kind_of", None),
             seeds=[(seed, number) for number in numbers],
@@ -180,8 +180,8 @@ def continue_music(
                     row.append(token_id)
                     count += 1
             if progress is not None:
-                progress(count, min(s.seconds for s in rules.states) - primer.seconds)
-        for row, state_after in zip(drawn, rules.states):
+                progress(count, min(s.seconds for s in grammar.states) - primer.seconds)
+        for row, state_after in zip(drawn, grammar.states):
             results.append(
                 finish(
                     tokenizer,

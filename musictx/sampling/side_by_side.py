@@ -16,7 +16,7 @@ from torch import Tensor
 
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine, processors
+from musictx.sampling import engine, processors, rules
 from musictx.sampling.constraints import All, Constraint, GrammarConstraint
 from musictx.sampling.music import Primer, Progress, Sample, ceiling, finish, wishes
 from musictx.tokens.vocab import BOS, CUT, PAD, Tokenizer
@@ -56,7 +56,7 @@ def continue_each(
         )
         for primer in primers
     ]
-    rules = Rows(
+    constraint = Rows(
         [
             All(law, *wishes(tokenizer, sampling, habits or {}, primer.ids, 1))
             for law, primer in zip(laws, primers)
@@ -72,8 +72,8 @@ def continue_each(
         prompts([primer.ids for primer in primers], int(model.config["context"]), align),
         rows=len(primers),
         max_tokens=ceiling(seconds, None),
-        processors=processors.build(sampling),
-        constraint=rules,
+        processors=[*rules.wanted(tokenizer, sampling), *processors.build(sampling)],
+        constraint=constraint,
         groups=getattr(getattr(tokenizer, "vocabulary", None), "kind_of", None),
         seeds=seeds,
         align=align,

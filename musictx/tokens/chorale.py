@@ -14,6 +14,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,32 @@ class ChoraleTokenizer:
             before = pitches[t - 1] if t else SILENCE
             pitches[t] = np.where(goes_on[t], before, pitches[t])
         return Grid(pitches, goes_on & (pitches >= 0)) if self.ties else Grid.joined(pitches)
+
+    @cached_property
+    def pitch_of(self) -> np.ndarray:
+        """(size,) int64: the pitch that each id sounds; -1 for silence, a tie and what is none."""
+        pitches = np.full(self.size, SILENCE, np.int64)
+        pitches[self._first :] = np.arange(self.low, self.high + 1)
+        return pitches
+
+    def is_tie(self, ids: np.ndarray) -> np.ndarray:
+        """Which of ``ids`` are ties; none where the vocabulary has no tie."""
+        return np.asarray(ids) == self._tie
+
+    def pitches(self, ids: np.ndarray) -> np.ndarray:
+        """The pitches of half-written pieces side by side: ids (B, n) without ``bos`` -> (B, T, 4)
+        int64, T steps the last of which may be incomplete; -1 = silent, or not written."""
+        count, length = ids.shape
+        steps = -(-length // len(VOICES))
+        table = np.full((count, steps * len(VOICES)), SILENCE, np.int64)
+        table[:, :length] = self.pitch_of[ids]
+        table = table.reshape(count, steps, len(VOICES))
+        if self.ties:
+            begins = np.ones((count, steps * len(VOICES)), bool)
+            begins[:, :length] = ~self.is_tie(ids)
+            since = np.where(begins.reshape(table.shape), np.arange(steps)[:, None], 0)
+            table = np.take_along_axis(table, np.maximum.accumulate(since, axis=1), axis=1)
+        return table
 
     def grammar(
         self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True

@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 import torch
 
+from musictx.config import SamplingConfig
 from musictx.errors import UserError
+from musictx.evaluate import voice_leading
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling.harmonise import _effective, _resampled, harmonise, melody_of
+from musictx.sampling.engine import draw
+from musictx.sampling.harmonise import _effective, _resampled, filtered, harmonise, melody_of
+from musictx.sampling.rules import Rules
 from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.grid import Grid
 from musictx.tokens.vocab import BOS, EOS
+
+#: The model alone.
+WITHOUT = SamplingConfig(top_p=1.0, rules=0.0)
 
 
 def small_model(tokenizer, seed=0, position="two_d"):
@@ -77,10 +84,108 @@ def test_many_particles_come_near_the_likeliest_of_all():
     targets = torch.cat([rows[:, 1:], torch.full((len(rows), 1), EOS)], dim=1)
     total = likely.gather(-1, targets[..., None]).sum((1, 2))
     best = -float(total.max()) / 8
-    found = harmonise(model, tokenizer, given, particles=600, seed=1)
+    found = harmonise(model, tokenizer, given, particles=600, seed=1, sampling=WITHOUT)
     assert found.nats_per_note == pytest.approx(best, abs=0.02)
-    alone = [harmonise(model, tokenizer, given, particles=1, seed=s) for s in range(20)]
+    alone = [
+        harmonise(model, tokenizer, given, particles=1, seed=s, sampling=WITHOUT) for s in range(20)
+    ]
     assert np.mean([one.nats_per_note for one in alone]) > best + 0.05
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.2])
+@pytest.mark.parametrize("held", [True, False])
+def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held):
+    """Two steps of tenor and bass, every way told one by one: p x exp(-strength x faults), the
+    faults counted on whole pieces, against the shares of the particles. Where soprano and alto are
+    held, an end that closes is looked for from the first step on."""
+    tokenizer = ChoraleTokenizer(low=60, high=64)
+    model = small_model(tokenizer, seed=5)
+    upper = [64, 64] if held else [62, 64]
+    given = Grid.joined(np.array([[64, upper[0], -1, -1], [64, upper[1], -1, -1]]))
+    first = tokenizer.vocabulary.id("silence")
+    forced = tokenizer.encode_grid(given).reshape(2, 4)[:, :2].astype(int)
+    pieces = np.array(
+        [
+            [*forced[0], *free[:2], *forced[1], *free[2:]]
+            for free in itertools.product(range(first, tokenizer.size), repeat=4)
+        ]
+    )
+    rows = torch.tensor([[BOS, *piece] for piece in pieces.tolist()])
+    with torch.no_grad():
+        likely = model(rows).double().log_softmax(-1)
+    free = torch.arange(8) % 4 >= 2  # of free notes, silence and pitches only are drawn
+    likely[:, :-1] -= likely[:, :-1, first:].logsumexp(-1, keepdim=True) * free[:, None]
+    known = likely.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy()
+    grids = [tokenizer.decode_grid(piece) for piece in pieces]
+    faults = [
+        len(voice_leading.faults(g.pitches)) + (not voice_leading.closes(g.pitches)) for g in grids
+    ]
+    assert len(set(faults)) > 3
+    target = np.exp(known - strength * np.array(faults))
+    target /= target.sum()
+    found = np.zeros(len(pieces))
+    place = {tuple(piece): i for i, piece in enumerate(pieces.tolist())}
+    sampling = SamplingConfig(top_p=1.0, rules=strength)
+    for seed in range(4):
+        drawn = filtered(
+            model, tokenizer, given, voices=(0, 1), particles=600, sampling=sampling, seed=seed
+        )
+        shares = np.exp(drawn.weights - drawn.weights.max())
+        for piece, share in zip(drawn.ids.tolist(), shares / shares.sum() / 4):
+            found[place[tuple(piece)]] += share
+    for what in (pieces[:, 3], pieces[:, 6], pieces[:, 7], np.array(faults)):  # marginals
+        expected = np.bincount(what, target)
+        assert np.abs(expected - np.bincount(what, found)).sum() / 2 < 0.06
+
+
+def test_without_rules_nothing_is_told_and_the_rules_lower_the_faults(monkeypatch):
+    tokenizer = ChoraleTokenizer(low=48, high=72)
+    model = small_model(tokenizer)
+    tune = melody([60, 62, 64, 65, 67, 65, 64, 62, 60])
+
+    def faults(rules):
+        sampling = SamplingConfig(top_p=1.0, rules=rules)
+        found = [harmonise(model, tokenizer, tune, sampling=sampling, seed=s) for s in range(3)]
+        return sum(len(voice_leading.faults(one.grid.pitches, one.grid.tied)) for one in found)
+
+    lowered = faults(6.0)
+    monkeypatch.setattr(Rules, "costs", lambda *_, **__: pytest.fail("asked without rules"))
+    assert lowered < 0.3 * faults(0.0)
+
+
+def test_without_rules_the_filter_is_the_plain_one():
+    """Bit for bit, in the same order of random numbers: weights are p(given note) alone, draws
+    those of the model; each written here as plainly as can be."""
+    tokenizer = ChoraleTokenizer(low=55, high=70)
+    model = small_model(tokenizer)
+    model.load_state_dict({name: 2 * value for name, value in model.state_dict().items()})
+    given, count = melody([60, 67, 62, 69, 60, 68] * 2), 6
+    forced = tokenizer.encode_grid(given).reshape(-1, 4)[:, 0].astype(int)
+    first, resampled = tokenizer.vocabulary.id("silence"), 0
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        past, weights, total = np.full((count, 1), BOS), np.zeros(count), np.zeros(count)
+        for place in range(4 * len(forced)):
+            with torch.no_grad():
+                logits = model(torch.from_numpy(past))[:, -1].double()
+            likely = logits.log_softmax(-1).numpy()
+            if place % 4 == 0:
+                ids = np.full(count, forced[place // 4])
+                weights += likely[:, ids[0]]
+            else:
+                logits[:, :first] = -torch.inf
+                ids = draw(logits, [random] * count, torch.zeros(count, dtype=torch.bool)).numpy()
+            total += likely[np.arange(count), ids]
+            past = np.hstack([past, ids[:, None]])
+            if place % 4 == 0 and _effective(weights) < 0.5 * count:
+                chosen = _resampled(weights, random)
+                past, total, weights = past[chosen], total[chosen], np.zeros(count)
+                resampled += 1
+        with torch.no_grad():
+            total += model(torch.from_numpy(past))[:, -1].double().log_softmax(-1).numpy()[:, EOS]
+        found = harmonise(model, tokenizer, given, particles=count, sampling=WITHOUT, seed=seed)
+        assert found.ids.tolist() == past[total.argmax(), 1:].tolist()
+    assert resampled
 
 
 def test_particles_follow_the_posterior():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import Primer, continue_music, encode_primer
@@ -70,7 +71,8 @@ def test_the_model_may_end_a_piece():
     model = MusicTransformer(
         tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=128
     ).eval()
-    told = {"seconds": 3.0, "may_end": True}
+    sampling = SamplingConfig(rules=0.0)  # by which two pitches cannot close
+    told = {"seconds": 3.0, "may_end": True, "sampling": sampling}
     wanted = continue_music(model, tokenizer, samples=6, seed=1, **told)
     seeds = [(1, i) for i in range(6)]
     found = continue_each(model, tokenizer, [NOTHING] * 6, seeds=seeds, **told)

@@ -138,6 +138,19 @@ def test_a_stopped_run_goes_on_and_other_settings_are_refused(run, script, folde
         run("out=a", f"model={folders / 'other'}")
 
 
+def test_only_the_kinds_asked_for_are_made(run):
+    out = run("out=a", "kinds=harmonised", "rules=0")
+    assert sorted(bytes_of(out / "model")) == ["harmonised-000.mid", "harmonised-001.mid"]
+    report = (out / "report.md").read_text()
+    assert "| harmonised, model |" in report
+    assert "rules 0," in report
+    assert "free" not in report
+    with pytest.raises(UserError, match="rules"):
+        run("out=a", "kinds=harmonised", "rules=1")
+    with pytest.raises(UserError, match="kinds"):
+        run("out=b", "kinds=fugues")
+
+
 def test_nats_of_a_piece_are_those_of_its_tokens_one_by_one(script, folders):
     """Each id given all before it, and the end, by calls of the model on prefixes."""
     one = bundle.load(folders / "one")

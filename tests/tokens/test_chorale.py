@@ -33,6 +33,18 @@ def test_with_ties_repeated_notes_come_back_too(grid):
     assert np.array_equal(back.tied, grid.tied)
 
 
+@given(grids(), st.booleans(), st.integers(0, 3))
+def test_pitches_of_half_written_pieces_are_those_of_the_whole(grid, ties, missing):
+    tokenizer = ChoraleTokenizer(ties=ties)
+    ids = tokenizer.encode_grid(grid)[None].repeat(2, axis=0)
+    written = ids[:, : max(ids.shape[1] - missing, 0)]
+    expected = np.where(np.arange(ids.shape[1]) < written.shape[1], grid.pitches.reshape(-1), -1)
+    found = tokenizer.pitches(written)
+    assert found.shape == (2, -(-written.shape[1] // 4), 4)
+    for row in found:
+        assert row.reshape(-1).tolist() == expected[: row.size].tolist()
+
+
 @given(grids(), st.booleans())
 def test_every_encoding_is_grammatical_and_its_notes_are_counted(grid, ties):
     tokenizer = ChoraleTokenizer(ties=ties)
