@@ -13,9 +13,10 @@
 3. OUT/metrics.csv (a line an excerpt), report.md (the tables), continuations.png and free.png (a
    page of piano rolls each), and large rolls of the first samples.
 
-``corpus`` is a folder with MAESTRO's table or any other, split as ``musictx train`` does; by
-default the one that the model's card names. Needs matplotlib (pip install "musictx[plot]"). The
-metrics and distances are defined in musictx/evaluate/musical.py, distance.py and copies.py.
+``corpus`` is a folder with MAESTRO's table or any other, split as ``musictx train`` does, or a
+folder of its token shards; by default the one that the model's card names. Needs matplotlib (pip
+install "musictx[plot]"). The metrics and distances are defined in musictx/evaluate/musical.py,
+distance.py and copies.py.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from musictx.apps.evaluate import find_shards
 from musictx.apps.generate import bar
 from musictx.bundle import Bundle, load, locate
 from musictx.config import CorpusConfig, EvaluateConfig, SamplingConfig
-from musictx.data.shards import SPLITS, Piece, Shards
+from musictx.data.shards import SPLITS, Piece, Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate.copies import Copy, CopyIndex
 from musictx.evaluate.musical import excerpt, measure
@@ -262,10 +263,12 @@ def write_csv(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def corpus_of(bundle: Bundle, path: str | None) -> CorpusConfig:
-    """The folder ``path``, split by the shares that the model was trained with; without one, no
-    corpus, for which ``find_shards`` takes that of the card."""
-    if path is None:
+    """The folder ``path``, split by the shares that the model was trained with, or token shards;
+    without one, no corpus, for which ``find_shards`` takes that of the card."""
+    if not path:
         return CorpusConfig()
+    if is_shards(Path(path)):
+        return CorpusConfig(shards=path)
     held_out = (bundle.card.get("corpus") or {}).get("held out") or {}
     return CorpusConfig(path=path, **held_out)
 

@@ -25,7 +25,7 @@ import yaml
 from musictx import bundle
 from musictx.apps.evaluate import find_shards
 from musictx.config import CorpusConfig, EvaluateConfig
-from musictx.data.shards import Shards
+from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 
@@ -78,10 +78,12 @@ def with_attention(model: MusicTransformer, name: str) -> MusicTransformer:
 
 
 def corpus_of(source: bundle.Bundle, path: str) -> Shards:
-    """The tokens of the corpus at ``path``, else of the one that the model's card names."""
+    """The tokens of the corpus at ``path`` (or token shards), else of that which the card names."""
     told = source.card.get("corpus") or {}
     corpus = CorpusConfig()
-    if path:
+    if path and is_shards(Path(path)):
+        corpus = CorpusConfig(shards=path)
+    elif path:
         kind = "jsb" if told.get("name") == "jsb" else "folder"
         corpus = CorpusConfig(name=kind, path=path, **told.get("held out") or {})
     return find_shards(EvaluateConfig(corpus=corpus), source)

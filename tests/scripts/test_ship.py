@@ -63,7 +63,9 @@ def test_the_folder_is_half_the_size_names_no_place_and_holds_the_numbers(
 
 
 def test_a_rehearsal_says_so(trained, script, tmp_path):
-    words = [f"model={trained}", "name=piano", "pieces=2", "sliding=false", f"out={tmp_path}/ours"]
+    shards = bundle.load(trained).card["corpus"]["shards"]
+    words = [f"model={trained}", "name=piano", f"corpus={shards}", f"out={tmp_path}/ours"]
+    words += ["pieces=2", "sliding=false"]
     numbers = bundle.load(script("ship").main(words)).card["numbers"]
     assert "2 pieces" in numbers["measured on"]
     assert "A REHEARSAL, of 4 pieces" in numbers["measured on"]
