@@ -615,7 +615,7 @@ def test_heads_taken_in_groups_change_nothing(monkeypatch, shared):
     table = torch.randn(1 if shared else 4, 9, 6, generator=generator, dtype=torch.float64)
     found = {}
     for several in (4, 2, 1):
-        monkeypatch.setattr(chunked, "heads_at_once", lambda q, keys, n=several: n)
+        monkeypatch.setattr(plan, "heads_at_once", lambda q, keys, n=several: n)
         leaves = [x.clone().requires_grad_() for x in (q, k, v, table)]
         out = chunked.attend(*leaves[:3], Terms(0.4, (Axis(table=leaves[3], high=8),)))
         found[several] = [out, *torch.autograd.grad(out, leaves, up)]
@@ -627,7 +627,7 @@ def test_heads_taken_in_groups_change_nothing(monkeypatch, shared):
 
 def test_groups_of_heads_drop_different_weights(monkeypatch):
     """Equal heads must not become equal noise: each group draws its own."""
-    monkeypatch.setattr(chunked, "heads_at_once", lambda q, keys: 1)
+    monkeypatch.setattr(plan, "heads_at_once", lambda q, keys: 1)
     one = torch.randn(1, 1, 40, 6, generator=torch.Generator().manual_seed(1))
     same = one.expand(1, 2, 40, 6)
     first, second = chunked.attend(same, same, same, Terms(0.4), dropout=0.5)[0]

@@ -23,9 +23,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from musictx.attention.chunked.passes import Chunked
+from musictx.attention.chunked.function import Chunked
 from musictx.attention.chunked.pieces import Pieces
-from musictx.attention.chunked.plan import Call, Local, heads_at_once, is_aligned
+from musictx.attention.chunked.plan import Call, Local, is_aligned
 from musictx.attention.terms import Positions, Span, Terms
 from musictx.attention.widen import split, widened
 
@@ -116,11 +116,5 @@ def attend(
                 position = q if w is None else q + w.to(q.dtype)[:, None]
         if table is None:
             position = None
-        several = heads_at_once(q, call.widest(keys))
-        outs = []
-        for number, first in enumerate(range(0, q.shape[1], several)):
-            part = slice(first, first + several)
-            of_heads = (None if x is None else x[:, part] for x in (content, position, k, v))
-            of_tables = (None if x is None else x[part] for x in (table, bias, values))
-            outs.append(Chunked.apply(*of_heads, *of_tables, call._replace(seed=seed + number)))
-    return (outs[0] if len(outs) == 1 else torch.cat(outs, dim=1)).to(dtype)
+        out = Chunked.apply(content, position, k, v, table, bias, values, call)
+    return out.to(dtype)

@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from musictx.attention.chunked.plan import Block, Buffer, Call, Plan, Views
+
+#: Logits and the logarithms of sums are counted in bits: 2^x is faster than e^x.
+BITS = 1 / math.log(2)
+
+
+class Inputs(NamedTuple):
+    """All that has gradients, or the gradients.
+
+    content, position (B, H, Tq, D): the queries for keys and for the table, position None if they
+    are the same; k and v (B, H, Tk, D); table and values (H, distances, D) and bias (H, distances)
+    in descending distance.
+    """
+
+    content: Tensor
+    position: Tensor | None
+    k: Tensor
+    v: Tensor
+    table: Tensor | None
+    bias: Tensor | None
+    values: Tensor | None
+
+    def of(self, heads: slice) -> Inputs:
+        """The same memory, these heads only."""
+        content, position, k, v, *tables = self
+        of_position = None if position is None else position[:, heads]
+        of_tables = (None if x is None else x[heads] for x in tables)
+        return Inputs(content[:, heads], of_position, k[:, heads], v[:, heads], *of_tables)
 
 
 def _logits(
@@ -34,13 +62,13 @@ def _logits(
         if table is not None:
             torch.bmm(position, table[:, here].transpose(1, 2), out=product)
             if bias is not None:
-                product += bias[:, None, here]
+                product.add_(bias[:, None, here], alpha=BITS)
         elif bias is not None:
-            product.copy_(bias[:, None, here].expand_as(product))
+            torch.mul(bias[:, None, here].expand_as(product), BITS, out=product)
         logits.baddbmm_(content, k)
     if block.corner:  # only the last m keys can be later than a query of the block
         m = block.queries
-        logits[:, :, block.keys - m :] += plan.later[:m, :m]
+        logits[:, :, block.keys - m :].add_(plan.later[:m, :m])
     if block.hidden is not None:
         by_row = logits.unflatten(0, (-1, plan.heads))
         by_row.masked_fill_(block.hidden, float("-inf"))
@@ -64,88 +92,52 @@ def _kept_share(dropout: float) -> float:
     return (2**15 - _threshold(dropout)) / 2**16
 
 
-class Chunked(torch.autograd.Function):
-    """content, position (B, H, Tq, D): the queries for keys and for the table, position None if
-    they are the same; k and v (B, H, Tk, D); table and values (H, distances, D) and bias
-    (H, distances) in descending distance."""
+def forward(inputs: Inputs, call: Call, out: Tensor, log_sum: Tensor) -> None:
+    """Writes the output (B, H, Tq, D) and the logarithms of the sums of weights (B, H, Tq).
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        content: Tensor,
-        position: Tensor | None,
-        k: Tensor,
-        v: Tensor,
-        table: Tensor | None,
-        bias: Tensor | None,
-        values: Tensor | None,
-        call: Call,
-    ) -> Tensor:
-        plan = Plan(content, k, call)
-        out = torch.empty(*content.shape[:3], v.shape[3], dtype=plan.dtype, device=plan.device)
-        log_sum = torch.empty(content.shape[:3], dtype=plan.dtype, device=plan.device)
-        buffer = Buffer(plan)
-        generator = plan.generator()
-        for rows in plan.groups():
-            qs, ks, vs = (plan.tokens(x, rows) for x in (content, k, v))
-            ps = qs if position is None else plan.tokens(position, rows)
-            tables, biases, adds = (plan.tables(x, rows) for x in (table, bias, values))
-            for block in plan.blocks(rows):
-                here = slice(block.first, block.stop)
-                views = buffer.seen(len(qs), block)
-                queries = qs[:, here] * call.scale
-                places = queries if position is None else ps[:, here] * call.scale
-                logits = _logits(plan, views, block, queries, places, ks, tables, biases)
-                highest = logits.amax(-1, keepdim=True)
-                highest.masked_fill_(highest == float("-inf"), 0.0)  # nothing to see
-                weights = logits.sub_(highest).exp_()
-                total = weights.sum(-1, keepdim=True)
-                empty = total == 0
-                if generator is not None:
-                    weights *= _keep(weights.shape, call.dropout, generator)
-                mixed = torch.bmm(weights, vs[:, block.start : block.upto])
-                if adds is not None:
-                    views.clear_around_keys()
-                    mixed.baddbmm_(views.by_distance, adds[:, plan.distances(block)])
-                mixed /= total.masked_fill(empty, 1.0) * _kept_share(call.dropout)
-                out[rows, :, here] = mixed.view(-1, plan.heads, *mixed.shape[1:])
-                # +inf for a row with nothing to see: its weights are exp(-inf) = 0 again.
-                log = (highest + total.log()).masked_fill_(empty, float("inf"))
-                log_sum[rows, :, here] = log.view(-1, plan.heads, log.shape[1])
-        ctx.save_for_backward(content, position, k, v, table, bias, values, out, log_sum)
-        ctx.call = call
-        return out.to(content.dtype)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        with torch.autocast(upstream.device.type, enabled=False):
-            return _backward(ctx.call, upstream, *ctx.saved_tensors)
-
-
-def _backward(
-    call: Call,
-    upstream: Tensor,
-    content: Tensor,
-    position: Tensor | None,
-    k: Tensor,
-    v: Tensor,
-    table: Tensor | None,
-    bias: Tensor | None,
-    values: Tensor | None,
-    out: Tensor,
-    log_sum: Tensor,
-) -> tuple[Tensor | None, ...]:
+    +inf for a query with nothing to see: its weights are exp(-inf) = 0 again in :func:`backward`.
+    """
+    content, position, k, v, table, bias, values = inputs
     plan = Plan(content, k, call)
+    buffer = Buffer(plan)
+    generator = plan.generator()
+    for rows in plan.groups():
+        qs, ks, vs = (plan.tokens(x, rows) for x in (content, k, v))
+        ps = qs if position is None else plan.tokens(position, rows)
+        tables, biases, adds = (plan.tables(x, rows) for x in (table, bias, values))
+        for block in plan.blocks(rows):
+            here = slice(block.first, block.stop)
+            views = buffer.seen(len(qs), block)
+            queries = qs[:, here] * (call.scale * BITS)
+            places = queries if position is None else ps[:, here] * (call.scale * BITS)
+            logits = _logits(plan, views, block, queries, places, ks, tables, biases)
+            highest = logits.amax(-1, keepdim=True)
+            highest.masked_fill_(highest == float("-inf"), 0.0)  # nothing to see
+            weights = logits.sub_(highest).exp2_()
+            total = weights.sum(-1, keepdim=True)
+            empty = total == 0
+            if generator is not None:
+                weights *= _keep(weights.shape, call.dropout, generator)
+            mixed = torch.bmm(weights, vs[:, block.start : block.upto])
+            if adds is not None:
+                views.clear_around_keys()
+                mixed.baddbmm_(views.by_distance, adds[:, plan.distances(block)])
+            mixed /= total.masked_fill(empty, 1.0) * _kept_share(call.dropout)
+            out[rows, :, here] = mixed.view(-1, plan.heads, *mixed.shape[1:])
+            log = (highest + total.log2()).masked_fill_(empty, float("inf"))
+            log_sum[rows, :, here] = log.view(-1, plan.heads, log.shape[1])
 
-    def gradient(x: Tensor | None) -> Tensor | None:
-        return None if x is None else torch.zeros(x.shape, dtype=plan.dtype, device=plan.device)
 
-    dq, dk, dv = (
-        torch.empty(x.shape, dtype=plan.dtype, device=plan.device) for x in (content, k, v)
-    )
-    dposition = gradient(position)
-    totals = [gradient(x) for x in (table, bias, values)]
+def backward(
+    inputs: Inputs, call: Call, out: Tensor, log_sum: Tensor, upstream: Tensor, found: Inputs
+) -> None:
+    """Writes the gradients into ``found``."""
+    content, position, k, v, table, bias, values = inputs
+    dq, dposition, dk, dv, *totals = found
+    plan = Plan(content, k, call)
+    for total in totals:
+        if total is not None:
+            total.zero_()
     # Sum over keys of weight times its gradient; dropout leaves it as it is.
     inner = (upstream.to(plan.dtype) * out).sum(-1)
     buffer, second = Buffer(plan), Buffer(plan)
@@ -163,10 +155,10 @@ def _backward(
             here, seen = slice(block.first, block.stop), slice(block.start, block.upto)
             far = plan.distances(block)
             views, other = buffer.seen(len(qs), block), second.seen(len(qs), block)
-            queries, up = qs[:, here] * call.scale, ups[:, here]
-            places = queries if position is None else ps[:, here] * call.scale
+            queries, up = qs[:, here] * (call.scale * BITS), ups[:, here]
+            places = queries if position is None else ps[:, here] * (call.scale * BITS)
             weights = _logits(plan, views, block, queries, places, ks, tables, biases)
-            weights.sub_(log_sum[rows, :, here].reshape(len(qs), -1, 1)).exp_()
+            weights.sub_(log_sum[rows, :, here].reshape(len(qs), -1, 1)).exp2_()
             if adds is not None:
                 dweights = other.by_key
                 torch.bmm(up, adds[:, far].transpose(1, 2), out=other.by_distance)
@@ -203,14 +195,13 @@ def _backward(
                         dps = torch.bmm(dproduct, tables[:, far]) * call.scale
                         dposition[rows, :, here] = dps.view(-1, plan.heads, *dps.shape[1:])
                 if dbiases is not None:
-                    dbiases[:, far] += dproduct.sum(1)
+                    dbiases[:, far].add_(dproduct.sum(1))
             dq[rows, :, here] = (dqs * call.scale).view(-1, plan.heads, *dqs.shape[1:])
+        dks /= BITS
+        if dtables is not None:
+            dtables /= BITS
         dk[rows], dv[rows] = dks.view_as(dk[rows]), dvs.view_as(dv[rows])
         for total, part in zip(totals, (dtables, dbiases, dadds)):
             if total is not None and part is not None:
                 part = part[:, : total.shape[1]]
                 total += part.reshape(-1, *total.shape).sum(0)
-    found = (dq, dposition, dk, dv, *totals)
-    given = (content, position, k, v, table, bias, values)
-    cast = (None if d is None or x is None else d.to(x.dtype) for d, x in zip(found, given))
-    return (*cast, None)
