@@ -42,7 +42,8 @@ class Chunked(torch.autograd.Function):
         *saved, out, log_sum = ctx.saved_tensors
         inputs, call, shares = Inputs(*saved), ctx.call, ctx.shares
         options = {"dtype": out.dtype, "device": out.device}
-        found = Inputs(*(None if x is None else torch.empty(x.shape, **options) for x in inputs))
+        empty: list[Any] = [x if x is None else torch.empty(x.shape, **options) for x in inputs]
+        found = Inputs(*empty)
 
         def work(number: int) -> None:
             heads, own = shares.heads[number], shares.call(call, number)
