@@ -397,7 +397,7 @@ class ModelFolder:
 
     path: str | None = option(
         None,
-        "model folder, or one that comes along, such as chorale; default: the newest under runs/, "
+        "model folder, or one that comes along: piano, chorale; default: the newest under runs/, "
         "else one of those, as suits what is asked for",
         path=True,
     )
