@@ -18,8 +18,8 @@ from musictx.attention.native import build
 from musictx.errors import UserError
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
-#: Where a CPU has this, torch's product of bfloat16 matrices is the fastest; else that of brain.h,
-#: if the CPU has its instruction.
+#: Where a CPU has this, torch's product of bfloat16 matrices is taken (brain.h knows no tiles; not
+#: compared there), else that of brain.h, if the CPU has its instruction.
 TILES = "amx_bf16"
 
 _POINTERS = (
