@@ -244,6 +244,9 @@ class ModelConfig:
     dropout: float = option(0.1, "on embeddings, attention weights and each residual branch")
     tied: bool = option(True, "use the token embedding as output matrix too")
     attention: str = option("auto", "implementation: " + ", ".join(IMPLEMENTATIONS))
+    intervals: list[int] = option(
+        [], "notes come with their intervals to those so many tokens before; chorales: [1,2,3,4]"
+    )
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "feedforward"):
@@ -256,6 +259,13 @@ class ModelConfig:
             f"a divisor of model.width={self.width} that leaves an even size for each head",
         )
         _probability("model.dropout", self.dropout)
+        require(
+            all(lag >= 1 for lag in self.intervals)
+            and len(set(self.intervals)) == len(self.intervals),
+            "model.intervals",
+            self.intervals,
+            "different numbers of tokens from 1, such as [1,2,3,4]",
+        )
         _one_of("model.attention", self.attention, IMPLEMENTATIONS)
 
 
@@ -269,6 +279,9 @@ class OptimConfig:
     )
     rest: float = option(
         1.0, "muon: learning rate of all but the hidden matrices, as a share of lr"
+    )
+    tables: float = option(
+        1.0, "learning rate of the tables of distances and intervals, times that of their like"
     )
     betas: list[float] = option([0.9, 0.98], "AdamW's two decay rates")
     weight_decay: float = option(0.01, "on matrices; never on biases, norms and embeddings")
@@ -288,7 +301,9 @@ class OptimConfig:
             self.betas,
             "two numbers from 0 up to 1, such as [0.9,0.98]",
         )
-        require(0 < self.rest <= 10, "optim.rest", self.rest, "a share above 0, at most 10")
+        for name in ("rest", "tables"):
+            share = getattr(self, name)
+            require(0 < share <= 10, f"optim.{name}", share, "a share above 0, at most 10")
         _at_least("optim.weight_decay", self.weight_decay, 0)
         _at_least("optim.clip", self.clip, 0)
         _one_of("optim.schedule", self.schedule, ("cosine", "rsqrt", "constant"))

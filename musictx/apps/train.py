@@ -30,13 +30,13 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_music
 from musictx.tokens.build import build as build_tokenizer
-from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint, runs
 from musictx.train.callbacks import BEST, Checkpoints, Samples, averaged
 from musictx.train.card import card, protocol
 from musictx.train.lit import Epochs, Training
 from musictx.train.metrics import CsvLog, Metrics
+from musictx.train.network import build_model
 from musictx.train.progress import Progress, compact, duration
 from musictx.train.quiet import quiet_lightning
 from musictx.train.schedule import learning_rate
@@ -111,13 +111,7 @@ class _Run:
             )
             return start.tokenizer, model
         tokenizer = build_tokenizer(**dataclasses.asdict(config.tokenizer))
-        shape = dataclasses.asdict(config.model)
-        del shape["name"]
-        torch.manual_seed(config.seed)
-        position = dataclasses.asdict(config.position)
-        if config.position.name == "two_d":
-            position["coordinates"] = token_coordinates(tokenizer)
-        return tokenizer, MusicTransformer(tokenizer.size, position=position, **shape)
+        return tokenizer, build_model(config, tokenizer)
 
     def _applied_to(self) -> dict[str, str]:
         """What a run is made of beside its settings: it must be the same to go on."""

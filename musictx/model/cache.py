@@ -71,11 +71,9 @@ class KVCache:
         return self.start + self.length
 
     @property
-    def last_coordinates(self) -> Tensor | None:
-        """(rows, coordinates) of the newest token held; None if there is none."""
-        if not self.length:
-            return None
-        return self._coordinates[:, :, self._offset + self.length - 1]
+    def coordinates(self) -> Tensor:
+        """(rows, coordinates, length) of the tokens held: a view."""
+        return self._coordinates[:, :, self._offset : self._offset + self.length]
 
     def held(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values of the tokens held, (rows, heads, length, head_dim): views."""

@@ -11,9 +11,12 @@ from torch.nn import functional as F
 
 from musictx.attention import positions as schemes
 from musictx.attention.api import IMPLEMENTATIONS, attend, why_not
+from musictx.attention.positions.absolute import Beside
+from musictx.attention.positions.coordinates import ranges
 from musictx.attention.terms import FURTHER, Positions, Span
 from musictx.errors import ConfigError
 from musictx.model.cache import KVCache
+from musictx.model.intervals import Intervals
 
 
 class Where(NamedTuple):
@@ -110,6 +113,8 @@ class MusicTransformer(nn.Module):
     position     arguments of ``positions.build``: name, max_distance, shared, ...; those left out
                  follow from the context, as each scheme says
     attention    implementation of attention, by name (see ``attention/api.py``)
+    intervals    {"lags": [1, 2, ...], "pitches": ranges of ids as in ``coordinates.ranges``}: notes
+                 come with their intervals to those before them (``model/intervals.py``)
 
     ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
     network. Everything learned is in ``state_dict()``.
@@ -128,6 +133,7 @@ class MusicTransformer(nn.Module):
         tied: bool = True,
         position: dict[str, Any] | None = None,
         attention: str = "auto",
+        intervals: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if width % heads or (width // heads) % 2:
@@ -153,6 +159,8 @@ class MusicTransformer(nn.Module):
             "position": position,
             "attention": attention,
         }
+        if intervals is not None:  # not said where not used
+            self.config["intervals"] = intervals
         self.context = context
         self.embedding = nn.Embedding(vocab_size, width)
         self.position = schemes.build(
@@ -166,6 +174,10 @@ class MusicTransformer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
         self._initialise()
+        self.intervals = None
+        if intervals is not None:
+            pitches = ranges("pitches", vocab_size, intervals["pitches"], -1)
+            self.intervals = Intervals(intervals["lags"], pitches, width)
 
     def check_attention(self, implementation: str) -> None:
         """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
@@ -201,6 +213,8 @@ class MusicTransformer(nn.Module):
             for branch in (block.attention.out, block.feedforward[-1]):
                 assert isinstance(branch, nn.Linear)
                 nn.init.normal_(branch.weight, std=std / math.sqrt(2 * len(self.blocks)))
+        if isinstance(self.position.beside, Beside):
+            self.position.beside.initialise()
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:
         """An empty cache for ``rows`` sequences of up to ``capacity`` tokens."""
@@ -212,7 +226,7 @@ class MusicTransformer(nn.Module):
             heads=heads,
             capacity=capacity,
             head_dim=width // heads,
-            coordinates=self.position.further,
+            coordinates=self.position.further + (self.intervals is not None),
             dtype=weight.dtype,
             device=weight.device,
         )
@@ -238,15 +252,22 @@ class MusicTransformer(nn.Module):
         """
         self._check(ids, positions, piece_ids, cache)
         where = self._where(ids, positions, piece_ids, cache)
-        x = self.position.embed(self.embedding(ids), where.queries[1])
+        places = where.queries[1]
+        x = self.position.embed(self.embedding(ids), places)
         if self.position.beside is not None:
-            x = self.position.beside(x, where.queries[1])
+            x = self.position.beside(x, places)
+        if self.intervals is not None:
+            place = places.tensor(ids.device) if isinstance(places, Span) else places
+            earlier = ids[:, :0] if cache is None else cache.coordinates[:, -1]
+            before = self.intervals.before(ids, earlier, place.expand_as(ids))
+            x = x + self.intervals.embed(before).to(x.dtype)
         x = self.dropout(x)
         for layer, block in enumerate(self.blocks):
             x = block(x, self.position, layer, where, cache)
         x = self.norm(x)
         weight = self.embedding.weight if self.output is None else self.output.weight
-        return F.linear(x, weight).float()
+        logits = F.linear(x, weight).float()
+        return logits if self.intervals is None else logits + self.intervals.judge(x, before)
 
     def _where(
         self,
@@ -267,13 +288,18 @@ class MusicTransformer(nn.Module):
         keys: tuple[Positions, ...] = queries
         if cache is not None:
             keys = (Span(cache.start, cache.length + count),) * 2
+        as_query = as_key = ids[:, None][:, :0]  # no coordinates (rows, 0, count)
         if self.position.further:
-            last = cache.last_coordinates if cache is not None else None
+            last = None
+            if cache is not None and cache.length:
+                last = cache.coordinates[:, : self.position.further, -1]
             as_query, as_key = self.position.coordinates(ids, places, last)
-            if cache is not None:
-                as_key = cache.place(as_key)
-            assert len(queries) == FURTHER
-            queries, keys = (*queries, *as_query.unbind(1)), (*keys, *as_key.unbind(1))
+        if cache is not None:
+            if self.intervals is not None:  # which look at the tokens before as they were
+                as_key = torch.cat([as_key, ids[:, None]], dim=1)
+            as_key = cache.place(as_key)[:, : self.position.further]
+        assert len(queries) == FURTHER
+        queries, keys = (*queries, *as_query.unbind(1)), (*keys, *as_key.unbind(1))
         return Where(queries, keys, piece_ids, _reach(keys[0]))
 
     def _check(

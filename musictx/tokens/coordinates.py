@@ -11,7 +11,7 @@ _KINDS = {"note_on", "note_off", "time_shift"}
 _VOICES = 4  # of a chorale: soprano, alto, tenor, bass
 
 
-def token_coordinates(tokenizer: Tokenizer) -> dict[str, Any]:
+def token_coordinates(tokenizer: Tokenizer, option: str = "position.name=two_d") -> dict[str, Any]:
     """``position.coordinates`` for a model of these tokens, ready for YAML. Ranges [first, stop,
     value] say that ids first, first + 1, ... before stop have the values value, value + 1, ...
 
@@ -28,14 +28,15 @@ def token_coordinates(tokenizer: Tokenizer) -> dict[str, Any]:
     size     as above
     pitches  the pitch that an id sounds; silence and ties have none of their own
 
-    Raises ``ConfigError`` for other tokens, whose time is not a sum of shifts.
+    Raises ``ConfigError``, naming the ``option`` that asks, for other tokens, whose time is not a
+    sum of shifts.
     """
     vocabulary = getattr(tokenizer, "vocabulary", None)
     kinds = set(vocabulary.kinds) if isinstance(vocabulary, Vocabulary) else set()
     chorale = tokenizer.name == "chorale" and "pitch" in kinds
     if not isinstance(vocabulary, Vocabulary) or not (chorale or kinds >= _KINDS):
         raise ConfigError(
-            "position.name=two_d: expected tokenizer=performance, whose time shifts add up, or "
+            f"{option}: expected tokenizer=performance, whose time shifts add up, or "
             f"tokenizer=chorale, whose voices take turns, not {tokenizer.name}"
         )
 

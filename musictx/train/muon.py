@@ -108,12 +108,14 @@ def _multiplies_bfloat16(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-def groups(model: nn.Module, weight_decay: float, rest: float = 1.0) -> list[dict[str, Any]]:
+def groups(
+    model: nn.Module, weight_decay: float, rest: float = 1.0, tables: float = 1.0
+) -> list[dict[str, Any]]:
     """The groups of ``train.schedule.parameter_groups``, those for Muon apart.
 
     Muon gets the matrices of ``nn.Linear`` layers but for an untied output (``model.output``);
     matrices named ``qkv`` hold three maps. ``rest`` is the ``share`` of the learning rate that all
-    others learn with.
+    others learn with, ``rest * tables`` that of tables of differences.
     """
     output = getattr(model, "output", None)
     kept = set() if output is None else {id(p) for p in output.parameters()}
@@ -122,7 +124,7 @@ def groups(model: nn.Module, weight_decay: float, rest: float = 1.0) -> list[dic
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     mine = linear - embeddings - kept
     found: list[dict[str, Any]] = []
-    for group in parameter_groups(model, weight_decay):
+    for group in parameter_groups(model, weight_decay, tables):
         decay = group["weight_decay"]
         matrices = [p for p in group["params"] if id(p) in mine]
         single = [p for p in matrices if id(p) not in of_three]
@@ -131,6 +133,11 @@ def groups(model: nn.Module, weight_decay: float, rest: float = 1.0) -> list[dic
         found += [
             {"params": single, "weight_decay": decay, "muon": True, "split": 1},
             {"params": triple, "weight_decay": decay, "muon": True, "split": 3},
-            {"params": others, "weight_decay": decay, "muon": False, "share": rest},
+            {
+                "params": others,
+                "weight_decay": decay,
+                "muon": False,
+                "share": rest * group.get("share", 1.0),
+            },
         ]
     return [group for group in found if group["params"]]

@@ -20,8 +20,8 @@ def build_optimizer(
     optim  ``config.OptimConfig`` as a dict, ``lr`` given;  fused  AdamW's kernel for CUDA
     """
     options: dict[str, Any] = {"lr": optim["lr"], "betas": tuple(optim["betas"]), "fused": fused}
+    tables = optim.get("tables", 1.0)
     if optim.get("name", "adamw") == "muon":
-        return muon.Muon(
-            muon.groups(model, optim["weight_decay"], optim.get("rest", 1.0)), **options
-        )
-    return torch.optim.AdamW(parameter_groups(model, optim["weight_decay"]), **options)
+        rest = optim.get("rest", 1.0)
+        return muon.Muon(muon.groups(model, optim["weight_decay"], rest, tables), **options)
+    return torch.optim.AdamW(parameter_groups(model, optim["weight_decay"], tables), **options)

@@ -16,12 +16,18 @@ KINDS = ("cosine", "rsqrt", "constant")
 RISE_SHARE = 0.1
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups for the optimizer: what decays, and what does not.
+def parameter_groups(
+    model: nn.Module, weight_decay: float, tables: float = 1.0
+) -> list[dict[str, Any]]:
+    """Groups for the optimizer: what decays, and what does not.
 
     Only the matrices of ``nn.Linear`` layers decay. Biases, norms, embeddings and the tables of
     relative positions are scales and look-ups, not maps: pulling them to zero forgets rare tokens
     and far distances. A matrix that is also an embedding (tied output) counts as an embedding.
+
+    ``tables`` other than 1 sets what differences look up apart, the tables of the position scheme
+    and of intervals, in a group with this ``share`` of the learning rate. In a step of few windows
+    each of their rows meets far less than a matrix does.
 
     Each trainable parameter is in exactly one group, in the order of ``named_parameters``; a group
     without parameters is left out.
@@ -29,11 +35,27 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - embeddings
     trained = [p for p in model.parameters() if p.requires_grad]
-    groups = [
+    apart = _tables(model) if tables != 1.0 else set()
+    fixed = [p for p in trained if id(p) not in matrices]
+    groups: list[dict[str, Any]] = [
         {"params": [p for p in trained if id(p) in matrices], "weight_decay": weight_decay},
-        {"params": [p for p in trained if id(p) not in matrices], "weight_decay": 0.0},
+        {"params": [p for p in fixed if id(p) not in apart], "weight_decay": 0.0},
+        {"params": [p for p in fixed if id(p) in apart], "weight_decay": 0.0, "share": tables},
     ]
     return [group for group in groups if group["params"]]
+
+
+def _tables(model: nn.Module) -> set[int]:
+    """The ids of what ``model.position`` and ``model.intervals`` learn beside maps and
+    embeddings."""
+    owners = [getattr(model, name, None) for name in ("position", "intervals")]
+    modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
+    return {
+        id(p)
+        for module in modules
+        if not isinstance(module, nn.Linear | nn.Embedding)
+        for p in module.parameters(recurse=False)
+    }
 
 
 def learning_rate(width: int) -> float:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import torch
-from maestro_run import autocast, build_model
+from maestro_run import autocast
 from torch import Tensor
 
 from musictx.attention.api import attend, why_not
@@ -22,6 +22,7 @@ from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards
 from musictx.model.transformer import MusicTransformer, Where
 from musictx.tokens.vocab import Tokenizer
+from musictx.train.network import build_model
 
 CANDIDATES = ("fused", "sdpa", "reference", "chunked")
 #: Relative error of outputs and gradients in 16 bits that is still rounding.

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from maestro_run import autocast, build_model
+from maestro_run import autocast
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -38,6 +38,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint
 from musictx.train.ema import Ema
+from musictx.train.network import build_model
 from musictx.train.optimizer import build_optimizer
 from musictx.train.schedule import learning_rate, multiplier
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from maestro_pack import CARRIED, MIB, PART, PARTS
-from maestro_run import Run, autocast, build_model
+from maestro_run import Run, autocast
 from torch import Tensor, nn
 
 from musictx.attention.api import attend, why_not
@@ -20,6 +20,7 @@ from musictx.attention.positions import PositionScheme
 from musictx.attention.terms import Span
 from musictx.config import TrainConfig
 from musictx.tokens.vocab import Tokenizer
+from musictx.train.network import build_model
 
 #: What may train, tried in this order; ``auto`` where a scheme measures more than order.
 CANDIDATES = ("fused", "sdpa", "chunked")

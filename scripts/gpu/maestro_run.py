@@ -35,10 +35,10 @@ from musictx.data.shards import Shards
 from musictx.data.windows import PADDING, UNSCORED, Batch, EvaluationWindows, Row, join
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint
 from musictx.train.ema import Ema
+from musictx.train.network import build_model
 from musictx.train.optimizer import build_optimizer
 from musictx.train.schedule import learning_rate, multiplier, multiplier_by_time
 
@@ -62,17 +62,6 @@ class OneWindow(TrainingRows):
     def row(self, batch: int, row: int, rank: int = 0) -> Row:
         random = np.random.default_rng([self.seed, rank, batch, row])
         return join([self._window(random, self.context, 0)], self.context)
-
-
-def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
-    """A new model as ``config`` says, its weights from ``config.seed``."""
-    shape = dataclasses.asdict(config.model)
-    del shape["name"]
-    position = dataclasses.asdict(config.position)
-    if config.position.name == "two_d":
-        position["coordinates"] = token_coordinates(tokenizer)
-    torch.manual_seed(config.seed)
-    return MusicTransformer(tokenizer.size, position=position, **shape)
 
 
 def use_attention(model: MusicTransformer, name: str) -> None:

@@ -53,6 +53,16 @@ def test_sinusoids_are_set_beside_the_embedding():
         torch.testing.assert_close(found[0, t], join(torch.cat([x[0, t], waves])))
 
 
+def test_sinusoids_begin_by_leaving_the_embedding_as_it_is():
+    found = model(name="none", sinusoids=6)
+    x, join = torch.randn(1, 5, 16), found.position.beside.join
+    waves = sinusoids(torch.arange(5), 6) * 16**-0.5
+    torch.testing.assert_close(
+        found.position.beside(x, torch.arange(5)) - x, waves[None] @ join.weight[:, 16:].T
+    )
+    assert join.weight[:, 16:].any()
+
+
 def test_packed_pieces_begin_their_cycles_anew_and_the_cache_goes_on():
     found = model(name="huang", cycles=[4], sinusoids=4)
     one, two = torch.randint(0, 9, (1, 5)), torch.randint(0, 9, (1, 6))

@@ -86,6 +86,16 @@ def test_every_parameter_is_in_one_group_and_only_hidden_maps_are_muons():
         assert taken.get(id(p), 1) == (3 if name.endswith("qkv.weight") else 1), name
 
 
+def test_tables_of_distances_learn_at_a_share_of_the_share():
+    net = model()
+    tables = {id(p) for p in net.position.parameters()}
+    assert tables
+    for group in muon.groups(net, 0.1, rest=0.5, tables=4.0):
+        inside = {id(p) in tables for p in group["params"]}
+        assert group.get("share", 1.0) == (1.0 if group["muon"] else 2.0 if True in inside else 0.5)
+        assert len(inside) == 1
+
+
 def test_without_matrices_it_is_adamw():
     one, other = model(), model()
     mine = [g | {"muon": False} for g in muon.groups(one, 0.1)]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from musictx.model.transformer import MusicTransformer
 from musictx.train.schedule import KINDS, multiplier, multiplier_by_time, parameter_groups
 
 RUNS = st.tuples(st.integers(1, 400), st.integers(0, 500), st.sampled_from(KINDS))
@@ -107,3 +108,23 @@ def test_frozen_parameters_are_left_to_rest():
     model.table.requires_grad_(False)
     groups = parameter_groups(model, 0.1)
     assert all(p is not model.table for g in groups for p in g["params"])
+
+
+def test_tables_of_positions_and_intervals_can_learn_at_a_rate_of_their_own():
+    position = {"name": "huang", "sinusoids": 4, "cycles": [4]}
+    intervals = {"lags": [1, 4], "pitches": [[4, 12, 60]]}
+    net = MusicTransformer(
+        12, layers=2, width=8, heads=2, feedforward=8, context=8, position=position,
+        intervals=intervals,
+    )  # fmt: skip
+    names = {id(p): name for name, p in net.named_parameters()}
+    apart = [g for g in parameter_groups(net, 0.1, 4.0) if g.get("share", 1.0) != 1.0]
+    assert [g["share"] for g in apart] == [4.0]
+    assert [names[id(p)] for p in apart[0]["params"]] == [
+        "position.tables.0", "position.tables.1", "intervals.heard.0", "intervals.heard.1",
+        "intervals.asked.0", "intervals.asked.1",
+    ]  # fmt: skip
+    assert apart[0]["weight_decay"] == 0.0
+    everything = [id(p) for g in parameter_groups(net, 0.1, 4.0) for p in g["params"]]
+    assert sorted(everything) == sorted(names)
+    assert len(parameter_groups(net, 0.1)) == 2, "as ever where nothing is asked"

@@ -57,7 +57,8 @@ class Beside(nn.Module):
     """What the embeddings get from the places beside the scheme of choice.
 
     sinusoids  so many channels of sinusoids are set beside the embedding and both are mapped back
-               to its width: the "concatenated" sinusoids of Huang et al. (2018), table 1
+               to its width: the "concatenated" sinusoids of Huang et al. (2018), table 1. The map
+               begins by leaving the embedding as it is
     cycles     for each n a learned vector of place mod n is added. On a grid of four voices 4 tells
                the voice to be written next (their "instrument labels"), 16 its place in the beat
     """
@@ -67,6 +68,15 @@ class Beside(nn.Module):
         self.sinusoids, width = options.sinusoids, options.width
         self.join = nn.Linear(width + self.sinusoids, width) if self.sinusoids else None
         self.cycles = nn.ModuleList(nn.Embedding(n, width) for n in options.cycles)
+
+    def initialise(self) -> None:
+        """To be called when the linear maps of the model have got their first values: the
+        embedding passes ``join`` as it is. A random map there is one more thing to be unlearnt:
+        tokens would no longer look like their rows of a tied output matrix."""
+        if self.join is not None:
+            with torch.no_grad():
+                width = self.join.out_features
+                self.join.weight[:, :width] = torch.eye(width)
 
     def forward(self, x: Tensor, positions: Positions) -> Tensor:
         """Embeddings (B, T, width) at ``positions`` -> the same shape."""

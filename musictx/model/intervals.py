@@ -1,0 +1,78 @@
+"""Intervals between notes: what a model of voices on a grid may know before it has learnt anything.
+
+Where voices are written in turn, the tokens before the next note are known notes: four back is the
+last note of its own voice, one back the voice above it. A melody goes on by steps whatever the key;
+so each note comes with its intervals to the notes before it, and each candidate for the next note
+is judged also by the interval that it would make with them. Both are what relative attention is to
+the order of tokens (Shaw et al. 2018): a learned vector for a difference, not for a place. A model
+that knows pitches by name alone has to find each interval again in every key.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Intervals(nn.Module):
+    """Learned vectors of intervals, by ``lag``: how many tokens lie between two notes.
+
+    lags      the lags, from 1
+    pitches   (vocab,) int64: the pitch of each id, -1 if it has none
+
+    ``heard`` and ``asked`` hold a table for each lag, (2 span + 2, width), where span is the
+    largest difference of pitches: row 0 where one of the two is no note, row 1 + span + d for the
+    later pitch minus the earlier one = d. ``asked`` begins at zero: no candidate is preferred.
+    """
+
+    pitches: Tensor
+
+    def __init__(self, lags: list[int], pitches: Tensor, width: int) -> None:
+        super().__init__()
+        known = pitches[pitches >= 0]
+        self.lags = list(lags)
+        self.span = int(known.max() - known.min()) if len(known) else 0
+        self.register_buffer("pitches", pitches, persistent=False)
+        shape = (2 * self.span + 2, width)
+        std = 0.5 * width**-0.5  # as large as the embeddings (MusicTransformer._initialise)
+        self.heard = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in self.lags)
+        self.asked = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in self.lags)
+
+    def before(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
+        """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.
+
+        Entry n holds, for each of ``ids`` (B, T), the pitch of the token n before it. ``earlier``
+        (B, N) are the ids before the first of them, as many as are known; ``places`` (B, T) their
+        places in their pieces: what came before a piece is not looked at.
+        """
+        longest = max(self.lags)
+        pitch = self.pitches[torch.cat([earlier, ids], dim=1)]
+        pitch = F.pad(pitch, (longest, 0), value=-1)
+        stop, count = pitch.shape[1], ids.shape[1]
+        found = [pitch[:, stop - count - n : stop - n] for n in range(longest + 1)]
+        back = torch.arange(longest + 1, device=ids.device)[:, None, None]
+        return torch.stack(found).masked_fill(back > places, -1)
+
+    def embed(self, before: Tensor) -> Tensor:
+        """The sum of the vectors of the intervals between each note and those before it: (B, T,
+        width) from ``before`` (1 + longest lag, B, T)."""
+        rows = [self._rows(before[0], before[lag]) for lag in self.lags]
+        return torch.stack([F.embedding(r, t) for r, t in zip(rows, self.heard)]).sum(0)
+
+    def judge(self, x: Tensor, before: Tensor) -> Tensor:
+        """What each id's intervals add to its logit as the next note: (B, T, vocab) in float32.
+
+        <x, vector of the interval from the note ``lag`` before it>, summed over the lags; nothing
+        where there is no interval. ``x`` (B, T, width) is what the output matrix reads.
+        """
+        candidates = self.pitches.expand(*x.shape[:2], -1)
+        total = x.new_zeros(candidates.shape, dtype=torch.float32)
+        for lag, table in zip(self.lags, self.asked):
+            rows = self._rows(candidates, before[lag - 1][..., None])
+            total = total + F.linear(x, table).float().gather(-1, rows) * (rows > 0)
+        return total
+
+    def _rows(self, later: Tensor, earlier: Tensor) -> Tensor:
+        """The row of each interval; the two are broadcast."""
+        return torch.where((later >= 0) & (earlier >= 0), later - earlier + self.span + 1, 0)

@@ -1,0 +1,31 @@
+"""``TrainConfig`` and a tokenizer -> the network that is to be trained."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from musictx.config import TrainConfig
+from musictx.model.transformer import MusicTransformer
+from musictx.tokens.coordinates import token_coordinates
+from musictx.tokens.vocab import Tokenizer
+
+
+def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
+    """A new model for the tokens of ``tokenizer``, its weights drawn from ``config.seed``.
+
+    Raises ``ConfigError`` where the tokens have not what ``position=two_d`` or ``model.intervals``
+    measures.
+    """
+    shape = dataclasses.asdict(config.model)
+    del shape["name"]
+    lags = shape.pop("intervals")
+    if lags:
+        pitches = token_coordinates(tokenizer, "model.intervals")["pitches"]
+        shape["intervals"] = {"lags": lags, "pitches": pitches}
+    position = dataclasses.asdict(config.position)
+    if config.position.name == "two_d":
+        position["coordinates"] = token_coordinates(tokenizer)
+    torch.manual_seed(config.seed)
+    return MusicTransformer(tokenizer.size, position=position, **shape)

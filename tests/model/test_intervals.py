@@ -1,0 +1,150 @@
+"""Intervals between notes against plain loops, and their laws: transposition, pieces, the cache."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.model.intervals import Intervals
+from musictx.model.static import why_not
+from musictx.model.transformer import MusicTransformer
+
+#: Ids 0..3 are no notes, 4..15 are pitches 60..71.
+VOCAB, FIRST, LOWEST = 16, 4, 60
+PITCHES = torch.tensor([-1] * FIRST + list(range(LOWEST, LOWEST + VOCAB - FIRST)))
+LAGS = [1, 4, 6]
+
+
+def intervals(width: int = 8, lags: list[int] = LAGS) -> Intervals:
+    torch.manual_seed(0)
+    found = Intervals(lags, PITCHES, width).double()
+    for table in found.asked:  # they begin at zero
+        torch.nn.init.normal_(table)
+    return found
+
+
+def model(name: str = "huang", **more) -> MusicTransformer:
+    torch.manual_seed(1)
+    found = MusicTransformer(
+        VOCAB, layers=2, width=16, heads=2, feedforward=16, context=32, position={"name": name},
+        intervals={"lags": LAGS, "pitches": [[FIRST, VOCAB, LOWEST]]}, **more,
+    )  # fmt: skip
+    assert found.intervals is not None
+    for table in found.intervals.asked:
+        torch.nn.init.normal_(table)
+    return found.double().eval()
+
+
+def row(found: Intervals, later: int, earlier: int) -> int | None:
+    """The row of an interval between two ids, None where there is none."""
+    a, b = int(PITCHES[later]), int(PITCHES[earlier])
+    return None if min(a, b) < 0 else 1 + found.span + a - b
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=12), st.integers(0, 12))
+def test_both_are_the_sums_written_out(ids, known):
+    """``known`` of the ids are given as earlier ones, as a cache does."""
+    found = intervals()
+    known = min(known, len(ids) - 1)
+    whole = torch.tensor([ids])
+    places = torch.arange(known, len(ids))[None]
+    before = found.before(whole[:, known:], whole[:, :known], places)
+    x = torch.randn(1, len(ids) - known, 8, dtype=torch.float64)
+    heard, asked = found.embed(before)[0], found.judge(x, before)[0]
+    for n, t in enumerate(range(known, len(ids))):
+        expected = torch.zeros(8, dtype=torch.float64)
+        judged = torch.zeros(VOCAB, dtype=torch.float64)
+        for lag, h, a in zip(found.lags, found.heard, found.asked):
+            if t >= lag:
+                r = row(found, ids[t], ids[t - lag])
+                expected += h[0 if r is None else r]
+            else:
+                expected += h[0]
+            for candidate in range(VOCAB):
+                if t + 1 >= lag:
+                    r = row(found, candidate, ids[t + 1 - lag])
+                    judged[candidate] += 0 if r is None else x[0, n] @ a[r]
+        torch.testing.assert_close(heard[n], expected)
+        torch.testing.assert_close(asked[n].double(), judged, rtol=1e-5, atol=1e-5)
+
+
+def test_transposed_music_has_the_same_intervals():
+    found = intervals()
+    ids = torch.randint(FIRST, VOCAB - 3, (2, 9), generator=torch.Generator().manual_seed(2))
+    x = torch.randn(2, 9, 8, dtype=torch.float64)
+    places = torch.arange(9).expand(2, -1)
+    here = found.before(ids, ids[:, :0], places)
+    above = found.before(ids + 3, ids[:, :0], places)
+    torch.testing.assert_close(found.embed(here), found.embed(above))
+    lower, higher = found.judge(x, here), found.judge(x, above)
+    torch.testing.assert_close(lower[..., FIRST : VOCAB - 3], higher[..., FIRST + 3 :])
+    assert not lower[..., :FIRST].any()
+
+
+@pytest.mark.parametrize("name", ["huang", "rotary", "none"])
+def test_a_piece_knows_nothing_of_the_one_before_and_the_cache_goes_on(name):
+    found = model(name)
+    draw = torch.Generator().manual_seed(3)
+    one, two = (torch.randint(0, VOCAB, (1, n), generator=draw) for n in (5, 9))
+    pieces = torch.tensor([[0] * 5 + [1] * 9])
+    with torch.no_grad():
+        whole = found(two)
+        together = found(torch.cat([one, two], dim=1), piece_ids=pieces)
+        torch.testing.assert_close(together[:, 5:], whole)
+        for cuts in ([3, 6], [1] * 9, [9], [8, 1]):
+            cache, at = found.new_cache(1, 12), 0
+            for count in cuts:
+                step = found(two[:, at : at + count], cache=cache)
+                torch.testing.assert_close(step, whole[:, at : at + count])
+                at += count
+
+
+def test_dropped_notes_are_unknown_and_cropped_ones_forgotten():
+    found = model("rotary")
+    draw = torch.Generator().manual_seed(4)
+    ids = torch.randint(FIRST, VOCAB, (1, 10), generator=draw)
+    with torch.no_grad():
+        cache = found.new_cache(1, 10)
+        found(ids[:, :7], cache=cache)
+        cache.crop(5)
+        rows = cache.fork(2)
+        got = found(ids[:, 5:].expand(2, -1), cache=rows)
+        torch.testing.assert_close(got[1:], found(ids)[:, 5:])
+
+        one = found.new_cache(1, 10)
+        found(ids[:, :3], cache=one)
+        one.slide(3)  # nothing is held: the next note stands alone
+        assert found.intervals is not None
+        alone = found.intervals.before(ids[:, 3:4], one.coordinates[:, -1], torch.tensor([[3]]))
+        assert alone[1:].eq(-1).all()
+        assert alone[0].item() == PITCHES[ids[0, 3]]
+
+
+def test_gradient_reaches_the_rows_that_are_met_and_no_others():
+    found = model()
+    found(torch.tensor([[4, 6, 5]])).square().sum().backward()
+    assert found.intervals is not None
+    span = found.intervals.span
+    met = found.intervals.heard[0].grad.abs().sum(1).nonzero().flatten().tolist()
+    assert met == sorted({0, 1 + span + 2, 1 + span - 1})
+    lowest, highest = 4 - 6, 15 - 4  # of a candidate over the last note
+    met = found.intervals.asked[0].grad.abs().sum(1).nonzero().flatten().tolist()
+    assert met == list(range(1 + span + lowest, 1 + span + highest + 1))
+
+
+def test_the_configuration_makes_the_model_again_and_says_nothing_where_unused():
+    found = model()
+    again = MusicTransformer(**found.config).double()
+    again.load_state_dict(found.state_dict())
+    ids = torch.arange(8)[None]
+    assert torch.equal(again.eval()(ids), found(ids))
+    plain = MusicTransformer(VOCAB, layers=1, width=8, heads=1, feedforward=8, context=8)
+    assert "intervals" not in plain.config
+    assert plain.intervals is None
+
+
+def test_the_static_step_says_why_it_cannot():
+    assert "model.intervals" in str(why_not(model()))
