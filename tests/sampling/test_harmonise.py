@@ -24,14 +24,16 @@ from musictx.tokens.vocab import BOS, EOS
 WITHOUT = SamplingConfig(top_p=1.0, rules=0.0)
 
 
-def small_model(tokenizer, seed=0, position="two_d"):
+def small_model(tokenizer, seed=0, position="two_d", intervals=False):
     torch.manual_seed(seed)
     place = {"name": position, "cycles": [4]}
     if position == "two_d":
         place["coordinates"] = token_coordinates(tokenizer)
+    pitches = token_coordinates(tokenizer)["pitches"]
     model = MusicTransformer(
-        tokenizer.size, layers=2, width=16, heads=2, feedforward=16, context=96, position=place
-    )
+        tokenizer.size, layers=2, width=16, heads=2, feedforward=16, context=96, position=place,
+        intervals={"lags": [1, 4, 16], "pitches": pitches} if intervals else None,
+    )  # fmt: skip
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.4)  # far from uniform
     return model.eval()
@@ -55,10 +57,11 @@ def test_the_given_voices_stay(ties, voices):
         assert np.array_equal(found.grid.tied[:, voice], given.tied[:, voice])
 
 
-def test_the_nats_are_those_of_the_whole_piece():
+@pytest.mark.parametrize("intervals", [False, True])
+def test_the_nats_are_those_of_the_whole_piece(intervals):
     """The running sum, through draws, resampling and the cache, is the model's own likelihood."""
     tokenizer = ChoraleTokenizer(low=55, high=70)
-    model = small_model(tokenizer)
+    model = small_model(tokenizer, intervals=intervals)
     found = harmonise(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
     ids = torch.tensor([[BOS, *found.ids.tolist()]])
     with torch.no_grad():
