@@ -247,6 +247,9 @@ class ModelConfig:
     intervals: list[int] = option(
         [], "notes come with their intervals to those so many tokens before; chorales: [1,2,3,4]"
     )
+    interval_dropout: float = option(
+        0.0, "in training, share of intervals withheld: where few pieces are soon known by heart"
+    )
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "feedforward"):
@@ -259,6 +262,7 @@ class ModelConfig:
             f"a divisor of model.width={self.width} that leaves an even size for each head",
         )
         _probability("model.dropout", self.dropout)
+        _probability("model.interval_dropout", self.interval_dropout)
         require(
             all(lag >= 1 for lag in self.intervals)
             and len(set(self.intervals)) == len(self.intervals),

@@ -20,16 +20,21 @@ class Intervals(nn.Module):
 
     lags      the lags, from 1
     pitches   (vocab,) int64: the pitch of each id, -1 if it has none
+    dropout   in training a note comes without each of its intervals with this probability
 
     ``heard`` and ``asked`` hold a table for each lag, (2 span + 2, width), where span is the
     largest difference of pitches: row 0 where one of the two is no note, row 1 + span + d for the
     later pitch minus the earlier one = d. ``asked`` begins at zero: no candidate is preferred.
+
+    Transposed copies of a piece have the same intervals: a few passes over few pieces are enough to
+    know them by heart. ``dropout`` is to intervals what transposition is to names of pitches.
     """
 
     pitches: Tensor
 
-    def __init__(self, lags: list[int], pitches: Tensor, width: int) -> None:
+    def __init__(self, lags: list[int], pitches: Tensor, width: int, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = dropout
         known = pitches[pitches >= 0]
         self.lags = list(lags)
         self.span = int(known.max() - known.min()) if len(known) else 0
@@ -58,7 +63,10 @@ class Intervals(nn.Module):
         """The sum of the vectors of the intervals between each note and those before it: (B, T,
         width) from ``before`` (1 + longest lag, B, T)."""
         rows = [self._rows(before[0], before[lag]) for lag in self.lags]
-        return torch.stack([F.embedding(r, t) for r, t in zip(rows, self.heard)]).sum(0)
+        found = torch.stack([F.embedding(r, t) for r, t in zip(rows, self.heard)])
+        if self.training and self.dropout:  # whole vectors, not channels
+            found = found * F.dropout(found.new_ones(*found.shape[:-1], 1), self.dropout)
+        return found.sum(0)
 
     def judge(self, x: Tensor, before: Tensor) -> Tensor:
         """What each id's intervals add to its logit as the next note: (B, T, vocab) in float32.

@@ -113,8 +113,9 @@ class MusicTransformer(nn.Module):
     position     arguments of ``positions.build``: name, max_distance, shared, ...; those left out
                  follow from the context, as each scheme says
     attention    implementation of attention, by name (see ``attention/api.py``)
-    intervals    {"lags": [1, 2, ...], "pitches": ranges of ids as in ``coordinates.ranges``}: notes
-                 come with their intervals to those before them (``model/intervals.py``)
+    intervals    {"lags": [1, 2, ...], "pitches": ranges of ids as in ``coordinates.ranges``,
+                 "dropout": 0.0}: notes come with their intervals to those before them
+                 (``model/intervals.py``)
 
     ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
     network. Everything learned is in ``state_dict()``.
@@ -177,7 +178,9 @@ class MusicTransformer(nn.Module):
         self.intervals = None
         if intervals is not None:
             pitches = ranges("pitches", vocab_size, intervals["pitches"], -1)
-            self.intervals = Intervals(intervals["lags"], pitches, width)
+            self.intervals = Intervals(
+                intervals["lags"], pitches, width, intervals.get("dropout", 0.0)
+            )
 
     def check_attention(self, implementation: str) -> None:
         """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""

@@ -20,10 +20,10 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     """
     shape = dataclasses.asdict(config.model)
     del shape["name"]
-    lags = shape.pop("intervals")
+    lags, dropout = shape.pop("intervals"), shape.pop("interval_dropout")
     if lags:
         pitches = token_coordinates(tokenizer, "model.intervals")["pitches"]
-        shape["intervals"] = {"lags": lags, "pitches": pitches}
+        shape["intervals"] = {"lags": lags, "pitches": pitches, "dropout": dropout}
     position = dataclasses.asdict(config.position)
     if config.position.name == "two_d":
         position["coordinates"] = token_coordinates(tokenizer)

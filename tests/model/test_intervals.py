@@ -123,6 +123,21 @@ def test_dropped_notes_are_unknown_and_cropped_ones_forgotten():
         assert alone[0].item() == PITCHES[ids[0, 3]]
 
 
+def test_dropout_withholds_whole_vectors_in_training_only():
+    found = intervals(lags=[2])
+    found.dropout = 0.25
+    ids = torch.randint(FIRST, VOCAB, (4, 500), generator=torch.Generator().manual_seed(5))
+    before = found.before(ids, ids[:, :0], torch.arange(500).expand(4, -1))
+    whole = found.eval().embed(before)
+    torch.manual_seed(6)
+    some = found.train().embed(before)
+    share = some / whole
+    torch.testing.assert_close(share, share[..., :1].expand_as(share))
+    kept = share[..., 0].round(decimals=6)
+    assert set(kept.unique().tolist()) == {0.0, round(1 / 0.75, 6)}
+    assert 0.7 < (kept > 0).double().mean() < 0.8
+
+
 def test_gradient_reaches_the_rows_that_are_met_and_no_others():
     found = model()
     found(torch.tensor([[4, 6, 5]])).square().sum().backward()
