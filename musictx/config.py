@@ -244,11 +244,15 @@ class ModelConfig:
     dropout: float = option(0.1, "on embeddings, attention weights and each residual branch")
     tied: bool = option(True, "use the token embedding as output matrix too")
     attention: str = option("auto", "implementation: " + ", ".join(IMPLEMENTATIONS))
-    intervals: list[int] = option(
+    heard: list[int] = option(
         [], "notes come with their intervals to those so many tokens before; chorales: [1,2,3,4]"
     )
-    interval_dropout: float = option(
-        0.0, "in training, share of intervals withheld: where few pieces are soon known by heart"
+    asked: list[int] = option(
+        [], "candidates for the next note are judged by their intervals to those so many before"
+    )
+    heard_dropout: float = option(
+        0.0,
+        "in training, share of the heard intervals withheld: few pieces are soon known by heart",
     )
 
     def __post_init__(self) -> None:
@@ -262,14 +266,15 @@ class ModelConfig:
             f"a divisor of model.width={self.width} that leaves an even size for each head",
         )
         _probability("model.dropout", self.dropout)
-        _probability("model.interval_dropout", self.interval_dropout)
-        require(
-            all(lag >= 1 for lag in self.intervals)
-            and len(set(self.intervals)) == len(self.intervals),
-            "model.intervals",
-            self.intervals,
-            "different numbers of tokens from 1, such as [1,2,3,4]",
-        )
+        _probability("model.heard_dropout", self.heard_dropout)
+        for name in ("heard", "asked"):
+            lags = getattr(self, name)
+            require(
+                all(lag >= 1 for lag in lags) and len(set(lags)) == len(lags),
+                f"model.{name}",
+                lags,
+                "different numbers of tokens from 1, such as [1,2,3,4]",
+            )
         _one_of("model.attention", self.attention, IMPLEMENTATIONS)
 
 

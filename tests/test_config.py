@@ -20,8 +20,8 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
     ("make", "message"),
     [
         (lambda: config.ModelConfig(dropout=1.0), "model.dropout=1.0: expected a number from 0"),
-        (lambda: config.ModelConfig(intervals=[0, 4]), "model.intervals=[0, 4]: expected diff"),
-        (lambda: config.ModelConfig(intervals=[4, 4]), "model.intervals=[4, 4]: expected diff"),
+        (lambda: config.ModelConfig(heard=[0, 4]), "model.heard=[0, 4]: expected diff"),
+        (lambda: config.ModelConfig(asked=[4, 4]), "model.asked=[4, 4]: expected diff"),
         (lambda: config.OptimConfig(tables=0.0), "optim.tables=0.0: expected a share above 0"),
         (lambda: config.ModelConfig(heads=7), "model.heads=7: expected a divisor of model.width"),
         (lambda: config.TokenizerConfig(low=60, high=50), "tokenizer.high=50: expected a MIDI"),

@@ -18,31 +18,42 @@ from torch.nn import functional as F
 class Intervals(nn.Module):
     """Learned vectors of intervals, by ``lag``: how many tokens lie between two notes.
 
-    lags      the lags, from 1
+    heard     lags at which each note comes with its interval
+    asked     lags at which each candidate for the next note is judged by its interval
     pitches   (vocab,) int64: the pitch of each id, -1 if it has none
     dropout   in training a note comes without each of its intervals with this probability
 
-    ``heard`` and ``asked`` hold a table for each lag, (2 span + 2, width), where span is the
-    largest difference of pitches: row 0 where one of the two is no note, row 1 + span + d for the
-    later pitch minus the earlier one = d. ``asked`` begins at zero: no candidate is preferred.
+    Both hold a table for each lag, (2 span + 2, width), where span is the largest difference of
+    pitches: row 0 where one of the two is no note, row 1 + span + d for the later pitch minus the
+    earlier one = d. Those of ``asked`` begin at zero: no candidate is preferred.
 
     Transposed copies of a piece have the same intervals: a few passes over few pieces are enough to
-    know them by heart. ``dropout`` is to intervals what transposition is to names of pitches.
+    know by heart what is heard. ``dropout`` is to intervals what transposition is to names of
+    pitches.
     """
 
     pitches: Tensor
 
-    def __init__(self, lags: list[int], pitches: Tensor, width: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        pitches: Tensor,
+        width: int,
+        *,
+        heard: list[int],
+        asked: list[int],
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.dropout = dropout
         known = pitches[pitches >= 0]
-        self.lags = list(lags)
+        self.heard_lags, self.asked_lags = list(heard), list(asked)
+        self.longest = max(*self.heard_lags, *self.asked_lags, 1)
         self.span = int(known.max() - known.min()) if len(known) else 0
         self.register_buffer("pitches", pitches, persistent=False)
         shape = (2 * self.span + 2, width)
         std = 0.5 * width**-0.5  # as large as the embeddings (MusicTransformer._initialise)
-        self.heard = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in self.lags)
-        self.asked = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in self.lags)
+        self.heard = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in heard)
+        self.asked = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in asked)
 
     def before(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.
@@ -51,22 +62,22 @@ class Intervals(nn.Module):
         (B, N) are the ids before the first of them, as many as are known; ``places`` (B, T) their
         places in their pieces: what came before a piece is not looked at.
         """
-        longest = max(self.lags)
         pitch = self.pitches[torch.cat([earlier, ids], dim=1)]
-        pitch = F.pad(pitch, (longest, 0), value=-1)
+        pitch = F.pad(pitch, (self.longest, 0), value=-1)
         stop, count = pitch.shape[1], ids.shape[1]
-        found = [pitch[:, stop - count - n : stop - n] for n in range(longest + 1)]
-        back = torch.arange(longest + 1, device=ids.device)[:, None, None]
+        found = [pitch[:, stop - count - n : stop - n] for n in range(self.longest + 1)]
+        back = torch.arange(self.longest + 1, device=ids.device)[:, None, None]
         return torch.stack(found).masked_fill(back > places, -1)
 
-    def embed(self, before: Tensor) -> Tensor:
-        """The sum of the vectors of the intervals between each note and those before it: (B, T,
-        width) from ``before`` (1 + longest lag, B, T)."""
-        rows = [self._rows(before[0], before[lag]) for lag in self.lags]
-        found = torch.stack([F.embedding(r, t) for r, t in zip(rows, self.heard)])
-        if self.training and self.dropout:  # whole vectors, not channels
-            found = found * F.dropout(found.new_ones(*found.shape[:-1], 1), self.dropout)
-        return found.sum(0)
+    def embed(self, x: Tensor, before: Tensor) -> Tensor:
+        """Embeddings ``x`` (B, T, width) and the vectors of the intervals that are heard between
+        each note and those before it, from ``before`` (1 + longest lag, B, T)."""
+        for lag, table in zip(self.heard_lags, self.heard):
+            vectors = F.embedding(self._rows(before[0], before[lag]), table)
+            if self.training and self.dropout:  # whole vectors, not channels
+                vectors = vectors * F.dropout(vectors.new_ones(*x.shape[:2], 1), self.dropout)
+            x = x + vectors.to(x.dtype)
+        return x
 
     def judge(self, x: Tensor, before: Tensor) -> Tensor:
         """What each id's intervals add to its logit as the next note: (B, T, vocab) in float32.
@@ -76,7 +87,7 @@ class Intervals(nn.Module):
         """
         candidates = self.pitches.expand(*x.shape[:2], -1)
         total = x.new_zeros(candidates.shape, dtype=torch.float32)
-        for lag, table in zip(self.lags, self.asked):
+        for lag, table in zip(self.asked_lags, self.asked):
             rows = self._rows(candidates, before[lag - 1][..., None])
             total = total + F.linear(x, table).float().gather(-1, rows) * (rows > 0)
         return total

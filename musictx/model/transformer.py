@@ -113,9 +113,8 @@ class MusicTransformer(nn.Module):
     position     arguments of ``positions.build``: name, max_distance, shared, ...; those left out
                  follow from the context, as each scheme says
     attention    implementation of attention, by name (see ``attention/api.py``)
-    intervals    {"lags": [1, 2, ...], "pitches": ranges of ids as in ``coordinates.ranges``,
-                 "dropout": 0.0}: notes come with their intervals to those before them
-                 (``model/intervals.py``)
+    intervals    {"heard": [1, 4], "asked": [1, 4], "dropout": 0.0, "pitches": ranges of ids as in
+                 ``coordinates.ranges``}: notes know their intervals (``model/intervals.py``)
 
     ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
     network. Everything learned is in ``state_dict()``.
@@ -177,10 +176,9 @@ class MusicTransformer(nn.Module):
         self._initialise()
         self.intervals = None
         if intervals is not None:
-            pitches = ranges("pitches", vocab_size, intervals["pitches"], -1)
-            self.intervals = Intervals(
-                intervals["lags"], pitches, width, intervals.get("dropout", 0.0)
-            )
+            lags = dict(intervals)
+            pitches = ranges("pitches", vocab_size, lags.pop("pitches"), -1)
+            self.intervals = Intervals(pitches, width, **lags)
 
     def check_attention(self, implementation: str) -> None:
         """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
@@ -263,7 +261,7 @@ class MusicTransformer(nn.Module):
             place = places.tensor(ids.device) if isinstance(places, Span) else places
             earlier = ids[:, :0] if cache is None else cache.coordinates[:, -1]
             before = self.intervals.before(ids, earlier, place.expand_as(ids))
-            x = x + self.intervals.embed(before).to(x.dtype)
+            x = self.intervals.embed(x, before)
         x = self.dropout(x)
         for layer, block in enumerate(self.blocks):
             x = block(x, self.position, layer, where, cache)

@@ -15,15 +15,16 @@ from musictx.tokens.vocab import Tokenizer
 def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     """A new model for the tokens of ``tokenizer``, its weights drawn from ``config.seed``.
 
-    Raises ``ConfigError`` where the tokens have not what ``position=two_d`` or ``model.intervals``
-    measures.
+    Raises ``ConfigError`` where the tokens have not what ``position=two_d``, ``model.heard`` or
+    ``model.asked`` measures.
     """
     shape = dataclasses.asdict(config.model)
     del shape["name"]
-    lags, dropout = shape.pop("intervals"), shape.pop("interval_dropout")
-    if lags:
-        pitches = token_coordinates(tokenizer, "model.intervals")["pitches"]
-        shape["intervals"] = {"lags": lags, "pitches": pitches, "dropout": dropout}
+    lags = {name: shape.pop(name) for name in ("heard", "asked")}
+    dropout = shape.pop("heard_dropout")
+    for option in (f"model.{name}" for name, given in lags.items() if given):
+        pitches = token_coordinates(tokenizer, option)["pitches"]
+        shape["intervals"] = lags | {"dropout": dropout, "pitches": pitches}
     position = dataclasses.asdict(config.position)
     if config.position.name == "two_d":
         position["coordinates"] = token_coordinates(tokenizer)

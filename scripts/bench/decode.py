@@ -76,7 +76,8 @@ def main(words: list[str]) -> None:
     prompt, tokens, rows = (int(options[name]) for name in ("prompt", "tokens", "rows"))
     config = compose("train", [f"model={options['model']}", "trainer=laptop"])
     shape = dataclasses.asdict(config.model)
-    del shape["name"], shape["intervals"], shape["interval_dropout"]
+    for name in ("name", "heard", "asked", "heard_dropout"):
+        del shape[name]
     torch.manual_seed(0)
     device = choose_device(options["device"])
     model = MusicTransformer(VOCABULARY, **shape).eval().to(device)

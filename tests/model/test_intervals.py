@@ -14,12 +14,12 @@ from musictx.model.transformer import MusicTransformer
 #: Ids 0..3 are no notes, 4..15 are pitches 60..71.
 VOCAB, FIRST, LOWEST = 16, 4, 60
 PITCHES = torch.tensor([-1] * FIRST + list(range(LOWEST, LOWEST + VOCAB - FIRST)))
-LAGS = [1, 4, 6]
+HEARD, ASKED = [1, 4, 6], [1, 2, 7]
 
 
-def intervals(width: int = 8, lags: list[int] = LAGS) -> Intervals:
+def intervals(width: int = 8, **more) -> Intervals:
     torch.manual_seed(0)
-    found = Intervals(lags, PITCHES, width).double()
+    found = Intervals(PITCHES, width, **({"heard": HEARD, "asked": ASKED} | more)).double()
     for table in found.asked:  # they begin at zero
         torch.nn.init.normal_(table)
     return found
@@ -29,7 +29,7 @@ def model(name: str = "huang", **more) -> MusicTransformer:
     torch.manual_seed(1)
     found = MusicTransformer(
         VOCAB, layers=2, width=16, heads=2, feedforward=16, context=32, position={"name": name},
-        intervals={"lags": LAGS, "pitches": [[FIRST, VOCAB, LOWEST]]}, **more,
+        intervals={"heard": HEARD, "asked": ASKED, "pitches": [[FIRST, VOCAB, LOWEST]]}, **more,
     )  # fmt: skip
     assert found.intervals is not None
     for table in found.intervals.asked:
@@ -53,20 +53,17 @@ def test_both_are_the_sums_written_out(ids, known):
     places = torch.arange(known, len(ids))[None]
     before = found.before(whole[:, known:], whole[:, :known], places)
     x = torch.randn(1, len(ids) - known, 8, dtype=torch.float64)
-    heard, asked = found.embed(before)[0], found.judge(x, before)[0]
+    heard, asked = found.embed(x, before)[0], found.judge(x, before)[0]
     for n, t in enumerate(range(known, len(ids))):
-        expected = torch.zeros(8, dtype=torch.float64)
+        expected = x[0, n].clone()
         judged = torch.zeros(VOCAB, dtype=torch.float64)
-        for lag, h, a in zip(found.lags, found.heard, found.asked):
-            if t >= lag:
-                r = row(found, ids[t], ids[t - lag])
-                expected += h[0 if r is None else r]
-            else:
-                expected += h[0]
-            for candidate in range(VOCAB):
-                if t + 1 >= lag:
-                    r = row(found, candidate, ids[t + 1 - lag])
-                    judged[candidate] += 0 if r is None else x[0, n] @ a[r]
+        for lag, table in zip(HEARD, found.heard):
+            r = row(found, ids[t], ids[t - lag]) if t >= lag else None
+            expected += table[0 if r is None else r]
+        for lag, table in zip(ASKED, found.asked):
+            for candidate in range(VOCAB if t + 1 >= lag else 0):
+                r = row(found, candidate, ids[t + 1 - lag])
+                judged[candidate] += 0 if r is None else x[0, n] @ table[r]
         torch.testing.assert_close(heard[n], expected)
         torch.testing.assert_close(asked[n].double(), judged, rtol=1e-5, atol=1e-5)
 
@@ -78,7 +75,7 @@ def test_transposed_music_has_the_same_intervals():
     places = torch.arange(9).expand(2, -1)
     here = found.before(ids, ids[:, :0], places)
     above = found.before(ids + 3, ids[:, :0], places)
-    torch.testing.assert_close(found.embed(here), found.embed(above))
+    torch.testing.assert_close(found.embed(x, here), found.embed(x, above))
     lower, higher = found.judge(x, here), found.judge(x, above)
     torch.testing.assert_close(lower[..., FIRST : VOCAB - 3], higher[..., FIRST + 3 :])
     assert not lower[..., :FIRST].any()
@@ -124,13 +121,13 @@ def test_dropped_notes_are_unknown_and_cropped_ones_forgotten():
 
 
 def test_dropout_withholds_whole_vectors_in_training_only():
-    found = intervals(lags=[2])
-    found.dropout = 0.25
+    found = intervals(heard=[2], asked=[], dropout=0.25)
     ids = torch.randint(FIRST, VOCAB, (4, 500), generator=torch.Generator().manual_seed(5))
     before = found.before(ids, ids[:, :0], torch.arange(500).expand(4, -1))
-    whole = found.eval().embed(before)
+    nothing = torch.zeros(4, 500, 8, dtype=torch.float64)
+    whole = found.eval().embed(nothing, before)
     torch.manual_seed(6)
-    some = found.train().embed(before)
+    some = found.train().embed(nothing, before)
     share = some / whole
     torch.testing.assert_close(share, share[..., :1].expand_as(share))
     kept = share[..., 0].round(decimals=6)
@@ -162,4 +159,4 @@ def test_the_configuration_makes_the_model_again_and_says_nothing_where_unused()
 
 
 def test_the_static_step_says_why_it_cannot():
-    assert "model.intervals" in str(why_not(model()))
+    assert "model.heard" in str(why_not(model()))

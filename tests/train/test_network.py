@@ -21,9 +21,10 @@ def config(position: str = "huang", **model) -> TrainConfig:
 
 def test_intervals_get_the_pitches_of_the_tokens():
     tokenizer = build("chorale")
-    net = build_model(config(intervals=[1, 4]), tokenizer)
+    net = build_model(config(heard=[1, 4], heard_dropout=0.3), tokenizer)
     pitches = net.intervals.pitches
-    assert net.intervals.lags == [1, 4]
+    assert (net.intervals.heard_lags, net.intervals.asked_lags) == ([1, 4], [])
+    assert net.intervals.dropout == 0.3
     for note in (tokenizer.low, tokenizer.high):
         token = int(tokenizer.vocabulary.id("pitch", note))
         assert pitches[token] == note
@@ -32,7 +33,7 @@ def test_intervals_get_the_pitches_of_the_tokens():
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [({"intervals": [4]}, "model.intervals"), ({"position": "two_d"}, "position.name=two_d")],
+    [({"asked": [4]}, "model.asked"), ({"position": "two_d"}, "position.name=two_d")],
 )
 def test_tokens_without_pitches_are_refused_by_the_option_that_asks(options, named):
     pytest.importorskip("miditok")
@@ -43,5 +44,5 @@ def test_tokens_without_pitches_are_refused_by_the_option_that_asks(options, nam
 
 def test_the_seed_decides_the_weights():
     tokenizer = build("chorale")
-    one, two = (build_model(config(intervals=[1]), tokenizer).state_dict() for _ in range(2))
+    one, two = (build_model(config(heard=[1]), tokenizer).state_dict() for _ in range(2))
     assert all(torch.equal(one[name], two[name]) for name in one)
