@@ -73,6 +73,9 @@ class AugmentConfig:
         [0.95, 0.975, 1.0, 1.025, 1.05], "factors of time, one drawn for each window"
     )
     velocity: int = option(0, "MIDI velocity units up and down, one shift for each window")
+    misheard: float = option(
+        0.0, "chorales: share of the notes read wrong by one or two semitones; targets stay right"
+    )
 
     def __post_init__(self) -> None:
         require(0 <= self.transpose <= 24, "augment.transpose", self.transpose, "0 to 24 semitones")
@@ -84,6 +87,7 @@ class AugmentConfig:
         )
         _at_least("augment.align", self.align, 1)
         require(0 <= self.velocity <= 64, "augment.velocity", self.velocity, "0 to 64")
+        _probability("augment.misheard", self.misheard)
 
 
 @dataclass

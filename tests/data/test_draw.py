@@ -8,6 +8,8 @@ import pytest
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards, Writer
+from musictx.errors import UserError
+from musictx.tokens.build import build
 from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.grid import Grid
 from musictx.tokens.vocab import BOS, CUT, EOS
@@ -72,3 +74,30 @@ def test_whole_pieces_begin_at_their_beginning_and_fit_if_they_can(shards):
     whole = sum(targets[-1] == EOS for _, _, targets in found)
     assert whole >= 300
     assert CUT not in {opened for _, opened, _ in found}
+
+
+def test_misheard_notes_are_near_the_written_ones_and_targets_stay(shards):
+    augment = AugmentConfig(transpose=0, stretch=[1.0], misheard=0.2)
+    rows = TrainingRows(shards, TOKENIZER, 64, augment, seed=0)
+    first, _ = TOKENIZER.vocabulary.range("pitch")
+    off, notes = [], 0
+    for number in range(200):
+        row = rows.row(number, 0)
+        inside = np.flatnonzero(row.piece_ids[1:] == row.piece_ids[:-1])
+        inside = inside[row.piece_ids[inside] >= 0]
+        written, read = row.targets[inside], row.ids[inside + 1]
+        assert (written[read != written] >= first).all(), "only notes are misheard"
+        off += (read - written)[read != written].tolist()
+        notes += int((written >= first).sum())
+        again = rows.row(number, 0)
+        assert np.array_equal(row.ids, again.ids)
+    assert set(off) == {-2, -1, 1, 2}
+    assert 0.19 < len(off) / notes < 0.21
+
+
+def test_only_tokens_that_are_notes_can_be_misheard(shards):
+    augment = AugmentConfig(misheard=0.1)
+    with pytest.raises(
+        UserError, match=r"augment\.misheard: expected tokenizer=chorale.*performance"
+    ):
+        TrainingRows(shards, build("performance"), 32, augment, seed=0)
