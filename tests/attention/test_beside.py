@@ -54,13 +54,19 @@ def test_sinusoids_are_set_beside_the_embedding():
 
 
 def test_sinusoids_begin_by_leaving_the_embedding_as_it_is():
-    found = model(name="none", sinusoids=6)
-    x, join = torch.randn(1, 5, 16), found.position.beside.join
-    waves = sinusoids(torch.arange(5), 6) * 16**-0.5
-    torch.testing.assert_close(
-        found.position.beside(x, torch.arange(5)) - x, waves[None] @ join.weight[:, 16:].T
-    )
-    assert join.weight[:, 16:].any()
+    """And what they add is about as large as where they are added themselves."""
+    torch.manual_seed(0)
+    found = MusicTransformer(
+        9, layers=1, width=64, heads=2, feedforward=8, context=32,
+        position={"name": "none", "sinusoids": 32},
+    )  # fmt: skip
+    x, places = torch.randn(1, 200, 64), torch.arange(200)
+    join = found.position.beside.join
+    waves = sinusoids(places, 32) * 64**-0.5
+    added = found.position.beside(x, places) - x
+    torch.testing.assert_close(added, waves[None] @ join.weight[:, 64:].T, atol=1e-5, rtol=1e-4)
+    plain = sinusoids(places, 64) * 64**-0.5
+    assert 0.7 < added.std() / plain.std() < 1.4
 
 
 def test_packed_pieces_begin_their_cycles_anew_and_the_cache_goes_on():

@@ -58,7 +58,7 @@ class Beside(nn.Module):
 
     sinusoids  so many channels of sinusoids are set beside the embedding and both are mapped back
                to its width: the "concatenated" sinusoids of Huang et al. (2018), table 1. The map
-               begins by leaving the embedding as it is
+               begins by leaving the embedding as it is and adding waves of ``Sinusoidal``'s size
     cycles     for each n a learned vector of place mod n is added. On a grid of four voices 4 tells
                the voice to be written next (their "instrument labels"), 16 its place in the beat
     """
@@ -74,9 +74,10 @@ class Beside(nn.Module):
         embedding passes ``join`` as it is. A random map there is one more thing to be unlearnt:
         tokens would no longer look like their rows of a tied output matrix."""
         if self.join is not None:
+            width = self.join.out_features
             with torch.no_grad():
-                width = self.join.out_features
                 self.join.weight[:, :width] = torch.eye(width)
+            nn.init.normal_(self.join.weight[:, width:], std=self.sinusoids**-0.5)
 
     def forward(self, x: Tensor, positions: Positions) -> Tensor:
         """Embeddings (B, T, width) at ``positions`` -> the same shape."""
