@@ -128,7 +128,7 @@ def test_recipes_are_the_composed_settings_by_steps_and_take_changes(root, tmp_p
 
 def test_a_run_learns_what_musictx_train_learns(root, tmp_path):
     """Dropout apart, which each draws from its own generator's course."""
-    words = ["dropout=0", "trainer.batch=2"]
+    words = ["dropout=0", "model.heard_dropout=0", "trainer.batch=2"]
     run = for_steps(a_run(root, tmp_path, *words), 6)
     corpus = CorpusConfig(
         name="jsb",
@@ -146,7 +146,8 @@ def test_a_run_learns_what_musictx_train_learns(root, tmp_path):
     best = bundle.load(folder / "model").model.state_dict()
     for name, weight in run.best_weights.items():
         if weight.dim() > 1:  # a bias of keys has no gradient but rounding, which AdamW magnifies
-            torch.testing.assert_close(weight, best[name], atol=2e-4, rtol=1e-3)
+            # Muon's products in bfloat16 turn another order of sums into steps a little different.
+            torch.testing.assert_close(weight, best[name], atol=1e-3, rtol=1e-3)
 
 
 def test_a_run_that_was_cut_is_bit_for_bit_a_whole_one(root, tmp_path):
