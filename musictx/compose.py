@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from musictx import config
+from musictx import checks, config
 from musictx.errors import ConfigError, UserError
 
 #: The commands and their configuration classes, in the order of the work.
@@ -121,7 +121,7 @@ def normalise(command: str, overrides: Sequence[str], *, sweep: bool = False) ->
     values are quoted so that ``primer=My Song (live).mid`` is what it looks like (not in a sweep,
     where commas separate values).
     """
-    known = dict(config.options(COMMANDS[command]))
+    known = dict(checks.options(COMMANDS[command]))
     choices = groups(command)
     words = []
     for word in overrides:
@@ -184,7 +184,7 @@ def translate(command: str, words: Sequence[str], error: Exception) -> ConfigErr
     if full_key:
         key = full_key[1]
         typed = next((w.partition("=")[2] for w in words if w.partition("=")[0] == key), None)
-        known = dict(config.options(COMMANDS[command]))
+        known = dict(checks.options(COMMANDS[command]))
         if key in known and typed is not None:
             return ConfigError(f"{key}={typed}: expected {kind_of(known[key])}")
         return ConfigError(f"{key}: {text.splitlines()[0]}")

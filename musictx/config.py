@@ -8,12 +8,10 @@ field is its help: ``musictx train --help`` prints it.
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from musictx.errors import ConfigError
+from musictx.checks import at_least, one_of, option, probability, require, whole_seed
 
 IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")
 POSITIONS = (
@@ -30,36 +28,6 @@ POSITIONS = (
     "none",
 )
 AXES = ("time", "pitch", "voice")
-
-
-def option(default: Any, help: str, *, path: bool = False) -> Any:
-    """A dataclass field with its one-line help; lists and dicts are copied for each instance.
-
-    ``path`` marks names of files and folders, in which ``~`` is the home folder.
-    """
-    metadata = {"help": help, "path": path}
-    if isinstance(default, (list, dict)):
-        return field(default_factory=lambda: default.copy(), metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def require(condition: bool, name: str, value: object, expected: str) -> None:
-    """Raise :class:`ConfigError` "name=value: expected ..." unless ``condition`` holds."""
-    if not condition:
-        raise ConfigError(f"{name}={value}: expected {expected}")
-
-
-def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
-    require(value in choices, name, value, "one of " + ", ".join(choices))
-
-
-def _at_least(name: str, value: float | None, low: float) -> None:
-    if value is not None:
-        require(math.isfinite(value) and value >= low, name, value, f"a number of at least {low:g}")
-
-
-def _probability(name: str, value: float) -> None:
-    require(0.0 <= value < 1.0, name, value, "a number from 0 up to but not including 1")
 
 
 @dataclass
@@ -85,9 +53,9 @@ class AugmentConfig:
             self.stretch,
             "a list of factors between 0.5 and 2, such as [0.95,1.0,1.05]",
         )
-        _at_least("augment.align", self.align, 1)
+        at_least("augment.align", self.align, 1)
         require(0 <= self.velocity <= 64, "augment.velocity", self.velocity, "0 to 64")
-        _probability("augment.misheard", self.misheard)
+        probability("augment.misheard", self.misheard)
 
 
 @dataclass
@@ -108,17 +76,17 @@ class CorpusConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
-        _one_of("corpus.name", self.name, ("folder", "bach", "jsb"))
-        _probability("corpus.validation", self.validation)
-        _probability("corpus.test", self.test)
+        one_of("corpus.name", self.name, ("folder", "bach", "jsb"))
+        probability("corpus.validation", self.validation)
+        probability("corpus.test", self.test)
         require(
             self.validation + self.test < 1.0,
             "corpus.validation + corpus.test",
             self.validation + self.test,
             "less than 1, so that something is left to train on",
         )
-        _at_least("corpus.min_notes", self.min_notes, 1)
-        _at_least("corpus.workers", self.workers, 0)
+        at_least("corpus.min_notes", self.min_notes, 1)
+        at_least("corpus.workers", self.workers, 0)
 
 
 @dataclass
@@ -140,7 +108,7 @@ class TokenizerConfig:
     params: dict[str, Any] = option({}, "MidiTok only: TokenizerConfig parameters")
 
     def __post_init__(self) -> None:
-        _one_of("tokenizer.tracks", self.tracks, ("piano", "programs"))
+        one_of("tokenizer.tracks", self.tracks, ("piano", "programs"))
         require(0 <= self.low <= 127, "tokenizer.low", self.low, "a MIDI pitch, 0 to 127")
         require(
             self.low <= self.high <= 127,
@@ -198,8 +166,8 @@ class PositionConfig:
     )
 
     def __post_init__(self) -> None:
-        _one_of("position.name", self.name, POSITIONS)
-        _at_least("position.max_distance", self.max_distance, 1)
+        one_of("position.name", self.name, POSITIONS)
+        at_least("position.max_distance", self.max_distance, 1)
         for name, (scheme, low) in {
             "block": ("huang_local", 1),
             "buckets": ("t5", 2),
@@ -208,7 +176,7 @@ class PositionConfig:
             "max_time": ("two_d", 1),
         }.items():
             value = getattr(self, name)
-            _at_least(f"position.{name}", value, low)
+            at_least(f"position.{name}", value, low)
             require(
                 value is None or self.name == scheme,
                 f"position.{name}",
@@ -261,16 +229,16 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "feedforward"):
-            _at_least(f"model.{name}", getattr(self, name), 1)
-        _at_least("model.context", self.context, 8)
+            at_least(f"model.{name}", getattr(self, name), 1)
+        at_least("model.context", self.context, 8)
         require(
             self.width % self.heads == 0 and (self.width // self.heads) % 2 == 0,
             "model.heads",
             self.heads,
             f"a divisor of model.width={self.width} that leaves an even size for each head",
         )
-        _probability("model.dropout", self.dropout)
-        _probability("model.heard_dropout", self.heard_dropout)
+        probability("model.dropout", self.dropout)
+        probability("model.heard_dropout", self.heard_dropout)
         for name in ("heard", "asked"):
             lags = getattr(self, name)
             require(
@@ -279,7 +247,7 @@ class ModelConfig:
                 lags,
                 "different numbers of tokens from 1, such as [1,2,3,4]",
             )
-        _one_of("model.attention", self.attention, IMPLEMENTATIONS)
+        one_of("model.attention", self.attention, IMPLEMENTATIONS)
 
 
 @dataclass
@@ -305,7 +273,7 @@ class OptimConfig:
     ema: float = option(0.0, "decay of the running mean of weights that is kept; 0 = none")
 
     def __post_init__(self) -> None:
-        _one_of("optim.name", self.name, ("adamw", "muon"))
+        one_of("optim.name", self.name, ("adamw", "muon"))
         if self.lr is not None:
             require(0 < self.lr < 10, "optim.lr", self.lr, "a positive number below 10")
         require(
@@ -317,12 +285,12 @@ class OptimConfig:
         for name in ("rest", "tables"):
             share = getattr(self, name)
             require(0 < share <= 10, f"optim.{name}", share, "a share above 0, at most 10")
-        _at_least("optim.weight_decay", self.weight_decay, 0)
-        _at_least("optim.clip", self.clip, 0)
-        _one_of("optim.schedule", self.schedule, ("cosine", "rsqrt", "constant"))
-        _at_least("optim.warmup", self.warmup, 0)
+        at_least("optim.weight_decay", self.weight_decay, 0)
+        at_least("optim.clip", self.clip, 0)
+        one_of("optim.schedule", self.schedule, ("cosine", "rsqrt", "constant"))
+        at_least("optim.warmup", self.warmup, 0)
         require(0 <= self.min_lr <= 1, "optim.min_lr", self.min_lr, "a share from 0 to 1")
-        _probability("optim.ema", self.ema)
+        probability("optim.ema", self.ema)
 
 
 @dataclass
@@ -344,16 +312,16 @@ class TrainerConfig:
     tensorboard: bool = option(True, "log for TensorBoard too if it is installed")
 
     def __post_init__(self) -> None:
-        _at_least("trainer.steps", self.steps, 1)
+        at_least("trainer.steps", self.steps, 1)
         if self.minutes is not None:
             require(self.minutes > 0, "trainer.minutes", self.minutes, "a positive number")
-        _at_least("trainer.batch", self.batch, 1)
-        _at_least("trainer.accumulate", self.accumulate, 1)
-        _at_least("trainer.validate_every", self.validate_every, 1)
-        _at_least("trainer.validation_windows", self.validation_windows, 0)
-        _one_of("trainer.precision", self.precision, ("auto", "32", "bf16"))
-        _at_least("trainer.workers", self.workers, 0)
-        _at_least("trainer.sample_seconds", self.sample_seconds, 0)
+        at_least("trainer.batch", self.batch, 1)
+        at_least("trainer.accumulate", self.accumulate, 1)
+        at_least("trainer.validate_every", self.validate_every, 1)
+        at_least("trainer.validation_windows", self.validation_windows, 0)
+        one_of("trainer.precision", self.precision, ("auto", "32", "bf16"))
+        at_least("trainer.workers", self.workers, 0)
+        at_least("trainer.sample_seconds", self.sample_seconds, 0)
 
 
 @dataclass
@@ -376,17 +344,13 @@ class SamplingConfig:
     )
 
     def __post_init__(self) -> None:
-        _at_least("sampling.temperature", self.temperature, 0)
-        _at_least("sampling.top_k", self.top_k, 0)
+        at_least("sampling.temperature", self.temperature, 0)
+        at_least("sampling.top_k", self.top_k, 0)
         require(0 < self.top_p <= 1, "sampling.top_p", self.top_p, "a number above 0, at most 1")
-        _probability("sampling.min_p", self.min_p)
-        _at_least("sampling.rules", self.rules, 0)
-        _at_least("sampling.longest_note", self.longest_note, 0)
-        _at_least("sampling.most_notes", self.most_notes, 0)
-
-
-def _seed(value: int) -> None:
-    require(0 <= value < 2**31, "seed", value, "a whole number from 0 to 2147483647")
+        probability("sampling.min_p", self.min_p)
+        at_least("sampling.rules", self.rules, 0)
+        at_least("sampling.longest_note", self.longest_note, 0)
+        at_least("sampling.most_notes", self.most_notes, 0)
 
 
 @dataclass
@@ -416,7 +380,7 @@ class TrainConfig:
     seed: int = option(0, "of every random draw")
 
     def __post_init__(self) -> None:
-        _seed(self.seed)
+        whole_seed(self.seed)
 
 
 @dataclass
@@ -461,22 +425,22 @@ class GenerateConfig:
     seed: int = option(0, "of every random draw; sample i of seed s is always the same")
 
     def __post_init__(self) -> None:
-        _seed(self.seed)
+        whole_seed(self.seed)
         for name in ("primer_seconds", "seconds"):
             value = getattr(self, name)
             if value is not None:
                 require(0 < value < 1e6, name, value, "a positive number of seconds")
-        _at_least("primer_tokens", self.primer_tokens, 1)
-        _at_least("tokens", self.tokens, 1)
-        _at_least("samples", self.samples, 1)
-        _at_least("particles", self.particles, 1)
+        at_least("primer_tokens", self.primer_tokens, 1)
+        at_least("tokens", self.tokens, 1)
+        at_least("samples", self.samples, 1)
+        at_least("particles", self.particles, 1)
         require(
             self.melody is None or self.primer is None,
             "melody",
             self.melody,
             "nothing beside primer: a melody is harmonised, a primer continued",
         )
-        _at_least("context", self.context, 2)
+        at_least("context", self.context, 2)
         require(
             self.seconds is not None or self.tokens is not None,
             "seconds",
@@ -499,10 +463,10 @@ class EvaluateConfig:
     device: str = option("auto", "auto, cpu, cuda, mps")
 
     def __post_init__(self) -> None:
-        _one_of("split", self.split, ("train", "validation", "test"))
-        _at_least("window", self.window, 2)
-        _at_least("stride", self.stride, 1)
-        _at_least("batch", self.batch, 1)
+        one_of("split", self.split, ("train", "validation", "test"))
+        at_least("window", self.window, 2)
+        at_least("stride", self.stride, 1)
+        at_least("batch", self.batch, 1)
 
 
 @dataclass
@@ -525,16 +489,4 @@ class RenderConfig:
         require(
             8000 <= self.sample_rate <= 192000, "sample_rate", self.sample_rate, "8000 to 192000"
         )
-        _one_of("engine", self.engine, ("auto", "sampler", "fluidsynth"))
-
-
-def options(config: type) -> list[tuple[str, dataclasses.Field]]:
-    """Every option of a command's dataclass as (dotted name, field), nested ones included."""
-    found: list[tuple[str, dataclasses.Field]] = []
-    for f in dataclasses.fields(config):
-        factory = f.default_factory
-        if isinstance(factory, type) and dataclasses.is_dataclass(factory):
-            found += [(f"{f.name}.{name}", inner) for name, inner in options(factory)]
-        else:
-            found.append((f.name, f))
-    return found
+        one_of("engine", self.engine, ("auto", "sampler", "fluidsynth"))

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from musictx import config
+from musictx import checks, config
 from musictx.compose import COMMANDS
 from musictx.errors import ConfigError
 
@@ -12,7 +12,7 @@ from musictx.errors import ConfigError
 @pytest.mark.parametrize("schema", COMMANDS.values(), ids=COMMANDS)
 def test_defaults_are_valid_and_every_option_has_help(schema):
     schema()
-    for name, field in config.options(schema):
+    for name, field in checks.options(schema):
         assert field.metadata.get("help"), f"{name} has no help text"
 
 
@@ -65,8 +65,8 @@ def test_lists_are_not_shared_between_instances():
 
 
 def test_options_lists_nested_fields_by_dotted_name():
-    names = [name for name, _ in config.options(config.TrainConfig)]
+    names = [name for name, _ in checks.options(config.TrainConfig)]
     assert "corpus.augment.transpose" in names
     assert "seed" in names
     assert len(names) == len(set(names))
-    assert all(isinstance(f, dataclasses.Field) for _, f in config.options(config.TrainConfig))
+    assert all(isinstance(f, dataclasses.Field) for _, f in checks.options(config.TrainConfig))

@@ -1,0 +1,64 @@
+"""Options of a command: the default with its help, checks of values, all options of a dataclass.
+
+A check that fails raises :class:`ConfigError` with the option's dotted name, what came and what
+would be right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import field
+from typing import Any
+
+from musictx.errors import ConfigError
+
+
+def option(default: Any, help: str, *, path: bool = False) -> Any:
+    """A dataclass field with its one-line help; lists and dicts are copied for each instance.
+
+    ``path`` marks names of files and folders, in which ``~`` is the home folder.
+    """
+    metadata = {"help": help, "path": path}
+    if isinstance(default, (list, dict)):
+        return field(default_factory=lambda: default.copy(), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def require(condition: bool, name: str, value: object, expected: str) -> None:
+    """Raise :class:`ConfigError` "name=value: expected ..." unless ``condition`` holds."""
+    if not condition:
+        raise ConfigError(f"{name}={value}: expected {expected}")
+
+
+def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """``value`` is one of ``choices``."""
+    require(value in choices, name, value, "one of " + ", ".join(choices))
+
+
+def at_least(name: str, value: float | None, low: float) -> None:
+    """``value`` is finite and not below ``low``; None passes."""
+    if value is not None:
+        require(math.isfinite(value) and value >= low, name, value, f"a number of at least {low:g}")
+
+
+def probability(name: str, value: float) -> None:
+    """0 <= ``value`` < 1."""
+    require(0.0 <= value < 1.0, name, value, "a number from 0 up to but not including 1")
+
+
+def whole_seed(value: int) -> None:
+    """A seed that every generator takes."""
+    require(0 <= value < 2**31, "seed", value, "a whole number from 0 to 2147483647")
+
+
+def options(config: type) -> list[tuple[str, dataclasses.Field]]:
+    """Every option of a command's dataclass as (dotted name, field), nested ones included."""
+    found: list[tuple[str, dataclasses.Field]] = []
+    for f in dataclasses.fields(config):
+        factory = f.default_factory
+        if isinstance(factory, type) and dataclasses.is_dataclass(factory):
+            found += [(f"{f.name}.{name}", inner) for name, inner in options(factory)]
+        else:
+            found.append((f.name, f))
+    return found
