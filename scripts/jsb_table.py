@@ -117,6 +117,19 @@ def _nats(lines: list[Mapping[str, Any]], column: str) -> str:
     return f"{mean(values):.4f} +- {stdev(values):.4f}"
 
 
+def learning_curve(log: Iterable[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+    """Millions of tokens seen, and validation nats, of a run's metrics.csv. A validation between
+    two rows about training has no count of its own: it gets that of the row before."""
+    x, y, seen = [], [], 0.0
+    for line in log:
+        if line.get("tokens"):
+            seen = int(line["tokens"]) / 1e6
+        if line.get("validation_nll"):
+            x.append(seen)
+            y.append(float(line["validation_nll"]))
+    return x, y
+
+
 def curves(runs: Path, path: Path) -> None:
     """Validation nats by tokens seen of every run under ``runs``: a PNG."""
     import matplotlib
@@ -128,9 +141,7 @@ def curves(runs: Path, path: Path) -> None:
     for log in sorted(runs.glob("*/metrics.csv")):
         if log.parent.name.endswith("-quick"):
             continue
-        found = [line for line in read(log) if line.get("validation_nll")]
-        x = [int(line["tokens"]) / 1e6 for line in found]
-        y = [float(line["validation_nll"]) for line in found]
+        x, y = learning_curve(read(log))
         axes.plot(x, y, label=log.parent.name, linewidth=1.2)
     axes.set(xlabel="tokens seen, millions", ylabel="validation, nats per note", ylim=(0.25, 0.8))
     if axes.lines:

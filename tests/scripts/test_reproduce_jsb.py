@@ -63,3 +63,12 @@ def test_wrong_options_are_named(tmp_path):
     file.write_text("{}")
     with pytest.raises(UserError, match="rows=best_of_all: expected some of plain"):
         reproduce.main([f"path={file}", "rows=best_of_all"])
+
+
+def test_a_validation_between_two_rows_of_training_has_the_tokens_of_the_row_before():
+    log = [
+        {"tokens": "2000000", "validation_nll": ""},
+        {"tokens": "", "validation_nll": "0.6"},
+        {"tokens": "3000000", "validation_nll": "0.5"},
+    ]
+    assert reproduce.jsb_table.learning_curve(log) == ([2.0, 3.0], [0.6, 0.5])
