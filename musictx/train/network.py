@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import torch
 
-from musictx.config import TrainConfig
+from musictx.config import ModelConfig, TrainConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import Tokenizer
+
+
+def shape(model: ModelConfig) -> dict[str, Any]:
+    """What of ``model`` are arguments of ``MusicTransformer`` by the same names, whatever the
+    tokens."""
+    given = dataclasses.asdict(model)
+    for name in ("name", "heard", "asked", "heard_dropout"):
+        del given[name]
+    return given
 
 
 def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
@@ -18,15 +28,14 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     Raises ``ConfigError`` where the tokens have not what ``position=two_d``, ``model.heard`` or
     ``model.asked`` measures.
     """
-    shape = dataclasses.asdict(config.model)
-    del shape["name"]
-    lags = {name: shape.pop(name) for name in ("heard", "asked")}
-    dropout = shape.pop("heard_dropout")
+    arguments = shape(config.model)
+    lags = {"heard": config.model.heard, "asked": config.model.asked}
     for option in (f"model.{name}" for name, given in lags.items() if given):
         pitches = token_coordinates(tokenizer, option)["pitches"]
-        shape["intervals"] = lags | {"dropout": dropout, "pitches": pitches}
+        dropout = config.model.heard_dropout
+        arguments["intervals"] = lags | {"dropout": dropout, "pitches": pitches}
     position = dataclasses.asdict(config.position)
     if config.position.name == "two_d":
         position["coordinates"] = token_coordinates(tokenizer)
     torch.manual_seed(config.seed)
-    return MusicTransformer(tokenizer.size, position=position, **shape)
+    return MusicTransformer(tokenizer.size, position=position, **arguments)

@@ -8,7 +8,6 @@ printed. ``model`` is a file of conf/model (its context is what the prompt and t
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import time
 
@@ -19,6 +18,7 @@ from musictx.compose import compose
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature
+from musictx.train import network
 
 VOCABULARY = 392
 DEFAULTS = {"model": "paper", "prompt": "1024", "tokens": "64", "rows": "1", "device": "auto"}
@@ -75,9 +75,7 @@ def main(words: list[str]) -> None:
     options = DEFAULTS | given
     prompt, tokens, rows = (int(options[name]) for name in ("prompt", "tokens", "rows"))
     config = compose("train", [f"model={options['model']}", "trainer=laptop"])
-    shape = dataclasses.asdict(config.model)
-    for name in ("name", "heard", "asked", "heard_dropout"):
-        del shape[name]
+    shape = network.shape(config.model)
     torch.manual_seed(0)
     device = choose_device(options["device"])
     model = MusicTransformer(VOCABULARY, **shape).eval().to(device)

@@ -7,7 +7,6 @@ GPU are often bare.
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
 import os
 import subprocess
@@ -26,6 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from musictx.config import ModelConfig  # noqa: E402
 from musictx.model.transformer import MusicTransformer  # noqa: E402
+from musictx.train import network  # noqa: E402
 
 VOCABULARY = 392
 #: Sizes for quick=true, on a CPU within seconds.
@@ -160,9 +160,7 @@ def model_shape(name: str) -> dict[str, Any]:
         if not file.exists():
             raise SystemExit(f"model={name}: there is no conf/model/{name}.yaml")
         shape = yaml.safe_load(file.read_text(encoding="utf-8"))
-    shape = dataclasses.asdict(ModelConfig(**shape))
-    del shape["name"]
-    return shape
+    return network.shape(ModelConfig(**shape))
 
 
 def build(name: str, *, seed: int = 0, opinions: float = 1.0, **changes: Any) -> MusicTransformer:
