@@ -381,6 +381,14 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         whole_seed(self.seed)
+        require(
+            not self.corpus.augment.misheard
+            or self.init is not None
+            or self.tokenizer.name == "chorale",
+            "corpus.augment.misheard",
+            self.corpus.augment.misheard,
+            f"0 with tokenizer={self.tokenizer.name}; only in tokenizer=chorale is a token a note",
+        )
 
 
 @dataclass

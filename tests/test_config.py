@@ -70,3 +70,12 @@ def test_options_lists_nested_fields_by_dotted_name():
     assert "seed" in names
     assert len(names) == len(set(names))
     assert all(isinstance(f, dataclasses.Field) for _, f in checks.options(config.TrainConfig))
+
+
+def test_misheard_notes_need_tokens_that_are_notes():
+    """Before a run has a folder; what ``init`` names has a tokenizer of its own."""
+    corpus = config.CorpusConfig(augment=config.AugmentConfig(misheard=0.1))
+    with pytest.raises(ConfigError, match=r"misheard=0\.1: expected 0 with tokenizer=performance"):
+        config.TrainConfig(corpus=corpus)
+    config.TrainConfig(corpus=corpus, tokenizer=config.TokenizerConfig(name="chorale"))
+    config.TrainConfig(corpus=corpus, init="model")
