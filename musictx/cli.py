@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from musictx import __version__
-from musictx.checks import options
 from musictx.compose import COMMANDS, compose, groups, kind_of, normalise
+from musictx.config.checks import options
 from musictx.errors import UserError
 
 #: What each command does, and lines to try.

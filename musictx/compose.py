@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from musictx import checks, config
+from musictx import config
+from musictx.config import checks
 from musictx.errors import ConfigError, UserError
 
 #: The commands and their configuration classes, in the order of the work.

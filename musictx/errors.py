@@ -1,8 +1,8 @@
-"""The one exception type whose message is meant for the person at the keyboard.
+"""The exceptions whose message is meant for the person at the keyboard.
 
 Anything that a user can cause - a wrong option, a missing file, a folder of another vocabulary -
 raises :class:`UserError` with one sentence: the argument, what came, what would be right. The
-command line prints that sentence and exits with status 2; a traceback means a fault of ours.
+command line prints that sentence and exits with ``status``; a traceback means a fault of ours.
 """
 
 from __future__ import annotations
@@ -11,9 +11,18 @@ from __future__ import annotations
 class UserError(ValueError):
     """A mistake in what was asked for, said in one sentence that tells how to put it right."""
 
+    #: The exit status of a command that ends with this error.
+    status = 2
+
 
 class ConfigError(UserError):
     """An option with a value that cannot be; the message begins with the option's dotted name."""
+
+
+class WriteError(UserError):
+    """The machine could not write what was asked for: no space left, a folder that vanished."""
+
+    status = 1
 
 
 class MidiError(UserError):

@@ -1,10 +1,117 @@
-"""Folders that are there whole or not at all."""
+"""Files and folders that are there whole or not at all: the one way in which musictx writes.
+
+A file is written under a hidden name beside its place and renamed when it is complete, so a crash,
+a full disk or Ctrl-C never leaves half of it under its name.
+"""
 
 from __future__ import annotations
 
+import csv
+import os
 import shutil
+import tempfile
 import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from musictx.errors import WriteError
+
+#: Hidden names of files and folders that are being written; left behind only by a kill.
+PART = ".part-"
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """A hidden path beside ``path`` to write a file to; when the block ends it takes its place.
+
+    The folder is made if need be. If the block raises, what was written is removed and an old
+    ``path`` stays as it was. Raises :class:`WriteError` where the machine cannot write.
+    """
+    path = Path(path)
+    beside = path.with_name(f"{PART}{uuid.uuid4().hex[:8]}-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield beside
+        with beside.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """``text`` as the whole of ``path``, in UTF-8, line ends as they stand."""
+    with atomic(path) as beside:
+        beside.write_text(text, encoding="utf-8", newline="")
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """``content`` as the whole of ``path``."""
+    with atomic(path) as beside:
+        beside.write_bytes(content)
+
+
+def write_table(
+    path: str | Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]
+) -> None:
+    """``rows`` as CSV with a header of ``columns``; keys that are no column are left out."""
+    with atomic(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def check_writable(folder: str | Path, option: str) -> None:
+    """Raise :class:`WriteError` naming ``option`` unless files can be made in ``folder``.
+
+    A folder that is not there yet is judged by the nearest one above it that is. Nothing is left
+    behind, so this can be asked before anything heavy starts.
+    """
+    folder = Path(folder)
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise WriteError(f"{option}={folder}: {there} is a file, expected a folder")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise WriteError(
+            f"{option}={folder}: cannot be written: {error.strerror or error}"
+        ) from error
+
+
+@contextmanager
+def atomic_folder(folder: str | Path) -> Iterator[Path]:
+    """A hidden folder beside ``folder`` to fill; when the block ends it takes its place.
+
+    An old ``folder`` goes only when the new one stands. If the block raises, the hidden folder is
+    removed and the old one stays. Raises :class:`WriteError` where the machine cannot write.
+    """
+    folder = Path(folder)
+    beside = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
+    try:
+        beside.mkdir(parents=True)
+        yield beside
+        swap(beside, folder)
+    except OSError as error:
+        raise WriteError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def tidy(folder: str | Path) -> None:
+    """Remove what a killed process was just writing into ``folder``."""
+    for path in Path(folder).glob(f"{PART}*"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def swap(new: Path, folder: Path) -> None:
@@ -12,7 +119,7 @@ def swap(new: Path, folder: Path) -> None:
     if not folder.exists():
         new.rename(folder)
         return
-    old = folder.parent / f".{folder.name}.old-{uuid.uuid4().hex[:8]}"
+    old = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-old-{folder.name}"
     folder.rename(old)
     try:
         new.rename(folder)

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from musictx import midi
-from musictx.evaluate import voice_leading
-from musictx.evaluate.keys import NAMES
+from musictx.chorale import grid as four
+from musictx.chorale import voice_leading
+from musictx.chorale.grid import Grid
+from musictx.chorale.keys import NAMES
 from musictx.render import pianoroll
-from musictx.tokens import grid as four
-from musictx.tokens.grid import Grid
 
 STEPS_PER_BAR = voice_leading.STEPS_PER_BAR
 

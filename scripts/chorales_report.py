@@ -17,9 +17,10 @@ import numpy as np
 from chorales_pieces import STEPS_PER_BAR, Piece
 from tqdm import tqdm
 
-from musictx.evaluate import chorales, voice_leading
-from musictx.evaluate.chorales import STEPS_PER_BEAT, Copy, Statistics
-from musictx.tokens.grid import Grid
+from musictx.chorale import statistics as chorales
+from musictx.chorale import voice_leading
+from musictx.chorale.grid import Grid
+from musictx.chorale.statistics import STEPS_PER_BEAT, Copy, Statistics
 
 HEADINGS = {
     "free": "Free chorales",

@@ -38,7 +38,7 @@ def held_out_chorale(shards: Path) -> str:
 def write_opening(name: str, path: Path) -> None:
     """The first bars of a chorale inside music21 as a MIDI file to continue."""
     from musictx import midi
-    from musictx.data import bach
+    from musictx.chorale import bach
 
     path.parent.mkdir(parents=True, exist_ok=True)
     midi.write(bach.opening(name, OPENING_SECONDS), path)

@@ -42,15 +42,15 @@ from tqdm import tqdm
 from musictx import shipped
 from musictx.apps.generate import bar, read_music
 from musictx.bundle import Bundle, load
+from musictx.chorale import grid as four
+from musictx.chorale import jsb
+from musictx.chorale.grid import STEP_SECONDS, Grid
+from musictx.chorale.harmonise import harmonise, melody_of
+from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
-from musictx.data import jsb
 from musictx.errors import UserError
-from musictx.sampling.harmonise import harmonise, melody_of
 from musictx.sampling.music import Primer
 from musictx.sampling.side_by_side import NOTHING, continue_each
-from musictx.tokens import grid as four
-from musictx.tokens.chorale import ChoraleTokenizer
-from musictx.tokens.grid import STEP_SECONDS, Grid
 from musictx.tokens.vocab import BOS, EOS
 
 KINDS = ("free", "continued", "harmonised", "melodies")

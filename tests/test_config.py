@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from musictx import checks, config
+from musictx import config
 from musictx.compose import COMMANDS
+from musictx.config import checks
 from musictx.errors import ConfigError
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from musictx import midi
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
-from tests.midi_bytes import END, file, tick
+from tests.midi.midi_bytes import END, file, tick
 from tests.strategies import scores
 
 

@@ -11,11 +11,11 @@ import pytest
 from musictx import bundle, midi, shipped
 from musictx.apps.generate import choose, read_music, run
 from musictx.apps.harmonise import harmonisations
+from musictx.chorale import grid as four
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.music import encode_primer
-from musictx.tokens import grid as four
 from musictx.tokens.build import build
 
 MODELS = sorted(shipped.models())

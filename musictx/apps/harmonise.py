@@ -8,14 +8,14 @@ from tqdm import tqdm
 
 from musictx.apps.generate import Result, file_name, read_music, writable, write
 from musictx.bundle import Bundle, find_latest, load, locate
+from musictx.chorale import grid as four
+from musictx.chorale import voice_leading
+from musictx.chorale.harmonise import Harmony, harmonise, melody_of
+from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
-from musictx.evaluate import voice_leading
 from musictx.notes import Score
-from musictx.sampling.harmonise import Harmony, harmonise, melody_of
 from musictx.sampling.music import Sample
-from musictx.tokens import grid as four
-from musictx.tokens.chorale import ChoraleTokenizer
 
 
 def run(config: GenerateConfig) -> list[Result]:

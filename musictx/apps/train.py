@@ -25,7 +25,7 @@ from musictx.data.prepare import prepare
 from musictx.data.report import Report
 from musictx.data.shards import Shards
 from musictx.errors import UserError
-from musictx.evaluate.habits import habits
+from musictx.evaluate.note_limits import habits
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_music

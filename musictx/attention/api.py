@@ -19,7 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention import chunked, decode, fused, native, reference, sdpa, skew, widen
+from musictx.attention import chunked, fused, native, reference, sdpa, skew
+from musictx.attention import labels as widen
+from musictx.attention.decode import eager as decode
 from musictx.attention.terms import Positions, Span, Terms
 
 IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from musictx.attention.labels import split, widened
 from musictx.attention.terms import Axis, Positions, Span, Terms, angles
-from musictx.attention.widen import split, widened
 
 
 def why_not(

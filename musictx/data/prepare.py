@@ -29,8 +29,11 @@ import numpy as np
 from tqdm import tqdm
 
 import musictx
+from musictx.chorale import bach, jsb
+from musictx.chorale.grid import write
+from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import CorpusConfig
-from musictx.data import bach, encode, jsb, parallel, shards, sources
+from musictx.data import encode, parallel, shards, sources
 from musictx.data.chunks import (
     VERSION,
     Outcome,
@@ -45,8 +48,6 @@ from musictx.data.chunks import (
 from musictx.data.report import JSON, TEXT, LeftOut, Report
 from musictx.data.shards import Shards, Writer
 from musictx.errors import UserError
-from musictx.tokens.chorale import ChoraleTokenizer
-from musictx.tokens.grid import write
 from musictx.tokens.vocab import Tokenizer
 
 #: Fewest tokens held out of a corpus of one piece, if it has twice as many.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention import static
+from musictx.attention.decode import ring as static
 from musictx.attention.terms import Terms
 from musictx.model.cache import KVCache
 from musictx.model.transformer import Block, MusicTransformer

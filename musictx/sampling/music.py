@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from musictx.chorale import rules
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
-from musictx.sampling import engine, processors, rules
+from musictx.sampling import engine, processors
 from musictx.sampling.constraints import All, Constraint, GrammarConstraint
 from musictx.sampling.held import KINDS, HeldNotes
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD, Tokenizer, Vocabulary
@@ -145,7 +146,7 @@ def continue_music(
                      notes struck after it, and time counts from its end.
     may_end          let the model end the piece before the length is reached (after a new note).
     context          ids the model looks back on; default its own.
-    habits           what the corpus does (:mod:`musictx.evaluate.habits`), for the options of
+    habits           what the corpus does (:mod:`musictx.evaluate.note_limits`), for the options of
                      ``sampling`` that leave it to the corpus.
     """
     if seconds is None and tokens is None:

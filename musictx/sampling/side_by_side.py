@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.chorale import rules
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine, processors, rules
+from musictx.sampling import engine, processors
 from musictx.sampling.constraints import All, Constraint, GrammarConstraint
 from musictx.sampling.music import Primer, Progress, Sample, ceiling, finish, wishes
 from musictx.tokens.vocab import BOS, CUT, PAD, Tokenizer

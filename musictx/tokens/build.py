@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenizerConfig
 from musictx.errors import ConfigError
-from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import Tokenizer
 

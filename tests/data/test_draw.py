@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from musictx.chorale.grid import Grid
+from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards, Writer
 from musictx.errors import UserError
 from musictx.tokens.build import build
-from musictx.tokens.chorale import ChoraleTokenizer
-from musictx.tokens.grid import Grid
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 TOKENIZER = ChoraleTokenizer()

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from musictx import midi
+from musictx.chorale import bach
 from musictx.config import CorpusConfig
-from musictx.data import bach, chunks, encode, parallel
+from musictx.data import chunks, encode, parallel
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.data.sources import Source
@@ -413,7 +414,7 @@ def test_chunks_hold_every_file_once(size):
 
 def test_musicxml_is_read_beside_midi(tmp_path):
     """The same notes as MusicXML and as MIDI are one piece; a four-voice tokenizer takes both."""
-    from musictx.tokens.chorale import ChoraleTokenizer
+    from musictx.chorale.tokenizer import ChoraleTokenizer
 
     notes = "".join(
         f"<part id='P{voice}'><measure number='1'><attributes><divisions>1</divisions></attributes>"

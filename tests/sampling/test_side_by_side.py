@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import Primer, continue_music, encode_primer
 from musictx.sampling.side_by_side import NOTHING, continue_each, prompts
 from musictx.tokens.build import build
-from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.vocab import BOS, CUT
 
 torch.set_num_threads(1)

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from musictx import bundle, midi
+from musictx.chorale import grid as four
+from musictx.chorale import statistics as chorales
+from musictx.chorale import voice_leading
+from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.errors import UserError
-from musictx.evaluate import chorales, voice_leading
 from musictx.model.transformer import MusicTransformer
-from musictx.tokens import grid as four
-from musictx.tokens.chorale import ChoraleTokenizer
 from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import BOS, EOS
 

@@ -26,8 +26,8 @@ from torch import Tensor
 from musictx.attention.chunked.function import Chunked
 from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.chunked.plan import Call, Local, is_aligned
+from musictx.attention.labels import split, widened
 from musictx.attention.terms import Positions, Span, Terms
-from musictx.attention.widen import split, widened
 
 __all__ = ["attend", "why_not"]
 

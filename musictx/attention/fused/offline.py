@@ -22,7 +22,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
-from musictx.attention import static_kernel
+from musictx.attention.decode import ring_kernel as static_kernel
 from musictx.attention.fused import gather, gather_key, gather_query, panel, panel_backward
 from musictx.attention.fused.config import Config, Tile
 

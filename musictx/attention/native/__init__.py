@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from musictx.attention import widen
+from musictx.attention import labels as widen
 from musictx.attention.native import library, op
 from musictx.attention.terms import Positions, Span, Terms
 

@@ -1,0 +1,261 @@
+"""Given one voice of a chorale, write the others: a melody harmonised.
+
+The model writes soprano, alto, tenor, bass in turn and never looks ahead, so forcing the soprano
+and drawing the rest would meet each new melody note unprepared. Instead several harmonisations are
+written side by side and those that make the given notes likely, and keep the rules of voice
+leading, go on in place of those that do not: a particle filter (Gordon, Salmond and Smith 1993; for
+language models Lew et al. 2023). As their number grows, its particles come to be drawn from
+
+    p(free voices | given voice) x exp(-rules x faults)
+
+up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`). Free
+notes are drawn with the faults they complete taken into account, and what a draw could not choose
+between, the sum of p x exp(-rules x faults) over all ids, is the particle's weight. Top-p and the
+like act on each draw of this product. At the end the likeliest under the product is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from musictx.chorale.grid import RANGES, SILENCE, VOICES, Grid
+from musictx.chorale.rules import Rules
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.config import SamplingConfig
+from musictx.errors import UserError
+from musictx.model.cache import KVCache
+from musictx.model.transformer import MusicTransformer
+from musictx.sampling import engine, processors
+from musictx.tokens.vocab import BOS, EOS
+
+#: Particles are drawn anew when fewer than this share of them carry the weight (Liu and Chen 1995).
+FEWEST = 0.5
+#: Models that know distances only may write so many times the length of their training windows.
+BEYOND = 4
+
+
+@dataclass(frozen=True)
+class Particles:
+    """Harmonisations side by side: ids (P, 4 T) int64; weights (P,), the logarithms of what each
+    counts for; likely (P,): ln p of all notes and the end under the model; faults (P,) of the whole
+    pieces, 0 without rules."""
+
+    ids: np.ndarray
+    weights: np.ndarray
+    likely: np.ndarray
+    faults: np.ndarray
+
+
+@dataclass(frozen=True)
+class Harmony:
+    """grid: all four voices; nats_per_note: of all notes, given and free, under the model;
+    ids: (4 T,) uint16"""
+
+    grid: Grid
+    nats_per_note: float
+    ids: np.ndarray
+
+
+def melody_of(grid: Grid) -> tuple[Grid, int]:
+    """The highest voice of ``grid`` as a soprano, the other voices silent; and the octaves, in
+    semitones, by which it was moved into the soprano's range."""
+    pitches = np.full_like(grid.pitches, SILENCE)
+    tied = np.zeros_like(grid.tied)
+    sounding = np.where(grid.pitches >= 0, grid.pitches, -1)
+    top = sounding.argmax(axis=1)
+    steps = np.arange(len(grid))
+    pitches[:, 0] = sounding[steps, top]
+    goes_on = np.zeros(len(grid), bool)
+    goes_on[1:] = (pitches[1:, 0] == pitches[:-1, 0]) & (top[1:] == top[:-1])
+    tied[:, 0] = grid.tied[steps, top] & goes_on
+    heard = pitches[:, 0][pitches[:, 0] >= 0]
+    low, high = RANGES[0]
+
+    def outside(shift: int) -> tuple[int, int]:
+        return int(((heard + shift < low) | (heard + shift > high)).sum()), abs(shift)
+
+    shift = min(range(-48, 49, 12), key=outside)
+    pitches[:, 0] = np.where(pitches[:, 0] >= 0, pitches[:, 0] + shift, SILENCE)
+    return Grid(pitches, tied), shift
+
+
+def harmonise(
+    model: MusicTransformer,
+    tokenizer: ChoraleTokenizer,
+    given: Grid,
+    *,
+    voices: tuple[int, ...] = (0,),
+    particles: int = 16,
+    sampling: SamplingConfig | None = None,
+    seed: int | tuple[int, ...] = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Harmony:
+    """The best of ``particles`` ways to write the voices that are not in ``voices``: the highest
+    ln p - rules x faults.
+
+    given      a Grid of which the columns ``voices`` count (0 = soprano)
+    sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
+               model has them, with the rules
+    progress   called after each step with the number of steps written
+
+    The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
+    piece longer than the model's context.
+    """
+    sampling = sampling or SamplingConfig(top_p=1.0)
+    found = filtered(
+        model,
+        tokenizer,
+        given,
+        voices=voices,
+        particles=particles,
+        sampling=sampling,
+        seed=seed,
+        progress=progress,
+    )
+    best = int((found.likely - sampling.rules * found.faults).argmax())
+    ids = found.ids[best].astype(np.uint16)
+    grid = _read(tokenizer, ids, given, voices)
+    return Harmony(grid, float(-found.likely[best] / len(ids)), ids)
+
+
+@torch.inference_mode()
+def filtered(
+    model: MusicTransformer,
+    tokenizer: ChoraleTokenizer,
+    given: Grid,
+    *,
+    voices: tuple[int, ...],
+    particles: int,
+    sampling: SamplingConfig,
+    seed: int | tuple[int, ...],
+    progress: Callable[[int], None] | None = None,
+) -> Particles:
+    """The particles of :func:`harmonise`, from which it takes the best."""
+    steps, longest = len(given), int(model.config["context"])
+    if not engine.counts_positions(model):
+        longest *= BEYOND
+    if not 0 < len(VOICES) * steps < longest:
+        raise UserError(
+            f"melody: {steps} sixteenths, expected 1 to {(longest - 1) // len(VOICES)} with a "
+            f"model trained on windows of {model.config['context']} tokens"
+        )
+    if not voices or not set(voices) < set(range(len(VOICES))):
+        raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")
+    forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
+    reshape, rules = processors.build(sampling), Rules(tokenizer, sampling.rules)
+    last = _last_note(given, voices)
+    random = np.random.default_rng(seed)
+    device = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    try:
+        cache = model.new_cache(particles, len(VOICES) * steps + 1)
+        states = [tokenizer.grammar() for _ in range(particles)]
+        past = np.empty((particles, len(VOICES) * steps), np.int64)
+        weights, total, told = np.zeros(particles), np.zeros(particles), np.zeros(particles)
+        costs = np.zeros((particles, tokenizer.size))
+        logits = _next(model, np.full(particles, BOS), cache, device)
+        for place in range(past.shape[1]):
+            step, voice = divmod(place, len(VOICES))
+            likely = logits.log_softmax(dim=-1).numpy()
+            if rules.strength:
+                # On the last given note a chord that could end the piece is looked for already.
+                closing = None if step < last else step > last
+                costs = rules.costs(past[:, :place], closing=closing)
+            if voice in voices:
+                ids = np.full(particles, forced[step, voice])
+                weights += likely[:, ids[0]] - rules.strength * costs[:, ids[0]]
+            else:
+                ids, kept = _draw(
+                    logits, rules.strength * costs, states, past[:, :place], reshape, random
+                )
+                weights += kept
+            told += costs[np.arange(particles), ids]
+            total += likely[np.arange(particles), ids]
+            past[:, place] = ids
+            for state, token_id in zip(states, ids.tolist()):
+                state.advance(token_id)
+            if _effective(weights) < FEWEST * particles:
+                chosen = _resampled(weights, random)
+                cache.select(torch.from_numpy(chosen))
+                past, total, told = past[chosen], total[chosen], told[chosen]
+                weights = np.zeros(particles)
+                states = [states[i].copy() for i in chosen]
+                ids = ids[chosen]
+            logits = _next(model, ids, cache, device)
+            if progress is not None and voice == len(VOICES) - 1:
+                progress(step + 1)
+        total += logits.log_softmax(dim=-1).numpy()[:, EOS]
+    finally:
+        model.train(training)
+    faults = np.zeros(particles)
+    if rules.strength:
+        faults += [rules.faults(_read(tokenizer, ids, given, voices)) for ids in past]
+    # What was told on the way (the key as heard so far) gives way to what the whole piece tells.
+    return Particles(past, weights - rules.strength * (faults - told), total, faults)
+
+
+def _read(
+    tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, voices: tuple[int, ...]
+) -> Grid:
+    """A piece with the given notes repeated where they were: tokens without ties join them."""
+    grid = tokenizer.decode_grid(ids)
+    tied = grid.tied.copy()
+    tied[:, voices] = given.tied[:, voices] & grid.tied[:, voices]
+    return Grid(grid.pitches, tied)
+
+
+def _last_note(given: Grid, voices: tuple[int, ...]) -> int:
+    """The first step of the last stretch in which the given voices hold their notes."""
+    pitches = given.pitches[:, voices]
+    changes = np.flatnonzero((pitches[1:] != pitches[:-1]).any(1))
+    return int(changes[-1]) + 1 if len(changes) else 0
+
+
+def _next(model: MusicTransformer, ids: np.ndarray, cache: KVCache, device: torch.device) -> Tensor:
+    read = torch.from_numpy(ids)[:, None].to(device)
+    logits = model(read, cache=cache)[:, -1]
+    found: Tensor = logits.to(device="cpu", dtype=torch.float64)
+    return found
+
+
+def _draw(
+    logits: Tensor,
+    costs: np.ndarray,
+    states: list,
+    past: np.ndarray,
+    reshape: list[processors.Processor],
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """One id for each particle, within the grammar, by p x exp(-costs); and the logarithm of what
+    these sum to, beside what p sums to. The piece does not end here."""
+    allowed = torch.from_numpy(np.stack([state.allowed() for state in states]))
+    allowed[:, EOS] = False
+    free = logits.masked_fill(~allowed, -torch.inf)
+    choice = free - torch.from_numpy(costs)
+    kept = (choice.logsumexp(dim=-1) - free.logsumexp(dim=-1)).numpy()
+    for process in reshape:
+        choice = process(torch.from_numpy(past), choice)
+    generators = [random] * len(states)
+    ids = engine.draw(choice, generators, torch.zeros(len(states), dtype=torch.bool))
+    return ids.numpy(), kept
+
+
+def _effective(weights: np.ndarray) -> float:
+    """The effective number of particles of log weights: 1 / sum of squared shares."""
+    shares = np.exp(weights - weights.max())
+    return float(shares.sum() ** 2 / (shares**2).sum())
+
+
+def _resampled(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """(P,) int64: systematic resampling by log weights (Kitagawa 1996)."""
+    shares = np.exp(weights - weights.max())
+    points = (random.random() + np.arange(len(shares))) / len(shares)
+    sums = np.cumsum(shares / shares.sum())
+    sums[-1] = 1.0
+    return np.searchsorted(sums, points, side="right").clip(max=len(shares) - 1).astype(np.int64)

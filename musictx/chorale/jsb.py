@@ -1,0 +1,63 @@
+"""The JSB chorales as published: a JSON file of splits, pieces, sixteenths and four pitches.
+
+``{"train": [piece, ...], "valid": [...], "test": [...]}`` (Boulanger-Lewandowski et al. 2012, on
+the sixteenth grid, "Jsb16thSeparated"); a piece is a list of steps, a step the MIDI pitches of
+soprano, alto, tenor and bass, -1 where a voice is silent. The file may hold some of the splits.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from musictx.chorale.grid import SILENCE, VOICES, Grid
+from musictx.errors import UserError
+
+#: Names of splits in the file -> ours.
+SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "test": "test"}
+
+
+def read(path: str | None) -> list[tuple[str, str, Grid]]:
+    """(name, split, Grid) of every piece, in the order of the file; names are ``valid/007``.
+
+    Raises ``UserError`` naming ``corpus.path`` and the place in the file that is not as it should.
+    """
+    if not path:
+        raise UserError("corpus.path is missing: give the JSON file of the chorales, corpus.path=F")
+    file = Path(path).expanduser()
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"corpus.path={path}: there is no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"corpus.path={path}: this is a folder; give the JSON file") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"corpus.path={path}: cannot be read as JSON ({error})") from None
+    if not isinstance(content, dict) or not set(content) & set(SPLITS):
+        raise UserError(
+            f"corpus.path={path}: expected an object with lists of pieces named train, valid, test"
+        )
+    pieces = []
+    for name, split in SPLITS.items():
+        for number, steps in enumerate(content.get(name, [])):
+            label = f"{name}/{number:03d}"
+            pieces.append((label, split, Grid.joined(_pitches(steps, f"{path}: {label}"))))
+    if not pieces:
+        raise UserError(f"corpus.path={path}: there is no piece in it")
+    return pieces
+
+
+def _pitches(steps: object, where: str) -> np.ndarray:
+    try:
+        table = np.asarray(steps, dtype=np.float64)
+    except (TypeError, ValueError):
+        table = np.empty(0)
+    if table.ndim != 2 or table.shape[1] != len(VOICES) or not len(table):
+        raise UserError(f"corpus.path={where}: expected a list of steps of four pitches")
+    silent = np.isnan(table) | (table < 0)
+    whole = np.where(silent, 0, table)
+    if np.any(whole != np.floor(whole)) or np.any(whole > 127):
+        raise UserError(f"corpus.path={where}: expected MIDI pitches 0 to 127, or -1 for silence")
+    return np.where(silent, SILENCE, whole).astype(np.int64)

@@ -1,0 +1,116 @@
+"""Four voices by the model and by the textbook: p(music) x exp(-strength x faults).
+
+A product of two experts (Hinton 2002): the model says what is like Bach, the checks of
+:mod:`musictx.chorale.voice_leading` what a teacher would mark. A fault shows as soon as its lowest
+voice is written, so each id can be told beforehand how many faults it would complete, and the
+product is p(id) x exp(-strength x those), id by id.
+
+Drawn from one id at a time (:class:`Rules` as a processor: free pieces and continuations) each
+factor is made to sum to 1 by itself, which is not quite the product: where every way on costs
+something, the past is not blamed for it. :mod:`musictx.chorale.harmonise` weighs several pieces by
+those sums and so draws from the product itself.
+
+An end counts too: a piece that ends without closing on a triad in root position, by a cadence, has
+one more fault, which ``eos`` completes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from musictx.chorale import keys, voice_leading
+from musictx.chorale.grid import SILENCE, VOICES, Grid
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.config import SamplingConfig
+from musictx.tokens.vocab import EOS, Tokenizer
+
+BASS = len(VOICES) - 1
+
+
+class Rules:
+    """The rules of voice leading for a vocabulary; a processor that takes ``strength`` nats off the
+    logit of an id for each fault that it completes."""
+
+    def __init__(self, tokenizer: ChoraleTokenizer, strength: float) -> None:
+        self.tokenizer, self.strength = tokenizer, strength
+
+    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
+        """ids (B, 1 + n): ``bos`` or ``cut`` first; logits (B, V)."""
+        costs = torch.from_numpy(self.costs(ids[:, 1:].numpy()))
+        return logits - self.strength * costs.to(logits)
+
+    def costs(self, past: np.ndarray, *, closing: bool | None = None) -> np.ndarray:
+        """(B, V) float64: faults that each id completes after past (B, n), ids without ``bos``.
+
+        Told as the past tells them: the key is that of the steps before, and voices that stand
+        still are not told at all. With ``closing`` the piece may end after this step: the bass that
+        then leaves it open makes one fault, and if it was so a step ago (``closing=True``) that one
+        is taken back; ``closing=False`` for the first such step.
+        """
+        tokens = self.tokenizer
+        step, voice = divmod(past.shape[1], len(VOICES))
+        table = tokens.pitches(past)
+        count, size = len(past), tokens.size
+        before = table[:, step - 1] if step else np.full((count, len(VOICES)), SILENCE)
+        now = np.full((count, len(VOICES)), SILENCE)
+        if voice:
+            now = table[:, step]
+        choices = np.tile(tokens.pitch_of, (count, 1))
+        ties = tokens.is_tie(np.arange(size))
+        choices[:, ties] = before[:, voice, None]
+        struck = np.zeros((count, size, len(VOICES)), bool)
+        repeated = ties if tokens.ties else choices == before[:, voice, None]
+        struck[:, :, voice] = (choices >= 0) & ~repeated
+        chords = np.repeat(now[:, None], size, axis=1)
+        chords[:, :, voice] = choices
+        steps = voice_leading.Steps(
+            np.repeat(before, size, axis=0), chords.reshape(-1, len(VOICES)), _flat(struck)
+        )
+        each = np.zeros(count * size)
+        for mask, _, _ in voice_leading.marks(steps, last=voice):
+            each += mask
+        written = table[:, :step]
+        if voice == BASS:
+            tonics = np.repeat([_tonic(piece) for piece in written], size)
+            each += voice_leading.leading_notes(steps, tonics)[0]
+        costs = each.reshape(count, size)
+        if voice == BASS and closing is not None:
+            costs += _open(chords, written)
+            if closing:
+                costs -= _open(before[:, None], written)
+        if voice == 0:
+            costs[:, EOS] = _open(before[:, None], written)[:, 0] if step else 0
+        return costs
+
+    def faults(self, grid: Grid) -> int:
+        """All faults of a whole piece, among them those that only the whole can tell."""
+        found = len(voice_leading.faults(grid.pitches, grid.tied))
+        return found + (not voice_leading.closes(grid.pitches))
+
+
+def wanted(tokenizer: Tokenizer, sampling: SamplingConfig) -> list[Rules]:
+    """The rules as a list of processors: none for other vocabularies, or without strength."""
+    if not sampling.rules or not isinstance(tokenizer, ChoraleTokenizer):
+        return []
+    return [Rules(tokenizer, sampling.rules)]
+
+
+def _flat(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1, array.shape[-1])
+
+
+def _tonic(pitches: np.ndarray) -> int:
+    key = keys.estimate(pitches)
+    return -1 if key is None else key.tonic
+
+
+def _open(chords: np.ndarray, written: np.ndarray) -> np.ndarray:
+    """(B, K) bool: whether a piece is left open that ends on chords (B, K, 4) after written
+    (B, T, 4)."""
+    last = np.array([voice_leading.came_from(piece[:, BASS]) for piece in written])
+    goal = chords[:, :, BASS] % 12
+    came = np.where(goal == last[:, :1], last[:, 1:], last[:, :1])
+    closed = voice_leading.closing(_flat(chords), came.reshape(-1))
+    return ~closed.reshape(goal.shape)

@@ -1,0 +1,245 @@
+"""Four-part chorales: one token a voice and sixteenth, soprano, alto, tenor, bass in turn.
+
+The serialisation of Huang et al. (2018), section 4.1: the token at place 4 t + v of a piece is the
+pitch that voice v sounds in step t, or silence. Nothing else is written: which voice a token
+belongs to follows from its place, so windows of a piece begin at whole steps (``align``).
+
+The published data (Boulanger-Lewandowski et al. 2012) do not tell a held note from a repeated one.
+With ``ties=True`` a held one is written ``tie`` instead of its pitch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from musictx.chorale import grid as four
+from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, Grid
+from musictx.errors import ConfigError
+from musictx.notes import Score
+from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS, Vocabulary
+
+_RULES = 1  # raise when the same score would encode differently with the same vocabulary
+
+
+class ChoraleTokenizer:
+    """Four-part Score <-> ids.
+
+    low, high  lowest and highest MIDI pitch; other notes are left out (silence) and counted
+    ties       write held notes as ``tie``; otherwise equal pitches in a row are one note
+    """
+
+    name = "chorale"
+    #: Windows of a piece begin at multiples of so many tokens.
+    align = len(VOICES)
+
+    def __init__(self, *, low: int = 30, high: int = 88, ties: bool = False) -> None:
+        if not 0 <= low <= high <= 127:
+            raise ConfigError(
+                f"tokenizer.low={low}, tokenizer.high={high}: expected pitches from 0 to 127"
+            )
+        self.low, self.high, self.ties = low, high, ties
+        tie = [("tie", 0, 0)] if ties else []
+        self.vocabulary = Vocabulary.of(("silence", 0, 0), *tie, ("pitch", low, high))
+        self._silence = self.vocabulary.id("silence")
+        self._tie = self.vocabulary.id("tie") if ties else -1
+        self._first = self.vocabulary.range("pitch")[0]
+
+    def __repr__(self) -> str:
+        return f"ChoraleTokenizer({self.size} ids, {self.low}..{self.high}, ties={self.ties})"
+
+    @property
+    def size(self) -> int:
+        return self.vocabulary.size
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the vocabulary and every option that changes the encoding."""
+        described = [_RULES, self.vocabulary.fingerprint, sorted(self.to_config().items())]
+        return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
+
+    def to_config(self) -> dict[str, Any]:
+        return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
+
+    def encode(self, score: Score) -> np.ndarray:
+        """(4 T,) uint16 ids of a whole piece."""
+        return self.encode_with_report(score)[0]
+
+    def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
+        """As ``encode``, and what was left out: reason -> number of notes. Raises ``UserError`` for
+        music that is not in four voices (:func:`musictx.chorale.grid.read`)."""
+        grid, left_out = four.read(score)
+        outside = (grid.pitches >= 0) & ((grid.pitches < self.low) | (grid.pitches > self.high))
+        if outside.any():
+            struck = int((outside & ~grid.tied).sum())
+            left_out[f"notes outside pitches {self.low}..{self.high} left out"] = struck
+        return self.encode_grid(grid), left_out
+
+    def encode_grid(self, grid: Grid) -> np.ndarray:
+        """(4 T,) uint16 ids of a Grid; pitches out of range are silence."""
+        pitches = grid.pitches
+        inside = (pitches >= self.low) & (pitches <= self.high)
+        ids = np.where(inside, pitches - self.low + self._first, self._silence)
+        if self.ties:
+            ids[grid.tied & inside] = self._tie
+        return ids.reshape(-1).astype(np.uint16)
+
+    def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
+        """Any ids -> four tracks, at 100 quarter notes a minute; special ids are skipped."""
+        return four.write(self.decode_grid(ids))
+
+    def decode_grid(self, ids: np.ndarray | Sequence[int]) -> Grid:
+        """Any ids -> Grid. In a last step that is not complete the other voices are held; a tie
+        after silence, or at the beginning, is silence."""
+        array = np.asarray(ids, dtype=np.int64).reshape(-1)
+        if len(array) and not 0 <= array.min() <= array.max() < self.size:
+            raise ValueError(f"ids: expected 0 to {self.size - 1}")
+        array = array[array >= len(SPECIALS)]
+        count = -(-len(array) // len(VOICES))
+        flat = np.full(count * len(VOICES), -2, np.int64)  # -2: not written
+        flat[: len(array)] = array
+        table = flat.reshape(count, len(VOICES))
+        pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
+        goes_on = (table == self._tie) & self.ties | (table == -2)
+        for t in np.flatnonzero(goes_on.any(axis=1)):
+            before = pitches[t - 1] if t else SILENCE
+            pitches[t] = np.where(goes_on[t], before, pitches[t])
+        return Grid(pitches, goes_on & (pitches >= 0)) if self.ties else Grid.joined(pitches)
+
+    @cached_property
+    def pitch_of(self) -> np.ndarray:
+        """(size,) int64: the pitch that each id sounds; -1 for silence, a tie and what is none."""
+        pitches = np.full(self.size, SILENCE, np.int64)
+        pitches[self._first :] = np.arange(self.low, self.high + 1)
+        return pitches
+
+    def is_tie(self, ids: np.ndarray) -> np.ndarray:
+        """Which of ``ids`` are ties; none where the vocabulary has no tie."""
+        return np.asarray(ids) == self._tie
+
+    def pitches(self, ids: np.ndarray) -> np.ndarray:
+        """The pitches of half-written pieces side by side: ids (B, n) without ``bos`` -> (B, T, 4)
+        int64, T steps the last of which may be incomplete; -1 = silent, or not written."""
+        count, length = ids.shape
+        steps = -(-length // len(VOICES))
+        table = np.full((count, steps * len(VOICES)), SILENCE, np.int64)
+        table[:, :length] = self.pitch_of[ids]
+        table = table.reshape(count, steps, len(VOICES))
+        if self.ties:
+            begins = np.ones((count, steps * len(VOICES)), bool)
+            begins[:, :length] = ~self.is_tie(ids)
+            since = np.where(begins.reshape(table.shape), np.arange(steps)[:, None], 0)
+            table = np.take_along_axis(table, np.maximum.accumulate(since, axis=1), axis=1)
+        return table
+
+    def grammar(
+        self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True
+    ) -> ChoraleState:
+        """The state after ``prefix``; ``strict=False``: what was before it is not known."""
+        state = ChoraleState(self, strict=strict)
+        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
+            if place == 0 and token_id in (BOS, CUT):
+                continue
+            try:
+                state.advance(token_id)
+            except ValueError as error:
+                raise ValueError(f"token {place}: {error}") from None
+        return state
+
+    def augment(
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
+    ) -> np.ndarray | None:
+        """A window transposed; ``None`` if a pitch would leave the vocabulary, or a voice its range
+        (:data:`musictx.chorale.grid.RANGES`) further than it does already. The window begins with a
+        soprano. These tokens know neither tempo nor loudness: ``stretch`` and ``velocity`` change
+        nothing."""
+        if semitones == 0:
+            return ids
+        array = np.asarray(ids)
+        pitched = array >= self._first
+        moved = array[pitched].astype(np.int64) + semitones
+        if len(moved) and (moved.min() < self._first or moved.max() >= self.size):
+            return None
+        low, high = (np.array(four.RANGES) - self.low + self._first).T
+        for voice in range(len(VOICES)):
+            mine = array[voice :: len(VOICES)].astype(np.int64)
+            mine = mine[mine >= self._first]
+            if not len(mine):
+                continue
+            if semitones > 0 and mine.max() + semitones > max(high[voice], mine.max()):
+                return None
+            if semitones < 0 and mine.min() + semitones < min(low[voice], mine.min()):
+                return None
+        result = array.astype(np.uint16)
+        result[pitched] = moved
+        return result
+
+
+class ChoraleState:
+    """A half-written chorale; see :class:`musictx.tokens.vocab.GrammarState`.
+
+    Any voice may sound any pitch or be silent; a tie needs a note before it; ``eos`` stands after
+    whole steps only.
+    """
+
+    def __init__(self, tokenizer: ChoraleTokenizer, *, strict: bool = True) -> None:
+        self._tokenizer = tokenizer
+        self._count = 0
+        self._notes = 0
+        self._ended = False
+        unknown = tokenizer._first if tokenizer.ties and not strict else tokenizer._silence
+        self._last = [unknown] * len(VOICES)
+
+    @property
+    def seconds(self) -> float:
+        return self._count // len(VOICES) * STEP_SECONDS
+
+    @property
+    def notes(self) -> int:
+        return self._notes
+
+    @property
+    def voice(self) -> int:
+        """The voice to be written next, 0 (soprano) to 3 (bass)."""
+        return self._count % len(VOICES)
+
+    def allowed(self) -> np.ndarray:
+        """(vocab,) bool: ids that may come next."""
+        tokens = self._tokenizer
+        mask = np.zeros(tokens.size, dtype=bool)
+        if self._ended:
+            mask[EOS] = True
+            return mask
+        mask[tokens._first :] = True
+        mask[tokens._silence] = True
+        mask[EOS] = self.voice == 0 and self._count > 0
+        if tokens.ties:
+            mask[tokens._tie] = self._last[self.voice] >= tokens._first
+        return mask
+
+    def advance(self, token_id: int) -> None:
+        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+        tokens = self._tokenizer
+        if not 0 <= token_id < tokens.size or not self.allowed()[token_id]:
+            raise ValueError(f"id {token_id} is not allowed for the {VOICES[self.voice]}")
+        if token_id == EOS:
+            self._ended = True
+            return
+        voice = self.voice
+        if token_id != tokens._tie or not tokens.ties:
+            held = not tokens.ties and token_id == self._last[voice]
+            self._notes += token_id >= tokens._first and not held
+            self._last[voice] = token_id
+        self._count += 1
+
+    def copy(self) -> ChoraleState:
+        other = object.__new__(ChoraleState)
+        other.__dict__.update(self.__dict__)
+        other._last = list(self._last)
+        return other

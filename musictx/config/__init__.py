@@ -1,0 +1,40 @@
+"""Every option of every command: name, type, default, unit, check. No torch, no Hydra.
+
+The YAML files under ``conf/`` give combinations of these; a value that is not declared here cannot
+be set. A dataclass checks itself when it is made and raises :class:`ConfigError` with the option's
+dotted name, what came and what would be right - before anything heavy starts. The text after each
+field is its help: ``musictx train --help`` prints it.
+"""
+
+from musictx.config.corpus import AugmentConfig, CorpusConfig
+from musictx.config.evaluate import EvaluateConfig
+from musictx.config.generate import GenerateConfig, ModelFolder
+from musictx.config.model import IMPLEMENTATIONS, ModelConfig
+from musictx.config.optim import OptimConfig
+from musictx.config.position import AXES, POSITIONS, PositionConfig
+from musictx.config.prepare import PrepareConfig
+from musictx.config.render import RenderConfig
+from musictx.config.sampling import SamplingConfig
+from musictx.config.tokenizer import TokenizerConfig
+from musictx.config.train import TrainConfig
+from musictx.config.trainer import TrainerConfig
+
+__all__ = [
+    "AXES",
+    "IMPLEMENTATIONS",
+    "POSITIONS",
+    "AugmentConfig",
+    "CorpusConfig",
+    "EvaluateConfig",
+    "GenerateConfig",
+    "ModelConfig",
+    "ModelFolder",
+    "OptimConfig",
+    "PositionConfig",
+    "PrepareConfig",
+    "RenderConfig",
+    "SamplingConfig",
+    "TokenizerConfig",
+    "TrainConfig",
+    "TrainerConfig",
+]

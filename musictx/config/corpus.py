@@ -1,0 +1,66 @@
+"""Where the music comes from, and how training windows are varied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from musictx.config.checks import at_least, one_of, option, probability, require
+
+
+@dataclass
+class AugmentConfig:
+    """Changes made to training windows as they are drawn; validation never sees them."""
+
+    transpose: int = option(3, "semitones up and down; 3 means one of -3..+3 for each window")
+    whole: bool = option(False, "training windows begin where pieces begin, never inside")
+    align: int = option(1, "training windows begin at multiples of so many tokens of a piece")
+    stretch: list[float] = option(
+        [0.95, 0.975, 1.0, 1.025, 1.05], "factors of time, one drawn for each window"
+    )
+    velocity: int = option(0, "MIDI velocity units up and down, one shift for each window")
+    misheard: float = option(
+        0.0, "chorales: share of the notes read wrong by one or two semitones; targets stay right"
+    )
+
+    def __post_init__(self) -> None:
+        require(0 <= self.transpose <= 24, "augment.transpose", self.transpose, "0 to 24 semitones")
+        require(
+            bool(self.stretch) and all(0.5 <= s <= 2.0 for s in self.stretch),
+            "augment.stretch",
+            self.stretch,
+            "a list of factors between 0.5 and 2, such as [0.95,1.0,1.05]",
+        )
+        at_least("augment.align", self.align, 1)
+        require(0 <= self.velocity <= 64, "augment.velocity", self.velocity, "0 to 64")
+        probability("augment.misheard", self.misheard)
+
+
+@dataclass
+class CorpusConfig:
+    """Where the music comes from and how it is split."""
+
+    name: str = option(
+        "folder", "folder (your MIDI files), bach (chorales inside music21), jsb (a JSON file)"
+    )
+    path: str | None = option(None, "the folder of MIDI files, searched at any depth", path=True)
+    validation: float = option(0.1, "share of the pieces held out to measure progress")
+    test: float = option(0.0, "share of the pieces held out and never used by train")
+    min_notes: int = option(2, "pieces with fewer notes are left out")
+    shards: str | None = option(
+        None, "folder for the prepared tokens; default data/shards/NAME-KEY", path=True
+    )
+    workers: int = option(0, "processes that read files; 0 = one for each core")
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+
+    def __post_init__(self) -> None:
+        one_of("corpus.name", self.name, ("folder", "bach", "jsb"))
+        probability("corpus.validation", self.validation)
+        probability("corpus.test", self.test)
+        require(
+            self.validation + self.test < 1.0,
+            "corpus.validation + corpus.test",
+            self.validation + self.test,
+            "less than 1, so that something is left to train on",
+        )
+        at_least("corpus.min_notes", self.min_notes, 1)
+        at_least("corpus.workers", self.workers, 0)

@@ -1,0 +1,56 @@
+"""The network's shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from musictx.config.checks import at_least, one_of, option, probability, require
+
+IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")
+
+
+@dataclass
+class ModelConfig:
+    """The network's shape; the sizes are files under conf/model."""
+
+    name: str = option("paper", "label of the size")
+    layers: int = option(6, "blocks of attention and feed-forward")
+    width: int = option(512, "size of the residual stream")
+    heads: int = option(8, "attention heads; width must be a multiple of it")
+    feedforward: int = option(2048, "hidden size of the feed-forward part")
+    context: int = option(2048, "length of a training window, tokens")
+    dropout: float = option(0.1, "on embeddings, attention weights and each residual branch")
+    tied: bool = option(True, "use the token embedding as output matrix too")
+    attention: str = option("auto", "implementation: " + ", ".join(IMPLEMENTATIONS))
+    heard: list[int] = option(
+        [], "notes come with their intervals to those so many tokens before; chorales: [1,2,3,4]"
+    )
+    asked: list[int] = option(
+        [], "candidates for the next note are judged by their intervals to those so many before"
+    )
+    heard_dropout: float = option(
+        0.0,
+        "in training, share of the heard intervals withheld: few pieces are soon known by heart",
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "heads", "feedforward"):
+            at_least(f"model.{name}", getattr(self, name), 1)
+        at_least("model.context", self.context, 8)
+        require(
+            self.width % self.heads == 0 and (self.width // self.heads) % 2 == 0,
+            "model.heads",
+            self.heads,
+            f"a divisor of model.width={self.width} that leaves an even size for each head",
+        )
+        probability("model.dropout", self.dropout)
+        probability("model.heard_dropout", self.heard_dropout)
+        for name in ("heard", "asked"):
+            lags = getattr(self, name)
+            require(
+                all(lag >= 1 for lag in lags) and len(set(lags)) == len(lags),
+                f"model.{name}",
+                lags,
+                "different numbers of tokens from 1, such as [1,2,3,4]",
+            )
+        one_of("model.attention", self.attention, IMPLEMENTATIONS)

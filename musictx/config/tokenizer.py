@@ -1,0 +1,50 @@
+"""How music becomes tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from musictx.config.checks import one_of, option, require
+
+
+@dataclass
+class TokenizerConfig:
+    """How music becomes tokens."""
+
+    name: str = option(
+        "performance",
+        "performance, chorale (four voices), or a MidiTok one: remi, tsd, midilike, ...",
+    )
+    tracks: str = option("piano", "piano (pitched instruments merged, no drums) or programs (all)")
+    low: int = option(0, "lowest MIDI pitch kept (piano: 21)")
+    high: int = option(127, "highest MIDI pitch kept (piano: 108)")
+    step_ms: int = option(10, "time grid, milliseconds")
+    max_shift_ms: int = option(1000, "longest single time shift, milliseconds")
+    velocity_bins: int = option(32, "loudness levels")
+    sustain: bool = option(True, "fold the sustain pedal into note ends")
+    ties: bool = option(False, "chorale only: write held notes as ties, not as their pitch again")
+    params: dict[str, Any] = option({}, "MidiTok only: TokenizerConfig parameters")
+
+    def __post_init__(self) -> None:
+        one_of("tokenizer.tracks", self.tracks, ("piano", "programs"))
+        require(0 <= self.low <= 127, "tokenizer.low", self.low, "a MIDI pitch, 0 to 127")
+        require(
+            self.low <= self.high <= 127,
+            "tokenizer.high",
+            self.high,
+            f"a MIDI pitch from tokenizer.low={self.low} to 127",
+        )
+        require(1 <= self.step_ms <= 1000, "tokenizer.step_ms", self.step_ms, "1 to 1000 ms")
+        require(
+            self.max_shift_ms >= self.step_ms and self.max_shift_ms % self.step_ms == 0,
+            "tokenizer.max_shift_ms",
+            self.max_shift_ms,
+            f"a multiple of tokenizer.step_ms={self.step_ms}",
+        )
+        require(
+            1 <= self.velocity_bins <= 127,
+            "tokenizer.velocity_bins",
+            self.velocity_bins,
+            "1 to 127",
+        )

@@ -1,0 +1,44 @@
+"""Options of ``musictx train``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from musictx.config.checks import option, require, whole_seed
+from musictx.config.corpus import CorpusConfig
+from musictx.config.model import ModelConfig
+from musictx.config.optim import OptimConfig
+from musictx.config.position import PositionConfig
+from musictx.config.sampling import SamplingConfig
+from musictx.config.tokenizer import TokenizerConfig
+from musictx.config.trainer import TrainerConfig
+
+
+@dataclass
+class TrainConfig:
+    """musictx train: a corpus -> a model folder."""
+
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    position: PositionConfig = field(default_factory=PositionConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    init: str | None = option(None, "model folder to start from (fine-tuning)", path=True)
+    out: str | None = option(
+        None, "run folder; default runs/CORPUS-KEY, resumed if it is there", path=True
+    )
+    fresh: bool = option(False, "start again even if the run folder holds a checkpoint")
+    seed: int = option(0, "of every random draw")
+
+    def __post_init__(self) -> None:
+        whole_seed(self.seed)
+        require(
+            not self.corpus.augment.misheard
+            or self.init is not None
+            or self.tokenizer.name == "chorale",
+            "corpus.augment.misheard",
+            self.corpus.augment.misheard,
+            f"0 with tokenizer={self.tokenizer.name}; only in tokenizer=chorale is a token a note",
+        )

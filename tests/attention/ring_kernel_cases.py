@@ -1,0 +1,87 @@
+"""Run by tests/attention/test_static_kernel.py in a process that begins with Triton's interpreter.
+
+The kernel against the products of attention/static.py, in float32.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from triton.runtime import interpreter
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from musictx.attention.decode import ring as static
+from musictx.attention.decode import ring_kernel as static_kernel
+from musictx.attention.terms import Axis, Terms
+from musictx.model.static import StaticDecoder
+from tests.model.test_static import V, make
+
+
+def interpreter_of_today() -> None:
+    """Triton 3.6's interpreter under numpy 2.4: int() of an array of one element is gone."""
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: np.asarray(self.handle.data).item())
+
+    interpreter._patch_lang_tensor = patched
+
+
+def terms_of(kind: str) -> Terms:
+    table, bias = torch.randn(3, 9, 16), torch.randn(1, 9)
+    axes = {
+        "none": (),
+        "table": (Axis(table=table, high=8),),
+        "shared": (Axis(table=table[:1], bias=bias, high=8),),
+        "bias": (Axis(bias=bias.expand(3, -1), low=1, high=9),),
+    }[kind]
+    u = torch.randn(3, 16) if kind == "table" else None
+    return Terms(0.3, axes, content_bias=u, position_bias=u)
+
+
+def by_attention() -> None:
+    """Empty, half full, full and overwritten rings; one part, several, some without slots."""
+    places = [(0, 0), (5, 0), (5, 3), (99, 0), (100, 1), (257, 158), (250, 240)]
+    for kind, (at, begin), splits in itertools.product(
+        ("none", "table", "shared", "bias"), places, (1, 4)
+    ):
+        q = torch.randn(2, 3, 1, 16)
+        k, v = torch.randn(2, 2, 3, 100, 16)
+        position, first = torch.tensor([at]), torch.tensor([begin])
+        distance, empty = static.slots(position, first, 100)
+        k[:, :, empty], v[:, :, empty] = float("nan"), float("nan")  # never looked at
+        given: dict[str, Any] = {"position": position, "first": first}
+        given |= {"distance": distance, "empty": empty}
+        terms = terms_of(kind)
+        known = (x.nan_to_num() for x in (k, v))
+        wanted = static.attend(q, *known, terms, **given)
+        static_kernel.splits_of = lambda *_, n=splits: n  # type: ignore[assignment]
+        got = static.attend(q, k, v, terms, **given, kernel=True)
+        error = float((got - wanted).norm() / wanted.norm())
+        assert error < 1e-6, (kind, at, begin, splits, error)
+        half = static.attend(q, k.half(), v.half(), terms, **given, kernel=True)
+        assert float((half - wanted).norm() / wanted.norm()) < 2e-3
+
+
+def by_model() -> None:
+    model = make("huang", heads=2)
+    ids = torch.randint(V, (2, 14))
+    ways = [StaticDecoder(model, rows=2, capacity=9, kernel=way) for way in (True, False)]
+    for token in ids.split(1, dim=1):
+        got, wanted = (decoder.step(token) for decoder in ways)
+        assert float((got - wanted).norm() / wanted.norm()) < 1e-6
+
+
+if __name__ == "__main__":
+    interpreter_of_today()
+    torch.manual_seed(0)
+    by_attention()
+    by_model()
+    print("equal")

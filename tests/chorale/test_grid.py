@@ -1,0 +1,117 @@
+"""Four voices on the sixteenth grid: Score <-> Grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from musictx.chorale import grid as four
+from musictx.chorale.grid import Grid
+from musictx.errors import UserError
+from musictx.notes import NOTE, TEMPO, Score
+
+
+@st.composite
+def grids(draw, ties=True):
+    """Grids whose voices move, rest, hold and repeat; the first step sounds."""
+    steps = draw(st.integers(1, 24))
+    seed = draw(st.integers(0, 2**32 - 1))
+    random = np.random.default_rng(seed)
+    pitches = np.empty((steps, 4), np.int64)
+    pitches[0] = random.integers(48, 80, 4)
+    for t in range(1, steps):
+        moves = random.random(4)
+        fresh = np.where(moves < 0.9, random.integers(40, 85, 4), four.SILENCE)
+        pitches[t] = np.where(moves < 0.6, pitches[t - 1], fresh)
+    joined = Grid.joined(pitches)
+    if not ties:
+        return joined
+    return Grid(pitches, joined.tied & (random.random(pitches.shape) < 0.8))
+
+
+def notes_by_hand(grid):
+    """(start, end, pitch, voice) in steps, by a plain loop."""
+    found = []
+    for voice in range(4):
+        for t in range(len(grid)):
+            if grid.pitches[t, voice] < 0:
+                continue
+            if grid.tied[t, voice]:
+                found[-1][1] = t + 1
+            else:
+                found.append([t, t + 1, int(grid.pitches[t, voice]), voice])
+    return sorted(map(tuple, found))
+
+
+@given(grids())
+def test_a_grid_is_written_as_its_notes(grid):
+    notes = four.write(grid, bpm=60).notes  # a step is a quarter of a second
+    told = sorted(
+        (round(n["start"] * 4), round(n["end"] * 4), int(n["pitch"]), int(n["track"]))
+        for n in notes
+    )
+    assert told == notes_by_hand(grid)
+
+
+@given(grids(), st.sampled_from([50.0, 97.3, 100.0, 144.0]))
+def test_four_tracks_come_back_as_their_voices(grid, bpm):
+    """Where tracks lie one above the other, all notes come back, silence at the ends apart."""
+    pitches = np.where(grid.pitches >= 0, grid.pitches % 12 + np.array([84, 64, 48, 30]), -1)
+    grid = Grid(pitches, grid.tied)
+    found, lost = four.read(four.write(grid, bpm=bpm))
+    assert not lost
+    if not (pitches >= 0).any(axis=0).all():
+        return  # fewer than four tracks: told apart by height alone
+    assert np.array_equal(found.pitches, pitches[: len(found)])
+    assert np.array_equal(found.tied, grid.tied[: len(found)])
+    assert (pitches[len(found) :] < 0).all()
+
+
+def test_one_track_is_told_apart_by_height():
+    rows = [(0, 8, 72), (0, 4, 67), (0, 8, 60), (0, 8, 48), (4, 8, 65), (8, 12, 71), (8, 12, 47)]
+    notes = np.zeros(len(rows), NOTE)
+    for note, (start, end, pitch) in zip(notes, rows):
+        note["start"], note["end"], note["pitch"] = start * 0.15, end * 0.15, pitch
+        note["velocity"] = 80
+    grid, lost = four.read(Score(notes=notes))
+    assert not lost
+    assert grid.pitches[0].tolist() == [72, 67, 60, 48]
+    assert grid.pitches[4].tolist() == [72, 65, 60, 48]
+    assert grid.tied[4].tolist() == [True, False, True, True]
+    assert grid.pitches[8].tolist() == [71, -1, -1, 47]
+
+
+def test_steps_are_counted_by_the_tempos():
+    """A bar at 60 and a bar at 120 quarters a minute: 4 s and 2 s of 16 sixteenths each."""
+    tempos = np.array([(0.0, 60.0), (4.0, 120.0)], TEMPO)
+    score = Score(tempos=tempos)
+    moments = np.array([0.0, 0.25, 4.0, 4.125, 6.0])
+    assert four.steps(score, moments).tolist() == [0, 1, 16, 17, 32]
+    assert four.steps(Score(), np.array([0.6])).tolist() == [4]  # 100 a minute if nobody says
+
+
+def test_silence_before_the_first_note_goes_in_whole_beats():
+    notes = np.zeros(1, NOTE)
+    notes["start"], notes["end"], notes["pitch"], notes["velocity"] = 0.9, 1.2, 70, 80
+    grid, _ = four.read(Score(notes=notes))  # step 6: the third sixteenth of the second beat
+    assert grid.pitches[:, 0].tolist() == [-1, -1, 70, 70]
+
+
+def test_five_at_once_are_refused_with_the_place():
+    notes = np.zeros(6, NOTE)
+    notes["start"], notes["velocity"] = [0, 1.2, 1.2, 1.2, 1.2, 1.2], 80
+    notes["end"] = notes["start"] + 0.6
+    notes["pitch"] = [60, 50, 55, 60, 64, 67]
+    with pytest.raises(UserError, match="5 notes sound at once at quarter note 3"):
+        four.read(Score(notes=notes))
+    with pytest.raises(UserError, match="no pitched notes"):
+        four.read(Score())
+
+
+def test_a_tie_needs_its_note():
+    with pytest.raises(ValueError, match="tied"):
+        Grid(np.array([[60, 60, 60, 60]]), np.ones((1, 4), bool))
+    with pytest.raises(ValueError, match="steps, 4"):
+        Grid(np.zeros((2, 3)), np.zeros((2, 3), bool))

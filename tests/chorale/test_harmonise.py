@@ -1,0 +1,229 @@
+"""A voice given, the others written."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from musictx.chorale import voice_leading
+from musictx.chorale.grid import Grid
+from musictx.chorale.harmonise import _effective, _resampled, filtered, harmonise, melody_of
+from musictx.chorale.rules import Rules
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.config import SamplingConfig
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.sampling.engine import draw
+from musictx.tokens.coordinates import token_coordinates
+from musictx.tokens.vocab import BOS, EOS
+
+#: The model alone.
+WITHOUT = SamplingConfig(top_p=1.0, rules=0.0)
+
+
+def small_model(tokenizer, seed=0, position="two_d", intervals=False):
+    torch.manual_seed(seed)
+    place = {"name": position, "cycles": [4]}
+    if position == "two_d":
+        place["coordinates"] = token_coordinates(tokenizer)
+    pitches = token_coordinates(tokenizer)["pitches"]
+    model = MusicTransformer(
+        tokenizer.size, layers=2, width=16, heads=2, feedforward=16, context=96, position=place,
+        intervals={"heard": [1, 4], "asked": [1, 16], "pitches": pitches} if intervals else None,
+    )  # fmt: skip
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.4)  # far from uniform
+    return model.eval()
+
+
+def melody(pitches):
+    column = np.array(pitches)
+    return melody_of(Grid.joined(np.stack([column, *[np.full_like(column, -1)] * 3], axis=1)))[0]
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("voices", [(0,), (3,), (0, 3)])
+def test_the_given_voices_stay(ties, voices):
+    tokenizer = ChoraleTokenizer(low=55, high=70, ties=ties)
+    joined = Grid.joined(np.random.default_rng(1).integers(60, 62, (8, 4)))
+    struck = np.arange(8)[:, None] == 3  # a note repeated, which tokens without ties cannot say
+    given = Grid(joined.pitches, joined.tied & ~struck)
+    found = harmonise(small_model(tokenizer), tokenizer, given, voices=voices, particles=5)
+    for voice in voices:
+        assert np.array_equal(found.grid.pitches[:, voice], given.pitches[:, voice])
+        assert np.array_equal(found.grid.tied[:, voice], given.tied[:, voice])
+
+
+@pytest.mark.parametrize("intervals", [False, True])
+def test_the_nats_are_those_of_the_whole_piece(intervals):
+    """The running sum, through draws, resampling and the cache, is the model's own likelihood."""
+    tokenizer = ChoraleTokenizer(low=55, high=70)
+    model = small_model(tokenizer, intervals=intervals)
+    found = harmonise(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
+    ids = torch.tensor([[BOS, *found.ids.tolist()]])
+    with torch.no_grad():
+        likely = model(ids)[0].double().log_softmax(-1)
+    targets = torch.tensor([*found.ids.tolist(), EOS])
+    nats = -likely[torch.arange(len(targets)), targets].sum() / len(found.ids)
+    assert found.nats_per_note == pytest.approx(float(nats), abs=1e-5)
+
+
+def test_many_particles_come_near_the_likeliest_of_all():
+    """Two steps, three ids, three free voices: 3^6 ways can be told one by one."""
+    tokenizer = ChoraleTokenizer(low=60, high=61)  # silence and two pitches
+    model = small_model(tokenizer, seed=3)
+    given = melody([60, 61])
+    first = tokenizer.vocabulary.id("silence")
+    melody_ids = tokenizer.encode_grid(given).reshape(2, 4)[:, 0].astype(int)
+    pieces = []
+    for free in itertools.product(range(first, first + 3), repeat=6):
+        pieces.append([BOS, melody_ids[0], *free[:3], melody_ids[1], *free[3:]])
+    rows = torch.tensor(pieces)
+    with torch.no_grad():
+        likely = model(rows).double().log_softmax(-1)
+    targets = torch.cat([rows[:, 1:], torch.full((len(rows), 1), EOS)], dim=1)
+    total = likely.gather(-1, targets[..., None]).sum((1, 2))
+    best = -float(total.max()) / 8
+    found = harmonise(model, tokenizer, given, particles=600, seed=1, sampling=WITHOUT)
+    assert found.nats_per_note == pytest.approx(best, abs=0.02)
+    alone = [
+        harmonise(model, tokenizer, given, particles=1, seed=s, sampling=WITHOUT) for s in range(20)
+    ]
+    assert np.mean([one.nats_per_note for one in alone]) > best + 0.05
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.2])
+@pytest.mark.parametrize("held", [True, False])
+def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held):
+    """Two steps of tenor and bass, every way told one by one: p x exp(-strength x faults), the
+    faults counted on whole pieces, against the shares of the particles. Where soprano and alto are
+    held, an end that closes is looked for from the first step on."""
+    tokenizer = ChoraleTokenizer(low=60, high=64)
+    model = small_model(tokenizer, seed=5)
+    upper = [64, 64] if held else [62, 64]
+    given = Grid.joined(np.array([[64, upper[0], -1, -1], [64, upper[1], -1, -1]]))
+    first = tokenizer.vocabulary.id("silence")
+    forced = tokenizer.encode_grid(given).reshape(2, 4)[:, :2].astype(int)
+    pieces = np.array(
+        [
+            [*forced[0], *free[:2], *forced[1], *free[2:]]
+            for free in itertools.product(range(first, tokenizer.size), repeat=4)
+        ]
+    )
+    rows = torch.tensor([[BOS, *piece] for piece in pieces.tolist()])
+    with torch.no_grad():
+        likely = model(rows).double().log_softmax(-1)
+    free = torch.arange(8) % 4 >= 2  # of free notes, silence and pitches only are drawn
+    likely[:, :-1] -= likely[:, :-1, first:].logsumexp(-1, keepdim=True) * free[:, None]
+    known = likely.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy()
+    grids = [tokenizer.decode_grid(piece) for piece in pieces]
+    faults = [
+        len(voice_leading.faults(g.pitches)) + (not voice_leading.closes(g.pitches)) for g in grids
+    ]
+    assert len(set(faults)) > 3
+    target = np.exp(known - strength * np.array(faults))
+    target /= target.sum()
+    found = np.zeros(len(pieces))
+    place = {tuple(piece): i for i, piece in enumerate(pieces.tolist())}
+    sampling = SamplingConfig(top_p=1.0, rules=strength)
+    for seed in range(4):
+        drawn = filtered(
+            model, tokenizer, given, voices=(0, 1), particles=600, sampling=sampling, seed=seed
+        )
+        shares = np.exp(drawn.weights - drawn.weights.max())
+        for piece, share in zip(drawn.ids.tolist(), shares / shares.sum() / 4):
+            found[place[tuple(piece)]] += share
+    for what in (pieces[:, 3], pieces[:, 6], pieces[:, 7], np.array(faults)):  # marginals
+        expected = np.bincount(what, target)
+        assert np.abs(expected - np.bincount(what, found)).sum() / 2 < 0.06
+
+
+def test_without_rules_nothing_is_told_and_the_rules_lower_the_faults(monkeypatch):
+    tokenizer = ChoraleTokenizer(low=48, high=72)
+    model = small_model(tokenizer)
+    tune = melody([60, 62, 64, 65, 67, 65, 64, 62, 60])
+
+    def faults(rules):
+        sampling = SamplingConfig(top_p=1.0, rules=rules)
+        found = [harmonise(model, tokenizer, tune, sampling=sampling, seed=s) for s in range(3)]
+        return sum(len(voice_leading.faults(one.grid.pitches, one.grid.tied)) for one in found)
+
+    lowered = faults(6.0)
+    monkeypatch.setattr(Rules, "costs", lambda *_, **__: pytest.fail("asked without rules"))
+    assert lowered < 0.3 * faults(0.0)
+
+
+def test_without_rules_the_filter_is_the_plain_one():
+    """Bit for bit, in the same order of random numbers: weights are p(given note) alone, draws
+    those of the model; each written here as plainly as can be."""
+    tokenizer = ChoraleTokenizer(low=55, high=70)
+    model = small_model(tokenizer)
+    model.load_state_dict({name: 2 * value for name, value in model.state_dict().items()})
+    given, count = melody([60, 67, 62, 69, 60, 68] * 2), 6
+    forced = tokenizer.encode_grid(given).reshape(-1, 4)[:, 0].astype(int)
+    first, resampled = tokenizer.vocabulary.id("silence"), 0
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        past, weights, total = np.full((count, 1), BOS), np.zeros(count), np.zeros(count)
+        for place in range(4 * len(forced)):
+            with torch.no_grad():
+                logits = model(torch.from_numpy(past))[:, -1].double()
+            likely = logits.log_softmax(-1).numpy()
+            if place % 4 == 0:
+                ids = np.full(count, forced[place // 4])
+                weights += likely[:, ids[0]]
+            else:
+                logits[:, :first] = -torch.inf
+                ids = draw(logits, [random] * count, torch.zeros(count, dtype=torch.bool)).numpy()
+            total += likely[np.arange(count), ids]
+            past = np.hstack([past, ids[:, None]])
+            if place % 4 == 0 and _effective(weights) < 0.5 * count:
+                chosen = _resampled(weights, random)
+                past, total, weights = past[chosen], total[chosen], np.zeros(count)
+                resampled += 1
+        with torch.no_grad():
+            total += model(torch.from_numpy(past))[:, -1].double().log_softmax(-1).numpy()[:, EOS]
+        found = harmonise(model, tokenizer, given, particles=count, sampling=WITHOUT, seed=seed)
+        assert found.ids.tolist() == past[total.argmax(), 1:].tolist()
+    assert resampled
+
+
+def test_particles_follow_the_posterior():
+    """Chosen in proportion to how likely they make the given notes: counted against the sum."""
+    random = np.random.default_rng(0)
+    weights = np.log(np.array([0.1, 0.2, 0.3, 0.4]))
+    counts = np.zeros(4)
+    for _ in range(3000):
+        counts += np.bincount(_resampled(weights + 5.0, random), minlength=4)
+    assert counts / counts.sum() == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.01)
+    assert _effective(np.zeros(8)) == pytest.approx(8)
+    assert _effective(np.array([0.0, -1e9])) == pytest.approx(1)
+
+
+def test_a_seed_is_a_result():
+    tokenizer = ChoraleTokenizer(low=55, high=70)
+    model = small_model(tokenizer)
+    one, same, other = (
+        harmonise(model, tokenizer, melody([60, 62, 64]), particles=4, seed=s) for s in (5, 5, 6)
+    )
+    assert np.array_equal(one.ids, same.ids)
+    assert not np.array_equal(one.ids, other.ids)
+
+
+def test_the_melody_is_the_highest_voice_in_the_sopranos_range():
+    pitches = np.array([[48, -1, -1, -1], [50, 45, -1, -1], [-1, 52, -1, 40]])
+    found, shift = melody_of(Grid.joined(pitches))
+    assert shift == 12
+    assert found.pitches[:, 0].tolist() == [60, 62, 64]
+    assert (found.pitches[:, 1:] == -1).all()
+
+
+def test_a_melody_too_long_is_refused():
+    tokenizer = ChoraleTokenizer()
+    with pytest.raises(UserError, match="24 sixteenths, expected 1 to 23"):
+        harmonise(small_model(tokenizer, position="learned"), tokenizer, melody([60] * 24))
+    with pytest.raises(UserError, match="96 sixteenths, expected 1 to 95"):
+        harmonise(small_model(tokenizer), tokenizer, melody([60] * 96))

@@ -1,0 +1,98 @@
+"""The chorales as published: a JSON file with its own split."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from musictx.chorale import jsb
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.config import CorpusConfig
+from musictx.data.prepare import prepare
+from musictx.data.shards import Shards
+from musictx.data.windows import EvaluationWindows
+from musictx.errors import UserError
+from musictx.tokens.build import build
+
+PIECE = [[72, 67, 60, 48]] * 3 + [[74, 67, -1, 50]] * 2
+SILENT_ENDS = [[-1] * 4] * 5 + PIECE + [[-1] * 4] * 2
+
+
+def write(path, **splits):
+    path.write_text(json.dumps(splits))
+    return str(path)
+
+
+def test_every_step_of_every_piece_becomes_four_tokens_in_its_split(tmp_path):
+    """Nothing is taken out, twins and silence included: published figures count every step."""
+    file = write(tmp_path / "jsb.json", train=[PIECE, PIECE, SILENT_ENDS], valid=[PIECE])
+    tokenizer = ChoraleTokenizer()
+    report = prepare(CorpusConfig(name="jsb", path=file), tokenizer, tmp_path / "shards")
+    shards = Shards(report.folder)
+    assert [(p.name, p.split, p.tokens) for p in shards.pieces()] == [
+        ("train/000", "train", 20),
+        ("train/001", "train", 20),
+        ("train/002", "train", 48),
+        ("valid/000", "validation", 20),
+    ]
+    grid = tokenizer.decode_grid(shards.tokens(2))
+    assert np.array_equal(grid.pitches, SILENT_ENDS)
+    assert EvaluationWindows(shards, "validation", 64).targets == 20  # no end counted
+    assert shards.pieces()[0].notes == 6  # S 2, A 1, T 1, B 2
+
+
+def test_the_shards_follow_the_file_and_serve_other_tokenizers(tmp_path):
+    file = write(tmp_path / "a.json", train=[PIECE], test=[PIECE])
+    first = prepare(CorpusConfig(name="jsb", path=file), ChoraleTokenizer(), tmp_path / "s")
+    again = prepare(CorpusConfig(name="jsb", path=file), ChoraleTokenizer(), tmp_path / "s")
+    assert not first.up_to_date
+    assert again.up_to_date
+    write(tmp_path / "a.json", train=[PIECE + PIECE], test=[PIECE])
+    assert not prepare(
+        CorpusConfig(name="jsb", path=file), ChoraleTokenizer(), tmp_path / "s"
+    ).up_to_date
+    events = prepare(CorpusConfig(name="jsb", path=file), build("performance"), tmp_path / "p")
+    assert Shards(events.folder).totals("test").notes == 6
+
+
+def test_a_file_with_one_split_has_one_split(tmp_path):
+    """A held-back test part is measured whole; no piece moves over to train."""
+    file = write(tmp_path / "t.json", test=[PIECE, SILENT_ENDS])
+    report = prepare(CorpusConfig(name="jsb", path=file), ChoraleTokenizer(), tmp_path / "s")
+    assert Shards(report.folder).totals("test").tokens == 68
+    alone = write(tmp_path / "one.json", test=[PIECE])
+    report = prepare(CorpusConfig(name="jsb", path=alone), ChoraleTokenizer(), tmp_path / "one")
+    assert Shards(report.folder).totals("test").tokens == 20
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[1, 2", "cannot be read as JSON"),
+        ("[]", "lists of pieces named train, valid, test"),
+        ('{"train": []}', "there is no piece in it"),
+        ('{"train": [[[60, 60, 60]]]}', "train/000: expected a list of steps of four pitches"),
+        ('{"valid": [[[60, 60, 60, "x"]]]}', "valid/000: expected a list of steps"),
+        ('{"test": [[[60, 60, 60, 200]]]}', "expected MIDI pitches 0 to 127"),
+        ('{"test": [[[60.5, 60, 60, 20]]]}', "expected MIDI pitches 0 to 127"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_in_one_sentence(tmp_path, content, said):
+    file = tmp_path / "bad.json"
+    file.write_text(content)
+    with pytest.raises(UserError, match=said) as error:
+        jsb.read(str(file))
+    assert "corpus.path=" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_no_file_is_said_so(tmp_path):
+    for path, said in (
+        (None, "missing"),
+        (str(tmp_path / "x"), "no such"),
+        (str(tmp_path), "fold"),
+    ):
+        with pytest.raises(UserError, match=said):
+            jsb.read(path)

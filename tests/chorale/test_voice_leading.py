@@ -1,0 +1,283 @@
+"""The checks on chorales: each fires on a fault made by hand and not on its near miss."""
+
+from __future__ import annotations
+
+import importlib.util
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.chorale import keys
+from musictx.chorale import voice_leading as v
+from musictx.errors import UserError
+from tests.chorale.parts import chords, of_score, pieces
+
+STEP = 4  # steps of each chord below
+
+
+def found(text, kind=None, tied=None):
+    """(chord number, voices, kind) of the faults in a progression, or of one kind of them."""
+    return [
+        (fault.step / STEP, fault.voices, fault.kind)
+        for fault in v.faults(chords(text, STEP), tied)
+        if kind in (None, fault.kind)
+    ]
+
+
+def test_a_plain_cadence_is_free_of_faults():
+    cadence = chords("C5 G4 E4 C3, C5 A4 F4 F3, B4 G4 D4 G3, C5 G4 E4 C3", STEP)
+    report = v.report(cadence)
+    assert v.faults(cadence) == []
+    assert set(report.counts) == set(v.KINDS)
+    assert sum(report.counts.values()) == 0
+    assert (report.steps, report.notes, report.changes) == (16, 14, 3)
+    assert report.key == (0, "major")
+    assert report.final_triad
+    assert report.cadence == "authentic"
+
+
+def test_faults_say_where():
+    fault = v.faults(chords("C5 G4 E4 C3, D5 G4 F4 D3", 6))[0]
+    assert str(fault) == "bar 1 beat 2.5: parallel octaves (soprano, bass)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "voices", "fires", "misses"),
+    [
+        # Fifth to fifth, the same way. Not over a silence, not when one voice stays, not from a
+        # perfect fifth to a diminished one.
+        (
+            "parallel fifths",
+            (1, 3),
+            "C5 G4 E4 C3, C5 A4 F4 D3",
+            "C5 G4 E4 C3, C5 - E4 -, C5 A4 F4 D3",
+        ),
+        ("parallel fifths", (1, 3), "C5 G4 E4 C3, C5 A4 F4 D3", "C5 G4 E4 C3, B4 G4 F4 C3"),
+        ("parallel fifths", (0, 3), "G4 E4 C4 C3, A4 F4 C4 D3", "F4 D4 C4 Bb2, F#4 D4 C4 C3"),
+        # Octave to octave, not to a tenth; unison to unison, not struck again.
+        ("parallel octaves", (0, 3), "C5 G4 E4 C3, D5 G4 F4 D3", "C5 G4 E4 C3, D5 G4 F4 B2"),
+        ("parallel octaves", (2, 3), "E5 G4 C4 C4, E5 G4 D4 D4", "E5 G4 C4 C4, F5 A4 C4 C4"),
+        # Outer voices the same way into a fifth or an octave, the soprano by leap, not by step.
+        ("hidden fifths", (0, 3), "C5 G4 E4 E3, E5 G4 E4 A3", "D5 G4 E4 E3, E5 G4 E4 A3"),
+        ("hidden octaves", (0, 3), "C5 A4 C4 D3, F5 A4 C4 F3", "Eb5 A4 C4 D3, F5 A4 C4 F3"),
+        ("hidden octaves", (0, 3), "C5 A4 C4 D3, F5 A4 C4 F3", "C5 A4 C4 G3, F5 A4 C4 F3"),
+        # Neighbours in the wrong order, not in unison.
+        ("crossing", (0, 1), "E4 G4 C4 C3", "G4 G4 C4 C3"),
+        ("crossing", (2, 3), "E4 C4 F3 G3", "E4 C4 G3 G3"),
+        # One beyond where its neighbour just was, not just there.
+        ("overlap", (0, 1), "E4 C4 G3 C3, A4 F4 A3 D3", "F4 C4 G3 C3, A4 F4 A3 D3"),
+        ("overlap", (2, 3), "E4 C4 A3 G3, E4 C4 F3 D3", "E4 C4 G3 A3, E4 C4 B3 G3"),
+        ("overlap", (2, 3), "E4 C4 A3 G3, E4 C4 F3 D3", "E4 C4 A3 F3, E4 C4 F3 D3"),
+        # Lowest and highest notes.
+        ("outside its range", (0,), "B5 G4 E4 C3", "A5 A4 E4 C3"),
+        ("outside its range", (3,), "G4 E4 C4 C2", "G4 E4 C4 D2"),
+        # Beyond an octave, a seventh, a tritone; the bass may leap by a tritone.
+        ("leap", (0,), "C4 A3 F3 F2, D5 A3 F3 F2", "C4 A3 F3 F2, C5 A3 F3 F2"),
+        ("leap", (0,), "C4 A3 F3 F2, Bb4 A3 F3 F2", "C4 A3 F3 F2, A4 A3 F3 F2"),
+        ("leap", (1,), "C5 F4 D4 G3, C5 B4 D4 G3", "C5 F4 D4 G3, C5 Bb4 D4 G3"),
+        ("leap", (3,), "C5 F4 D4 F2, C5 F4 D4 E3", "C5 F4 D4 F2, C5 F4 D4 B2"),
+        # More than an octave between the upper three, not between tenor and bass.
+        ("spacing", (0, 1), "F5 E4 C4 C3", "E5 E4 C4 C3"),
+        ("spacing", (1, 2), "C5 C5 B3 C3", "C5 C5 C4 D2"),
+        ("spacing", (1, 2), "C5 C5 B3 C3", "C5 C5 - C4"),
+    ],
+)
+def test_fires_and_near_miss(kind, voices, fires, misses):
+    chord = fires.count(",")  # the last one
+    assert found(fires, kind) == [(chord, voices, kind)]
+    assert found(misses, kind) == []
+
+
+def test_fifths_of_crossed_voices_and_compound_ones():
+    # Tenor a fourth above the alto moves with it: parallel fourths, no fault; a fifth above, one.
+    assert found("C5 D4 G4 C3, D5 E4 A4 E3", "parallel fifths") == []
+    assert found("C5 C4 G4 C3, D5 D4 A4 E3", "parallel fifths") == [(1, (1, 2), "parallel fifths")]
+    # From a fifth to a twelfth the same way.
+    assert found("D4 D4 B3 G3, C5 D4 B3 F3", "parallel fifths") == []
+    assert found("D4 A3 A3 G3, D5 A3 A3 G3", "parallel fifths") == []
+    assert found("G4 D4 B3 C3, D5 D4 B3 G3", "parallel fifths") == [(1, (0, 3), "parallel fifths")]
+    assert found("G4 D4 B3 C3, D5 D4 B3 G2", "parallel fifths") == []  # apart
+
+
+def test_doubled_leading_notes():
+    home = "C5 G4 E4 C3, C5 G4 E4 C3, {}, C5 G4 E4 C3, C5 A4 F4 F3, C5 G4 E4 C3"
+    kind = "doubled leading note"
+    assert found(home.format("B4 D4 B3 G3"), kind) == [(2, (0, 2), kind)]  # V
+    assert found(home.format("B4 F4 D4 B2"), kind) == [(2, (0, 3), kind)]  # VII
+    assert found(home.format("B4 G4 E4 B3"), kind) == []  # III: no dominant
+    assert found(home.format("B4 G4 D4 G3"), kind) == []  # once
+    # The dominant seventh of F: E is its leading note, C its root.
+    assert found(home.format("Bb4 E4 C4 E3"), kind) == [(2, (1, 3), kind)]
+    assert found(home.format("Bb4 E4 C4 C3"), kind) == []
+    # Held on, it is one fault; in other voices it is another one.
+    assert len(found(home.format("B4 D4 B3 G3, B4 D4 B3 G2, G4 D4 B3 B2"), kind)) == 2
+
+
+def test_a_voice_that_stands_while_others_move():
+    moving = "E4 C4 {} C3, F4 D4 {} D3, "
+    bars = lambda n, tenor: (moving.format(tenor, tenor) * (2 * n)).rstrip(", ")  # noqa: E731
+    kind = "stuck voice"
+    assert found(bars(2, "A3"), kind) == []
+    stuck = found(bars(2, "A3") + ", G4 E4 A3 E3, F4 D4 G3 D3", kind)
+    assert stuck == []  # to the last change of another voice it is just two bars
+    text = bars(2, "A3") + ", G4 E4 A3 E3, F4 D4 A3 D3, E4 C4 G3 C3"
+    assert found(text, kind) == [(0, (2,), kind)]
+    assert v.report(chords(text, STEP)).longest_held == 2.25
+    assert found(bars(3, "-"), kind) == [(0, (2,), kind)]  # silence stands as well
+    assert v.report(chords("E4 C4 A3 A2", 100)).longest_held == 0  # nobody moves
+
+
+@pytest.mark.parametrize(
+    ("text", "triad", "cadence"),
+    [
+        ("B4 G4 D4 G3, C5 G4 E4 C3", True, "authentic"),
+        ("B4 G4 D4 G2, C5 G4 E4 C3", True, "authentic"),
+        ("B4 G4 D4 G3, B4 G4 D4 G2, C5 G4 Eb4 C3, C5 G4 Eb4 C2", True, "authentic"),
+        ("A4 F4 C4 F3, G4 E4 C4 C3", True, "plagal"),
+        ("B4 G4 D4 D3, C5 G4 E4 C3", True, "step"),
+        ("B4 G4 D4 D3, C5 G4 E4 E3", False, "step"),
+        ("B4 G4 D4 E3, C5 G4 C4 C3", False, "none"),  # no third
+        ("B4 G4 D4 G2, C5 C4 E4 C3, - - - -", True, "authentic"),  # no fifth, and a rest
+        ("B4 G4 D4 G2, Bb4 G4 E4 C3", False, "authentic"),
+        ("C5 G4 E4 -", False, "none"),
+        ("- - - -", False, "none"),
+    ],
+)
+def test_endings(text, triad, cadence):
+    report = v.report(chords(text, STEP))
+    assert (report.final_triad, report.cadence) == (triad, cadence)
+
+
+def test_ties_tell_held_notes_from_struck_ones():
+    pitches = chords("B5 B4 G4 C3", 8)
+    tied = np.ones((8, 4), bool)
+    tied[0] = tied[4] = False
+    assert v.report(pitches).notes == 4
+    assert v.report(pitches, tied).notes == 8
+    assert [fault.step for fault in v.faults(pitches, tied)] == [0, 4]
+    assert v.report(pitches, tied).changes == 0
+
+
+def test_keys_of_scales_and_chords():
+    assert str(keys.estimate(chords("C5 G4 E4 C3, D5 B4 G4 G3, C5 A4 F4 F3, C5 G4 E4 C3", 4))) == (
+        "C major"
+    )
+    minor = "A4 E4 C4 A2, Ab4 E4 B3 E3, A4 F4 D4 D3, A4 E4 C4 A2"
+    assert keys.estimate(chords(minor, 4)) == (9, "minor")
+    assert keys.estimate(chords("- - - -", 4)) is None
+
+
+def test_rates_take_all_pieces_together():
+    bad = v.report(chords("C5 G4 E4 C3, D5 A4 F4 D3", 8))  # a bar, with two pairs of parallels
+    good = v.report(chords("B4 G4 D4 G2, C5 G4 E4 C3", 24))  # three bars
+    assert bad.per_bar["parallel octaves"] == 1
+    assert bad.per_change["parallel octaves"] == 1
+    together = v.rates([bad, good])
+    assert together["parallel octaves / 100 bars"] == 25
+    assert together["parallel fifths / 100 bars"] == 25 * bad.counts["parallel fifths"]
+    assert together["ends on a triad in root position, %"] == 100
+    assert together["bass ends a fourth up or a fifth down, %"] == 50
+    assert together["chord changes / bar"] == 0.5
+    with pytest.raises(UserError, match="reports: none"):
+        v.rates([])
+
+
+@pytest.mark.parametrize(
+    ("pitches", "tied", "word"),
+    [
+        (np.zeros((0, 4), int), None, "pitches: shape"),
+        (np.zeros((3, 3), int), None, "pitches: shape"),
+        (np.zeros((3, 4)), None, "pitches: expected whole"),
+        (np.full((3, 4), -2), None, "pitches: expected whole"),
+        (np.full((3, 4), 60), np.zeros((2, 4), bool), "tied: shape"),
+    ],
+)
+def test_what_is_no_chorale_is_refused(pitches, tied, word):
+    with pytest.raises(UserError, match=word):
+        v.report(pitches, tied)
+
+
+@settings(deadline=None)
+@given(pieces(), st.integers(-8, 8))
+def test_transposed_pieces_have_the_same_faults(pitches, up):
+    moved = np.where(pitches >= 0, pitches + up, -1)
+    ranges = "outside its range"
+    here, there = ([f for f in v.faults(p) if f.kind != ranges] for p in (pitches, moved))
+    assert here == there
+    one, other = v.report(pitches), v.report(moved)
+    assert (one.final_triad, one.cadence, one.longest_held) == (
+        other.final_triad,
+        other.cadence,
+        other.longest_held,
+    )
+    assert (one.key is None) == (other.key is None)
+    if one.key and other.key:
+        assert other.key == ((one.key.tonic + up) % 12, one.key.mode)
+
+
+@settings(deadline=None)
+@given(pieces())
+def test_voices_in_order_do_not_cross_and_a_mirror_keeps_pairs(pitches):
+    """Sorted voices never cross. Parallels, a matter of pairs, do not care which voice is which."""
+    silent = (pitches < 0).any(1)
+    ordered = np.where(silent[:, None], -1, -np.sort(-pitches, 1))
+    assert not any(fault.kind == "crossing" for fault in v.faults(ordered))
+    kinds = ("parallel fifths", "parallel octaves")
+    mirrored = [
+        (f.step, tuple(sorted(3 - x for x in f.voices)), f.kind)
+        for f in v.faults(pitches[:, ::-1])
+        if f.kind in kinds
+    ]
+    assert sorted(mirrored) == sorted(f for f in v.faults(pitches) if f.kind in kinds)
+
+
+@settings(deadline=None)
+@given(pieces())
+def test_checks_of_pairs_and_leaps_against_plain_loops(pitches):
+    piece = pitches.tolist()
+    expected = set()
+    for t, chord in enumerate(piece):
+        before = piece[t - 1] if t else [-1] * 4
+        for i in range(4):
+            leap = abs(chord[i] - before[i]) if min(chord[i], before[i]) >= 0 else 0
+            if leap > 12 or leap == 11 or (i < 3 and leap in (6, 10)):
+                expected.add((t, (i,), "leap"))
+        for i, j in combinations(range(4), 2):
+            a, b, c, d = before[i], before[j], chord[i], chord[j]  # upper, lower: then, now
+            sounded, sounds = min(a, b) >= 0, min(c, d) >= 0
+            if j == i + 1:
+                if sounds and c < d and not (sounded and a < b):
+                    expected.add((t, (i, j), "crossing"))
+                if sounded and sounds and a >= b and c >= d and (c < b or d > a):
+                    expected.add((t, (i, j), "overlap"))
+                if j < 3 and sounds and c - d > 12 and not (sounded and a - b > 12):
+                    expected.add((t, (i, j), "spacing"))
+            if not (sounded and sounds) or (c - a) * (d - b) <= 0:
+                continue
+            for size, name in ((7, "fifths"), (0, "octaves")):
+                if abs(c - d) % 12 == abs(a - b) % 12 == size:
+                    expected.add((t, (i, j), f"parallel {name}"))
+                elif abs(c - d) % 12 == size and (i, j) == (0, 3) and abs(c - a) > 2:
+                    expected.add((t, (i, j), f"hidden {name}"))
+    others = ("outside its range", "doubled leading note", "stuck voice")
+    assert {tuple(f) for f in v.faults(pitches) if f.kind not in others} == expected
+
+
+@pytest.mark.skipif(importlib.util.find_spec("music21") is None, reason="needs the extra bach")
+def test_bach_keeps_the_rules_nearly_always():
+    """Rates of the chorales in music21, with a margin: a wrong definition is off by far more."""
+    from musictx.chorale import bach
+
+    rates = v.rates(v.report(*of_score(score)) for _, score in bach.chorales())
+    assert 0.5 < rates["parallel fifths / 100 bars"] < 1.5
+    assert 0.2 < rates["parallel octaves / 100 bars"] < 1
+    assert rates["outside its range / 100 bars"] < 3
+    assert rates["leap / 100 bars"] < 8
+    assert rates["doubled leading note / 100 bars"] < 4
+    assert rates["spacing / 100 bars"] < 8
+    assert rates["crossing / 100 bars"] < 12
+    assert rates["ends on a triad in root position, %"] > 98
+    assert rates["bass ends a fourth up or a fifth down, %"] > 85

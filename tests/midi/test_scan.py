@@ -1,0 +1,291 @@
+"""Time bases and tempo maps give true seconds; damage is survived, counted or named."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx import midi
+from musictx.errors import MidiError
+from musictx.midi import scan as smf
+from musictx.notes import Score
+from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
+
+
+@pytest.mark.parametrize("division", [96, 480, 960])
+def test_seconds_do_not_depend_on_the_time_base_and_tempo_counts_in_any_track(
+    division: int,
+) -> None:
+    def ticks(quarters: int) -> str:
+        n = quarters * division
+        return " ".join(f"{b:02X}" for b in (n >> 14 & 127 | 128, n >> 7 & 127 | 128, n & 127))
+
+    data = file(
+        f"00 90 3C 40 {ticks(3)} 80 3C 00 {END}",
+        f"""
+        {ticks(1)} FF 51 03 0F 42 40  # from quarter 1 on: 60 bpm
+        {ticks(1)} FF 51 03 03 D0 90  # from quarter 2 on: 240 bpm
+        {END}""",
+        division=division,
+    )
+    score = midi.read(data)
+    assert table(score) == [(0.0, 0.5 + 1.0 + 0.25, 60, 64)]
+    assert score.tempos.tolist() == [(0.5, 60.0), (1.5, 240.0)]
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.integers(1, 32767),
+    st.lists(st.tuples(st.integers(0, 10**5), st.integers(1, 2**24 - 1)), max_size=6),
+    st.integers(0, 10**5),
+)
+def test_clock_gives_the_double_nearest_to_the_true_time(
+    division: int, tempos: list[tuple[int, int]], moment: int
+) -> None:
+    true, rate, at = Fraction(0), Fraction(500_000, 10**6 * division), 0
+    for start, microseconds in sorted(tempos, key=lambda mark: mark[0]):
+        if start > moment:
+            break
+        true += (start - at) * rate
+        at, rate = start, Fraction(microseconds, 10**6 * division)
+    true += (moment - at) * rate
+    seconds = smf.Clock.of(division, tempos, "").seconds(np.array([moment]))[0]
+    if true < 24 * 3600:
+        assert seconds == float(true)
+
+
+@pytest.mark.parametrize(
+    ("division", "seconds"),
+    [
+        (0xE728, 1.0),  # -25 frames a second, 40 ticks a frame: milliseconds
+        (0xE832, 1000 / 1200),  # -24, 50
+        (0xE264, 1000 / 3000),  # -30, 100
+        (0xE350, 1001 / 2400),  # -29 means 30000/1001, 80
+    ],
+)
+def test_smpte_time_ignores_tempo(division: int, seconds: float) -> None:
+    score = midi.read(
+        file(
+            f"""
+            00 FF 51 03 0F 42 40  # 60 bpm
+            00 90 3C 40
+            87 68 80 3C 00        # after 1000 ticks
+            {END}""",
+            division=division,
+        )
+    )
+    assert score.notes["end"].tolist() == [seconds]
+
+
+def test_sequences_of_format_2_follow_each_other_each_with_its_own_tempo() -> None:
+    score = midi.read(
+        file(
+            "00 FF 51 03 0F 42 40 00 90 3C 40 83 60 80 3C 00 83 60 FF 2F 00",
+            f"00 90 3E 40 83 60 80 3E 00 {END}",
+            kind=2,
+        )
+    )
+    assert table(score) == [(0.0, 1.0, 60, 64), (2.0, 2.5, 62, 64)]
+    assert score.notes["track"].tolist() == [0, 1]
+
+
+def test_a_tempo_of_zero_is_left_out_and_the_last_of_two_at_one_tick_counts() -> None:
+    repairs: Counter = Counter()
+    data = file(
+        f"""
+        00 FF 51 03 00 00 00  # no time at all
+        00 FF 51 03 07 A1 20  # 120 bpm
+        00 FF 51 03 0F 42 40  # 60 bpm
+        00 90 3C 40
+        83 60 80 3C 00
+        {END}"""
+    )
+    assert table(midi.read(data, repairs=repairs)) == [(0.0, 1.0, 60, 64)]
+    assert repairs == {"tempo of zero": 1}
+
+
+def test_meters_that_cannot_be_are_left_out() -> None:
+    score = midi.read(
+        file(f"00 FF 58 04 06 03 18 08  00 FF 58 04 00 02 18 08  00 FF 58 04 04 20 18 08 {END}")
+    )
+    assert score.meters.tolist() == [(0.0, 6, 8)]
+
+
+def test_riff_container_is_unwrapped() -> None:
+    inside = file(f"{NOTE_ON_OFF} {END}")
+    info = b"LIST" + (3).to_bytes(4, "little") + b"abc\0"  # padded to an even length
+    body = b"RMID" + info + b"data" + len(inside).to_bytes(4, "little") + inside
+    data = b"RIFF" + len(body).to_bytes(4, "little") + body
+    assert midi.read(data) == midi.read(inside)
+
+
+def test_other_chunks_are_skipped_and_every_track_is_read() -> None:
+    whole = file(f"{NOTE_ON_OFF} {END}", f"00 90 3E 40 60 80 3E 00 {END}", count=1)
+    alien = b"XFIH" + (5).to_bytes(4, "big") + b"MTrkX"
+    assert len(midi.read(whole)) == 2
+    assert midi.read(whole[:14] + alien + whole[14:] + alien + b"\0\0\0") == midi.read(whole)
+
+
+def test_a_longer_header_is_read() -> None:
+    data = file(f"{NOTE_ON_OFF} {END}")
+    longer = data[:4] + raw("00 00 00 08") + data[8:14] + b"xx" + data[14:]
+    assert midi.read(longer) == midi.read(data)
+
+
+def test_a_track_without_end_mark_is_read() -> None:
+    repairs: Counter = Counter()
+    assert len(midi.read(file(NOTE_ON_OFF), repairs=repairs)) == 1
+    assert not repairs
+
+
+def test_events_after_the_end_mark_are_no_music() -> None:
+    assert len(midi.read(file(f"{NOTE_ON_OFF} {END}\n 00 90 40 40 60 80 40 00"))) == 1
+
+
+def test_data_bytes_above_127_are_clipped_and_counted() -> None:
+    repairs: Counter = Counter()
+    score = midi.read(file(f"00 90 3C FF 60 80 3C 00 {END}"), repairs=repairs)
+    assert table(score) == [(0.0, tick(96), 60, 127)]
+    assert repairs == {"bytes out of range": 1}
+
+
+@pytest.mark.parametrize("cut", range(1, 7))
+def test_a_truncated_file_keeps_what_came_before(cut: int) -> None:
+    repairs: Counter = Counter()
+    score = midi.read(file(f"{NOTE_ON_OFF} 00 90 3E 41 60 80 3E 00")[:-cut], repairs=repairs)
+    assert table(score)[0] == (0.0, tick(96), 60, 64)
+    assert repairs["truncated track"] >= 1
+    assert len(score) == (2 if cut <= 4 else 1)
+    assert np.all(score.notes["end"] <= tick(192))
+
+
+def test_a_damaged_track_keeps_what_came_before_and_other_tracks_are_whole() -> None:
+    repairs: Counter = Counter()
+    score = midi.read(
+        file(
+            f"{NOTE_ON_OFF} FF FF FF FF 7F 90 40 40 {END}",  # a delta time of five bytes
+            f"00 40 40 {NOTE_ON_OFF} {END}",  # data bytes without a status
+            f"00 91 3E 40 60 81 3E 00 {END}",
+        ),
+        repairs=repairs,
+    )
+    assert score.notes["pitch"].tolist() == [60, 62]
+    assert repairs == {"damaged track": 2}
+
+
+def test_a_track_whose_time_runs_away_ends_there() -> None:
+    repairs: Counter = Counter()
+    far = "FF FF FF 7F FE " * 300  # 300 times the longest delta time: 2**36 ticks and more
+    score = midi.read(file(f"{NOTE_ON_OFF} {far} 00 90 3E 40 {END}"), repairs=repairs)
+    assert table(score) == [(0.0, tick(96), 60, 64)]
+    assert repairs == {"damaged track": 1}
+
+
+def test_a_track_of_wrong_stated_length_does_not_hide_the_next() -> None:
+    data = bytearray(file(f"{NOTE_ON_OFF} {END}", f"00 91 3E 40 60 81 3E 00 {END}"))
+    data[21] -= 3  # the first track's length
+    repairs: Counter = Counter()
+    assert midi.read(bytes(data), repairs=repairs).notes["pitch"].tolist() == [60, 62]
+    assert repairs["damaged track"] == 1
+
+
+def test_missing_tracks_are_counted() -> None:
+    repairs: Counter = Counter()
+    assert len(midi.read(file(f"{NOTE_ON_OFF} {END}", count=3), repairs=repairs)) == 1
+    assert repairs == {"missing track": 2}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "words"),
+    [
+        (b"", "empty file", "is empty"),
+        (b"hello, world", "not a MIDI file", "not a MIDI file"),
+        (b"RIFF\4\0\0\0WAVE", "not a MIDI file", "not a MIDI file"),
+        (b"RIFF\4\0\0\0RMID", "not a MIDI file", "not a MIDI file"),
+        (b"MThd\0\0\0\6\0\1", "truncated", "inside its header"),
+        (file(), "no tracks", "no track"),
+        (file(NOTE_ON_OFF)[:-7], "truncated", "no note"),
+        (file("00 00 00 00"), "damaged", "no note"),
+        (file(f"{NOTE_ON_OFF} {END}", division=0), "unknown time base", "ticks"),
+        (file(f"{NOTE_ON_OFF} {END}", division=0xE700), "unknown time base", "SMPTE"),
+        (file(f"{NOTE_ON_OFF} {END}", division=0x8001), "unknown time base", "SMPTE"),
+        (file(f"FF FF FF 7F 90 3C 40 00 80 3C 00 {END}", division=1), "absurd times", "hours"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_a_reason(data: bytes, reason: str, words: str) -> None:
+    with pytest.raises(MidiError, match=words) as caught:
+        midi.read(data)
+    assert caught.value.reason == reason
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_files_and_folders_are_refused_by_name(tmp_path) -> None:
+    for path in (tmp_path / "none.mid", tmp_path, f"{tmp_path}/a\0b.mid"):
+        with pytest.raises(MidiError, match="cannot be opened") as caught:
+            midi.read(path)
+        assert str(path) in str(caught.value)
+        assert caught.value.reason == "cannot be opened"
+
+
+def test_a_file_without_notes_is_an_empty_score() -> None:
+    assert len(midi.read(file(END))) == 0
+
+
+RICH = file(
+    f"00 FF 51 03 07 A1 20 00 FF 58 04 04 02 18 08 60 FF 51 03 09 27 C0 {END}",
+    f"""00 C0 05 00 B0 40 7F 00 90 3C 40 10 3E 41 10 40 42 81 00 3C 00 00 3E 00 10 40 00
+        00 F0 02 43 F7 00 FF 01 02 68 69 00 E0 00 40 00 D0 10 60 B0 40 00 {END}""",
+    f"00 99 24 60 30 89 24 00 30 99 26 60 30 89 26 00 {END}",
+)
+
+
+def _damaged(data: bytes, source: random.Random) -> bytes:
+    """``data`` with a few bytes changed, left out, put in, repeated or cut off."""
+    out = bytearray(data)
+    for _ in range(source.randint(1, 4)):
+        at = source.randrange(len(out)) if out else 0
+        what = source.randrange(6)
+        if what == 0:
+            del out[at:]
+        elif what == 1:
+            del out[at : at + source.randint(1, 6)]
+        elif what == 2:
+            out[at:at] = source.randbytes(source.randint(1, 6))
+        elif what == 3:
+            out[at:at] = out[at : at + source.randint(1, 30)]
+        elif out:
+            at = min(at, len(out) - 1)
+            out[at] = source.choice([0, 0x7F, 0x80, 0xFF, source.randrange(256)])
+    return bytes(out)
+
+
+def _survives(data: bytes) -> bool:
+    """Whether ``data`` is read; if not, it must be refused with a reason, and nothing else."""
+    score, reason = Score(), "read"
+    try:
+        score = midi.read(data)
+    except MidiError as error:
+        reason = error.reason
+    assert reason
+    assert score.duration <= midi.LONGEST_SECONDS  # a Score checks its own values
+    return reason == "read"
+
+
+def test_damaged_files_give_a_score_or_a_midi_error() -> None:
+    source = random.Random(0)
+    read = sum(_survives(_damaged(RICH, source)) for _ in range(600))
+    assert 100 < read < 600  # both ways out are taken
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.binary(max_size=60), st.integers(0, 0xFFFF), st.integers(0, 3))
+def test_any_bytes_as_a_track_give_a_score_or_a_midi_error(
+    body: bytes, division: int, kind: int
+) -> None:
+    _survives(file(body, kind=kind, division=division))

@@ -1,0 +1,76 @@
+"""Files and folders are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from musictx import files
+from musictx.errors import WriteError
+
+
+def test_a_file_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.txt"
+    with files.atomic(path) as beside:
+        beside.write_text("half")
+        assert not path.exists()
+    assert path.read_text() == "half"
+    assert os.listdir(path.parent) == ["a.txt"]
+
+
+def test_an_error_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), files.atomic(path) as beside:
+        beside.write_text("new")
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_full_disk_is_one_sentence_that_names_the_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(WriteError, match=r"a\.txt: cannot be written: No space left on device"),
+        files.atomic(tmp_path / "a.txt") as beside,
+    ):
+        beside.write_text("x")
+        raise OSError(28, "No space left on device")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "f"
+    with files.atomic_folder(folder) as beside:
+        (beside / "one").write_text("1")
+    with files.atomic_folder(folder) as beside:
+        (beside / "two").write_text("2")
+        assert os.listdir(folder) == ["one"]
+    assert os.listdir(folder) == ["two"]
+    assert os.listdir(tmp_path) == ["f"]
+    with pytest.raises(KeyError), files.atomic_folder(folder) as beside:
+        raise KeyError
+    assert os.listdir(folder) == ["two"]
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_tables_have_the_columns_asked_for(tmp_path: Path) -> None:
+    files.write_table(tmp_path / "t.csv", [{"a": 1, "b": "x,y", "c": 3}], ["b", "a"])
+    assert (tmp_path / "t.csv").read_bytes() == b'b,a\n"x,y",1\n'
+
+
+def test_asking_whether_a_folder_can_be_written_leaves_nothing(tmp_path: Path) -> None:
+    files.check_writable(tmp_path / "not" / "yet", "out")
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WriteError, match="^out=.*is a file, expected a folder"):
+        files.check_writable(tmp_path / "file" / "below", "out")
+
+
+def test_what_a_killed_process_left_is_tidied(tmp_path: Path) -> None:
+    (tmp_path / f"{files.PART}1-x").mkdir()
+    (tmp_path / f"{files.PART}2-y").write_text("")
+    (tmp_path / "kept").write_text("")
+    files.tidy(tmp_path)
+    assert os.listdir(tmp_path) == ["kept"]
