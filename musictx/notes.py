@@ -50,6 +50,25 @@ def _column(dtype: np.dtype, key: str, values: np.ndarray | Iterable[tuple]) -> 
     return array
 
 
+def order(*columns: np.ndarray) -> np.ndarray:
+    """(n,) the stable order by integer columns, the first the most significant.
+
+    What ``np.lexsort(columns[::-1])`` gives, by one sort of one number each where that fits 62
+    bits, which is several times as fast on columns that are nearly in order.
+    """
+    code = np.zeros(len(columns[0]), np.int64)
+    room = 1
+    for column in columns:
+        low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+        room *= high - low + 1
+        if room > 2**62:
+            return np.lexsort(columns[::-1])
+        code *= high - low + 1
+        code += column.astype(np.int64) - low
+    # Numbers of 16 bits are sorted by their digits, faster still.
+    return np.argsort(code.astype(np.uint16) if room <= 2**16 else code, kind="stable")
+
+
 def _none(dtype: np.dtype) -> np.ndarray:
     return np.empty(0, dtype)
 
@@ -155,15 +174,12 @@ class Score:
         """
         notes = self.notes
         first = notes["start"].min() if len(notes) else 0.0
-        table = np.stack(
-            [
-                np.floor((notes["start"] - first) * 1000 + 0.5).astype(np.int64),
-                notes["pitch"].astype(np.int64),
-                np.floor((notes["end"] - first) * 1000 + 0.5).astype(np.int64),
-                notes["velocity"].astype(np.int64),
-                notes["drum"].astype(np.int64) * 128 + notes["program"] * ~notes["drum"],
-            ],
-            axis=1,
+        columns = (
+            np.floor((notes["start"] - first) * 1000 + 0.5).astype(np.int64),
+            notes["pitch"].astype(np.int64),
+            np.floor((notes["end"] - first) * 1000 + 0.5).astype(np.int64),
+            notes["velocity"].astype(np.int64),
+            notes["drum"].astype(np.int64) * 128 + notes["program"] * ~notes["drum"],
         )
-        table = table[np.lexsort(table.T[::-1])]
+        table = np.stack(columns, axis=1)[order(*columns)]
         return hashlib.sha256(table.astype("<i8").tobytes()).hexdigest()[:32]

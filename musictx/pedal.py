@@ -38,27 +38,36 @@ def fold_sustain(score: Score) -> Score:
     for track in np.unique(pedals["track"]):
         own = pedals[pedals["track"] == track]
         mine = np.flatnonzero((notes["track"] == track) & ~notes["drum"])
-        ends[mine] = _sounding_ends(notes[mine], own, last)
+        if len(mine):
+            ends[mine] = _sounding_ends(notes[mine], own, last)
     return Score(notes=notes, pedals=np.empty(0, PEDAL), tempos=score.tempos, meters=score.meters)
 
 
 def _sounding_ends(notes: np.ndarray, pedals: np.ndarray, last: float) -> np.ndarray:
     """(n,) ends of the notes of one track under its pedal movements."""
-    times = np.unique(pedals["time"])
-    ups = np.unique(pedals["time"][pedals["value"] < DOWN])
-    down_after = ~np.isin(times, ups)  # a moment with any up ends up
+    # Only where the pedal goes down or up counts, and a moment with any up ends up.
+    first = np.flatnonzero(np.diff(pedals["time"], prepend=-1.0))
+    down = ~np.logical_or.reduceat(pedals["value"] < DOWN, first)
+    changed = np.flatnonzero(np.diff(down, prepend=False))
+    if not len(changed):
+        return notes["end"]
+    times, down = pedals["time"][first[changed]], down[changed]
+    ups = times[~down]
 
     def is_down(moments: np.ndarray) -> np.ndarray:
         at = np.searchsorted(times, moments, side="right") - 1
-        return (at >= 0) & down_after[at]
+        return (at >= 0) & down[at]
 
     released = notes["end"]
     next_up = np.append(ups, last)[np.searchsorted(ups, released, side="right")]
     ends = np.where(is_down(released), next_up, released)
-    for pitch in np.unique(notes["pitch"]):
-        same = np.flatnonzero(notes["pitch"] == pitch)
-        starts = notes["start"][same]
-        cuts = starts[is_down(starts)]  # sorted, as notes are
-        next_cut = np.append(cuts, np.inf)[np.searchsorted(cuts, starts, side="right")]
-        ends[same] = np.minimum(ends[same], next_cut)
-    return ends
+    # The next strike of the same pitch with the pedal down, all pitches in one search: a code that
+    # counts pitches, and within each the moments at which notes begin.
+    starts = notes["start"]
+    moment = np.cumsum(np.diff(starts, prepend=starts[:1]) > 0)
+    code = notes["pitch"].astype(np.int64) * (len(notes) + 1) + moment
+    cuts = np.flatnonzero(is_down(starts))
+    cuts = np.append(cuts[np.argsort(code[cuts])], -1)
+    after = cuts[np.searchsorted(code[cuts[:-1]], code, side="right")]
+    struck = (after >= 0) & (notes["pitch"][after] == notes["pitch"])
+    return np.where(struck, np.minimum(ends, starts[after]), ends)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.notes import NOTE, Score
+from musictx.notes import NOTE, Score, order
 from tests.strategies import scores
 
 GOOD = (0.5, 1.0, 60, 80, 0, False, 0)
@@ -125,3 +125,9 @@ def test_content_hash_changes_with_what_sounds(change: dict) -> None:
 def test_content_hash_of_drums_does_not_depend_on_their_program() -> None:
     one, two = (Score([changed(drum=True, program=p)]) for p in (0, 5))
     assert one.content_hash() == two.content_hash()
+
+
+@given(st.lists(st.tuples(*[st.integers(-(2**40), 2**40) | st.integers(-3, 3)] * 3), max_size=50))
+def test_the_order_by_columns_is_that_of_tuples_and_stable(rows):
+    columns = np.array(rows, np.int64).reshape(-1, 3).T
+    assert order(*columns).tolist() == sorted(range(len(rows)), key=rows.__getitem__)

@@ -19,7 +19,7 @@ import numpy as np
 
 from musictx.errors import MidiError, UserError
 from musictx.midi import scan as smf
-from musictx.notes import METER, NOTE, PEDAL, TEMPO, Score
+from musictx.notes import METER, NOTE, PEDAL, TEMPO, Score, order
 
 if TYPE_CHECKING:
     import pretty_midi
@@ -111,8 +111,10 @@ def read(source: str | Path | bytes, *, repairs: Counter | None = None) -> Score
     rank = np.empty(len(keys), np.int64)
     rank[np.argsort(first)] = np.arange(len(keys))
     notes["track"] = rank[inverse]
+    notes = notes[np.argsort(notes["start"], kind="stable")]
+    moment = np.cumsum(np.diff(notes["start"], prepend=notes["start"][:1]) > 0)
     return Score(
-        notes=notes[np.lexsort((notes["track"], notes["pitch"], notes["start"]))],
+        notes=notes[order(moment, notes["pitch"], notes["track"])],
         pedals=_spread(pedals, pedal_channels, keys // 128, rank),
         tempos=tempos[tempos["time"] <= LONGEST_SECONDS],
         meters=meters[meters["time"] <= LONGEST_SECONDS],
@@ -206,7 +208,8 @@ def _spread(
             own["track"] = part
             out.append(own)
     table = np.concatenate(out) if out else np.zeros(0, PEDAL)
-    return table[np.lexsort((table["track"], table["time"]))]
+    table = table[np.argsort(table["track"], kind="stable")]
+    return table[np.argsort(table["time"], kind="stable")]
 
 
 # ------------------------------------------------------------------------------------------ write

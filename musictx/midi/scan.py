@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from musictx.errors import MidiError
+from musictx.midi.stretch import Stretches
+from musictx.notes import order as by_columns
 
 #: One channel message: ``status`` is the whole byte (kind in the upper, channel in the lower four
 #: bits), ``a`` and ``b`` its data bytes, 0..127.
@@ -137,11 +139,20 @@ def _track_chunks(data: bytes, found: Counter) -> list[bytes]:
 def _scan_track(chunk: bytes, found: Counter) -> Track:
     """Read the events of one track up to its end mark, its end or the first senseless byte."""
     words: list[int] = []  # tick, status, a, b packed into one integer: a list of tuples is slow
+    parts: list[np.ndarray] = []  # the same, as arrays
+    stretches = Stretches(chunk)
     tempos: list[tuple[int, int]] = []
     meters: list[tuple[int, int, int]] = []
     at = tick = status = 0
     try:
         while at < len(chunk):
+            if at >= stretches.due:
+                before = at
+                many, at, tick, status = stretches.take(at, tick, status, _LAST_TICK)
+                parts += [np.array(words, np.int64), many]
+                words = []
+                if at > before:
+                    continue
             byte = chunk[at]
             at += 1
             if byte < 0x80:
@@ -191,9 +202,10 @@ def _scan_track(chunk: bytes, found: Counter) -> Track:
                     words.append(tick << 24 | status << 16 | a << 8 | b)
     except (IndexError, ValueError) as error:
         found["truncated track" if isinstance(error, IndexError) else "damaged track"] += 1
-        tick = words[-1] >> 24 if words else 0  # the last moment to be trusted
-    packed = np.array(words, np.int64)
-    events = np.empty(len(words), EVENT)
+        # The last moment to be trusted:
+        tick = int(np.concatenate([[0], *parts, words])[-1]) >> 24
+    packed = np.concatenate([*parts, np.array(words, np.int64)])
+    events = np.empty(len(packed), EVENT)
     events["tick"] = packed >> 24
     events["status"] = packed >> 16 & 0xFF
     wild = 0
@@ -249,6 +261,8 @@ class Clock:
 
     def seconds(self, ticks: np.ndarray | int) -> np.ndarray:
         """Seconds from the beginning, float64."""
+        if len(self.starts) == 1:
+            return (self.bases[0] + (ticks - self.starts[0]) * self.rates[0]) / self.unit
         at = np.searchsorted(self.starts, ticks, side="right") - 1
         return (self.bases[at] + (ticks - self.starts[at]) * self.rates[at]) / self.unit
 
@@ -262,7 +276,7 @@ def pair(key: np.ndarray, struck: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     sounding are passed over.
     """
     n = len(key)
-    order = np.argsort(key, kind="stable")
+    order = by_columns(key)
     step = np.where(struck[order], 1, -1)
     new = np.ones(n, bool)
     new[1:] = key[order][1:] != key[order][:-1]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from musictx.notes import order
 from musictx.tokens.vocab import Vocabulary
 
 #: What an event does; within one step, events come in this order.
@@ -50,8 +51,7 @@ def ordered(events: np.ndarray) -> np.ndarray:
     Without programs this is the order (step, note index, is-release) of note-seq: a release can
     only share its step with strikes of later notes, since every note lasts at least one step.
     """
-    keys = (events["order"], events["program"], events["what"], events["step"])
-    return events[np.lexsort(keys)]
+    return events[order(*(events[key] for key in ("step", "what", "program", "order")))]
 
 
 def write(events: np.ndarray, vocabulary: Vocabulary, last_step: int | None = None) -> np.ndarray:

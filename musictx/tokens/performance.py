@@ -33,7 +33,7 @@ import numpy as np
 
 from musictx import pedal
 from musictx.config import TokenizerConfig
-from musictx.notes import NOTE, Score
+from musictx.notes import NOTE, Score, order
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.vocab import SPECIALS, Vocabulary
@@ -268,11 +268,10 @@ class PerformanceTokenizer:
         if self.tracks == "programs":
             grid["program"] = np.where(notes["drum"], 0, notes["program"])
         grid["end"][grid["drum"]] = grid["start"][grid["drum"]] + self._drum_steps
-        grid = grid[np.lexsort((_program_key(grid), grid["start"]))]
+        grid = grid[order(grid["start"], _program_key(grid))]
         # First in, first out: the k-th strike of a program and pitch has the k-th end.
         key = _program_key(grid) * 128 + grid["pitch"]
-        by_start = np.argsort(key, kind="stable")
-        grid["end"][by_start] = grid["end"][np.lexsort((grid["end"], key))]
+        grid["end"][order(key)] = grid["end"][order(key, grid["end"])]
         return grid, left_out
 
     def _to_score(self, grid: np.ndarray) -> Score:
