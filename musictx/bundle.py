@@ -33,6 +33,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from musictx import __version__, shipped
+from musictx.config.position import SCHEMES
 from musictx.errors import UserError
 from musictx.files import swap
 from musictx.model.transformer import MusicTransformer
@@ -263,7 +264,7 @@ def load(folder: str | Path, device: str = "cpu", *, dtype: torch.dtype = torch.
             "the two files are not of one model"
         )
     try:
-        model = MusicTransformer(**arguments)
+        model = MusicTransformer(**_renamed(arguments))
     except (TypeError, ValueError, KeyError) as error:
         raise UserError(
             f"{folder / 'config.yaml'}: no model can be built from it: {error}"
@@ -358,6 +359,21 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if not isinstance(config.get(key), dict):
             raise UserError(f"{path}: the entry {key!r} is missing; the file is damaged")
     return config
+
+
+#: Names that options of ``position`` had before, and what they are called now.
+_RENAMED = {"cycles": "periods", "sinusoids": "concat_sinusoids"}
+
+
+def _renamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an older model folder under today's names."""
+    position = dict(arguments.get("position") or {})
+    position = {_RENAMED.get(key, key): value for key, value in position.items()}
+    known = getattr(SCHEMES.get(position.get("name", "huang")), "__dataclass_fields__", {})
+    for key, unset in (("max_distance", None), ("shared", False)):  # once written for all schemes
+        if known and key not in known and position.get(key) is unset:
+            position.pop(key, None)
+    return {**arguments, "position": position}
 
 
 def _read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import config
-from musictx.config import checks
+from musictx.config import SCHEMES, checks
 from musictx.errors import ConfigError, UserError
 
 #: The commands and their configuration classes, in the order of the work.
@@ -89,9 +89,16 @@ def compose(command: str, overrides: Sequence[str] = ()) -> Any:
 def register_schemas() -> None:
     """Make each command's dataclass known to Hydra as ``COMMAND_schema``."""
     from hydra.core.config_store import ConfigStore
+    from omegaconf import OmegaConf
 
+    store = ConfigStore.instance()
     for name, schema in COMMANDS.items():
-        ConfigStore.instance().store(name=f"{name}_schema", node=schema)
+        node = OmegaConf.structured(schema)
+        if "position" in node:
+            node.position = {}  # each file of conf/position brings the dataclass of its scheme
+        store.store(name=f"{name}_schema", node=node)
+    for name, scheme in SCHEMES.items():
+        store.store(group="position", name=f"{name}_schema", node=scheme)
 
 
 def machine_defaults(command: str, overrides: Sequence[str]) -> list[str]:
@@ -137,7 +144,8 @@ def normalise(command: str, overrides: Sequence[str], *, sweep: bool = False) ->
         if name in choices or name.startswith("hydra"):
             words.append(f"{name}={value}")
             continue
-        if name not in known and not name.startswith("tokenizer.params."):
+        scheme_option = command == "train" and name.startswith("position.")
+        if name not in known and not scheme_option and not name.startswith("tokenizer.params."):
             raise ConfigError(_unknown(command, name, [*known, *choices]))
         plus = "+" if name.startswith("tokenizer.params.") else ""
         is_text = not sweep and name in known and _is_text(known[name])

@@ -7,6 +7,13 @@ import pytest
 from musictx import config
 from musictx.compose import COMMANDS
 from musictx.config import checks
+from musictx.config.position import (
+    HuangConfig,
+    RotaryConfig,
+    T5Config,
+    TransformerXLConfig,
+    TwoDConfig,
+)
 from musictx.errors import ConfigError
 
 
@@ -21,8 +28,8 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
     ("make", "message"),
     [
         (lambda: config.ModelConfig(dropout=1.0), "model.dropout=1.0: expected a number from 0"),
-        (lambda: config.ModelConfig(heard=[0, 4]), "model.heard=[0, 4]: expected diff"),
-        (lambda: config.ModelConfig(asked=[4, 4]), "model.asked=[4, 4]: expected diff"),
+        (lambda: config.ModelConfig(input_intervals=[0, 4]), "model.input_intervals=[0, 4]: exp"),
+        (lambda: config.ModelConfig(output_intervals=[4, 4]), "model.output_intervals=[4, 4]: exp"),
         (lambda: config.OptimConfig(tables=0.0), "optim.tables=0.0: expected a share above 0"),
         (lambda: config.ModelConfig(heads=7), "model.heads=7: expected a divisor of model.width"),
         (lambda: config.TokenizerConfig(low=60, high=50), "tokenizer.high=50: expected a MIDI"),
@@ -42,12 +49,16 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
         (lambda: config.TrainerConfig(minutes=0.0), "trainer.minutes=0.0: expected a positive"),
         (lambda: config.TrainerConfig(validation_windows=float("nan")), "validation_windows"),
         (
-            lambda: config.PositionConfig(block=8),
-            "position.block=8: expected position=huang_local with it, not position=huang",
+            lambda: config.TrainConfig(position={"name": "huang", "block": 8}),
+            "position.block: no option of position=huang, which has name, concat_sinusoids",
         ),
-        (lambda: config.PositionConfig("two_d", max_time=0), "position.max_time=0: expected a num"),
+        (lambda: TwoDConfig(max_time=0), "position.max_time=0: expected a num"),
+        (lambda: HuangConfig("rotary"), "expected huang here; another scheme is chosen by pos"),
+        (lambda: HuangConfig(periods=[1]), "position.periods=[1]: expected numbers from 2"),
+        (lambda: RotaryConfig(concat_sinusoids=3), "position.concat_sinusoids=3: expected an even"),
+        (lambda: T5Config(max_distance=10), "position.buckets=32: expected 2 to 19"),
         (
-            lambda: config.PositionConfig("transformer_xl", features=3),
+            lambda: TransformerXLConfig(features=3),
             "position.features=3: expected an even number",
         ),
         (lambda: config.EvaluateConfig(split="dev"), "split=dev: expected one of train"),

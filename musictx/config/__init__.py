@@ -11,7 +11,7 @@ from musictx.config.evaluate import EvaluateConfig
 from musictx.config.generate import GenerateConfig, ModelFolder
 from musictx.config.model import IMPLEMENTATIONS, ModelConfig
 from musictx.config.optim import OptimConfig
-from musictx.config.position import AXES, POSITIONS, PositionConfig
+from musictx.config.position import AXES, SCHEMES, HuangConfig, PositionConfig
 from musictx.config.prepare import PrepareConfig
 from musictx.config.render import RenderConfig
 from musictx.config.sampling import SamplingConfig
@@ -22,11 +22,12 @@ from musictx.config.trainer import TrainerConfig
 __all__ = [
     "AXES",
     "IMPLEMENTATIONS",
-    "POSITIONS",
+    "SCHEMES",
     "AugmentConfig",
     "CorpusConfig",
     "EvaluateConfig",
     "GenerateConfig",
+    "HuangConfig",
     "ModelConfig",
     "ModelFolder",
     "OptimConfig",

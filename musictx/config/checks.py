@@ -7,7 +7,10 @@ would be right.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
+import os
+import sys
 from dataclasses import field
 from typing import Any
 
@@ -45,6 +48,22 @@ def at_least(name: str, value: float | None, low: float) -> None:
 def probability(name: str, value: float) -> None:
     """0 <= ``value`` < 1."""
     require(0.0 <= value < 1.0, name, value, "a number from 0 up to but not including 1")
+
+
+def imported(name: str, target: str) -> Any:
+    """The object that ``target`` names, as ``module:Class``; the folder musictx runs in counts.
+
+    Raises :class:`ConfigError` about the option ``name`` if there is no such module or object.
+    """
+    module, _, attribute = target.partition(":")
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"{name}={target}: expected module:Class, importable from here ({error})"
+        ) from None
 
 
 def whole_seed(value: int) -> None:

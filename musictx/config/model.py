@@ -22,15 +22,18 @@ class ModelConfig:
     dropout: float = option(0.1, "on embeddings, attention weights and each residual branch")
     tied: bool = option(True, "use the token embedding as output matrix too")
     attention: str = option("auto", "implementation: " + ", ".join(IMPLEMENTATIONS))
-    heard: list[int] = option(
-        [], "notes come with their intervals to those so many tokens before; chorales: [1,2,3,4]"
+    input_intervals: list[int] = option(
+        [],
+        "add to each note an embedding of its interval to the note n tokens earlier, for each n; "
+        "[1,2,3,4]: to the other voices of a chorale and the last note of its own",
     )
-    asked: list[int] = option(
-        [], "candidates for the next note are judged by their intervals to those so many before"
+    output_intervals: list[int] = option(
+        [],
+        "add to the logit of each candidate a learned score of its interval to the note n tokens "
+        "earlier, for each n",
     )
-    heard_dropout: float = option(
-        0.0,
-        "in training, share of the heard intervals withheld: few pieces are soon known by heart",
+    interval_dropout: float = option(
+        0.0, "input_intervals: share of the embeddings left out in training, against overfitting"
     )
 
     def __post_init__(self) -> None:
@@ -44,8 +47,8 @@ class ModelConfig:
             f"a divisor of model.width={self.width} that leaves an even size for each head",
         )
         probability("model.dropout", self.dropout)
-        probability("model.heard_dropout", self.heard_dropout)
-        for name in ("heard", "asked"):
+        probability("model.interval_dropout", self.interval_dropout)
+        for name in ("input_intervals", "output_intervals"):
             lags = getattr(self, name)
             require(
                 all(lag >= 1 for lag in lags) and len(set(lags)) == len(lags),

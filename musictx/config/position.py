@@ -1,94 +1,259 @@
-"""How the model knows order."""
+"""How the model knows order: each position scheme with its own options, and only those.
+
+A new scheme is a file in ``musictx/attention/positions``, a dataclass here with the import path of
+its class, and a file under ``conf/position``. A class of one's own needs nothing here:
+``position.name=my.module:Class``.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from musictx.config.checks import at_least, one_of, option, require
+from musictx.errors import ConfigError
 
-POSITIONS = (
-    "huang",
-    "huang_local",
-    "shaw",
-    "transformer_xl",
-    "t5",
-    "alibi",
-    "rotary",
-    "sinusoidal",
-    "learned",
-    "two_d",
-    "none",
-)
 AXES = ("time", "pitch", "voice")
+_SHARED = "one table of distances for all heads instead of one for each"
+_DISTANCE = "longer distances share one table entry, tokens; default: half the context"
 
 
 @dataclass
 class PositionConfig:
-    """How the model knows order: a scheme of musictx/attention/positions."""
+    """What every scheme has: its name, and what is added to the token embeddings."""
 
-    name: str = option("huang", "scheme: " + ", ".join(POSITIONS))
-    max_distance: int | None = option(
-        None,
-        "distances beyond it share one embedding, tokens; default: half the context (shaw 16, "
-        "t5 128); learned: positions with a row, default: the context",
+    #: ``module:Class`` of the scheme.
+    target: ClassVar[str]
+
+    name: str = option("", "the scheme; each has options of its own: position=NAME --help=all")
+    concat_sinusoids: int = option(
+        0, "channels of sinusoids concatenated to the token embedding; 0 = none"
     )
-    shared: bool = option(False, "one table of distances for all heads instead of one each")
-    block: int | None = option(
-        None, "huang_local: tokens in a block; default: a quarter of the context"
-    )
-    buckets: int | None = option(None, "t5: entries for all distances; default 32")
-    features: int | None = option(
-        None, "transformer_xl: sinusoids (sines and cosines); default: the model's width"
-    )
-    first_layers: int | None = option(
-        None, "two_d: how many layers also measure the further axes; default 1"
-    )
-    axes: list[str] | None = option(
-        None, "two_d: further axes, some of time, pitch, voice; default: all that the tokens have"
-    )
-    cycles: list[int] = option(
-        [], "any scheme: add a learned vector for place mod n, for each n; 4: the chorale's voice"
-    )
-    sinusoids: int = option(
-        0, "any scheme: sinusoids of the place set beside the embedding, channels; 0 = none"
-    )
-    max_time: int | None = option(
-        None, "two_d: distances in time with an entry of their own, time steps; default 512"
+    periods: list[int] = option(
+        [], "add a learned embedding of position mod n for each n; [4]: the voice of a chorale"
     )
 
     def __post_init__(self) -> None:
-        one_of("position.name", self.name, POSITIONS)
-        at_least("position.max_distance", self.max_distance, 1)
-        for name, (scheme, low) in {
-            "block": ("huang_local", 1),
-            "buckets": ("t5", 2),
-            "features": ("transformer_xl", 2),
-            "first_layers": ("two_d", 1),
-            "max_time": ("two_d", 1),
-        }.items():
-            value = getattr(self, name)
-            at_least(f"position.{name}", value, low)
-            require(
-                value is None or self.name == scheme,
-                f"position.{name}",
-                value,
-                f"position={scheme} with it, not position={self.name}",
-            )
+        own = next((name for name, kind in SCHEMES.items() if kind is type(self)), None)
         require(
-            self.axes is None or self.name == "two_d",
-            "position.axes",
-            self.axes,
-            f"position=two_d with it, not position={self.name}",
+            self.name == own,
+            "position.name",
+            self.name,
+            f"{own} here; another scheme is chosen by position={self.name}",
         )
+        require(
+            self.concat_sinusoids >= 0 and self.concat_sinusoids % 2 == 0,
+            "position.concat_sinusoids",
+            self.concat_sinusoids,
+            "an even number from 0: sines and cosines",
+        )
+        require(
+            all(n >= 2 for n in self.periods),
+            "position.periods",
+            self.periods,
+            "numbers from 2, such as [4,16]",
+        )
+
+
+@dataclass
+class HuangConfig(PositionConfig):
+    """Relative global attention (Huang et al. 2018)."""
+
+    target: ClassVar[str] = "musictx.attention.positions.huang:Huang"
+    name: str = option("huang", "the scheme")
+    max_distance: int | None = option(None, _DISTANCE)
+    shared: bool = option(False, _SHARED)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("position.max_distance", self.max_distance, 1)
+
+
+@dataclass
+class HuangLocalConfig(PositionConfig):
+    """Relative local attention (Huang et al. 2018, section 3.5)."""
+
+    target: ClassVar[str] = "musictx.attention.positions.huang_local:HuangLocal"
+    name: str = option("huang_local", "the scheme")
+    block: int | None = option(None, "tokens in a block; default: a quarter of the context")
+    shared: bool = option(False, _SHARED)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("position.block", self.block, 1)
+
+
+@dataclass
+class ShawConfig(PositionConfig):
+    """Relative positions for keys and values (Shaw et al. 2018)."""
+
+    target: ClassVar[str] = "musictx.attention.positions.shaw:Shaw"
+    name: str = option("shaw", "the scheme")
+    max_distance: int = option(16, "longer distances share one table entry, tokens")
+    shared: bool = option(True, "one table of distances for all heads, as in the paper")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("position.max_distance", self.max_distance, 1)
+
+
+@dataclass
+class TransformerXLConfig(PositionConfig):
+    """Relative positions from sinusoids, with two learned queries (Dai et al. 2019)."""
+
+    target: ClassVar[str] = "musictx.attention.positions.transformer_xl:TransformerXL"
+    name: str = option("transformer_xl", "the scheme")
+    features: int | None = option(
+        None, "sinusoids (sines and cosines together); default: the model's width"
+    )
+    shared: bool = option(False, "one projection of the sinusoids for all heads")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.features is None or (self.features >= 2 and self.features % 2 == 0),
+            "position.features",
+            self.features,
+            "an even number from 2: sines and cosines",
+        )
+
+
+@dataclass
+class T5Config(PositionConfig):
+    """A learned number for each head and bucket of distances (Raffel et al. 2020)."""
+
+    target: ClassVar[str] = "musictx.attention.positions.t5:T5"
+    name: str = option("t5", "the scheme")
+    max_distance: int = option(128, "longer distances share the last bucket, tokens")
+    buckets: int = option(32, "learned numbers for each head; near distances have one each")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("position.max_distance", self.max_distance, 2)
+        require(
+            2 <= self.buckets < 2 * self.max_distance,
+            "position.buckets",
+            self.buckets,
+            f"2 to {2 * self.max_distance - 1}, below twice position.max_distance="
+            f"{self.max_distance}",
+        )
+
+
+@dataclass
+class AlibiConfig(PositionConfig):
+    """A fixed slope for each head, nothing learned (Press et al. 2022)."""
+
+    target: ClassVar[str] = "musictx.attention.positions.alibi:ALiBi"
+    name: str = option("alibi", "the scheme")
+
+
+@dataclass
+class RotaryConfig(PositionConfig):
+    """Queries and keys rotated by their positions (Su et al. 2021)."""
+
+    target: ClassVar[str] = "musictx.attention.positions.rotary:Rotary"
+    name: str = option("rotary", "the scheme")
+
+
+@dataclass
+class SinusoidalConfig(PositionConfig):
+    """Sinusoids added to the embedding (Vaswani et al. 2017)."""
+
+    target: ClassVar[str] = "musictx.attention.positions.absolute:Sinusoidal"
+    name: str = option("sinusoidal", "the scheme")
+
+
+@dataclass
+class LearnedConfig(PositionConfig):
+    """A learned vector for each position of the context."""
+
+    target: ClassVar[str] = "musictx.attention.positions.absolute:Learned"
+    name: str = option("learned", "the scheme")
+    max_distance: int | None = option(
+        None, "positions with a vector of their own; default: the context"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("position.max_distance", self.max_distance, 1)
+
+
+@dataclass
+class TwoDConfig(HuangConfig):
+    """Huang's distances, and in the first layers also time, pitch or voice of the tokens."""
+
+    target: ClassVar[str] = "musictx.attention.positions.two_d:TwoD"
+    name: str = option("two_d", "the scheme")
+    first_layers: int = option(1, "layers, counted from the first, that also use the further axes")
+    axes: list[str] | None = option(
+        None, "further axes, some of time, pitch, voice; default: all that the tokens have"
+    )
+    max_time: int = option(512, "longer differences of time share one table entry, time steps")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("position.first_layers", self.first_layers, 1)
+        at_least("position.max_time", self.max_time, 1)
         require(
             self.axes is None or (bool(self.axes) and set(self.axes) <= set(AXES)),
             "position.axes",
             self.axes,
             "one or more of " + ", ".join(AXES) + ", such as [pitch]",
         )
-        require(
-            self.features is None or self.features % 2 == 0,
-            "position.features",
-            self.features,
-            "an even number: sines and cosines",
-        )
+
+
+@dataclass
+class NoPositionConfig(PositionConfig):
+    """No positions: the causal mask alone tells before from after."""
+
+    target: ClassVar[str] = "musictx.attention.positions.absolute:Plain"
+    name: str = option("none", "the scheme")
+
+
+SCHEMES: dict[str, type[PositionConfig]] = {
+    "huang": HuangConfig,
+    "huang_local": HuangLocalConfig,
+    "shaw": ShawConfig,
+    "transformer_xl": TransformerXLConfig,
+    "t5": T5Config,
+    "alibi": AlibiConfig,
+    "rotary": RotaryConfig,
+    "sinusoidal": SinusoidalConfig,
+    "learned": LearnedConfig,
+    "two_d": TwoDConfig,
+    "none": NoPositionConfig,
+}
+
+
+def checked(given: PositionConfig | Mapping[str, Any]) -> PositionConfig | dict[str, Any]:
+    """The options of a scheme by name: its dataclass, or a dict for a class of the user's own.
+
+    Such a class is named by ``name: module:Class`` or, as Hydra does, ``_target_: module.Class``;
+    the other entries are its arguments and are not looked at. Raises :class:`ConfigError` for an
+    unknown name and for an option that the scheme does not have.
+    """
+    if isinstance(given, PositionConfig):
+        return given
+    options = dict(given)
+    target = options.pop("_target_", None)
+    if isinstance(target, str):
+        options["name"] = target if ":" in target else ":".join(target.rsplit(".", 1))
+    name = options.setdefault("name", "huang")
+    if ":" in str(name):
+        return options
+    one_of("position.name", name, (*SCHEMES, "or module:Class"))
+    kind = SCHEMES[name]
+    known = [f.name for f in dataclasses.fields(kind)]
+    for key in options:
+        if key not in known:
+            raise ConfigError(
+                f"position.{key}: no option of position={name}, which has {', '.join(known)}"
+            )
+    return kind(**options)
+
+
+def plain(position: PositionConfig | Mapping[str, Any]) -> dict[str, Any]:
+    """The options as a dict of plain values."""
+    return dataclasses.asdict(position) if dataclasses.is_dataclass(position) else dict(position)

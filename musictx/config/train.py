@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from musictx.config.checks import option, require, whole_seed
 from musictx.config.corpus import CorpusConfig
 from musictx.config.model import ModelConfig
 from musictx.config.optim import OptimConfig
-from musictx.config.position import PositionConfig
+from musictx.config.position import HuangConfig, checked
 from musictx.config.sampling import SamplingConfig
 from musictx.config.tokenizer import TokenizerConfig
 from musictx.config.trainer import TrainerConfig
@@ -21,7 +22,7 @@ class TrainConfig:
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    position: PositionConfig = field(default_factory=PositionConfig)
+    position: Any = field(default_factory=HuangConfig)  # a PositionConfig, or a dict: own class
     optim: OptimConfig = field(default_factory=OptimConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
@@ -34,6 +35,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         whole_seed(self.seed)
+        self.position = checked(self.position)
         require(
             not self.corpus.augment.misheard
             or self.init is not None

@@ -26,7 +26,7 @@ def why_not(model: MusicTransformer) -> str | None:
         name = model.config["position"]["name"]
         return f"position={name} reads time and pitch off the tokens as they come"
     if model.intervals is not None:
-        return "model.heard and model.asked look at the tokens before as they come"
+        return "model.input_intervals and model.output_intervals look at earlier tokens"
     return static.why_not(model.position.terms(0, reach=1))
 
 

@@ -110,8 +110,8 @@ class MusicTransformer(nn.Module):
     context      length of a training window, tokens; longer inputs work, untrained
     dropout      on embeddings, attention weights and each residual branch
     tied         use the token embedding as output matrix too
-    position     arguments of ``positions.build``: name, max_distance, shared, ...; those left out
-                 follow from the context, as each scheme says
+    position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
+                 follow from the context, as each scheme says (``musictx/config/position.py``)
     attention    implementation of attention, by name (see ``attention/api.py``)
     intervals    {"heard": [1, 4], "asked": [1, 4], "dropout": 0.0, "pitches": ranges of ids as in
                  ``coordinates.ranges``}: notes know their intervals (``model/intervals.py``)
@@ -164,7 +164,12 @@ class MusicTransformer(nn.Module):
         self.context = context
         self.embedding = nn.Embedding(vocab_size, width)
         self.position = schemes.build(
-            layers=layers, heads=heads, head_dim=width // heads, width=width, **position
+            position,
+            layers=layers,
+            heads=heads,
+            head_dim=width // heads,
+            width=width,
+            context=context,
         )
         self.check_attention(attention)
         self.dropout = nn.Dropout(dropout)

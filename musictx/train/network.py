@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from musictx.config import ModelConfig, TrainConfig
+from musictx.config.position import plain
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import Tokenizer
@@ -17,7 +18,7 @@ def shape(model: ModelConfig) -> dict[str, Any]:
     """What of ``model`` are arguments of ``MusicTransformer`` by the same names, whatever the
     tokens."""
     given = dataclasses.asdict(model)
-    for name in ("name", "heard", "asked", "heard_dropout"):
+    for name in ("name", "input_intervals", "output_intervals", "interval_dropout"):
         del given[name]
     return given
 
@@ -25,17 +26,21 @@ def shape(model: ModelConfig) -> dict[str, Any]:
 def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     """A new model for the tokens of ``tokenizer``, its weights drawn from ``config.seed``.
 
-    Raises ``ConfigError`` where the tokens have not what ``position=two_d``, ``model.heard`` or
-    ``model.asked`` measures.
+    Raises ``ConfigError`` where the tokens do not have what ``position=two_d`` or the interval
+    embeddings measure.
     """
     arguments = shape(config.model)
-    lags = {"heard": config.model.heard, "asked": config.model.asked}
-    for option in (f"model.{name}" for name, given in lags.items() if given):
-        pitches = token_coordinates(tokenizer, option)["pitches"]
-        dropout = config.model.heard_dropout
-        arguments["intervals"] = lags | {"dropout": dropout, "pitches": pitches}
-    position = dataclasses.asdict(config.position)
-    if config.position.name == "two_d":
+    model = config.model
+    for option in ("input_intervals", "output_intervals"):
+        if getattr(model, option):
+            arguments["intervals"] = {
+                "heard": model.input_intervals,
+                "asked": model.output_intervals,
+                "dropout": model.interval_dropout,
+                "pitches": token_coordinates(tokenizer, f"model.{option}")["pitches"],
+            }
+    position = plain(config.position)
+    if position["name"] == "two_d":
         position["coordinates"] = token_coordinates(tokenizer)
     torch.manual_seed(config.seed)
     return MusicTransformer(tokenizer.size, position=position, **arguments)

@@ -174,7 +174,9 @@ HEADS, SIZE, LENGTH = 4, 16, 32
 
 def build(name: str, **more: Any) -> positions.PositionScheme:
     torch.manual_seed(0)
-    return positions.build(name, heads=HEADS, head_dim=SIZE, width=HEADS * SIZE, **more)
+    causal = more.pop("causal", True)
+    sizes = {"heads": HEADS, "head_dim": SIZE, "width": HEADS * SIZE}
+    return positions.build({"name": name} | more, **sizes, causal=causal)
 
 
 def rows_of_table(name: str, *, causal: bool = True, **more: Any) -> torch.Tensor:

@@ -25,7 +25,7 @@ def test_cycles_and_sinusoids_reach_the_model_with_every_scheme(name):
 
     (Once the attribute of the class hid the module of the object, and nothing was ever added.)
     """
-    found = model(name=name, cycles=[4, 3], sinusoids=6)
+    found = model(name=name, periods=[4, 3], concat_sinusoids=6)
     found(torch.randint(0, 9, (2, 3))).square().sum().backward()
     four, three = found.position.beside.cycles
     assert (four.weight.grad.abs().sum(1) > 0).tolist() == [True, True, True, False]
@@ -35,7 +35,7 @@ def test_cycles_and_sinusoids_reach_the_model_with_every_scheme(name):
 
 
 def test_a_cycle_is_added_by_place_in_the_piece():
-    scheme = build("none", heads=2, head_dim=4, width=8, cycles=[4])
+    scheme = build({"name": "none", "periods": [4]}, heads=2, head_dim=4, width=8)
     x = torch.randn(1, 10, 8)
     found = scheme.beside(x, torch.arange(5, 15)[None])
     table = scheme.beside.cycles[0].weight
@@ -44,7 +44,7 @@ def test_a_cycle_is_added_by_place_in_the_piece():
 
 
 def test_sinusoids_are_set_beside_the_embedding():
-    scheme = build("none", heads=2, head_dim=4, width=8, sinusoids=6)
+    scheme = build({"name": "none", "concat_sinusoids": 6}, heads=2, head_dim=4, width=8)
     x = torch.randn(1, 5, 8)
     found = scheme.beside(x, torch.arange(5))
     join = scheme.beside.join
@@ -58,7 +58,7 @@ def test_sinusoids_begin_by_leaving_the_embedding_as_it_is():
     torch.manual_seed(0)
     found = MusicTransformer(
         9, layers=1, width=64, heads=2, feedforward=8, context=32,
-        position={"name": "none", "sinusoids": 32},
+        position={"name": "none", "concat_sinusoids": 32},
     )  # fmt: skip
     x, places = torch.randn(1, 200, 64), torch.arange(200)
     join = found.position.beside.join
@@ -70,7 +70,7 @@ def test_sinusoids_begin_by_leaving_the_embedding_as_it_is():
 
 
 def test_packed_pieces_begin_their_cycles_anew_and_the_cache_goes_on():
-    found = model(name="huang", cycles=[4], sinusoids=4)
+    found = model(name="huang", periods=[4], concat_sinusoids=4)
     one, two = torch.randint(0, 9, (1, 5)), torch.randint(0, 9, (1, 6))
     pieces = torch.tensor([[0] * 5 + [1] * 6])
     with torch.no_grad():
@@ -83,13 +83,13 @@ def test_packed_pieces_begin_their_cycles_anew_and_the_cache_goes_on():
 
 
 def test_a_model_without_them_says_nothing_of_them():
-    assert "cycles" not in model(name="huang", cycles=[], sinusoids=0).config["position"]
-    found = model(name="huang", cycles=[4])
+    assert "periods" not in model(name="huang", periods=[], concat_sinusoids=0).config["position"]
+    found = model(name="huang", periods=[4])
     again = MusicTransformer(**found.config)
     assert set(again.state_dict()) == set(found.state_dict())
 
 
-@pytest.mark.parametrize(("option", "value"), [("cycles", [1]), ("sinusoids", 3)])
+@pytest.mark.parametrize(("option", "value"), [("periods", [1]), ("concat_sinusoids", 3)])
 def test_numbers_that_cannot_be_are_refused(option, value):
     with pytest.raises(ConfigError, match=f"position.{option}="):
         model(name="huang", **{option: value})

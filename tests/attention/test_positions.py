@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from itertools import pairwise
 
 import pytest
@@ -12,22 +13,21 @@ from musictx.attention import positions, reference
 from musictx.attention.positions import rotary
 from musictx.attention.positions.absolute import sinusoids
 from musictx.attention.positions.t5 import bucket
-from musictx.attention.terms import Span
-from musictx.config import POSITIONS, PositionConfig
+from musictx.attention.terms import Axis, Span, Terms
 from musictx.errors import ConfigError
 from tests.oracles import schemes as articles
 
 SIZES = {"heads": 2, "head_dim": 4, "width": 8}
 
 
-def test_the_names_are_those_of_the_configuration():
-    assert set(positions.SCHEMES) == set(POSITIONS)
-    assert PositionConfig().name in positions.SCHEMES
+def build(name, *, layers=1, context=256, causal=True, **options):
+    sizes = {"layers": layers, "context": context, "causal": causal}
+    return positions.build({"name": name} | options, **SIZES, **sizes)
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_huang_learns_a_table_for_each_layer_and_head_or_one_for_all_heads(shared):
-    scheme = positions.build("huang", **SIZES, max_distance=5, shared=shared, layers=3)
+    scheme = build("huang", max_distance=5, shared=shared, layers=3)
     shapes = {name: tuple(p.shape) for name, p in scheme.named_parameters()}
     heads = 1 if shared else 2
     assert shapes == {f"tables.{layer}": (heads, 5, 4) for layer in range(3)}
@@ -37,14 +37,14 @@ def test_huang_learns_a_table_for_each_layer_and_head_or_one_for_all_heads(share
 
 
 def test_huang_tables_begin_with_both_signs():
-    table = positions.build("huang", **SIZES, max_distance=500).terms().axes[0].table.detach()
+    table = build("huang", max_distance=500).terms().axes[0].table.detach()
     assert abs(float(table.mean())) < 0.05
     assert float(table.std()) == pytest.approx(0.5, rel=0.05)
 
 
 def test_huang_row_d_is_distance_d_and_far_distances_share_the_last():
     """A table that says +9 at one distance makes a query look exactly there."""
-    scheme = positions.build("huang", **SIZES, max_distance=3)
+    scheme = build("huang", max_distance=3)
     q = torch.ones(1, 2, 6, 4)
     k = torch.zeros(1, 2, 6, 4)
     for distance, seen in ((0, [5]), (1, [4]), (2, [0, 1, 2, 3])):
@@ -70,7 +70,7 @@ def test_sinusoids_are_those_of_the_paper():
 
 
 def test_sinusoidal_adds_by_position_and_learns_nothing():
-    scheme = positions.build("sinusoidal", **SIZES, max_distance=1)
+    scheme = build("sinusoidal")
     x = torch.zeros(2, 3, 8)
     by_span = scheme.embed(x, Span(4, 3))
     torch.testing.assert_close(by_span[0], sinusoids(torch.tensor([4, 5, 6]), 8) / math.sqrt(8))
@@ -82,7 +82,7 @@ def test_sinusoidal_adds_by_position_and_learns_nothing():
 
 
 def test_none_says_nothing():
-    scheme = positions.build("none", **SIZES, max_distance=1)
+    scheme = build("none")
     x = torch.randn(2, 3, 8)
     assert scheme.embed(x, Span(0, 3)) is x
     assert scheme.rotate(x, x, Span(0, 3), Span(0, 3)) == (x, x)
@@ -90,7 +90,7 @@ def test_none_says_nothing():
 
 
 def test_learned_positions_beyond_the_table_share_its_last_row():
-    scheme = positions.build("learned", **SIZES, max_distance=5)
+    scheme = build("learned", max_distance=5)
     found = scheme.embed(torch.zeros(1, 9, 8), Span(0, 9))[0]
     assert torch.equal(found[:5], scheme.table)
     assert torch.equal(found[5:], scheme.table[4:].expand(4, 8))
@@ -99,7 +99,7 @@ def test_learned_positions_beyond_the_table_share_its_last_row():
 
 
 def test_the_learned_table_is_as_long_as_the_context():
-    assert positions.build("learned", **SIZES, context=17).table.shape == (17, 8)
+    assert build("learned", context=17).table.shape == (17, 8)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,10 @@ def test_the_learned_table_is_as_long_as_the_context():
     [("huang", (5, 9)), ("huang_local", (6, 11)), ("shaw", (6, 11))],
 )
 def test_tables_hold_the_past_or_both_sides(name, rows):
+    options = {"block": 3} if name == "huang_local" else {"max_distance": 5}
+    options["shared"] = False
     for causal, count in zip((True, False), rows):
-        scheme = positions.build(name, **SIZES, max_distance=5, block=3, causal=causal)
+        scheme = build(name, **options, causal=causal)
         terms = scheme.terms()
         assert terms.axes[0].table.shape == (2, count, 4)
         assert terms.axes[0].high == -terms.axes[0].low or causal
@@ -116,14 +118,14 @@ def test_tables_hold_the_past_or_both_sides(name, rows):
             assert terms.value_table.shape == (2, count, 4)
 
 
-def test_shaw_shares_its_tables_among_heads_when_asked():
-    scheme = positions.build("shaw", **SIZES, shared=True)
+def test_shaw_shares_its_tables_among_heads_as_the_paper_does():
+    scheme = build("shaw")
     assert scheme.terms().axes[0].table.shape == (1, 17, 4), "k = 16 by default"
 
 
 def test_local_attention_sees_its_own_block_and_the_one_before():
     """Section 3.5 of the paper, drawn: blocks of 2, rows are queries."""
-    scheme = positions.build("huang_local", **SIZES, block=2)
+    scheme = build("huang_local", block=2)
     q = torch.zeros(1, 2, 6, 4)
     where = (Span(0, 6), Span(0, 6))
     seen = reference.attention_weights(
@@ -149,7 +151,7 @@ def test_t5_buckets_are_exact_near_and_logarithmic_far():
 
 def test_t5_buckets_beyond_the_table_of_distances_do_not_change():
     """The axis ends at max_distance because every longer distance is in the last bucket."""
-    axis = positions.build("t5", **SIZES, max_distance=20, buckets=6).terms().axes[0]
+    axis = build("t5", max_distance=20, buckets=6).terms().axes[0]
     assert (axis.low, axis.high) == (0, 20)
     assert bucket(20, 6, 20, causal=True) == bucket(10**6, 6, 20, causal=True) == 5
 
@@ -157,7 +159,7 @@ def test_t5_buckets_beyond_the_table_of_distances_do_not_change():
 @pytest.mark.parametrize("heads", [1, 2, 3, 8, 12, 20])
 def test_alibi_slopes_are_those_of_the_authors(heads):
     sizes = {"heads": heads, "head_dim": 4, "width": 4 * heads}
-    scheme = positions.build("alibi", **sizes)
+    scheme = positions.build({"name": "alibi"}, **sizes)
     assert scheme.slopes.tolist() == pytest.approx(articles.slopes(heads), rel=1e-6)
     assert torch.equal(scheme.bfloat16().slopes, scheme.float().slopes), "whatever the weights are"
     bias = scheme.terms(reach=10).axes[0].bias
@@ -188,7 +190,7 @@ def test_rotary_keeps_lengths_and_dtype_and_turns_rows_by_their_own_positions():
 
 
 def test_transformer_xl_begins_with_vectors_of_the_usual_size():
-    table = positions.build("transformer_xl", **SIZES, context=64).terms(reach=500).axes[0].table
+    table = build("transformer_xl", context=64).terms(reach=500).axes[0].table
     assert float(table.detach().std()) == pytest.approx(0.5, rel=0.4)
 
 
@@ -202,7 +204,7 @@ TOKENS = {
 
 
 def two_d(**more):
-    return positions.build("two_d", **SIZES, coordinates=TOKENS, max_time=6, **more)
+    return build("two_d", coordinates=TOKENS, max_time=6, **more)
 
 
 def test_two_d_reads_time_and_pitch_off_the_tokens():
@@ -244,7 +246,7 @@ GRID = {"kind": "grid", "voices": 4, "size": 8, "pitches": [[3, 8, 60]]}
 
 def test_two_d_on_a_grid_reads_the_voice_off_the_place_in_the_piece():
     """Place 0 opens the piece; place i is a note of voice (i - 1) mod 4 and predicts i mod 4."""
-    scheme = positions.build("two_d", **SIZES, coordinates={"kind": "grid", "voices": 4})
+    scheme = build("two_d", coordinates={"kind": "grid", "voices": 4})
     assert list(scheme.readers) == ["voice"], "no pitches, no axis of pitch"
     places = torch.tensor([[0, 1, 2, 3, 4, 5, 0, 1, 2]])
     as_query, as_key = scheme.coordinates(torch.zeros(1, 9).long(), places, None)
@@ -258,7 +260,7 @@ def test_two_d_on_a_grid_reads_the_voice_off_the_place_in_the_piece():
 
 
 def test_two_d_on_a_grid_reads_pitches_off_the_ids():
-    scheme = positions.build("two_d", **SIZES, coordinates=GRID, layers=3, first_layers=9)
+    scheme = build("two_d", coordinates=GRID, layers=3, first_layers=9)
     assert [len(scheme.terms(layer).axes) for layer in range(3)] == [3, 3, 3]
     ids = torch.tensor([[0, 3, 7, 1, 5, 2]])
     as_query, as_key = scheme.coordinates(ids, Span(0, 6), None)
@@ -275,7 +277,7 @@ def test_two_d_on_a_grid_reads_pitches_off_the_ids():
 
 @pytest.mark.parametrize("kind", ["tokens", "grid"])
 def test_every_id_has_one_of_the_labels_of_pitch(kind):
-    scheme = positions.build("two_d", **SIZES, coordinates={"tokens": TOKENS, "grid": GRID}[kind])
+    scheme = build("two_d", coordinates={"tokens": TOKENS, "grid": GRID}[kind])
     at = list(scheme.readers).index("pitch")
     size = scheme.readers["pitch"].pitch_of.numel()
     _, as_key = scheme.coordinates(torch.arange(size)[None], Span(0, size), None)
@@ -312,18 +314,49 @@ def test_models_of_two_axes_keep_the_names_of_their_tables():
 
 def test_wrong_names_and_sizes_are_refused():
     with pytest.raises(ConfigError, match=r"position\.name=rope: expected one of huang"):
-        positions.build("rope", **SIZES, max_distance=1)
+        build("rope")
     with pytest.raises(ConfigError, match=r"position\.max_distance=0"):
-        positions.build("huang", **SIZES, max_distance=0)
-    with pytest.raises(ConfigError, match=r"position\.block=0: expected at least 1"):
-        positions.build("huang_local", **SIZES, block=0)
+        build("huang", max_distance=0)
+    with pytest.raises(ConfigError, match=r"position\.block=0: expected a number of at least 1"):
+        build("huang_local", block=0)
     with pytest.raises(ConfigError, match=r"position\.features=3: expected an even number"):
-        positions.build("transformer_xl", **SIZES, features=3)
+        build("transformer_xl", features=3)
     with pytest.raises(ConfigError, match=r"position\.buckets=32: expected 2 to 19"):
-        positions.build("t5", **SIZES, max_distance=10)
+        build("t5", max_distance=10)
     with pytest.raises(ConfigError, match="two_d measures time, pitch or voice and needs to"):
-        positions.build("two_d", **SIZES)
+        build("two_d")
     with pytest.raises(ConfigError, match=r"coordinates\.pitches=\[3, 9, 60\]: expected ids"):
-        positions.build("two_d", **SIZES, coordinates=TOKENS | {"pitches": [[3, 9, 60]]})
-    with pytest.raises(ConfigError, match="unexpected keyword argument 'window'"):
-        positions.build("huang", **SIZES, window=3)
+        build("two_d", coordinates=TOKENS | {"pitches": [[3, 9, 60]]})
+    with pytest.raises(ConfigError, match=r"position\.window: no option of position=huang, which"):
+        build("huang", window=3)
+    with pytest.raises(ConfigError, match=r"position\.buckets=4: expected 4 to|=3: expected 4 to"):
+        build("t5", buckets=3, causal=False)
+    with pytest.raises(ConfigError, match=r"position\.name=no\.such:Scheme: expected module:Class"):
+        build("no.such:Scheme")
+    with pytest.raises(ConfigError, match=r"expected a class that inherits from"):
+        build("collections:OrderedDict")
+
+
+class Nearest(positions.PositionScheme):
+    """A scheme of a user's own: a number for the token itself."""
+
+    def __init__(self, sizes, *, start):
+        super().__init__(sizes)
+        self.bias = torch.nn.Parameter(torch.full((sizes.heads, 2), start))
+
+    def terms(self, layer=0, *, reach=0):
+        return Terms(scale=self.scale, axes=(Axis(bias=self.bias, low=0, high=1),))
+
+
+@pytest.mark.parametrize(
+    "named", [{"name": f"{__name__}:Nearest"}, {"_target_": f"{__name__}.Nearest"}]
+)
+def test_a_class_of_the_users_own_is_a_scheme(named, monkeypatch):
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Nearest.__module__])
+    config = named | {"start": 3.0, "periods": [4]}
+    scheme = positions.build(config, **SIZES)
+    assert isinstance(scheme, Nearest)
+    assert scheme.terms().axes[0].bias.tolist() == [[3.0, 3.0]] * 2
+    assert len(scheme.beside.cycles) == 1
+    with pytest.raises(ConfigError, match=r"position: .*unexpected keyword argument 'stat'"):
+        positions.build(named | {"stat": 3.0}, **SIZES)

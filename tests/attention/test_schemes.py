@@ -29,17 +29,14 @@ every_scheme = pytest.mark.parametrize("name", [*sorted(positions.SCHEMES), LABE
 def build(name: str, *, causal: bool, shared: bool = False, heads: int = HEADS) -> PositionScheme:
     torch.manual_seed(1)
     small = {"max_distance": 4, "block": 2, "buckets": 6, "features": 6, "max_time": 4}
-    two_d = name in ("two_d", LABELS)
+    small |= {"shared": shared, "axes": ["pitch"] if name == LABELS else None}
+    scheme_name = "two_d" if name == LABELS else name
+    known = positions.SCHEMES[scheme_name].__dataclass_fields__
+    config = {"name": scheme_name} | {k: v for k, v in small.items() if k in known}
+    if scheme_name == "two_d":
+        config["coordinates"] = TOKENS
     scheme = positions.build(
-        "two_d" if two_d else name,
-        heads=heads,
-        head_dim=SIZE,
-        width=heads * SIZE,
-        causal=causal,
-        shared=shared,
-        coordinates=TOKENS if two_d else None,
-        axes=["pitch"] if name == LABELS else None,
-        **small,
+        config, heads=heads, head_dim=SIZE, width=heads * SIZE, causal=causal
     ).double()
     for p in scheme.parameters():  # all of one size, so that no error hides
         torch.nn.init.normal_(p)

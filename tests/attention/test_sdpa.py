@@ -80,7 +80,7 @@ def test_dropout_keeps_the_mean():
 def test_the_wider_head_is_as_precise_as_the_table(dtype):
     """Turned features cancel; at positions in the thousands in low precision they would not."""
     torch.manual_seed(0)
-    scheme = positions.build("transformer_xl", heads=2, head_dim=16, width=32, context=64)
+    scheme = positions.build({"name": "transformer_xl"}, heads=2, head_dim=16, width=32, context=64)
     for p in scheme.parameters():
         p.data *= 4
     q, k, v = (torch.randn(1, 2, 50, 16).to(dtype) for _ in range(3))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from musictx.config import POSITIONS
+from musictx.config import SCHEMES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "attention.md"
@@ -33,11 +33,11 @@ def test_links_and_pictures_are_there_and_small():
             assert path.stat().st_size < 100_000, target
 
 
-@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("name", SCHEMES)
 def test_every_scheme_is_on_the_page(name):
     assert f"`{name}`" in PAGE.read_text()
 
 
 def test_each_scheme_has_a_file_of_its_own_in_conf():
     files = {p.stem for p in (ROOT / "conf" / "position").glob("*.yaml")}
-    assert files >= set(POSITIONS)
+    assert files >= set(SCHEMES)

@@ -159,4 +159,4 @@ def test_the_configuration_makes_the_model_again_and_says_nothing_where_unused()
 
 
 def test_the_static_step_says_why_it_cannot():
-    assert "model.heard" in str(why_not(model()))
+    assert "model.input_intervals" in str(why_not(model()))

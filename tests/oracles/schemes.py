@@ -61,7 +61,7 @@ def run(
         if query_pieces is not None and key_pieces is not None and query_pieces[a] != key_pieces[c]:
             return False
         if name == "huang_local":  # its own block, the one before, and after if not causal
-            n = scheme.options.block
+            n = scheme.block
             return abs(at[1][a] // n - over[1][c] // n) <= 1
         return True
 
@@ -107,16 +107,16 @@ def of_head(table: Tensor, h: int) -> Tensor:
 def huang(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
     """(q_i k_j + q_i E[i - j]) / sqrt(D); beyond the table the last vector (2018, equation 3)."""
     table, root = of_head(scheme.tables[layer], h), math.sqrt(len(q_i))
-    ahead = 0 if scheme.options.causal else len(table) // 2
+    ahead = 0 if scheme.sizes.causal else len(table) // 2
     row = min(max(i[0] - j[0] + ahead, 0), len(table) - 1)
     return (q_i.dot(k_j) + q_i.dot(table[row])) / root
 
 
 def shaw_row(scheme, i: int, j: int) -> int:
     """The row for clip(j - i, -k, k), the paper's w_clip(j - i); ours count into the past."""
-    k = scheme.options.max_distance
+    k = scheme.high
     clip = max(-k, min(k, j - i))
-    return -clip + (0 if scheme.options.causal else k)
+    return -clip + (0 if scheme.sizes.causal else k)
 
 
 def shaw(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
@@ -140,10 +140,10 @@ def transformer_xl(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
 def t5(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
     """A number by the bucket of memory position - query position (2020, and the authors' code)."""
     relative = j[0] - i[0]
-    buckets, longest = scheme.options.buckets, scheme.options.max_distance
+    buckets, longest = scheme.bias.shape[1], scheme.high
     found = 0
     n = -relative
-    if not scheme.options.causal:
+    if not scheme.sizes.causal:
         buckets //= 2
         if n < 0:
             found += buckets
@@ -169,7 +169,7 @@ def slopes(heads: int) -> list[float]:
 
 
 def alibi(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
-    slope = slopes(scheme.options.heads)[h]
+    slope = slopes(scheme.sizes.heads)[h]
     return q_i.dot(k_j) / math.sqrt(len(q_i)) - slope * abs(i[0] - j[0])
 
 
@@ -190,7 +190,7 @@ def two_d(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
     root = math.sqrt(len(q_i))
     found = huang(scheme, layer, h, q_i, k_j, i, j)
     time = of_head(scheme.time_tables[layer], h)
-    ahead = 0 if scheme.options.causal else len(time) // 2
+    ahead = 0 if scheme.sizes.causal else len(time) // 2
     found = found + q_i.dot(time[min(max(i[2] - j[2] + ahead, 0), len(time) - 1)]) / root
     return found + pitch_term(scheme, layer, h, q_i, i[3], j[3])
 

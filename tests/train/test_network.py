@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from musictx.config import ModelConfig, PositionConfig, TrainConfig
+from musictx.config import ModelConfig, TrainConfig
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
 from musictx.train.network import build_model
@@ -14,14 +14,12 @@ SMALL = {"layers": 1, "width": 8, "heads": 1, "feedforward": 8, "context": 32}
 
 
 def config(position: str = "huang", **model) -> TrainConfig:
-    return TrainConfig(
-        model=ModelConfig(**SMALL, **model), position=PositionConfig(name=position), seed=3
-    )
+    return TrainConfig(model=ModelConfig(**SMALL, **model), position={"name": position}, seed=3)
 
 
 def test_intervals_get_the_pitches_of_the_tokens():
     tokenizer = build("chorale")
-    net = build_model(config(heard=[1, 4], heard_dropout=0.3), tokenizer)
+    net = build_model(config(input_intervals=[1, 4], interval_dropout=0.3), tokenizer)
     pitches = net.intervals.pitches
     assert (net.intervals.heard_lags, net.intervals.asked_lags) == ([1, 4], [])
     assert net.intervals.dropout == 0.3
@@ -33,7 +31,10 @@ def test_intervals_get_the_pitches_of_the_tokens():
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [({"asked": [4]}, "model.asked"), ({"position": "two_d"}, "position.name=two_d")],
+    [
+        ({"output_intervals": [4]}, "model.output_intervals"),
+        ({"position": "two_d"}, "position.name=two_d"),
+    ],
 )
 def test_tokens_without_pitches_are_refused_by_the_option_that_asks(options, named):
     pytest.importorskip("miditok")
@@ -44,5 +45,5 @@ def test_tokens_without_pitches_are_refused_by_the_option_that_asks(options, nam
 
 def test_the_seed_decides_the_weights():
     tokenizer = build("chorale")
-    one, two = (build_model(config(heard=[1]), tokenizer).state_dict() for _ in range(2))
+    one, two = (build_model(config(input_intervals=[1]), tokenizer).state_dict() for _ in range(2))
     assert all(torch.equal(one[name], two[name]) for name in one)

@@ -4,10 +4,12 @@ And what can stand beside any scheme: learned vectors of cycles of places, and s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
-from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.attention.terms import Positions, Span, angles, frequencies
 
 
@@ -39,10 +41,10 @@ class Learned(PositionScheme):
     when the context is full it reads the last tokens again from position 0.
     """
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        shape = (options.max_distance, options.width)
-        self.table = nn.Parameter(torch.randn(shape) * 0.5 * options.width**-0.5)
+    def __init__(self, sizes: Sizes, *, max_distance: int) -> None:
+        super().__init__(sizes)
+        shape = (max_distance, sizes.width)
+        self.table = nn.Parameter(torch.randn(shape) * 0.5 * sizes.width**-0.5)
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:
@@ -56,18 +58,19 @@ class Learned(PositionScheme):
 class Beside(nn.Module):
     """What the embeddings get from the places beside the scheme of choice.
 
-    sinusoids  so many channels of sinusoids are set beside the embedding and both are mapped back
-               to its width: the "concatenated" sinusoids of Huang et al. (2018), table 1. The map
-               begins by leaving the embedding as it is and adding waves of ``Sinusoidal``'s size
-    cycles     for each n a learned vector of place mod n is added. On a grid of four voices 4 tells
-               the voice to be written next (their "instrument labels"), 16 its place in the beat
+    concat_sinusoids  channels of sinusoids that are concatenated to the embedding; both are mapped
+                      back to its width (Huang et al. 2018, table 1). The map begins by leaving the
+                      embedding as it is and adding waves of ``Sinusoidal``'s size
+    periods           for each n a learned embedding of position mod n is added. On a grid of four
+                      voices 4 tells the voice to be written next (their "instrument labels"), 16
+                      its position in the beat
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, width: int, *, concat_sinusoids: int = 0, periods: Iterable[int] = ()):
         super().__init__()
-        self.sinusoids, width = options.sinusoids, options.width
+        self.sinusoids = concat_sinusoids
         self.join = nn.Linear(width + self.sinusoids, width) if self.sinusoids else None
-        self.cycles = nn.ModuleList(nn.Embedding(n, width) for n in options.cycles)
+        self.cycles = nn.ModuleList(nn.Embedding(n, width) for n in periods)
 
     def initialise(self) -> None:
         """To be called when the linear maps of the model have got their first values: the

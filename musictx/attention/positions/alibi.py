@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.attention.terms import Axis, Terms
 
 
@@ -19,13 +19,13 @@ class ALiBi(PositionScheme):
 
     exponents: Tensor
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
         # Whole numbers, which stay exact whatever the model's weights are cast to: the slope is
         # 2 ** (-4 * exponent / below).
-        self.below = 1 << (options.heads.bit_length() - 1)
+        self.below = 1 << (sizes.heads.bit_length() - 1)
         full = [2 * (h + 1) for h in range(self.below)]
-        extra = [2 * h + 1 for h in range(options.heads - self.below)]
+        extra = [2 * h + 1 for h in range(sizes.heads - self.below)]
         self.register_buffer("exponents", torch.tensor(full + extra), persistent=False)
 
     @property
@@ -34,7 +34,7 @@ class ALiBi(PositionScheme):
         return torch.exp2(self.exponents * (-4 / self.below))
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
-        low = self.options.low(reach)
+        low = self.sizes.low(reach)
         distances = torch.arange(low, reach + 1, device=self.exponents.device).abs()
         axis = Axis(bias=-self.slopes[:, None] * distances, low=low, high=reach)
         return Terms(scale=self.scale, axes=(axis,))

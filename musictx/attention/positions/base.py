@@ -12,45 +12,20 @@ from musictx.attention.terms import Positions, Terms
 
 
 @dataclass(frozen=True)
-class Options:
-    """What schemes are made from; each takes what it needs.
+class Sizes:
+    """The model that a scheme is made for.
 
-    layers, heads, head_dim, width   the model's sizes; width = heads * head_dim
-    max_distance  distances beyond it share an entry; what exactly it counts, each scheme says
-    shared        one table for all heads instead of one for each
-    causal        keys are never ahead of their query: tables of the past only
-    block         huang_local: positions in a block
-    buckets       t5: entries for all distances
-    features      transformer_xl: sinusoids, sines and cosines together
-    first_layers  two_d: how many layers measure the further coordinates
-    axes          two_d: which further axes: time, pitch, voice; None: all that the tokens have
-    max_time      two_d: distances in time with an entry of their own
-    cycles        any: cycles of places with learned vectors (attention/positions/absolute.py)
-    sinusoids     any: channels of sinusoids set beside the token embeddings
-    coordinates   two_d: where these come from (attention/positions/coordinates.py)
+    layers, heads, head_dim, width   as in the model; width = heads * head_dim
+    causal       keys are never ahead of their query: tables of the past only
+    coordinates  what two_d reads off the tokens (attention/positions/coordinates.py)
     """
 
     layers: int
     heads: int
     head_dim: int
     width: int
-    max_distance: int = 1
-    shared: bool = False
     causal: bool = True
-    block: int = 1
-    buckets: int = 2
-    features: int = 2
-    first_layers: int = 1
-    axes: tuple[str, ...] | list[str] | None = None
-    max_time: int = 1
-    cycles: tuple[int, ...] | list[int] = ()
-    sinusoids: int = 0
     coordinates: dict[str, Any] | None = None
-
-    @property
-    def tables(self) -> int:
-        """Tables of vectors in a layer: one for each head, or one."""
-        return 1 if self.shared else self.heads
 
     def low(self, high: int) -> int:
         """The lowest distance of a table whose highest is ``high``: nothing lies ahead, or all."""
@@ -68,16 +43,17 @@ class PositionScheme(nn.Module):
     #: How many coordinates :meth:`coordinates` reads.
     further = 0
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.options = options
-        self.scale = options.head_dim**-0.5
+        self.sizes = sizes
+        self.scale = sizes.head_dim**-0.5
         #: What else the embeddings get from the places, whatever the scheme.
         self.beside: Callable[[Tensor, Positions], Tensor] | None = None
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:
-        """Values of the options that were left open, for a model of so many tokens and channels."""
+        """Values of the options that are None, for a model of ``context`` tokens and ``width``
+        channels."""
         return {}
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:

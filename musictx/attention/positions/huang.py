@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.attention.terms import Axis, Terms
 
 
@@ -18,23 +18,27 @@ class Huang(PositionScheme):
     max_distance - 1 have a row each.
     """
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        self.high = options.max_distance - 1
-        self.tables = learned_tables(options, options.low(self.high), self.high, options.layers)
+    def __init__(self, sizes: Sizes, *, max_distance: int, shared: bool = False) -> None:
+        super().__init__(sizes)
+        self.shared, self.high = shared, max_distance - 1
+        self.tables = learned_tables(sizes, shared, sizes.low(self.high), self.high)
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:
         return {"max_distance": max(1, context // 2)}
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
-        axis = Axis(table=self.tables[layer], low=self.options.low(self.high), high=self.high)
+        axis = Axis(table=self.tables[layer], low=self.sizes.low(self.high), high=self.high)
         return Terms(scale=self.scale, axes=(axis,))
 
 
-def learned_tables(options: Options, low: int, high: int, layers: int) -> nn.ParameterList:
-    """For each layer a table of vectors for the distances low..high, (heads or 1, distances, D)."""
-    shape = (options.tables, high - low + 1, options.head_dim)
+def learned_tables(
+    sizes: Sizes, shared: bool, low: int, high: int, layers: int | None = None
+) -> nn.ParameterList:
+    """For each layer (or the first ``layers``) a table of vectors for the distances low..high:
+    (heads, distances, head_dim), or (1, ...) where the heads share it."""
+    shape = (1 if shared else sizes.heads, high - low + 1, sizes.head_dim)
+    count = sizes.layers if layers is None else layers
     return nn.ParameterList(
-        nn.Parameter(torch.randn(shape) * options.head_dim**-0.5) for _ in range(layers)
+        nn.Parameter(torch.randn(shape) * sizes.head_dim**-0.5) for _ in range(count)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.attention.positions.huang import learned_tables
 from musictx.attention.terms import PLACE, Axis, Blocks, Terms
 
@@ -18,16 +18,16 @@ class HuangLocal(PositionScheme):
     stream began, whatever a cache has dropped since.
     """
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        self.high = 2 * options.block - 1
-        self.tables = learned_tables(options, options.low(self.high), self.high, options.layers)
+    def __init__(self, sizes: Sizes, *, block: int, shared: bool = False) -> None:
+        super().__init__(sizes)
+        self.block, self.high = block, 2 * block - 1
+        self.tables = learned_tables(sizes, shared, sizes.low(self.high), self.high)
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:
         return {"block": max(1, context // 4)}
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
-        axis = Axis(table=self.tables[layer], low=self.options.low(self.high), high=self.high)
-        blocks = Blocks(self.options.block, coordinate=PLACE)
+        axis = Axis(table=self.tables[layer], low=self.sizes.low(self.high), high=self.high)
+        blocks = Blocks(self.block, coordinate=PLACE)
         return Terms(scale=self.scale, axes=(axis,), blocks=blocks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.attention.positions.huang import learned_tables
 from musictx.attention.terms import Axis, Terms
 
@@ -17,17 +17,13 @@ class Shaw(PositionScheme):
     heads share them (``shared``).
     """
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        low, high = options.low(options.max_distance), options.max_distance
-        self.key_tables = learned_tables(options, low, high, options.layers)
-        self.value_tables = learned_tables(options, low, high, options.layers)
-
-    @staticmethod
-    def defaults(context: int, width: int) -> dict[str, int]:
-        return {"max_distance": 16}
+    def __init__(self, sizes: Sizes, *, max_distance: int, shared: bool) -> None:
+        super().__init__(sizes)
+        low, self.high = sizes.low(max_distance), max_distance
+        self.key_tables = learned_tables(sizes, shared, low, self.high)
+        self.value_tables = learned_tables(sizes, shared, low, self.high)
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
-        high = self.options.max_distance
-        axis = Axis(table=self.key_tables[layer], low=self.options.low(high), high=high)
+        low = self.sizes.low(self.high)
+        axis = Axis(table=self.key_tables[layer], low=low, high=self.high)
         return Terms(self.scale, (axis,), value_table=self.value_tables[layer])

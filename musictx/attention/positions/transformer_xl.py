@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from musictx.attention.positions.base import Options, PositionScheme
+from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.attention.terms import Axis, Terms, Waves, frequencies
 
 
@@ -19,17 +19,17 @@ class TransformerXL(PositionScheme):
     in all layers. Any distance works; none is clipped.
     """
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        waves = options.features // 2
-        shape = (options.tables, 2 * waves, options.head_dim)
+    def __init__(self, sizes: Sizes, *, features: int, shared: bool = False) -> None:
+        super().__init__(sizes)
+        waves = features // 2
+        shape = (1 if shared else sizes.heads, 2 * waves, sizes.head_dim)
         # With sine and cosine of each frequency, R[d] has length sqrt(waves): its projection
         # begins with the size of the tables that others learn.
-        std = (options.head_dim * waves) ** -0.5
+        std = (sizes.head_dim * waves) ** -0.5
         self.projections = nn.ParameterList(
-            nn.Parameter(torch.randn(shape) * std) for _ in range(options.layers)
+            nn.Parameter(torch.randn(shape) * std) for _ in range(sizes.layers)
         )
-        u, v = torch.randn(2, options.heads, options.head_dim) * 0.5 * options.width**-0.5
+        u, v = torch.randn(2, sizes.heads, sizes.head_dim) * 0.5 * sizes.width**-0.5
         self.u, self.v = nn.Parameter(u), nn.Parameter(v)
 
     @staticmethod
@@ -39,6 +39,6 @@ class TransformerXL(PositionScheme):
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         projection = self.projections[layer]
         waves = Waves(frequencies(projection.shape[1] // 2, projection.device), projection)
-        low = self.options.low(reach)
+        low = self.sizes.low(reach)
         axis = Axis(table=waves.table(low, reach), low=low, high=reach, waves=waves)
         return Terms(self.scale, (axis,), content_bias=self.u, position_bias=self.v)

@@ -22,7 +22,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from musictx.attention.positions.base import Options
+from musictx.attention.positions.base import Sizes
 from musictx.attention.positions.coordinates import Reader, readers
 from musictx.attention.positions.huang import Huang, learned_tables
 from musictx.attention.terms import FURTHER, Axis, Positions, Terms
@@ -37,18 +37,25 @@ class TwoD(Huang):
     longer ones share the last. The other tables have a row for each difference that can be.
     """
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        self.longest = options.max_time - 1
-        layers = min(options.first_layers, options.layers)
-        self.readers = nn.ModuleDict(_chosen(readers(options.coordinates), options))
+    def __init__(
+        self,
+        sizes: Sizes,
+        *,
+        max_distance: int,
+        shared: bool = False,
+        first_layers: int = 1,
+        axes: list[str] | None = None,
+        max_time: int = 512,
+    ) -> None:
+        super().__init__(sizes, max_distance=max_distance, shared=shared)
+        self.longest = max_time - 1
+        self.readers = nn.ModuleDict(_chosen(readers(sizes.coordinates), axes))
         self.further = len(self.readers)
         for name in self.readers:
-            self.add_module(f"{name}_tables", learned_tables(options, *self._reach(name), layers))
-
-    @staticmethod
-    def defaults(context: int, width: int) -> dict[str, int]:
-        return {"max_distance": max(1, context // 2), "first_layers": 1, "max_time": 512}
+            tables = learned_tables(
+                sizes, shared, *self._reach(name), min(first_layers, sizes.layers)
+            )
+            self.add_module(f"{name}_tables", tables)
 
     def coordinates(
         self, ids: Tensor, places: Positions, last: Tensor | None
@@ -78,12 +85,12 @@ class TwoD(Huang):
 
     def _reach(self, name: str) -> tuple[int, int]:
         """The lowest and the highest difference with a row."""
-        return self._reader(name).differences or (self.options.low(self.longest), self.longest)
+        return self._reader(name).differences or (self.sizes.low(self.longest), self.longest)
 
 
-def _chosen(found: dict[str, Reader], options: Options) -> dict[str, Reader]:
+def _chosen(found: dict[str, Reader], axes: list[str] | None) -> dict[str, Reader]:
     """Of the axes that these tokens have those asked for, all if nobody asks."""
-    asked = list(found) if options.axes is None else list(options.axes)
+    asked = list(found) if axes is None else list(axes)
     if not asked or not set(asked) <= set(found):
         raise ConfigError(
             f"position.axes={asked}: expected one or more of {', '.join(found)}, which is what "
