@@ -42,6 +42,10 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
             "musictx generate model=runs/bach-1a2b3c4d/model sampling=safe",
         ],
     ),
+    "harmonise": (
+        "Write three voices to a melody, as in a chorale.",
+        ["musictx harmonise tune.mid", "musictx harmonise melody=ode_to_joy samples=3 render=true"],
+    ),
     "evaluate": (
         "Measure nats per token of a model on the held-out part of a corpus.",
         ["musictx evaluate model=runs/bach-1a2b3c4d/model", "musictx evaluate corpus.path=~/midi"],
@@ -53,7 +57,7 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
 }
 
 #: A word without "=" is the value of this option.
-POSITIONAL = {"render": "midi"}
+POSITIONAL = {"render": "midi", "generate": "primer", "harmonise": "melody"}
 
 #: Set for relaunched ranks that lose the name of the command (Hydra sweeps under DDP).
 COMMAND_VARIABLE = "MUSICTX_COMMAND"

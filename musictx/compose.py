@@ -26,6 +26,7 @@ COMMANDS: dict[str, type] = {
     "prepare": config.PrepareConfig,
     "train": config.TrainConfig,
     "generate": config.GenerateConfig,
+    "harmonise": config.HarmoniseConfig,
     "evaluate": config.EvaluateConfig,
     "render": config.RenderConfig,
 }

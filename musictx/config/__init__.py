@@ -9,12 +9,13 @@ field is its help: ``musictx train --help`` prints it.
 from musictx.config.corpus import AugmentConfig, CorpusConfig
 from musictx.config.evaluate import EvaluateConfig
 from musictx.config.generate import GenerateConfig, ModelFolder
+from musictx.config.harmonise import HarmoniseConfig
 from musictx.config.model import IMPLEMENTATIONS, ModelConfig
 from musictx.config.optim import OptimConfig
 from musictx.config.position import AXES, SCHEMES, HuangConfig, PositionConfig
 from musictx.config.prepare import PrepareConfig
 from musictx.config.render import RenderConfig
-from musictx.config.sampling import SamplingConfig
+from musictx.config.sampling import SamplingConfig, TokenSampling
 from musictx.config.tokenizer import TokenizerConfig
 from musictx.config.train import TrainConfig
 from musictx.config.trainer import TrainerConfig
@@ -27,6 +28,7 @@ __all__ = [
     "CorpusConfig",
     "EvaluateConfig",
     "GenerateConfig",
+    "HarmoniseConfig",
     "HuangConfig",
     "ModelConfig",
     "ModelFolder",
@@ -35,6 +37,7 @@ __all__ = [
     "PrepareConfig",
     "RenderConfig",
     "SamplingConfig",
+    "TokenSampling",
     "TokenizerConfig",
     "TrainConfig",
     "TrainerConfig",
