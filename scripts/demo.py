@@ -51,7 +51,7 @@ def play(out: Path) -> None:
 
     print("1. Ode to Joy, harmonised by the model of chorales that comes along")
     files = [f"out={out}", "render=true"]
-    musictx("generate", "model=chorale", "melody=ode_to_joy", "name=harmonised", *files)
+    musictx("harmonise", "melody=ode_to_joy", "name=harmonised", *files)
 
     print("\n2. The opening of a chorale that it has never seen, continued")
     write_opening(UNHEARD, out / "opening.mid")
@@ -95,7 +95,7 @@ def main(words: list[str]) -> None:
     )
     print(f"open {out}/*.mid in any music program.")
     print("\nNext:")
-    print(f"  {sys.executable} -m musictx generate melody=YOUR_MELODY.mid")
+    print(f"  {sys.executable} -m musictx harmonise YOUR_MELODY.mid")
     print(f"  {sys.executable} -m musictx train corpus.path=FOLDER_OF_MIDI")
     print("  (in the same environment: source .venv/bin/activate, then just musictx ...)")
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from musictx import bundle, midi, shipped
-from musictx.apps.generate import choose, read_music, run
+from musictx.apps import harmonise
+from musictx.apps.generate import choose, read_music
 from musictx.apps.harmonise import harmonisations
 from musictx.chorale import grid as four
-from musictx.config import GenerateConfig, ModelFolder
+from musictx.config import GenerateConfig, HarmoniseConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.music import encode_primer
@@ -89,7 +90,7 @@ def test_a_melody_goes_to_the_newest_model_of_four_voices(untrained):
 def test_the_model_taken_is_told(untrained, tmp_path, capsys):
     assert choose(GenerateConfig()) == Path("runs/events/model")
     assert capsys.readouterr().out == "model: runs/events/model, the newest\n"
-    assert choose(GenerateConfig(melody="ode_to_joy")) == shipped.models()["chorale"]
+    assert choose(HarmoniseConfig(melody="ode_to_joy")) == shipped.models()["chorale"]
     assert capsys.readouterr().out == "model: chorale, which comes along with musictx\n"
     (tmp_path / "runs").rename(tmp_path / "elsewhere")
     assert choose(GenerateConfig()) == shipped.default()
@@ -102,7 +103,7 @@ def test_a_melody_without_a_model_is_harmonised(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     melody = read_music("ode_to_joy", "melody", "")
     midi.write(melody.with_notes(melody.notes[:4]), tmp_path / "four-notes.mid")
-    (result,) = run(GenerateConfig(melody="four-notes.mid", particles=2, device="cpu"))
+    (result,) = harmonise.run(HarmoniseConfig(melody="four-notes.mid", particles=2, device="cpu"))
     assert result.sample.notes > 0
     assert "model: chorale, which comes along" in capsys.readouterr().out
 
@@ -149,8 +150,3 @@ def test_the_model_of_chorales_harmonises_a_melody_better_than_chance():
     assert harmony.nats_per_note < 0.8
     assert sample.notes == int((sample.score.notes["track"] > 0).sum())
     assert np.all(harmony.grid.pitches[:, 0] >= 60)
-
-
-def test_a_melody_and_a_primer_are_not_given_together():
-    with pytest.raises(UserError, match="nothing beside primer"):
-        GenerateConfig(melody="a.mid", primer="b.mid")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from musictx import midi, musicxml, shipped
 from musictx.bundle import Bundle, find_latest, load, locate
-from musictx.config import GenerateConfig, ModelFolder, SamplingConfig
+from musictx.config import GenerateConfig, HarmoniseConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.music import Progress, Sample, continue_music, encode_primer
@@ -83,10 +83,6 @@ def run(config: GenerateConfig) -> list[Result]:
     Everything that can be wrong is found before the model is run: primer, model folder, name and
     the folder for the results.
     """
-    if config.melody is not None:
-        from musictx.apps.harmonise import run as harmonise  # only when asked for
-
-        return harmonise(replace(config, model=ModelFolder(str(choose(config)))))
     primer = read_primer(config.primer) if config.primer is not None else None
     where = choose(config)
     name = file_name(config, where)
@@ -116,18 +112,19 @@ def run(config: GenerateConfig) -> list[Result]:
         ]
 
 
-def choose(config: GenerateConfig) -> Path:
+def choose(config: GenerateConfig | HarmoniseConfig) -> Path:
     """The model folder that ``config`` names; if none, the one that suits what is asked for, and
     says so (see :func:`~musictx.bundle.find_latest`)."""
     if config.model.path is not None:
         return locate(config.model.path)
-    where = find_latest(melody=config.melody is not None)
+    melody = isinstance(config, HarmoniseConfig)
+    where = find_latest(melody=melody)
     ours = {folder: name for name, folder in shipped.models().items()}
     if where not in ours:
         print(f"model: {where}, the newest", flush=True)
         return where
     others = [f"model={name}" for name in ours.values() if name != ours[where]]
-    more = f" (or {', '.join(others)})" if others and config.melody is None else ""
+    more = f" (or {', '.join(others)})" if others and not melody else ""
     print(f"model: {ours[where]}, which comes along with musictx{more}", flush=True)
     return where
 
@@ -155,7 +152,7 @@ def read_music(path: str, option: str, purpose: str) -> Score:
         raise UserError(f"{option}={error}") from error
 
 
-def file_name(config: GenerateConfig, model: Path) -> str:
+def file_name(config: GenerateConfig | HarmoniseConfig, model: Path) -> str:
     """The results' name without ending: as asked, or the primer's or the model's with the seed."""
     if config.name is not None:
         name = config.name.removesuffix(".mid")
@@ -164,9 +161,9 @@ def file_name(config: GenerateConfig, model: Path) -> str:
                 f"name={config.name}: expected a file name without folders; out= names the folder"
             )
         return name
-    for given in (config.primer, config.melody):
-        if given is not None:
-            return f"{Path(given).stem}-{config.seed}"
+    given = config.melody if isinstance(config, HarmoniseConfig) else config.primer
+    if given is not None:
+        return f"{Path(given).stem}-{config.seed}"
     folder = model.resolve()
     return f"{folder.parent.name if folder.name == 'model' else folder.name}-{config.seed}"
 

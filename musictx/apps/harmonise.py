@@ -1,4 +1,4 @@
-"""``musictx generate melody=FILE``: a melody -> four voices, by a model of chorales."""
+"""``musictx harmonise FILE``: a melody -> four voices, by a model of chorales."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from musictx.apps.generate import Result, file_name, read_music, writable, write
-from musictx.bundle import Bundle, find_latest, load, locate
+from musictx.apps.generate import Result, choose, file_name, read_music, writable, write
+from musictx.bundle import Bundle, load
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.harmonise import Harmony, harmonise, melody_of
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import HarmoniseConfig, TokenSampling
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.music import Sample
 
 
-def run(config: GenerateConfig) -> list[Result]:
+def run(config: HarmoniseConfig) -> list[Result]:
     """Harmonise ``config.melody``, write the files, print where they are and their faults."""
-    assert config.melody is not None
+    if config.melody is None:
+        raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
     melody = read_music(config.melody, "melody", "with a melody")
-    where = locate(config.model.path) if config.model.path is not None else find_latest()
+    where = choose(config)
     name = file_name(config, where)
     with writable(Path(config.out)) as out:
         bundle = load(where, config.device)
@@ -54,7 +55,7 @@ def harmonisations(
     *,
     samples: int = 1,
     particles: int = 24,
-    sampling: SamplingConfig | None = None,
+    sampling: TokenSampling | None = None,
     seed: int = 0,
     name: str = "melody",
     progress: object = None,

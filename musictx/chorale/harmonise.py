@@ -26,7 +26,7 @@ from torch import Tensor
 from musictx.chorale.grid import RANGES, SILENCE, VOICES, Grid
 from musictx.chorale.rules import Rules
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.config import SamplingConfig
+from musictx.config import TokenSampling
 from musictx.errors import UserError
 from musictx.model.cache import KVCache
 from musictx.model.transformer import MusicTransformer
@@ -91,7 +91,7 @@ def harmonise(
     *,
     voices: tuple[int, ...] = (0,),
     particles: int = 16,
-    sampling: SamplingConfig | None = None,
+    sampling: TokenSampling | None = None,
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Harmony:
@@ -106,7 +106,7 @@ def harmonise(
     The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
     piece longer than the model's context.
     """
-    sampling = sampling or SamplingConfig(top_p=1.0)
+    sampling = sampling or TokenSampling(top_p=1.0)
     found = filtered(
         model,
         tokenizer,
@@ -131,7 +131,7 @@ def filtered(
     *,
     voices: tuple[int, ...],
     particles: int,
-    sampling: SamplingConfig,
+    sampling: TokenSampling,
     seed: int | tuple[int, ...],
     progress: Callable[[int], None] | None = None,
 ) -> Particles:

@@ -31,10 +31,6 @@ class GenerateConfig:
     )
     primer_seconds: float | None = option(None, "use only its first seconds")
     primer_tokens: int | None = option(None, "use only its first tokens")
-    melody: str | None = option(
-        None, "MIDI or MusicXML melody to harmonise, for models of four voices", path=True
-    )
-    particles: int = option(24, "melody: harmonisations written side by side; more: better, slower")
     include_primer: bool = option(True, "write the primer before the continuation")
     seconds: float | None = option(30.0, "length of the new music, seconds")
     tokens: int | None = option(
@@ -58,13 +54,6 @@ class GenerateConfig:
         at_least("primer_tokens", self.primer_tokens, 1)
         at_least("tokens", self.tokens, 1)
         at_least("samples", self.samples, 1)
-        at_least("particles", self.particles, 1)
-        require(
-            self.melody is None or self.primer is None,
-            "melody",
-            self.melody,
-            "nothing beside primer: a melody is harmonised, a primer continued",
-        )
         at_least("context", self.context, 2)
         require(
             self.seconds is not None or self.tokens is not None,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from musictx.config import SamplingConfig
+from musictx.config import TokenSampling
 
 #: (ids (B, n) int64: the events so far, prompt included; logits (B, V)) -> logits (B, V)
 Processor = Callable[[Tensor, Tensor], Tensor]
@@ -88,7 +88,7 @@ def _keep_first(logits: Tensor, k: int) -> Tensor:
     return logits.masked_fill(~keep, _REMOVED)
 
 
-def build(config: SamplingConfig) -> list[Processor]:
+def build(config: TokenSampling) -> list[Processor]:
     """The rules of ``config`` in the order temperature, top-k, top-p, min-p, without idle ones.
 
     The order matters: top-p and min-p look at the distribution as temperature and top-k left it.

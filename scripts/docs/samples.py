@@ -19,16 +19,16 @@ from typing import Any
 
 from PIL import Image
 
-from musictx.apps.generate import run
+from musictx.apps import generate, harmonise
 from musictx.apps.render import render_score
-from musictx.config import GenerateConfig, ModelFolder
+from musictx.config import GenerateConfig, HarmoniseConfig, ModelFolder
 from musictx.errors import UserError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import options
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The options of ``musictx generate`` beside ``model``, by the model.
+#: The options of ``musictx generate`` or ``harmonise`` beside ``model``, by the model.
 PIECES: dict[str, list[dict[str, Any]]] = {
     "piano": [
         {"seconds": 30.0, "samples": 2, "name": "piano"},
@@ -57,10 +57,15 @@ def main(words: list[str]) -> None:
             raise UserError(f"only={kind}: expected one of {', '.join(PIECES)}")
         for asked in PIECES[kind]:
             told = " ".join(f"{name}={value}" for name, value in asked.items())
-            print(f"$ musictx generate model={given[kind]} {told}", flush=True)
+            command = "harmonise" if "melody" in asked else "generate"
+            print(f"$ musictx {command} model={given[kind]} {told}", flush=True)
             model = ModelFolder(given[kind])
             where = {"out": str(out / "samples"), "device": "cpu"}
-            for result in run(GenerateConfig(model=model, **asked, **where)):
+            if command == "harmonise":
+                results = harmonise.run(HarmoniseConfig(model=model, **asked, **where))
+            else:
+                results = generate.run(GenerateConfig(model=model, **asked, **where))
+            for result in results:
                 stem = out / "images" / result.paths[0].stem
                 draw(result.sample.score, stem, result.sample.seam)
 

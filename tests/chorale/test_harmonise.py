@@ -26,7 +26,7 @@ WITHOUT = SamplingConfig(top_p=1.0, rules=0.0)
 
 def small_model(tokenizer, seed=0, position="two_d", intervals=False):
     torch.manual_seed(seed)
-    place = {"name": position, "cycles": [4]}
+    place = {"name": position, "periods": [4]}
     if position == "two_d":
         place["coordinates"] = token_coordinates(tokenizer)
     pitches = token_coordinates(tokenizer)["pitches"]

@@ -48,7 +48,7 @@ def folders(tmp_path_factory):
     """Two untrained models of chorales."""
     folder = tmp_path_factory.mktemp("models")
     tokenizer = ChoraleTokenizer(low=40, high=76)
-    place = {"name": "two_d", "cycles": [4], "coordinates": token_coordinates(tokenizer)}
+    place = {"name": "two_d", "periods": [4], "coordinates": token_coordinates(tokenizer)}
     for seed, name in enumerate(("one", "other")):
         torch.manual_seed(seed)
         model = MusicTransformer(

@@ -111,7 +111,7 @@ def test_frozen_parameters_are_left_to_rest():
 
 
 def test_tables_of_positions_and_intervals_can_learn_at_a_rate_of_their_own():
-    position = {"name": "huang", "sinusoids": 4, "cycles": [4]}
+    position = {"name": "huang", "concat_sinusoids": 4, "periods": [4]}
     intervals = {"heard": [1, 4], "asked": [1, 4], "pitches": [[4, 12, 60]]}
     net = MusicTransformer(
         12, layers=2, width=8, heads=2, feedforward=8, context=8, position=position,
