@@ -14,6 +14,7 @@ import numpy as np
 
 from musictx.errors import UserError
 from musictx.notes import NOTE, TEMPO, Score
+from musictx.tokens.beats import Beats
 
 VOICES = ("soprano", "alto", "tenor", "bass")
 SILENCE = -1
@@ -76,7 +77,7 @@ def read(score: Score) -> tuple[Grid, Counter[str]]:
     if not len(notes):
         raise UserError("there are no pitched notes in it")
     start, end = steps(score, notes["start"]), steps(score, notes["end"])
-    first = start.min() // PER_QUARTER * PER_QUARTER
+    first = first_step(score)
     start, end = start - first, np.maximum(end, start + 1) - first
     tracks = np.unique(notes["track"])
     if len(tracks) == len(VOICES):
@@ -86,15 +87,21 @@ def read(score: Score) -> tuple[Grid, Counter[str]]:
 
 def steps(score: Score, seconds: np.ndarray) -> np.ndarray:
     """Times in seconds as whole sixteenths from the start of ``score``, by its tempos: int64."""
-    tempos = score.tempos
-    if not len(tempos) or tempos["time"][0] > 0:
-        opening = np.array([(0.0, tempos["bpm"][0] if len(tempos) else BPM)], TEMPO)
-        tempos = np.concatenate([opening, tempos])
-    quarters = np.diff(tempos["time"]) * tempos["bpm"][:-1] / 60.0
-    at = np.concatenate([[0.0], np.cumsum(quarters)])  # quarter notes before each tempo
-    which = np.searchsorted(tempos["time"], seconds, side="right") - 1
-    since = (seconds - tempos["time"][which]) * tempos["bpm"][which] / 60.0
-    return np.floor((at[which] + since) * PER_QUARTER + 0.5).astype(np.int64)
+    quarters = Beats(score, bpm=BPM).quarters(seconds)
+    return np.floor(quarters * PER_QUARTER + 0.5).astype(np.int64)
+
+
+def first_step(score: Score) -> int:
+    """The sixteenth of ``score`` with which its grid begins: the beat of the first note."""
+    notes = score.notes[~score.notes["drum"]]
+    if not len(notes):
+        return 0
+    return int(steps(score, notes["start"]).min()) // PER_QUARTER * PER_QUARTER
+
+
+def begins(score: Score) -> float:
+    """The moment of ``score``, in seconds, with which its grid begins."""
+    return float(Beats(score, bpm=BPM).seconds(first_step(score) / PER_QUARTER))
 
 
 def write(grid: Grid, *, bpm: float = BPM) -> Score:

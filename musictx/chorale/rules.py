@@ -5,7 +5,7 @@ A product of two experts (Hinton 2002): the model says what is like Bach, the ch
 voice is written, so each id can be told beforehand how many faults it would complete, and the
 product is p(id) x exp(-strength x those), id by id.
 
-Drawn from one id at a time (:class:`Rules` as a processor: free pieces and continuations) each
+Drawn from one id at a time (:class:`Rules` as a soft constraint: free pieces, continuations) each
 factor is made to sum to 1 by itself, which is not quite the product: where every way on costs
 something, the past is not blamed for it. :mod:`musictx.chorale.harmonise` weighs several pieces by
 those sums and so draws from the product itself.
@@ -16,30 +16,29 @@ one more fault, which ``eos`` completes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-import torch
-from torch import Tensor
 
 from musictx.chorale import keys, voice_leading
 from musictx.chorale.grid import SILENCE, VOICES, Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.config import SamplingConfig
-from musictx.tokens.vocab import EOS, Tokenizer
+from musictx.tokens.vocab import EOS, GrammarState
 
 BASS = len(VOICES) - 1
 
 
 class Rules:
-    """The rules of voice leading for a vocabulary; a processor that takes ``strength`` nats off the
-    logit of an id for each fault that it completes."""
+    """The rules of voice leading for a vocabulary, as a soft constraint
+    (:data:`musictx.tokens.vocab.SoftConstraint`): ``strength`` nats for each fault that an id
+    completes."""
 
     def __init__(self, tokenizer: ChoraleTokenizer, strength: float) -> None:
         self.tokenizer, self.strength = tokenizer, strength
 
-    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        """ids (B, 1 + n): ``bos`` or ``cut`` first; logits (B, V)."""
-        costs = torch.from_numpy(self.costs(ids[:, 1:].numpy()))
-        return logits - self.strength * costs.to(logits)
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        """past (B, 1 + n): ``bos`` or ``cut`` first -> nats (B, V)."""
+        return self.strength * self.costs(past[:, 1:])
 
     def costs(self, past: np.ndarray, *, closing: bool | None = None) -> np.ndarray:
         """(B, V) float64: faults that each id completes after past (B, n), ids without ``bos``.
@@ -88,13 +87,6 @@ class Rules:
         """All faults of a whole piece, among them those that only the whole can tell."""
         found = len(voice_leading.faults(grid.pitches, grid.tied))
         return found + (not voice_leading.closes(grid.pitches))
-
-
-def wanted(tokenizer: Tokenizer, sampling: SamplingConfig) -> list[Rules]:
-    """The rules as a list of processors: none for other vocabularies, or without strength."""
-    if not sampling.rules or not isinstance(tokenizer, ChoraleTokenizer):
-        return []
-    return [Rules(tokenizer, sampling.rules)]
 
 
 def _flat(array: np.ndarray) -> np.ndarray:

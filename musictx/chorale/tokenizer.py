@@ -21,14 +21,16 @@ import numpy as np
 
 from musictx.chorale import grid as four
 from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, Grid
+from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
-from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS, Vocabulary
+from musictx.tokens.sounding import Sounding
+from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS, SoftConstraint, Tokenizer, Vocabulary
 
 _RULES = 1  # raise when the same score would encode differently with the same vocabulary
 
 
-class ChoraleTokenizer:
+class ChoraleTokenizer(Tokenizer):
     """Four-part Score <-> ids.
 
     low, high  lowest and highest MIDI pitch; other notes are left out (silence) and counted
@@ -38,6 +40,8 @@ class ChoraleTokenizer:
     name = "chorale"
     #: Windows of a piece begin at multiples of so many tokens.
     align = len(VOICES)
+    steps_per_quarter = four.PER_QUARTER
+    beats = True
 
     def __init__(self, *, low: int = 30, high: int = 88, ties: bool = False) -> None:
         if not 0 <= low <= high <= 127:
@@ -67,9 +71,32 @@ class ChoraleTokenizer:
     def to_config(self) -> dict[str, Any]:
         return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
 
-    def encode(self, score: Score) -> np.ndarray:
-        """(4 T,) uint16 ids of a whole piece."""
-        return self.encode_with_report(score)[0]
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self.vocabulary.kinds
+
+    @property
+    def kind_of(self) -> np.ndarray:
+        return self.vocabulary.kind_of
+
+    @property
+    def pitch_ids(self) -> tuple[int, int]:
+        return self.vocabulary.range("pitch")
+
+    def coordinates(self) -> dict[str, Any]:
+        pitches = [self.vocabulary.row("pitch")]
+        return {"kind": "grid", "voices": len(VOICES), "size": self.size, "pitches": pitches}
+
+    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
+        """The rules of voice leading, if ``sampling.rules`` gives them weight."""
+        if not sampling.rules:
+            return ()
+        from musictx.chorale.rules import Rules  # which reads these tokens
+
+        return (Rules(self, sampling.rules),)
+
+    def begins(self, score: Score) -> float:
+        return four.begins(score)
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """As ``encode``, and what was left out: reason -> number of notes. Raises ``UserError`` for
@@ -195,6 +222,7 @@ class ChoraleState:
         self._ended = False
         unknown = tokenizer._first if tokenizer.ties and not strict else tokenizer._silence
         self._last = [unknown] * len(VOICES)
+        self.sounding = Sounding()  # notes end where their voice goes on: nothing waits
 
     @property
     def seconds(self) -> float:

@@ -15,7 +15,7 @@ from musictx.config import AugmentConfig
 from musictx.data.shards import Piece, Shards
 from musictx.data.windows import Row, join, lay_out
 from musictx.errors import UserError
-from musictx.tokens.vocab import Tokenizer, Vocabulary
+from musictx.tokens.vocab import Tokenizer
 
 #: Most windows packed into one row; what is left then is padding.
 MOST_PIECES = 64
@@ -61,7 +61,7 @@ class TrainingRows:
         lengths = np.array([piece.tokens for piece in self.pieces], np.int64)
         self._starts = np.cumsum(lengths + context - 1)
         self._first = self._starts - (lengths + context - 1)
-        self.align = math.lcm(getattr(tokenizer, "align", 1), augment.align)
+        self.align = math.lcm(tokenizer.align, augment.align)
         self._notes = _notes(tokenizer) if augment.misheard else None
         self._changes = augment.transpose > 0 or augment.velocity > 0 or set(augment.stretch) != {1}
 
@@ -120,13 +120,12 @@ class TrainingRows:
 
 def _notes(tokenizer: Tokenizer) -> tuple[int, int]:
     """The ids of pitches, first and stop, of tokens that are a pitch each."""
-    vocabulary = getattr(tokenizer, "vocabulary", None)
-    if not isinstance(vocabulary, Vocabulary) or "pitch" not in vocabulary.kinds:
+    if tokenizer.pitch_ids is None:
         raise UserError(
             "corpus.augment.misheard: expected tokenizer=chorale, where a token is a note, not "
             f"{tokenizer.name}"
         )
-    return vocabulary.range("pitch")
+    return tokenizer.pitch_ids
 
 
 def _mishear(

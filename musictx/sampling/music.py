@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
-from musictx.chorale import rules
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
@@ -21,7 +21,7 @@ from musictx.notes import NOTE, Score
 from musictx.sampling import engine, processors
 from musictx.sampling.constraints import All, Constraint, GrammarConstraint
 from musictx.sampling.held import KINDS, HeldNotes
-from musictx.tokens.vocab import BOS, CUT, EOS, PAD, Tokenizer, Vocabulary
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint, Tokenizer, Vocabulary
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
@@ -163,17 +163,17 @@ def continue_music(
         drawn: list[list[int]] = [[] for _ in numbers]
         for ids in engine.generate(
             model,
-            prompt(primer.ids, context, getattr(tokenizer, "align", 1)),
+            prompt(primer.ids, context, tokenizer.align),
             rows=len(numbers),
             max_tokens=ceiling(seconds, tokens),
-            processors=[*rules.wanted(tokenizer, sampling), *processors.build(sampling)],
+            processors=[*soft(tokenizer, sampling), *processors.build(sampling)],
             constraint=All(
                 grammar, *wishes(tokenizer, sampling, habits or {}, primer.ids, len(numbers))
             ),
-            groups=getattr(getattr(tokenizer, "vocabulary", None), "kind_of", None),
+            groups=tokenizer.kind_of,
             seeds=[(seed, number) for number in numbers],
             context=context,
-            align=getattr(tokenizer, "align", 1),
+            align=tokenizer.align,
         ):
             count = 0
             for row, token_id in zip(drawn, ids.tolist()):
@@ -195,6 +195,15 @@ def continue_music(
                 )
             )
     return results
+
+
+def soft(tokenizer: Tokenizer, sampling: SamplingConfig) -> list[processors.Processor]:
+    """The tokens' own soft constraints as processors."""
+
+    def processor(constraint: SoftConstraint) -> processors.Processor:
+        return lambda ids, logits: logits - torch.from_numpy(constraint((), ids.numpy()))
+
+    return [processor(one) for one in tokenizer.soft_constraints(sampling)]
 
 
 def wishes(

@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musictx.chorale import rules
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, processors
 from musictx.sampling.constraints import All, Constraint, GrammarConstraint
-from musictx.sampling.music import Primer, Progress, Sample, ceiling, finish, wishes
+from musictx.sampling.music import Primer, Progress, Sample, ceiling, finish, soft, wishes
 from musictx.tokens.vocab import BOS, CUT, PAD, Tokenizer
 
 #: The primer of a new piece.
@@ -50,7 +49,7 @@ def continue_each(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     sampling = sampling or SamplingConfig()
-    align = getattr(tokenizer, "align", 1)
+    align = tokenizer.align
     laws = [
         GrammarConstraint(
             [tokenizer.grammar(primer.ids)], may_end=may_end, until=primer.seconds + seconds
@@ -73,9 +72,9 @@ def continue_each(
         prompts([primer.ids for primer in primers], int(model.config["context"]), align),
         rows=len(primers),
         max_tokens=ceiling(seconds, None),
-        processors=[*rules.wanted(tokenizer, sampling), *processors.build(sampling)],
+        processors=[*soft(tokenizer, sampling), *processors.build(sampling)],
         constraint=constraint,
-        groups=getattr(getattr(tokenizer, "vocabulary", None), "kind_of", None),
+        groups=tokenizer.kind_of,
         seeds=seeds,
         align=align,
     ):

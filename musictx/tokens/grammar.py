@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from musictx.tokens.sounding import Sounding
 from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
 
@@ -46,11 +47,9 @@ class PerformanceState:
         self._last = ""  # kind of the last id; "" before the first
         self._after_program = False  # the last ids were a program and a velocity
         self._may_shift = not strict
-        self._struck = False  # a note was struck in this step
         self._velocity: int | None = None
-        self._program: int | None = None
-        self._sounding: dict[int, np.ndarray] = {}  # program -> (pitches,) how many notes sound
-        self._total = 0
+        self._program_known = False
+        self.sounding = Sounding()
         self._mask: np.ndarray | None = None
 
     @property
@@ -93,7 +92,7 @@ class PerformanceState:
     def copy(self) -> PerformanceState:
         other = object.__new__(PerformanceState)
         other.__dict__.update(self.__dict__)
-        other._sounding = {program: count.copy() for program, count in self._sounding.items()}
+        other.sounding = self.sounding.copy()
         return other
 
     def _allowed(self) -> np.ndarray:
@@ -103,7 +102,7 @@ class PerformanceState:
             mask[EOS] = True
             return mask
         has_velocity = self._velocity is not None or not self._strict
-        has_program = not self._programs or self._program is not None or not self._strict
+        has_program = not self._programs or self._program_known or not self._strict
         mask[ids["note_on"]] = has_velocity and has_program
         if self._programs:
             mask[ids["drum"]] = has_velocity and last != "program" and not self._after_program
@@ -112,16 +111,17 @@ class PerformanceState:
         mask[ids["velocity"]] = True
         if self._velocity is not None:
             mask[ids["velocity"].start + self._velocity - 1] = False
-        if not self._struck:
-            mask[ids["note_off"]] = self._counts() > 0
+        if not self.sounding.struck:
+            first = ids["note_off"].start - self._low
+            mask[[first + pitch for pitch in self.sounding.here()]] = True
         if last == "program":
             return mask
         if self._programs:
             mask[ids["program"]] = True
-            if self._program is not None:
-                mask[ids["program"].start + self._program] = False
+            if self._program_known:
+                mask[ids["program"].start + self.sounding.program] = False
         mask[ids["time_shift"]] = self._may_shift
-        mask[EOS] = last in ("note_off", "drum") and self._total == 0
+        mask[EOS] = last in ("note_off", "drum") and len(self.sounding) == 0
         return mask
 
     def _take(self, kind: str, value: int) -> None:
@@ -131,37 +131,27 @@ class PerformanceState:
         self._may_shift = kind != "time_shift" or value == self._longest
         if kind == "time_shift":
             self._steps += value
-            self._struck = False
+            self.sounding.wait()
         elif kind == "velocity":
             self._velocity = value
         elif kind == "program":
-            self._program = value
+            self.sounding.program, self._program_known = value, True
         elif kind == "note_on":
-            self._counts()[value - self._low] += 1
-            self._total += 1
+            self.sounding.strike(value, self.seconds)
             self._notes += 1
-            self._struck = True
         elif kind == "note_off":
-            self._counts()[value - self._low] -= 1
-            self._total -= 1
+            self.sounding.release(value)
         elif kind == "drum":
             self._notes += 1
-
-    def _counts(self) -> np.ndarray:
-        program = self._program or 0
-        if program not in self._sounding:
-            ids = self._ids["note_on"]
-            self._sounding[program] = np.zeros(ids.stop - ids.start, np.int32)
-        return self._sounding[program]
 
     def _released_from_before(self, token_id: int) -> bool:
         """A note-off where one may stand, of a note that did not start since the cut."""
         ids = self._ids["note_off"]
         return (
             ids.start <= token_id < ids.stop
-            and not self._struck
+            and not self.sounding.struck
             and self._last != "velocity"
-            and self._counts()[token_id - ids.start] == 0
+            and token_id - ids.start + self._low not in self.sounding.here()
         )
 
     def _name(self, token_id: int) -> str:

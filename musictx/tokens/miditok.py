@@ -30,19 +30,10 @@ from musictx import pedal
 from musictx.config import TokenizerConfig
 from musictx.errors import ConfigError, UserError
 from musictx.notes import NOTE, Score
-from musictx.tokens.miditok_grammar import MidiTokState, TypeTable
+from musictx.tokens.miditok_grammar import DRUM, STRIKES, MidiTokState, TypeTable
 from musictx.tokens.miditok_score import from_symusic, to_symusic
-from musictx.tokens.vocab import SPECIALS
+from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer
 
-#: The tokenizers of MidiTok 3 that can be used, under the names by which ``build`` makes them.
-NAMES = ("remi", "tsd", "midilike", "structured")
-#: Known and refused, with the reason.
-REFUSED = {
-    **dict.fromkeys(("octuple", "cpword", "mumidi"), "writes several ids for each note"),
-    "pertok": "lets notes without velocity and length through and cannot read its tempos back",
-    "beat": "writes pitches as intervals and long notes in pieces, so no window can be transposed",
-    "mmm": "writes the instruments one after another, so a piece cannot be continued in time",
-}
 #: Parameters of MidiTok that are not the user's here, and why.
 _NOT_HERE = {
     "use_programs": "set by tokenizer.tracks",
@@ -76,13 +67,12 @@ _OFFSET = len(SPECIALS)
 _MARKS = {"TimeShift", "Rest", "Bar", "Position", "Tempo", "TimeSig", "Program"}
 
 
-class MidiTokTokenizer:
+class MidiTokTokenizer(Tokenizer):
     """A MidiTok tokenizer by name; options as in :class:`musictx.config.TokenizerConfig`.
 
     ``params`` are parameters of ``miditok.TokenizerConfig`` (and of the one tokenizer), with
-    ``beat_res`` keys written "0_4" as in MidiTok's JSON. ``step_ms`` and ``max_shift_ms`` have no
-    meaning here. Raises :class:`UserError` without MidiTok, :class:`ConfigError` for a tokenizer
-    or parameter that cannot be.
+    ``beat_res`` keys written "0_4" as in MidiTok's JSON. Raises :class:`UserError` without MidiTok,
+    :class:`ConfigError` for a tokenizer or parameter that cannot be.
     """
 
     def __init__(
@@ -95,16 +85,9 @@ class MidiTokTokenizer:
         velocity_bins: int = 32,
         sustain: bool = True,
         params: Mapping[str, Any] | None = None,
-        step_ms: int = 10,
-        max_shift_ms: int = 1000,
     ) -> None:
-        TokenizerConfig(name, tracks, low, high, step_ms, max_shift_ms, velocity_bins)
-        self.name = name.lower()
-        if self.name in REFUSED:
-            raise ConfigError(
-                f"tokenizer.name={name}: MidiTok's {name} {REFUSED[self.name]}; expected one of "
-                + ", ".join(NAMES)
-            )
+        TokenizerConfig(name, tracks, low, high, velocity_bins=velocity_bins)
+        self._name = name.lower()
         self.tracks, self.low, self.high = tracks, low, high
         self.velocity_bins, self.sustain = velocity_bins, sustain
         self.params = dict(params or {})
@@ -126,8 +109,45 @@ class MidiTokTokenizer:
         return _again, (self.to_config(),)
 
     @property
+    def name(self) -> str:
+        return self._name
+
+    @property
     def size(self) -> int:
         return len(self._tokens) + _OFFSET
+
+    @property
+    def beats(self) -> bool:  # type: ignore[override]
+        return bool(self._inner.config.use_tempos)
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        return (*(f.kind for f in SPECIALS), *dict.fromkeys(kind for kind, _ in self._tokens))
+
+    @cached_property
+    def kind_of(self) -> np.ndarray:
+        place = {kind: i for i, kind in enumerate(self.kinds)}
+        return np.array([*range(_OFFSET), *(place[kind] for kind, _ in self._tokens)])
+
+    @cached_property
+    def note_events(self) -> NoteEvents | None:
+        if "NoteOff" not in self.kinds:
+            return None
+
+        def values(kind: str) -> np.ndarray:
+            found = [int(v) if k == kind else -1 for k, v in self._tokens]
+            return np.array([-1] * _OFFSET + found)
+
+        def of(*kinds: str) -> np.ndarray:
+            return np.array([False] * _OFFSET + [k in kinds for k, _ in self._tokens])
+
+        return NoteEvents(
+            strike=values("NoteOn"),
+            release=values("NoteOff"),
+            program=values("Program"),
+            lead=of("Program"),
+            wait=of("TimeShift", "Rest", "Bar", "Position"),
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -145,10 +165,6 @@ class MidiTokTokenizer:
             "sustain": self.sustain,
             "params": self.params,
         }
-
-    def encode(self, score: Score) -> np.ndarray:
-        """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
-        return self.encode_with_report(score)[0]
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """As ``encode``, and what was left out: reason -> number of notes."""
@@ -190,15 +206,35 @@ class MidiTokTokenizer:
         words = ["_".join(self._tokens[i - _OFFSET]) for i in array]
         state = MidiTokState(self._table)
         state.read(array)
-        for release, program, pitch in state.sounding:
+        for program, pitch in state.sounding:
             words += [f"Program_{program}"] * (self.tracks == "programs")
-            words += [f"{release}_{pitch}"]
+            words += [f"DrumOff_{pitch - DRUM}" if pitch >= DRUM else f"NoteOff_{pitch}"]
         if not words:
             return Score()
         back = [self._inner.vocab[word] for word in words]
         sequence = TokSequence(ids=back, tokens=words)
         one = self._inner.one_token_stream
-        return from_symusic(self._inner.decode(sequence if one else [sequence]))
+        return self._as_struck(
+            from_symusic(self._inner.decode(sequence if one else [sequence])), array
+        )
+
+    def _as_struck(self, score: Score, ids: np.ndarray) -> Score:
+        """Notes of one moment in the order in which ``ids`` strike them."""
+        when: dict[tuple[int, int], list[int]] = {}
+        program = 0
+        for place, i in enumerate(ids):
+            kind, value = self._tokens[i - _OFFSET]
+            if kind == "Program":
+                program = int(value)
+            elif kind in STRIKES:
+                when.setdefault((program, int(value)), []).append(place)
+        notes = score.notes
+        part = np.where(notes["drum"] & (self.tracks == "programs"), -1, notes["program"])
+        order = np.full(len(notes), len(ids))
+        for i, key in enumerate(zip(part.tolist(), notes["pitch"].tolist())):
+            if when.get(key):
+                order[i] = when[key].pop(0)
+        return score.with_notes(notes[np.lexsort((order, notes["start"]))])
 
     def grammar(
         self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True

@@ -9,16 +9,18 @@ option of MidiTok.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from musictx.tokens.sounding import Sounding
 from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS
 
 STRIKES = ("Pitch", "PitchDrum", "NoteOn", "DrumOn")
 RELEASE_OF = {"NoteOn": "NoteOff", "DrumOn": "DrumOff"}
+#: Drums sound in the tracker at their pitch and so much.
+DRUM = 128
 #: What a note consists of besides its strike; a piece cannot end before these.
 _ATTRIBUTES = frozenset({"Velocity", "Duration"})
 _NOTE_PARTS = _ATTRIBUTES | {*STRIKES, *RELEASE_OF.values()}
@@ -94,8 +96,7 @@ class MidiTokState:
         self._position = -1
         self._bpm = table.default_bpm
         self._meter = (4, 4)
-        self._program = 0
-        self._sounding: Counter[tuple[str, int, int]] = Counter()  # (release type, program, pitch)
+        self.sounding = Sounding()
         self._mask: np.ndarray | None = None
 
     @property
@@ -105,11 +106,6 @@ class MidiTokState:
     @property
     def notes(self) -> int:
         return self._notes
-
-    @property
-    def sounding(self) -> list[tuple[str, int, int]]:
-        """(release type, program, pitch) of each note that waits for its release."""
-        return list(self._sounding.elements())
 
     def allowed(self) -> np.ndarray:
         """(vocab,) bool, read-only: ids that may come next, at least one."""
@@ -136,7 +132,7 @@ class MidiTokState:
     def copy(self) -> MidiTokState:
         other = object.__new__(MidiTokState)
         other.__dict__.update(self.__dict__)
-        other._sounding = self._sounding.copy()
+        other.sounding = self.sounding.copy()
         return other
 
     def _allowed(self) -> np.ndarray:
@@ -159,11 +155,11 @@ class MidiTokState:
         for release in RELEASE_OF.values():
             if release in table.ids:
                 mask[table.ids[release]] = False
-        for release, program, pitch in self._sounding:
-            if program == self._program:
-                token_id = table.ids[release][0] + pitch - int(self._value(table.ids[release][0]))
-                mask[token_id] = table.after[self._last][token_id]
-        mask[EOS] = self._last in table.whole and not self._sounding
+        for pitch in self.sounding.here():
+            release, value = ("DrumOff", pitch - DRUM) if pitch >= DRUM else ("NoteOff", pitch)
+            token_id = table.ids[release][0] + value - int(self._value(table.ids[release][0]))
+            mask[token_id] = table.after[self._last][token_id]
+        mask[EOS] = self._last in table.whole and not len(self.sounding)
         return mask if mask.any() else graph
 
     def _value(self, token_id: int) -> str:
@@ -181,18 +177,17 @@ class MidiTokState:
         elif kind == "Duration":
             self._last_end = max(self._last_end, self._now + self._quarters(value))
         elif kind == "Program":
-            self._program = int(value)
+            self.sounding.program = int(value)
+        drum = DRUM if kind in ("DrumOn", "DrumOff") else 0
         if kind in STRIKES:
             self._notes += 1
-        release = RELEASE_OF.get(kind)
-        if release in self._table.ids and self._program in self._table.released:
-            self._sounding[str(release), self._program, int(value)] += 1
+        if (
+            RELEASE_OF.get(kind) in self._table.ids
+            and self.sounding.program in self._table.released
+        ):
+            self.sounding.strike(int(value) + drum, self._seconds)
         elif kind in RELEASE_OF.values():
-            key = (kind, self._program, int(value))
-            if self._sounding[key] > 1:
-                self._sounding[key] -= 1
-            else:
-                del self._sounding[key]
+            self.sounding.release(int(value) + drum)
 
     def _tick(self, kind: str, value: str) -> None:
         numerator, denominator = self._meter
@@ -227,6 +222,8 @@ class MidiTokState:
 
     def _move(self, to: float) -> None:
         self._seconds += (to - self._now) * 60 / self._bpm
+        if to > self._now:
+            self.sounding.wait()
         self._now = to
 
     def _quarters(self, value: str) -> float:

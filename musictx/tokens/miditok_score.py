@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.tokens.beats import Beats
 
 _DRUMS = 128
 
@@ -28,21 +29,21 @@ def to_symusic(notes: np.ndarray, score: Score, inner: Any) -> Any:
     meters = meters[[pair in inner.time_signatures for pair in pairs]]
     finest = max([4, *meters["denominator"].tolist()])
     per_quarter = inner.config.max_num_pos_per_beat * finest // 4
-    beats = _tempo_marks(score, inner)
-    beats = beats[beats["time"] <= notes["start"].max()]
+    clock = _clock(score, inner)
+    beats = clock.tempos[clock.tempos["time"] <= notes["start"].max()]
     meters = meters[meters["time"] <= notes["start"].max()]
     out = symusic.Score(per_quarter)
-    for tick, bpm in zip(_ticks(beats["time"], beats, per_quarter), beats["bpm"]):
+    for tick, bpm in zip(_ticks(clock.quarters(beats["time"]), per_quarter), beats["bpm"]):
         out.tempos.append(symusic.Tempo(int(tick), float(bpm)))
-    for tick, meter in zip(_ticks(meters["time"], beats, per_quarter), meters):
+    for tick, meter in zip(_ticks(clock.quarters(meters["time"]), per_quarter), meters):
         upper, lower = int(meter["numerator"]), int(meter["denominator"])
         out.time_signatures.append(symusic.TimeSignature(int(tick), upper, lower))
     program = notes["program"] if inner.config.use_programs else np.zeros(len(notes), int)
     part = np.where(notes["drum"], _DRUMS, program)
     for key in np.unique(part):
         mine = notes[part == key]
-        start = _ticks(mine["start"], beats, per_quarter)
-        end = np.maximum(_ticks(mine["end"], beats, per_quarter), start + 1)
+        start = _ticks(clock.quarters(mine["start"]), per_quarter)
+        end = np.maximum(_ticks(clock.quarters(mine["end"]), per_quarter), start + 1)
         order = np.lexsort((end, mine["pitch"], start))
         drums = bool(key == _DRUMS)
         track = symusic.Track("", 0 if drums else int(key), drums)
@@ -66,10 +67,10 @@ def from_symusic(decoded: Any) -> Score:
     bpm = np.array([b for _, b in marks])
     second_per_tick = 60 / bpm / per_quarter
     at = np.concatenate([[0.0], np.cumsum(np.diff(tick) * second_per_tick[:-1])])
+    clock = Beats(Score(tempos=np.array(list(zip(at, bpm)), TEMPO)))
 
     def seconds(ticks: Any) -> Any:
-        mark = np.maximum(np.searchsorted(tick, ticks, side="right") - 1, 0)
-        return at[mark] + (ticks - tick[mark]) * second_per_tick[mark]
+        return clock.seconds(np.asarray(ticks) / per_quarter)
 
     columns = [np.empty(0, NOTE)]
     for number, track in enumerate(decoded.tracks):
@@ -91,20 +92,15 @@ def from_symusic(decoded: Any) -> Score:
     )
 
 
-def _tempo_marks(score: Score, inner: Any) -> np.ndarray:
-    """Dtype TEMPO, one of them at 0, within what ``inner`` can write."""
+def _clock(score: Score, inner: Any) -> Beats:
+    """The tempo marks of ``score`` as ``inner`` can write them, from 120 bpm on."""
     if not inner.config.use_tempos:
-        return np.array([(0.0, inner.default_tempo)], TEMPO)
+        return Beats(Score(), bpm=inner.default_tempo)
     marks = np.concatenate([np.array([(0.0, 120.0)], TEMPO), score.tempos])
-    marks = marks[np.append(np.diff(marks["time"]) > 0, True)]  # the last at a time counts
     marks["bpm"] = np.clip(marks["bpm"], min(inner.tempos), max(inner.tempos))
-    return marks
+    return Beats(Score(tempos=marks))
 
 
-def _ticks(seconds: np.ndarray, beats: np.ndarray, per_quarter: int) -> np.ndarray:
-    """Absolute seconds -> absolute ticks through the tempo marks, rounded half upwards."""
-    length = np.diff(beats["time"]) * beats["bpm"][:-1] / 60
-    at = np.concatenate([[0.0], np.cumsum(length)])
-    mark = np.searchsorted(beats["time"], seconds, side="right") - 1
-    quarters = at[mark] + (seconds - beats["time"][mark]) * beats["bpm"][mark] / 60
+def _ticks(quarters: np.ndarray, per_quarter: int) -> np.ndarray:
+    """Quarter notes -> absolute ticks, rounded half upwards."""
     return np.floor(quarters * per_quarter + 0.5).astype(np.int64)

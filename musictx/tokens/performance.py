@@ -27,6 +27,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from musictx.config import TokenizerConfig
 from musictx.notes import NOTE, Score, order
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
-from musictx.tokens.vocab import SPECIALS, Vocabulary
+from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer, Vocabulary
 
 DRUM_SECONDS = 0.1
 DEFAULT_VELOCITY = 64
@@ -57,7 +58,7 @@ _GRID = np.dtype(
 )
 
 
-class PerformanceTokenizer:
+class PerformanceTokenizer(Tokenizer):
     """Score <-> event ids; options as in :class:`musictx.config.TokenizerConfig`.
 
     tracks         "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
@@ -127,9 +128,41 @@ class PerformanceTokenizer:
             "sustain": self.sustain,
         }
 
-    def encode(self, score: Score) -> np.ndarray:
-        """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
-        return self.encode_with_report(score)[0]
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self.vocabulary.kinds
+
+    @property
+    def kind_of(self) -> np.ndarray:
+        return self.vocabulary.kind_of
+
+    @cached_property
+    def note_events(self) -> NoteEvents:
+        table = self.vocabulary
+        return NoteEvents(
+            strike=table.values("note_on"),
+            release=table.values("note_off"),
+            program=table.values("program"),
+            lead=(table.values("velocity") >= 0) | (table.values("program") >= 0),
+            wait=table.values("time_shift") >= 0,
+        )
+
+    def coordinates(self) -> dict[str, Any]:
+        table = self.vocabulary
+        return {
+            "kind": "tokens",
+            "size": self.size,
+            "steps": [table.row("time_shift")],
+            "pitches": [table.row("note_on"), table.row("note_off")],
+        }
+
+    def begins(self, score: Score) -> float:
+        notes = self._kept(score.notes, Counter())
+        if not len(notes):
+            return 0.0
+        return (
+            float(np.floor(notes["start"].min() * 1000 / self.step_ms + 0.5)) * self.step_ms / 1000
+        )
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """As ``encode``, and what was left out: reason -> number of notes."""
@@ -244,16 +277,8 @@ class PerformanceTokenizer:
         """The notes that are kept, on the grid, in the order of writing; and what was left out."""
         if self.sustain and len(score.pedals):
             score = pedal.fold_sustain(score)
-        notes = score.notes
         left_out: Counter[str] = Counter()
-        if self.tracks == "piano" and notes["drum"].any():
-            left_out["drum notes left out"] = int(notes["drum"].sum())
-            notes = notes[~notes["drum"]]
-        inside = (notes["pitch"] >= self.low) & (notes["pitch"] <= self.high) | notes["drum"]
-        if not inside.all():
-            reason = f"notes outside pitches {self.low}..{self.high} left out"
-            left_out[reason] = int((~inside).sum())
-            notes = notes[inside]
+        notes = self._kept(score.notes, left_out)
         grid = np.zeros(len(notes), _GRID)
         if not len(notes):
             return grid, left_out
@@ -273,6 +298,17 @@ class PerformanceTokenizer:
         key = _program_key(grid) * 128 + grid["pitch"]
         grid["end"][order(key)] = grid["end"][order(key, grid["end"])]
         return grid, left_out
+
+    def _kept(self, notes: np.ndarray, left_out: Counter[str]) -> np.ndarray:
+        """The notes that these tokens can write; the others are counted by their reason."""
+        if self.tracks == "piano" and notes["drum"].any():
+            left_out["drum notes left out"] = int(notes["drum"].sum())
+            notes = notes[~notes["drum"]]
+        inside = (notes["pitch"] >= self.low) & (notes["pitch"] <= self.high) | notes["drum"]
+        if not inside.all():
+            reason = f"notes outside pitches {self.low}..{self.high} left out"
+            left_out[reason] = int((~inside).sum())
+        return notes[inside]
 
     def _to_score(self, grid: np.ndarray) -> Score:
         """Notes on the grid -> Score; in "programs" each program is a track, drums the last."""

@@ -1,4 +1,4 @@
-"""What every tokenizer shares: a vocabulary as an ordered table, and the protocols around it.
+"""What every tokenizer shares: a vocabulary as an ordered table, and the protocol they follow.
 
 A vocabulary is a short table of (kind, lowest value, highest value). Ids run through the table in
 order, so size, encode, decode and "which ids are pitches?" all follow from it, and its hash - the
@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from musictx.notes import Score
+from musictx.tokens.sounding import Sounding
+
+if TYPE_CHECKING:
+    from musictx.config import SamplingConfig
 
 
 class Field(NamedTuple):
@@ -93,6 +97,20 @@ class Vocabulary:
         offset, f = self._row(kind)
         return offset, offset + f.high - f.low + 1
 
+    def row(self, kind: str) -> list[int]:
+        """[first, stop, value]: the ids from first to before stop have value, value + 1, ..."""
+        first, stop = self.range(kind)
+        return [first, stop, self._row(kind)[1].low]
+
+    def values(self, kind: str) -> np.ndarray:
+        """(size,) int64: the value of each id of that kind, -1 for the others (for all of them
+        where the vocabulary has no such kind)."""
+        table = np.full(self.size, -1, np.int64)
+        if kind in self.kinds:
+            first, stop = self.range(kind)
+            table[first:stop] = self.value_of[first:stop]
+        return table
+
     def id(self, kind: str, value: int = 0) -> int:
         """The id of one token. Raises ``ValueError`` naming the range for a value outside it."""
         offset, f = self._row(kind)
@@ -129,11 +147,32 @@ class Vocabulary:
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True)
+class NoteEvents:
+    """What the ids do to notes, in tokens that write strikes and releases; each (size,), int64.
+
+    strike   the pitch that an id strikes, -1 if none; released by an id of its own later
+    release  the pitch that an id releases, -1 if none
+    program  the program that an id makes the current one, -1 if none
+    lead     (bool) ids that stand for nothing but the strike that follows, such as a velocity
+    wait     (bool) ids by which time passes
+    """
+
+    strike: np.ndarray
+    release: np.ndarray
+    program: np.ndarray
+    lead: np.ndarray
+    wait: np.ndarray
+
+
 class GrammarState(Protocol):
-    """A half-written piece: what may follow, and where in time it has come.
+    """A half-written piece: what may follow, what sounds, and where in time it has come.
 
     Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut).
     """
+
+    #: Notes that wait for a release; always empty where notes are written with their length.
+    sounding: Sounding
 
     @property
     def seconds(self) -> float:
@@ -157,13 +196,27 @@ class GrammarState(Protocol):
     def copy(self) -> GrammarState: ...
 
 
-@runtime_checkable
+#: A soft constraint: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
+#: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
+#: infinite one forbids it as long as another id is left.
+SoftConstraint = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray]
+
+
 class Tokenizer(Protocol):
     """Score <-> ids. Everything after it (shards, model, sampling) knows ids only.
 
     ``encode`` and ``decode`` speak of bare events: no pad, bos, eos or cut. Those are added by
-    whoever lays out windows (``data/module.py``) or samples (``sampling/engine.py``).
+    whoever lays out windows (``data/windows.py``) or samples (``sampling/engine.py``). A class that
+    derives from this one need not write what has a default here.
     """
+
+    #: Windows of a piece begin at multiples of so many events.
+    align: int = 1
+    #: Steps of time in a quarter note, in tokens that count in beats and know no tempo; ``None``
+    #: where time is in seconds, or tempo is written too.
+    steps_per_quarter: int | None = None
+    #: Whether time is counted in beats; otherwise in seconds, and a bar means nothing.
+    beats: bool = False
 
     @property
     def name(self) -> str:
@@ -180,16 +233,43 @@ class Tokenizer(Protocol):
         """Changes whenever an id changes its meaning or the same score would encode differently."""
         ...
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The names of the kinds of ids, such as note_on."""
+        ...
+
+    @property
+    def kind_of(self) -> np.ndarray:
+        """(size,) int64: for each id the index of its kind in :attr:`kinds`."""
+        ...
+
+    @property
+    def note_events(self) -> NoteEvents | None:
+        """Which ids strike and release; ``None`` where notes are written with their length."""
+        return None
+
+    @property
+    def pitch_ids(self) -> tuple[int, int] | None:
+        """(first, stop) of the ids that are a pitch each, a semitone apart, in tokens where an id
+        is a whole note; ``None`` for other tokens. Token noise moves these."""
+        return None
+
     def encode(self, score: Score) -> np.ndarray:
         """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
-        ...
+        return self.encode_with_report(score)[0]
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Mapping[str, int]]:
         """As ``encode``, and what was left out: reason -> number of notes."""
         ...
 
+    def begins(self, score: Score) -> float:
+        """The moment of ``score``, in its seconds, at which its ids begin."""
+        return 0.0
+
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
-        """Any ids -> a playable Score; specials are skipped, notes left open end with the piece."""
+        """Any ids -> a playable Score; specials are skipped, notes left open end with the piece.
+        Notes stand in the order in which they were struck, so of ``prefix + more`` the first
+        ``grammar(prefix).notes`` are the notes of ``prefix``."""
         ...
 
     def grammar(
@@ -206,6 +286,15 @@ class Tokenizer(Protocol):
         ``velocity`` MIDI units; ``None`` if a note would leave the range. Identity settings return
         the ids unchanged. The result may be longer or shorter."""
         ...
+
+    def coordinates(self) -> dict[str, Any] | None:
+        """Where tokens stand in time, pitch and voice (:mod:`musictx.tokens.coordinates`); ``None``
+        where the time of a token does not follow from those before it."""
+        return None
+
+    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
+        """What these tokens add to sampling with these options, such as rules of voice leading."""
+        return ()
 
     def to_config(self) -> dict[str, Any]:
         """JSON-able description from which ``tokens.build(**config)`` makes an equal tokenizer."""

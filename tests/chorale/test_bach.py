@@ -130,7 +130,7 @@ def test_without_music21_the_sentence_says_what_to_install(monkeypatch):
 @installed
 def test_the_files_are_found_without_importing_music21():
     code = (
-        "import sys; from musictx.data import bach; bach._folder();"
+        "import sys; from musictx.chorale import bach; bach._folder();"
         "assert not {'music21', 'torch', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,17 +97,13 @@ def test_a_piece_that_may_end_wants_a_bass_that_closes():
     assert (later[0, tonic], later[0, fifth]) == (-1, 0)
 
 
-def test_the_processor_takes_nats_off_whatever_came_first():
+def test_as_a_soft_constraint_each_fault_costs_the_strength():
     tokenizer = ChoraleTokenizer()
     past = tokenizer.encode_grid(Grid.joined(chords("C5 G4 E4 C3, D5 A4 F4 D3", 1)))[:7]
     rules = r.Rules(tokenizer, 2.5)
     for first in (BOS, CUT):
-        ids = torch.tensor([[first, *past.tolist()]])
-        logits = torch.randn(1, tokenizer.size)
-        changed = logits - rules(ids, logits)
-        assert changed[0].numpy() == pytest.approx(
-            2.5 * rules.costs(ids[:, 1:].numpy())[0], abs=1e-5
-        )
+        costs = rules((), np.array([[first, *past.tolist()]]))
+        assert np.array_equal(costs, 2.5 * rules.costs(past[None].astype(np.int64)))
     assert rules.costs(past[None].astype(np.int64)).max() >= 2  # D3: fifths and octaves
 
 
@@ -131,8 +125,8 @@ def test_free_pieces_have_fewer_faults_by_the_rules():
     assert count(6.0) < 0.5 * count(0.0)
 
 
-def test_other_vocabularies_and_no_strength_have_no_rules():
-    assert r.wanted(ChoraleTokenizer(), SamplingConfig(rules=0.0)) == []
-    assert r.wanted(build("performance"), SamplingConfig(rules=1.0)) == []
-    (found,) = r.wanted(ChoraleTokenizer(), SamplingConfig(rules=1.5))
+def test_without_strength_there_are_no_rules():
+    assert not ChoraleTokenizer().soft_constraints(SamplingConfig(rules=0.0))
+    assert not build("performance").soft_constraints(SamplingConfig(rules=1.0))
+    (found,) = ChoraleTokenizer().soft_constraints(SamplingConfig(rules=1.5))
     assert found.strength == 1.5

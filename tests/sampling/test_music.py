@@ -305,7 +305,7 @@ def test_tokens_with_lengths_of_their_own_are_continued_too(name, seconds):
     ).eval()
     primer = encode_primer(tokenizer, TUNE, seconds=seconds)
     old = tokenizer.decode(primer.ids)
-    (sample,) = continue_music(model, tokenizer, primer, seconds=4.0, tokens=400, seed=1)
+    (sample,) = continue_music(model, tokenizer, primer, seconds=4.0, tokens=2000, seed=1)
     assert rows(sample.score)[: len(old)] == rows(old)
     assert sample.notes == len(sample.score) - len(old) > 0
     assert sample.ended == "seconds"
@@ -313,7 +313,7 @@ def test_tokens_with_lengths_of_their_own_are_continued_too(name, seconds):
     assert sample.score.duration <= limit + 1e-9
     assert (sample.score.notes["start"] < limit).all()
     (new,) = continue_music(
-        model, tokenizer, primer, seconds=4.0, tokens=400, seed=1, include_primer=False
+        model, tokenizer, primer, seconds=4.0, tokens=2000, seed=1, include_primer=False
     )
     assert len(new.score) == sample.notes
     assert new.score.duration <= 4.0 + 1e-9

@@ -45,3 +45,24 @@ def test_performance_tokens_need_neither_torch_nor_miditok():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+class Ours(PerformanceTokenizer):
+    """A tokenizer of a user's own: only some options, and its own name."""
+
+    def __init__(self, low: int = 0, step_ms: int = 10) -> None:
+        super().__init__(low=low, step_ms=step_ms)
+
+    name = f"{__name__}:Ours"
+
+    def to_config(self):
+        return {"name": self.name, "low": self.low, "step_ms": self.step_ms}
+
+
+def test_a_class_of_ones_own_is_named_by_its_import_path():
+    made = build(**dataclasses.asdict(TokenizerConfig(name=f"{__name__}:Ours", low=21)))
+    assert type(made).__name__ == "Ours"
+    assert made.low == 21
+    assert build(**made.to_config()).fingerprint == made.fingerprint
+    with pytest.raises(ConfigError, match=r"tokenizer.name=no.such:Class: cannot be imported"):
+        build("no.such:Class")

@@ -7,7 +7,6 @@ from musictx.attention.positions.coordinates import readers
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
 from musictx.tokens.coordinates import token_coordinates
-from musictx.tokens.vocab import Vocabulary
 
 
 @pytest.mark.parametrize("tracks", ["piano", "programs"])
@@ -26,20 +25,9 @@ def test_every_id_has_its_time_and_pitch(tracks):
     )
 
 
-class Chorale:
-    """As much of a tokenizer of chorales as is looked at."""
-
-    name = "chorale"
-
-    def __init__(self, ties: bool) -> None:
-        tie = [("tie", 0, 0)] if ties else []
-        self.vocabulary = Vocabulary.of(("silence", 0, 0), *tie, ("pitch", 36, 81))
-        self.size = self.vocabulary.size
-
-
 @pytest.mark.parametrize("ties", [False, True])
 def test_chorales_have_voices_and_pitches(ties):
-    tokenizer = Chorale(ties)
+    tokenizer = build("chorale", ties=ties)
     found = token_coordinates(tokenizer)
     assert yaml.safe_load(yaml.safe_dump(found)) == found
     assert (found["kind"], found["voices"]) == ("grid", 4)

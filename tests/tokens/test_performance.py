@@ -11,7 +11,6 @@ from musictx import pedal
 from musictx.errors import ConfigError
 from musictx.notes import NOTE, PEDAL, Score
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.vocab import Tokenizer
 from tests.strategies import scores
 from tests.tokens import loops
 
@@ -269,7 +268,3 @@ def test_options_that_cannot_be_are_refused_by_name():
         PerformanceTokenizer(low=30, high=20)
     with pytest.raises(ConfigError, match=r"tokenizer.max_shift_ms=15: expected a multiple"):
         PerformanceTokenizer(max_shift_ms=15)
-
-
-def test_it_is_a_tokenizer():
-    assert isinstance(PerformanceTokenizer(), Tokenizer)

@@ -1,0 +1,85 @@
+"""Seconds <-> quarter notes <-> bars, by the tempo and meter marks of a piece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from musictx.notes import METER, TEMPO, Score
+
+#: Quarter notes a minute where a piece has no mark, as MIDI has it.
+BPM = 120.0
+
+
+class Beats:
+    """The clock of a piece.
+
+    score  whose marks count; its first tempo holds from the beginning, its first meter too
+    bpm    the tempo where there is no mark; bars are of 4/4 where there is no meter
+    """
+
+    def __init__(self, score: Score, *, bpm: float = BPM) -> None:
+        tempos, meters = score.tempos, score.meters
+        self.tempos = _from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
+        length = np.diff(self.tempos["time"]) * self.tempos["bpm"][:-1] / 60.0
+        self._at = np.concatenate([[0.0], np.cumsum(length)])  # quarters before each tempo
+        self.meters = _from_zero(meters, np.array([(0.0, 4, 4)], METER))
+        #: (M,) quarter notes at which each meter begins, and how many its bars have.
+        self.meter_at = self.quarters(self.meters["time"])
+        self.bar_quarters = self.meters["numerator"] * 4.0 / self.meters["denominator"]
+
+    def quarters(self, seconds: Any) -> Any:
+        """Quarter notes from the start of the piece to a time in seconds; of arrays, each."""
+        mark = np.searchsorted(self.tempos["time"], seconds, side="right") - 1
+        since = np.asarray(seconds) - self.tempos["time"][mark]
+        return self._at[mark] + since * self.tempos["bpm"][mark] / 60.0
+
+    def seconds(self, quarters: Any) -> Any:
+        """The inverse of :meth:`quarters`."""
+        mark = np.maximum(np.searchsorted(self._at, quarters, side="right") - 1, 0)
+        since = np.asarray(quarters) - self._at[mark]
+        return self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
+
+    def bar(self, quarters: float) -> tuple[int, float]:
+        """(number of the bar, 1 at the start; quarter notes since its line)."""
+        number, at = 1, 0.0
+        for begin, stop, length in self._spans():
+            if quarters < stop - 1e-6:
+                passed = int((quarters - begin) / length + 1e-6)
+                return number + passed, float(quarters - begin - passed * length)
+            number += int(np.ceil((stop - begin) / length - 1e-6))
+            at = stop
+        raise AssertionError(at)
+
+    def bar_line(self, quarters: float, bars: int = 0) -> float:
+        """The first bar line at or after ``quarters``, or ``bars`` bars after that: quarters."""
+        line = quarters - self.bar(quarters)[1]
+        if quarters - line > 1e-3:
+            bars += 1
+        for _ in range(bars):
+            line = self._next(line)
+        return line
+
+    def _next(self, line: float) -> float:
+        for begin, stop, length in self._spans():
+            if begin - 1e-6 <= line < stop - 1e-6:
+                return float(min(line + length, stop))
+        raise AssertionError(line)
+
+    def _spans(self) -> Any:
+        ends = np.append(self.meter_at[1:], np.inf)
+        return zip(self.meter_at, ends, self.bar_quarters)
+
+
+def _from_zero(marks: np.ndarray, default: np.ndarray) -> np.ndarray:
+    """``marks`` with one at time 0: the first of them, or the default; of marks at one time the
+    last counts."""
+    if not len(marks):
+        return default
+    marks = marks[np.append(np.diff(marks["time"]) > 0, True)]
+    if marks["time"][0] > 0:
+        opening = marks[:1].copy()
+        opening["time"] = 0.0
+        marks = np.concatenate([opening, marks])
+    return marks

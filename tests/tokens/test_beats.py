@@ -1,0 +1,49 @@
+"""Seconds, quarter notes and bars, against plain loops."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from musictx.notes import Score
+from musictx.tokens.beats import Beats
+
+marks = st.lists(
+    st.tuples(st.floats(0, 20), st.floats(30, 240)), max_size=4, unique_by=lambda mark: mark[0]
+)
+
+
+@given(marks, st.floats(0, 40))
+def test_quarters_are_the_tempo_summed_and_seconds_their_inverse(tempos, moment):
+    clock = Beats(Score(tempos=tempos), bpm=100.0)
+    tempos = sorted(tempos) or [(0.0, 100.0)]
+    expected, bpm, last = 0.0, tempos[0][1], 0.0
+    for time, later in tempos:
+        if time < moment:
+            expected += (time - last) * bpm / 60
+            bpm, last = later, time
+    expected += (moment - last) * bpm / 60
+    assert clock.quarters(moment) == pytest.approx(expected, abs=1e-9)
+    assert clock.seconds(expected) == pytest.approx(moment, abs=1e-9)
+    both = clock.quarters(np.array([moment, 0.0]))
+    assert both.tolist() == pytest.approx([expected, 0.0], abs=1e-9)
+
+
+def test_bars_are_counted_by_the_meter():
+    """Two bars of 3/4, then 6/8, at 120: lines at quarters 0, 3, 6, 9, ..."""
+    clock = Beats(Score(meters=[(0.0, 3, 4), (3.0, 6, 8)], tempos=[(0.0, 120.0)]))
+    assert clock.bar(0.0) == (1, 0.0)
+    assert clock.bar(2.5) == (1, 2.5)
+    assert clock.bar(3.0) == (2, 0.0)
+    assert clock.bar(7.0) == (3, 1.0)
+    assert clock.bar(9.0) == (4, 0.0)
+    assert [clock.bar_line(q) for q in (0.0, 0.1, 3.0, 5.9)] == [0.0, 3.0, 3.0, 6.0]
+    assert clock.bar_line(2.0, bars=2) == 9.0
+    assert Beats(Score()).bar(17.0) == (5, 1.0)
+
+
+def test_a_change_of_meter_inside_a_bar_begins_a_new_one():
+    clock = Beats(Score(meters=[(0.0, 4, 4), (3.0, 3, 4)]))  # after six quarters
+    assert clock.bar(5.0) == (2, 1.0)
+    assert clock.bar(6.0) == (3, 0.0)
+    assert clock.bar_line(4.5) == 6.0
