@@ -1,0 +1,229 @@
+"""musictx beside other ways to get a music transformer: training step, memory, decoding.
+
+    pip install x-transformers transformers          # not needed by musictx itself
+    python scripts/bench/others.py                   # a table; nothing else should run meanwhile
+
+Every network has the same shape (``--layers --width --heads``), vocabulary and window; tokens are
+random, weights float32, the optimizer AdamW. Each runs in a process of its own and reports
+
+    train     tokens a second of whole steps (forward, backward, optimizer), median of ``--steps``
+    memory    peak resident memory of those steps beyond what the process held before, MB
+    decode    new tokens a second for one sequence, after a prompt of half a window
+
+``textbook`` is what published PyTorch versions of the Music Transformer do: the skew with L x L
+logits for each head, and no cache, so the prefix is computed again for every token. It is played
+here by musictx's own ``attention=skew``, whose logits are compared with those of ``musictx`` first.
+A package that is not installed is named and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+VOCABULARY = 392
+CASES = {
+    "musictx": "musictx, relative attention (huang)",
+    "textbook": "textbook Music Transformer: skew, no cache",
+    "x_transformers": "x-transformers, rotary",
+    "transformers": "Hugging Face GPT-2, absolute positions",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, default in {
+        "layers": 6,
+        "width": 256,
+        "heads": 4,
+        "window": 1024,
+        "rows": 2,
+        "steps": 5,
+        "new": 128,
+        "threads": torch.get_num_threads(),
+    }.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--case", choices=list(CASES), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    if asked.case:
+        print(json.dumps(measure(asked.case, asked)))
+        return
+    check_textbook(asked)
+    shape = f"{asked.layers} layers of {asked.width}, {asked.heads} heads, {asked.window} tokens"
+    print(f"{shape}, {asked.rows} rows, {asked.threads} threads, torch {torch.__version__}\n")
+    print(f"{'':44} {'parameters':>11} {'train tok/s':>12} {'memory MB':>10} {'decode tok/s':>13}")
+    for case in asked.only:
+        package = case if case != "textbook" else "musictx"
+        if importlib.util.find_spec(package) is None:
+            print(f"{CASES[case]:44} not installed")
+            continue
+        words = [sys.executable, __file__, "--case", case]
+        for name in ("layers", "width", "heads", "window", "rows", "steps", "new", "threads"):
+            words += [f"--{name}", str(getattr(asked, name))]
+        result = subprocess.run(words, capture_output=True, text=True)
+        if result.returncode:
+            print(f"{CASES[case]:44} failed: {result.stderr.strip().splitlines()[-1]}")
+            continue
+        got = json.loads(result.stdout.splitlines()[-1])
+        print(
+            f"{CASES[case]:44} {got['parameters']:>11,} {got['train']:>12,.0f} "
+            f"{got['memory']:>10,.0f} {got['decode']:>13,.1f}",
+            flush=True,
+        )
+
+
+def measure(case: str, asked: argparse.Namespace) -> dict[str, float]:
+    torch.manual_seed(0)
+    logits, parameters, decode = BUILDERS[case](asked)
+    optimizer = torch.optim.AdamW(parameters, lr=1e-4)
+    ids = torch.randint(4, VOCABULARY, (asked.rows, asked.window + 1))
+    before, times = peak_memory(), []
+    for _ in range(asked.steps + 1):
+        begun = time.perf_counter()
+        loss = F.cross_entropy(logits(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        times.append(time.perf_counter() - begun)
+    memory = peak_memory() - before
+    begun = time.perf_counter()
+    decode(ids[:1, : asked.window // 2], asked.new)
+    return {
+        "parameters": sum(p.numel() for p in parameters),
+        "train": asked.rows * asked.window / statistics.median(times[1:]),
+        "memory": memory,
+        "decode": asked.new / (time.perf_counter() - begun),
+    }
+
+
+def peak_memory() -> float:
+    """Peak resident memory of this process so far, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+Built = tuple[Callable[[Tensor], Tensor], list[nn.Parameter], Callable[[Tensor, int], object]]
+
+
+def ours(asked: argparse.Namespace, attention: str = "auto") -> nn.Module:
+    from musictx.model import MusicTransformer
+
+    torch.manual_seed(0)
+    return MusicTransformer(
+        VOCABULARY,
+        layers=asked.layers,
+        width=asked.width,
+        heads=asked.heads,
+        feedforward=4 * asked.width,
+        context=asked.window,
+        attention=attention,
+        position={"name": "huang", "max_distance": asked.window},
+    )
+
+
+def build_musictx(asked: argparse.Namespace) -> Built:
+    from musictx.sampling import engine
+
+    model = ours(asked)
+
+    def decode(prompt: Tensor, new: int) -> object:
+        return list(engine.generate(model.eval(), prompt[0], rows=1, max_tokens=new, seeds=[0]))
+
+    return model, list(model.parameters()), decode
+
+
+def build_textbook(asked: argparse.Namespace) -> Built:
+    model = ours(asked, "skew")
+    return model, list(model.parameters()), lambda prompt, new: recomputed(model, prompt, new)
+
+
+def build_x_transformers(asked: argparse.Namespace) -> Built:
+    from x_transformers import AutoregressiveWrapper, Decoder, TransformerWrapper
+
+    layers = Decoder(
+        dim=asked.width,
+        depth=asked.layers,
+        heads=asked.heads,
+        attn_dim_head=asked.width // asked.heads,
+        rotary_pos_emb=True,
+        attn_flash=True,
+    )
+    model = TransformerWrapper(
+        num_tokens=VOCABULARY, max_seq_len=asked.window, attn_layers=layers, tie_embedding=True
+    )
+    sampler = AutoregressiveWrapper(model)
+
+    def decode(prompt: Tensor, new: int) -> object:
+        return sampler.generate(prompt, new, cache_kv=True)
+
+    return model, list(model.parameters()), decode
+
+
+def build_transformers(asked: argparse.Namespace) -> Built:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    model = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_positions=asked.window,
+            n_embd=asked.width,
+            n_layer=asked.layers,
+            n_head=asked.heads,
+            bos_token_id=1,
+            eos_token_id=2,
+        )
+    )
+
+    def decode(prompt: Tensor, new: int) -> object:
+        return model.eval().generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=new,
+            min_new_tokens=new,
+            do_sample=True,
+            pad_token_id=0,
+        )
+
+    return lambda ids: model(ids).logits, list(model.parameters()), decode
+
+
+BUILDERS: dict[str, Callable[[argparse.Namespace], Built]] = {
+    "musictx": build_musictx,
+    "textbook": build_textbook,
+    "x_transformers": build_x_transformers,
+    "transformers": build_transformers,
+}
+
+
+@torch.inference_mode()
+def recomputed(model: nn.Module, prompt: Tensor, new: int) -> Tensor:
+    """Sampling as it is done without a cache: a whole forward pass for every token."""
+    ids = prompt
+    for _ in range(new):
+        chances = model.eval()(ids)[:, -1].softmax(-1)
+        ids = torch.cat([ids, torch.multinomial(chances, 1)], dim=1)
+    return ids
+
+
+@torch.inference_mode()
+def check_textbook(asked: argparse.Namespace) -> None:
+    """The textbook's network gives the logits of ours, so it is the same work that is timed."""
+    ids = torch.randint(4, VOCABULARY, (1, 200))
+    got, expected = ours(asked).eval()(ids), ours(asked, "skew").eval()(ids)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
+if __name__ == "__main__":
+    main()
