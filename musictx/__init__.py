@@ -18,8 +18,8 @@ __version__ = "0.1.0"
 _WHERE = {
     "Score": "musictx.notes",
     "UserError": "musictx.errors",
-    "read": "musictx.midi",
-    "write": "musictx.midi",
+    "read": "musictx.formats",
+    "write": "musictx.formats",
     "load": "musictx.bundle",
     "generate": "musictx.apps.generate",
     "compose": "musictx.compose",

@@ -25,9 +25,17 @@ class WriteError(UserError):
     status = 1
 
 
-class MidiError(UserError):
-    """Bytes that cannot be read as MIDI; ``reason`` is a short stable label for reports."""
+class ReadError(UserError):
+    """A file of music that cannot be read; ``reason`` is a short stable label for reports."""
 
     def __init__(self, message: str, reason: str = "unreadable") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class MidiError(ReadError):
+    """Bytes that cannot be read as MIDI."""
+
+
+class MusicXmlError(ReadError):
+    """A document that cannot be read as MusicXML."""

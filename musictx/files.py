@@ -1,4 +1,5 @@
-"""Files and folders that are there whole or not at all: the one way in which musictx writes.
+"""Files and folders that are there whole or not at all: the one way in which musictx writes, and
+how it reads files that may be of any size.
 
 A file is written under a hidden name beside its place and renamed when it is complete, so a crash,
 a full disk or Ctrl-C never leaves half of it under its name.
@@ -12,14 +13,40 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from musictx.errors import WriteError
+from musictx.errors import ReadError, WriteError
 
 #: Hidden names of files and folders that are being written; left behind only by a kill.
 PART = ".part-"
+
+
+def read_bytes(
+    path: str | Path, megabytes: int, limit: str, error: type[ReadError] = ReadError
+) -> bytes:
+    """The whole of ``path``, which may be at most ``megabytes`` (the option named ``limit``) long.
+
+    Raises ``error`` with the reason "cannot be opened" for what is no file or cannot be read, and
+    "too large" before a larger file is read.
+    """
+    path = Path(path)
+    most = megabytes * 1_000_000
+    try:
+        if path.exists() and not path.is_file():
+            what = "it is a folder" if path.is_dir() else "it is no regular file"
+            raise error(f"{path}: cannot be opened ({what})", "cannot be opened")
+        with path.open("rb") as file:
+            data = file.read(most + 1) if path.stat().st_size <= most else b""
+    except (OSError, ValueError) as fault:  # ValueError: a null character in the name
+        why = getattr(fault, "strerror", None) or fault
+        if isinstance(fault, ReadError):
+            raise
+        raise error(f"{path}: cannot be opened ({why})", "cannot be opened") from None
+    if len(data) > most or path.stat().st_size > most:
+        raise error(f"{path}: larger than {limit}={megabytes} MB", "too large")
+    return data
 
 
 @contextmanager
@@ -40,7 +67,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
     except OSError as error:
         raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -1,14 +1,16 @@
 """A Score: music as columns, in seconds, independent of any file format or library.
 
-A piece is four numpy structured arrays - notes, pedals, tempos, meters - each read-only and sorted
-by time. Columns keep everything vectorised: ``score.notes["pitch"]`` is an array of all pitches.
-Nothing here knows MIDI files (``midi.py``) or tokens (``tokens/``), and nothing imports torch.
+A piece is five numpy structured arrays - notes, pedals, tempos, meters, keys - each read-only and
+sorted by time. Columns keep everything vectorised: ``score.notes["pitch"]`` is an array of all
+pitches. Beside them stands what a sequencer needs to show the piece on its own grid again: ticks
+per quarter note and names of tracks. Nothing here knows MIDI files (``midi/``), tokens
+(``tokens/``) or torch.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -37,6 +39,16 @@ PEDAL = np.dtype([("time", "f8"), ("value", "u1"), ("track", "u2")])
 TEMPO = np.dtype([("time", "f8"), ("bpm", "f8")])
 #: From ``time`` (seconds) on, a meter of ``numerator`` / ``denominator``.
 METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
+#: From ``time`` (seconds) on, a key signature: sharps (flats below 0), -7..7, and whether minor.
+KEY = np.dtype([("time", "f8"), ("sharps", "i1"), ("minor", "?")])
+#: The columns of a Score, their dtypes and what they are sorted by.
+_COLUMNS = {
+    "notes": (NOTE, "start"),
+    "pedals": (PEDAL, "time"),
+    "tempos": (TEMPO, "time"),
+    "meters": (METER, "time"),
+    "keys": (KEY, "time"),
+}
 
 
 def _column(dtype: np.dtype, key: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
@@ -80,24 +92,27 @@ class Score:
     notes   structured array of dtype :data:`NOTE`, sorted by start. Notes of equal start keep the
             order they came in: that order is part of the value (tokenizers write it down).
     pedals  dtype :data:`PEDAL`, sorted by time; empty when there are none or they are folded in.
-    tempos  dtype :data:`TEMPO`;  meters  dtype :data:`METER`: marks only, times are in seconds.
+    tempos  dtype :data:`TEMPO`;  meters  dtype :data:`METER`;  keys  dtype :data:`KEY`: marks only,
+            all times are in seconds.
+    names   track -> its name, where it has one.
+    ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (120 before
+            the first of them); 0 if it has none. Writing a MIDI file keeps it.
 
-    Arrays (or iterables of tuples) are copied, sorted and made read-only. Raises ``ValueError`` for
-    times that are not finite, negative or out of order, and for values that MIDI cannot hold.
+    Arrays (or iterables of tuples) are copied, sorted and made read-only. Scores are equal if their
+    five arrays are. Raises ``ValueError`` for times that are not finite, negative or out of order,
+    and for values that MIDI cannot hold.
     """
 
     notes: np.ndarray = field(default_factory=lambda: _none(NOTE))
     pedals: np.ndarray = field(default_factory=lambda: _none(PEDAL))
     tempos: np.ndarray = field(default_factory=lambda: _none(TEMPO))
     meters: np.ndarray = field(default_factory=lambda: _none(METER))
+    keys: np.ndarray = field(default_factory=lambda: _none(KEY))
+    names: Mapping[int, str] = field(default_factory=dict)
+    ticks_per_quarter: int = 0
 
     def __post_init__(self) -> None:
-        for name, dtype, key in (
-            ("notes", NOTE, "start"),
-            ("pedals", PEDAL, "time"),
-            ("tempos", TEMPO, "time"),
-            ("meters", METER, "time"),
-        ):
+        for name, (dtype, key) in _COLUMNS.items():
             array = _column(dtype, key, getattr(self, name))
             if not np.all(np.isfinite(array[key])) or np.any(array[key] < 0):
                 raise ValueError(f"{name}: {key} must be finite and not negative")
@@ -109,6 +124,9 @@ class Score:
             raise ValueError("notes: pitch and program must lie in 0..127")
         if np.any(notes["velocity"] > 127) or np.any(notes["velocity"] < 1):
             raise ValueError("notes: velocity must lie in 1..127 (0 means note-off in MIDI)")
+        if not 0 <= self.ticks_per_quarter < 2**15:
+            raise ValueError("ticks_per_quarter must lie in 0..32767")
+        object.__setattr__(self, "names", dict(self.names))
 
     def __len__(self) -> int:
         """The number of notes."""
@@ -117,10 +135,7 @@ class Score:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Score):
             return NotImplemented
-        return all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("notes", "pedals", "tempos", "meters")
-        )
+        return all(np.array_equal(getattr(self, c), getattr(other, c)) for c in _COLUMNS)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -137,6 +152,18 @@ class Score:
         """This piece with other notes; pedals and marks stay."""
         return replace(self, notes=_column(NOTE, "start", notes))
 
+    def marked_like(self, other: Score) -> Score:
+        """This music with the grid of ``other``: its tempos, meters, keys, names and ticks, so that
+        a continuation is written where the bars of its primer are."""
+        return replace(
+            self,
+            tempos=other.tempos,
+            meters=other.meters,
+            keys=other.keys,
+            names=other.names,
+            ticks_per_quarter=other.ticks_per_quarter,
+        )
+
     def shifted(self, seconds: float) -> Score:
         """Everything ``seconds`` later. Marks and pedals that would fall before 0 are put at 0.
 
@@ -146,11 +173,11 @@ class Score:
         notes["start"] += seconds
         notes["end"] += seconds
         moved = {}
-        for name in ("pedals", "tempos", "meters"):
+        for name in ("pedals", "tempos", "meters", "keys"):
             array = getattr(self, name).copy()
             array["time"] = np.maximum(array["time"] + seconds, 0.0)
             moved[name] = array
-        return Score(notes=notes, **moved)
+        return replace(self, notes=notes, **moved)
 
     @classmethod
     def from_pretty_midi(cls, pm: pretty_midi.PrettyMIDI) -> Score:

@@ -6,6 +6,8 @@ losses compare with those in the literature.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from musictx.notes import PEDAL, Score
@@ -32,15 +34,16 @@ def fold_sustain(score: Score) -> Score:
     pitch that begin together under the pedal; here both stay and end together with its rule.)
     """
     notes = score.notes.copy()
-    pedals = score.pedals
-    ends = notes["end"]
-    last = max(score.duration, float(pedals["time"].max(initial=0.0)))
-    for track in np.unique(pedals["track"]):
-        own = pedals[pedals["track"] == track]
-        mine = np.flatnonzero((notes["track"] == track) & ~notes["drum"])
+    last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
+    pedals = score.pedals[np.argsort(score.pedals["track"], kind="stable")]
+    tracks, first = np.unique(pedals["track"], return_index=True)
+    movable = np.flatnonzero(np.isin(notes["track"], tracks) & ~notes["drum"])
+    movable = movable[np.argsort(notes["track"][movable], kind="stable")]
+    edges = np.searchsorted(notes["track"][movable], tracks, side="left")
+    for own, mine in zip(np.split(pedals, first[1:]), np.split(movable, edges[1:])):
         if len(mine):
-            ends[mine] = _sounding_ends(notes[mine], own, last)
-    return Score(notes=notes, pedals=np.empty(0, PEDAL), tempos=score.tempos, meters=score.meters)
+            notes["end"][mine] = _sounding_ends(notes[mine], own, last)
+    return replace(score, notes=notes, pedals=np.empty(0, PEDAL))
 
 
 def _sounding_ends(notes: np.ndarray, pedals: np.ndarray, last: float) -> np.ndarray:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import musicxml
-from musictx.errors import UserError
+from musictx import midi, musicxml
+from musictx.config import Limits
+from musictx.errors import MusicXmlError, UserError
 
 PARTS = '<part-list><score-part id="P1"><part-name>x</part-name></score-part></part-list>'
 HEAD = "<attributes><divisions>{}</divisions></attributes>"
@@ -263,15 +265,15 @@ WIDE = WIDE.decode().encode("utf-16")
         (b"<html/>", "holds <html>, expected a MusicXML <score-partwise>"),
         (b"<score-timewise/>", "holds <score-timewise>, expected"),
         (b"<score-partwise/>", "has no parts"),
-        (GOOD.replace(b"<score-partwise>", BOMB + b"<score-partwise>"), "declares XML entities"),
-        (GOOD.replace(b"<score-partwise>", OUTSIDE + b"<score-partwise>"), "declares XML entities"),
-        (WIDE, "declares XML entities"),
+        (GOOD.replace(b"<score-partwise>", BOMB + b"<score-partwise>"), "declares a document type"),
+        (GOOD.replace(b"<score-p", OUTSIDE + b"<score-p", 1), "declares a document type"),
+        (WIDE, "declares a document type"),
         (GOOD.replace(b"<duration>1<", b"<duration>1e999999999<"), "has duration '1e999999999'"),
         (GOOD.replace(b"<duration>1<", b"<duration>many<"), "'many', expected a number"),
         (GOOD.replace(b"<duration>1</duration>", b""), "has duration None, expected a number"),
         (GOOD.replace(b"<divisions>1<", b"<divisions>0<"), "has divisions that cannot be"),
         (GOOD.replace(b"<step>C<", b"<step>H<"), "has a pitch with step 'H', expected A to G"),
-        (GOOD.replace(b"<duration>1<", b"<duration>99999999<"), "lasts longer than a day"),
+        (GOOD.replace(b"<duration>1<", b"<duration>99999999<"), "lasts longer than limits.seconds"),
         (mxl({"x.txt": b"?"}), "is a zip file without a MusicXML score in it"),
         (mxl({"x.xml": GOOD})[:60], "is a damaged .mxl file"),
     ],
@@ -286,17 +288,87 @@ def test_what_cannot_be_read_gets_one_sentence(data, message, tmp_path):
         musicxml.read(path, bpm=100)
 
 
-def test_sizes_are_limited_even_where_a_zip_lies(monkeypatch):
-    monkeypatch.setattr(musicxml, "MAX_BYTES", 5000)
-    assert len(musicxml.read(mxl({"x.xml": GOOD}), bpm=60)) == 1
-    long = GOOD.replace(b"<score-partwise>", b"<score-partwise>" + b" " * 5000)
+def test_sizes_are_limited_even_where_a_zip_lies():
+    long = GOOD.replace(b"<score-partwise>", b"<score-partwise>" + b" " * 1_000_000)
     for data in (long, mxl({"x.xml": long})):
-        with pytest.raises(UserError, match="the score is longer than"):
-            musicxml.read(data, bpm=60)
+        assert len(musicxml.read(data, bpm=60)) == 1
+        with pytest.raises(UserError, match=r"more than limits\.xml_mb=1 MB"):
+            musicxml.read(data, bpm=60, limits=Limits(xml_mb=1))
+
+
+def part(measures: bytes, number: int = 1) -> bytes:
+    return b'<part id="P%d">%b</part>' % (number, measures)
+
+
+def whole(body: bytes) -> bytes:
+    return b"<score-partwise>" + body + b"</score-partwise>"
+
+
+PRIMES = b"".join(
+    b"<measure><attributes><divisions>%d</divisions></attributes></measure>" % (2 * n + 10**6 + 1)
+    for n in range(2000)
+)
+ATTLIST = b'<!DOCTYPE score-partwise [<!ATTLIST measure z CDATA "' + b"A" * 1000 + b'">]>'
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (whole(part(PRIMES[: PRIMES.index(b"<measure>", 30_000)])), "divisions that cannot be"),
+        (whole(part(PRIMES)), "limits.divisions=1000"),
+        (whole(b"<a/>" * 4_000_001), "limits.xml_tags=4000000"),
+        (whole(b"<a " + b"".join(b"a%x='' " % n for n in range(4_000_000)) + b"/>"), "xml_tags"),
+        (whole(b"<part/>" * 70_000), "limits.tracks=65534 parts"),
+        (ATTLIST + whole(part(b"<measure/>" * 20_000)), "declares a document type"),
+        (
+            (ATTLIST + GOOD[GOOD.index(b"<score") :]).decode().encode("utf-16"),
+            "declares a document type",
+        ),
+    ],
+    ids=["lcm", "divisions", "tags", "attributes", "parts", "attlist", "utf-16"],
+)
+def test_bombs_are_refused_in_seconds(data, message):
+    begin = time.process_time()
+    with pytest.raises(MusicXmlError, match=message):
+        musicxml.read(data)
+    assert time.process_time() - begin < 10
+
+
+def test_many_parts_and_many_measures_take_seconds():
+    begin = time.process_time()
+    data = whole(part(b"<measure/>") * 30_000 + part(b"<measure/>" * 200_000))
+    assert len(musicxml.read(data)) == 0
+    assert time.process_time() - begin < 20
+
+
+def test_meters_of_thousands_of_digits_are_passed_over():
+    long = b"9" * 5000
+    meter = (
+        b"<attributes><time><beats>%b</beats><beat-type>4</beat-type></time></attributes>" % long
+    )
+    assert len(musicxml.read(GOOD.replace(b"<note>", meter + b"<note>")).meters) == 0
+
+
+def test_the_public_document_type_is_taken_and_never_fetched():
+    public = (
+        b'<!DOCTYPE score-partwise PUBLIC "-//Recordare//DTD MusicXML 3.1 Partwise//EN"'
+        b' "http://www.musicxml.org/dtds/partwise.dtd">'
+    )
+    assert len(musicxml.read(GOOD.replace(b"<score-partwise>", public + b"<score-partwise>"))) == 1
+
+
+def test_keys_names_and_a_grid_are_read():
+    key = b"<attributes><key><fifths>-3</fifths><mode>minor</mode></key></attributes>"
+    data = GOOD.replace(b"<note>", key + b"<note>")
+    score = musicxml.read(data)
+    assert score.keys.tolist() == [(0.0, -3, True)]
+    assert score.ticks_per_quarter == 480
+    assert score.names == {0: "x"}
+    assert midi.read(midi.to_bytes(score)) == score
 
 
 def test_missing_files_and_impossible_tempos_are_named(tmp_path):
-    with pytest.raises(UserError, match=r"none\.xml: cannot be read"):
+    with pytest.raises(MusicXmlError, match=r"none\.xml: cannot be opened"):
         musicxml.read(tmp_path / "none.xml", bpm=100)
     for bpm in (0, -1, float("nan"), float("inf")):
         with pytest.raises(UserError, match=r"^bpm=.*: expected a positive number"):

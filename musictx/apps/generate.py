@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from musictx import midi, musicxml, shipped
+from musictx import formats, midi, shipped
 from musictx.bundle import Bundle, find_latest, load, locate
 from musictx.config import GenerateConfig, HarmoniseConfig, SamplingConfig
 from musictx.errors import UserError
@@ -145,9 +145,7 @@ def read_music(path: str, option: str, purpose: str) -> Score:
     if file.is_dir():
         raise UserError(f"{option}={path}: this is a folder; give one MIDI file {purpose}")
     try:
-        if file.name.lower().endswith(musicxml.SUFFIXES):
-            return musicxml.read(file)
-        return midi.read(file)
+        return formats.read(file)
     except UserError as error:
         raise UserError(f"{option}={error}") from error
 

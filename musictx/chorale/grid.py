@@ -118,7 +118,7 @@ def write(grid: Grid, *, bpm: float = BPM) -> Score:
     notes = np.zeros(len(at), NOTE)
     notes["start"], notes["end"] = at * step, stop[at + 1, voice] * step
     notes["pitch"], notes["velocity"], notes["track"] = grid.pitches[at, voice], VELOCITY, voice
-    return Score(notes=notes, tempos=np.array([(0.0, bpm)], TEMPO))
+    return Score(notes=notes, tempos=np.array([(0.0, bpm)], TEMPO), ticks_per_quarter=480)
 
 
 def _by_track(

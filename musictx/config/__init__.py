@@ -10,6 +10,7 @@ from musictx.config.corpus import AugmentConfig, CorpusConfig
 from musictx.config.evaluate import EvaluateConfig
 from musictx.config.generate import GenerateConfig, ModelFolder
 from musictx.config.harmonise import HarmoniseConfig
+from musictx.config.limits import Limits
 from musictx.config.model import IMPLEMENTATIONS, ModelConfig
 from musictx.config.optim import OptimConfig
 from musictx.config.position import AXES, SCHEMES, HuangConfig, PositionConfig
@@ -30,6 +31,7 @@ __all__ = [
     "GenerateConfig",
     "HarmoniseConfig",
     "HuangConfig",
+    "Limits",
     "ModelConfig",
     "ModelFolder",
     "OptimConfig",

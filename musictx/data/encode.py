@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from musictx import midi, musicxml
+from musictx import formats
 from musictx.data.chunks import Outcome
-from musictx.errors import MidiError
+from musictx.errors import ReadError
 from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
@@ -42,11 +42,8 @@ def encode_file(name: str, path: str, tokenizer: Tokenizer, min_notes: int) -> O
     """Read and encode one file; see :class:`Outcome`."""
     repairs: Counter[str] = Counter()
     try:
-        if path.lower().endswith(musicxml.SUFFIXES):
-            score = musicxml.read(path)
-        else:
-            score = midi.read(path, repairs=repairs)
-    except MidiError as error:
+        score = formats.read(path, repairs=repairs)
+    except ReadError as error:
         return Outcome(name, reason=error.reason, detail=str(error))
     except Exception as error:
         return Outcome(name, reason="unreadable", detail=_said(error))

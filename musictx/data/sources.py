@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from musictx import midi, musicxml
+from musictx import formats
 from musictx.data.shards import SPLITS
 from musictx.errors import UserError
 
@@ -53,9 +53,7 @@ def find(path: str | None) -> Found:
         raise UserError(f"corpus.path={path}: there is no such folder")
     if not root.is_dir():
         raise UserError(f"corpus.path={path}: this is a file; give the folder it lies in")
-    files = sorted(
-        _source(root, file) for file in midi.find(root, midi.SUFFIXES + musicxml.SUFFIXES)
-    )
+    files = sorted(_source(root, file) for file in formats.find(root))
     if not files:
         raise UserError(
             f"corpus.path={path}: no MIDI file in this folder or below "

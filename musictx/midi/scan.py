@@ -1,7 +1,9 @@
-"""Bytes of a Standard MIDI File -> its tracks as columns of events, its clock, its note pairs.
+"""Bytes of a Standard MIDI File -> columns of events, its clock, its note pairs.
 
 Only the events that a Score needs are kept: note-ons and note-offs, the sustain pedal (controller
-64), program changes, tempo and meter marks. Channels and tracks stay as the file has them.
+64), program changes, marks of tempo, meter and key, names of tracks. Channels and tracks stay as
+the file has them. All tracks share one table of events, so a file of many small tracks costs no
+more than one of few large ones.
 
 Written here rather than left to a library because every loss must be seen. symusic drops notes
 that are never released without a word, gives the pedal of a channel to one of its programs only
@@ -14,51 +16,79 @@ Source: "Standard MIDI Files 1.0", RP-001, MIDI Manufacturers Association.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from musictx.config.limits import Limits
 from musictx.errors import MidiError
 from musictx.midi.stretch import Stretches
 from musictx.notes import order as by_columns
 
 #: One channel message: ``status`` is the whole byte (kind in the upper, channel in the lower four
-#: bits), ``a`` and ``b`` its data bytes, 0..127.
-EVENT = np.dtype([("tick", "i8"), ("status", "u1"), ("a", "u1"), ("b", "u1")])
+#: bits), ``a`` and ``b`` its data bytes, 0..127; ``track`` counts the file's tracks from 0.
+EVENT = np.dtype([("tick", "i8"), ("track", "i8"), ("status", "u1"), ("a", "u1"), ("b", "u1")])
 
 #: Microseconds a quarter note where no mark says otherwise: 120 bpm.
 DEFAULT_TEMPO = 500_000
 #: Ticks above this are the work of damage; below it, ticks times tempo fits 64 bits.
 _LAST_TICK = 2**36
-_TEMPO, _METER, _END = 0x51, 0x58, 0x2F
+_NAME, _END, _TEMPO, _METER, _KEY = 0x03, 0x2F, 0x51, 0x58, 0x59
+#: Bytes of a track's name that are kept.
+_LONGEST_NAME = 100
 #: Data bytes of system messages that have no place in a file but are harmless if they come.
 _SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
 
 
 @dataclass(frozen=True)
-class Track:
-    """One MTrk chunk: its events in file order, so in time order."""
-
-    events: np.ndarray
-    """dtype :data:`EVENT`: notes, controller 64 and program changes only."""
-    tempos: list[tuple[int, int]]
-    """(tick, microseconds a quarter note), never 0."""
-    meters: list[tuple[int, int, int]]
-    """(tick, numerator, denominator)"""
-    end: int
-    """Tick of the end-of-track mark, or of the last event where there is none."""
-
-
-@dataclass(frozen=True)
 class File:
-    """A whole file. ``division`` is the raw header field, for :class:`Clock`."""
+    """A whole file. Marks are (track, tick, ...) in the order of the file."""
 
     format: int
     division: int
-    tracks: list[Track]
+    """The raw header field, for :class:`Clock`."""
+    events: np.ndarray
+    """Dtype :data:`EVENT`, track after track, each in file order, so in time order: notes,
+    controller 64 and program changes only."""
+    ends: np.ndarray
+    """(tracks,) int64: tick of the end-of-track mark, or of the last event where there is none."""
+    tempos: list[tuple[int, int, int]] = field(default_factory=list)
+    """(track, tick, microseconds a quarter note), never 0."""
+    meters: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """(track, tick, numerator, denominator)"""
+    keys: list[tuple[int, int, int, bool]] = field(default_factory=list)
+    """(track, tick, sharps or, below 0, flats, minor)"""
+    names: dict[int, str] = field(default_factory=dict)
+    """Track -> its name, where it has one."""
+
+    def in_sequence(self, name: str) -> File:
+        """A file of format 2 with its tracks one after the other, each beginning at 120 bpm."""
+        begins = np.concatenate([[0], np.cumsum(self.ends)])
+        if begins[-1] > _LAST_TICK:
+            raise MidiError(f"{name}: its sequences are too long together", "absurd times")
+        events = self.events.copy()
+        events["tick"] += begins[events["track"]]
+        at = begins.tolist()
+        own = {track for track, tick, _ in self.tempos if tick == 0}
+        starts = [(t, 0, DEFAULT_TEMPO) for t in range(1, len(self.ends)) if t not in own]
+        lists: list[list] = [
+            [(t, at[t] + tick, *rest) for t, tick, *rest in sorted(marks, key=lambda m: m[:2])]
+            for marks in (starts + self.tempos, self.meters, self.keys)
+        ]
+        tempos, meters, keys = lists
+        return replace(
+            self, events=events, ends=begins[1:], tempos=tempos, meters=meters, keys=keys
+        )
 
 
-def scan(data: bytes, *, name: str = "MIDI data", repairs: Counter | None = None) -> File:
+def scan(
+    data: bytes,
+    *,
+    name: str = "MIDI data",
+    limits: Limits | None = None,
+    repairs: Counter | None = None,
+) -> File:
     """Read a file of format 0, 1 or 2, bare or inside a RIFF container (.rmi).
 
     What can be saved of a damaged file is kept and counted in ``repairs``:
@@ -70,9 +100,10 @@ def scan(data: bytes, *, name: str = "MIDI data", repairs: Counter | None = None
         "missing track"       fewer tracks than the header states
 
     Every MTrk chunk is read, whatever number of them the header states; other chunks are skipped.
-    Raises :class:`MidiError` with reason "empty file", "not a MIDI file", "truncated", "no tracks"
-    or - where nothing at all could be saved - "damaged".
+    Raises :class:`MidiError` with reason "empty file", "not a MIDI file", "truncated", "no tracks",
+    "too large" (``limits``) or - where nothing at all could be saved - "damaged".
     """
+    limits = limits or Limits()
     repairs = Counter() if repairs is None else repairs
     if not data:
         raise MidiError(f"{name}: the file is empty", "empty file")
@@ -85,21 +116,36 @@ def scan(data: bytes, *, name: str = "MIDI data", repairs: Counter | None = None
         )
     if len(data) < 14:
         raise MidiError(f"{name}: the file ends inside its header", "truncated")
-    kind = int.from_bytes(data[8:10], "big")
-    division = int.from_bytes(data[12:14], "big")
-    found: Counter = Counter()
-    tracks = [_scan_track(chunk, found) for chunk in _track_chunks(data, found)]
+    tracks = _Tracks()
+    for chunk in _track_chunks(data, tracks.found):
+        tracks.scan(chunk)
+        for what, count in (("tracks", len(tracks.ends)), ("events", tracks.total())):
+            if count > getattr(limits, what):
+                raise MidiError(
+                    f"{name}: more than limits.{what}={getattr(limits, what)} {what}", "too large"
+                )
+    found = tracks.found
     harm = [reason for reason in ("truncated track", "damaged track") if found[reason]]
-    if not tracks:
+    if not tracks.ends:
         raise MidiError(f"{name}: there is no track in the file", "no tracks")
-    if harm and not any(len(track.events) for track in tracks):
+    if harm and not tracks.total():
         reason = harm[0].removesuffix(" track")
         raise MidiError(f"{name}: the file is {reason}, no note can be read", reason)
     stated = int.from_bytes(data[10:12], "big")
-    if len(tracks) < stated:
-        found["missing track"] += stated - len(tracks)
+    if len(tracks.ends) < stated:
+        found["missing track"] += stated - len(tracks.ends)
+    events = tracks.events()
     repairs.update(found)
-    return File(kind, division, tracks)
+    return File(
+        format=int.from_bytes(data[8:10], "big"),
+        division=int.from_bytes(data[12:14], "big"),
+        events=events,
+        ends=np.array(tracks.ends, np.int64),
+        tempos=tracks.tempos,
+        meters=tracks.meters,
+        keys=tracks.keys,
+        names=tracks.names,
+    )
 
 
 def _unwrapped(data: bytes) -> bytes:
@@ -113,10 +159,9 @@ def _unwrapped(data: bytes) -> bytes:
     return b""
 
 
-def _track_chunks(data: bytes, found: Counter) -> list[bytes]:
+def _track_chunks(data: bytes, found: Counter) -> Iterator[bytes]:
     """The contents of all MTrk chunks. Where no chunk begins after the stated length of the last
     one, that length was wrong: go on at the next ``MTrk`` there is."""
-    chunks: list[bytes] = []
     at = 8 + int.from_bytes(data[4:8], "big")
     while True:
         if data[at : at + 4] != b"MTrk":
@@ -126,96 +171,144 @@ def _track_chunks(data: bytes, found: Counter) -> list[bytes]:
                 continue
             at = data.find(b"MTrk", min(at, len(data)))
             if at < 0:
-                return chunks
+                return
             found["damaged track"] += 1
         size = int.from_bytes(data[at + 4 : at + 8], "big")
         chunk = data[at + 8 : at + 8 + size]
         if len(chunk) < size:
             found["truncated track"] += 1
-        chunks.append(chunk)
+        yield chunk
         at += 8 + size
 
 
-def _scan_track(chunk: bytes, found: Counter) -> Track:
-    """Read the events of one track up to its end mark, its end or the first senseless byte."""
-    words: list[int] = []  # tick, status, a, b packed into one integer: a list of tuples is slow
-    parts: list[np.ndarray] = []  # the same, as arrays
-    stretches = Stretches(chunk)
-    tempos: list[tuple[int, int]] = []
-    meters: list[tuple[int, int, int]] = []
-    at = tick = status = 0
-    try:
-        while at < len(chunk):
-            if at >= stretches.due:
-                before = at
-                many, at, tick, status = stretches.take(at, tick, status, _LAST_TICK)
-                parts += [np.array(words, np.int64), many]
-                words = []
-                if at > before:
-                    continue
-            byte = chunk[at]
-            at += 1
-            if byte < 0x80:
-                tick += byte
-            else:
-                delta, at = _number(chunk, at - 1)
-                tick += delta
-                if tick > _LAST_TICK:
-                    raise ValueError("tick")
-            byte = chunk[at]
-            if byte >= 0xF0:
-                if byte not in (0xFF, 0xF0, 0xF7):
-                    at += 1 + _SYSTEM_DATA.get(byte, 0)
-                    continue
-                # Running status goes on after these: the standard forbids it, files have it.
-                kind = chunk[at + 1] if byte == 0xFF else -1
-                size, at = _number(chunk, at + 1 + (byte == 0xFF))
-                payload = chunk[at : at + size]
-                at += size
-                if at > len(chunk):
-                    raise IndexError
-                if kind == _END:
-                    break
-                if kind == _TEMPO and size >= 3:
-                    microseconds = int.from_bytes(payload[:3], "big")
-                    if microseconds:
-                        tempos.append((tick, microseconds))
-                    else:
-                        found["tempo of zero"] += 1
-                elif kind == _METER and size >= 2 and payload[0] and payload[1] < 16:
-                    meters.append((tick, payload[0], 1 << payload[1]))
-                continue
-            if byte >= 0x80:
-                status = byte
+class _Tracks:
+    """The tracks read so far, in the lists that :class:`File` is made of."""
+
+    def __init__(self) -> None:
+        # Tick, status, a and b of each event in one integer: first as arrays, the latest as a list.
+        self.parts: list[np.ndarray] = []
+        self.words: list[int] = []
+        self.taken = 0  # events in the arrays
+        self.counts: list[int] = []  # of events, up to the end of each track
+        self.ends: list[int] = []
+        self.tempos: list[tuple[int, int, int]] = []
+        self.meters: list[tuple[int, int, int, int]] = []
+        self.keys: list[tuple[int, int, int, bool]] = []
+        self.names: dict[int, str] = {}
+        self.found: Counter = Counter()
+
+    def total(self) -> int:
+        """Events so far."""
+        return self.taken + len(self.words)
+
+    def _take(self, many: np.ndarray) -> None:
+        """Events found all at once, after those found one by one."""
+        for part in (np.array(self.words, np.int64), many):
+            if len(part):
+                self.parts.append(part)
+                self.taken += len(part)
+        self.words.clear()
+
+    def scan(self, chunk: bytes) -> None:
+        """Read the events of one track up to its end mark, its end or the first senseless byte."""
+        words = self.words
+        stretches = Stretches(chunk)
+        at = tick = status = 0
+        try:
+            while at < len(chunk):
+                if at >= stretches.due:
+                    before = at
+                    many, at, tick, status = stretches.take(at, tick, status, _LAST_TICK)
+                    self._take(many)
+                    if at > before:
+                        continue
+                byte = chunk[at]
                 at += 1
-            elif not status:
-                raise ValueError("data byte without a status")
-            if 0xC0 <= status < 0xE0:  # program change, channel pressure: one data byte
-                a = chunk[at]
-                at += 1
-                if status < 0xD0:
-                    words.append(tick << 24 | status << 16 | a << 8)
+                if byte < 0x80:
+                    tick += byte
+                else:
+                    delta, at = _number(chunk, at - 1)
+                    tick += delta
+                    if tick > _LAST_TICK:
+                        raise ValueError("tick")
+                byte = chunk[at]
+                if byte >= 0xF0:
+                    if byte not in (0xFF, 0xF0, 0xF7):
+                        at += 1 + _SYSTEM_DATA.get(byte, 0)
+                        continue
+                    # Running status goes on after these: the standard forbids it, files have it.
+                    kind = chunk[at + 1] if byte == 0xFF else -1
+                    size, at = _number(chunk, at + 1 + (byte == 0xFF))
+                    at += size
+                    if at > len(chunk):
+                        raise IndexError
+                    if kind == _END:
+                        break
+                    if kind >= 0:
+                        self._mark(kind, tick, chunk[at - size : at])
+                    continue
+                if byte >= 0x80:
+                    status = byte
+                    at += 1
+                elif not status:
+                    raise ValueError("data byte without a status")
+                if 0xC0 <= status < 0xE0:  # program change, channel pressure: one data byte
+                    a = chunk[at]
+                    at += 1
+                    if status < 0xD0:
+                        words.append(tick << 24 | status << 16 | a << 8)
+                else:
+                    a, b = chunk[at], chunk[at + 1]
+                    at += 2
+                    if status < 0xA0 or (a == 64 and 0xB0 <= status < 0xC0):
+                        words.append(tick << 24 | status << 16 | a << 8 | b)
+        except (IndexError, ValueError) as error:
+            truncated = isinstance(error, IndexError)
+            self.found["truncated track" if truncated else "damaged track"] += 1
+            tick = 0  # the last moment to be trusted:
+            if self.total() > (self.counts[-1] if self.counts else 0):
+                tick = (words[-1] if words else int(self.parts[-1][-1])) >> 24
+        self.counts.append(self.total())
+        self.ends.append(tick)
+
+    def _mark(self, kind: int, tick: int, payload: bytes) -> None:
+        """A meta event, of those that are kept."""
+        track = len(self.ends)
+        if kind == _TEMPO and len(payload) >= 3:
+            microseconds = int.from_bytes(payload[:3], "big")
+            if microseconds:
+                self.tempos.append((track, tick, microseconds))
             else:
-                a, b = chunk[at], chunk[at + 1]
-                at += 2
-                if status < 0xA0 or (a == 64 and 0xB0 <= status < 0xC0):
-                    words.append(tick << 24 | status << 16 | a << 8 | b)
-    except (IndexError, ValueError) as error:
-        found["truncated track" if isinstance(error, IndexError) else "damaged track"] += 1
-        # The last moment to be trusted:
-        tick = int(np.concatenate([[0], *parts, words])[-1]) >> 24
-    packed = np.concatenate([*parts, np.array(words, np.int64)])
-    events = np.empty(len(packed), EVENT)
-    events["tick"] = packed >> 24
-    events["status"] = packed >> 16 & 0xFF
-    wild = 0
-    for column, shift in (("a", 8), ("b", 0)):
-        values = packed >> shift & 0xFF
-        wild += int(np.count_nonzero(values > 127))
-        events[column] = np.minimum(values, 127)
-    if wild:
-        found["bytes out of range"] += wild
-    return Track(events, tempos, meters, tick)
+                self.found["tempo of zero"] += 1
+        elif kind == _METER and len(payload) >= 2 and payload[0] and payload[1] < 16:
+            self.meters.append((track, tick, payload[0], 1 << payload[1]))
+        elif kind == _KEY and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
+            self.keys.append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
+        elif kind == _NAME and track not in self.names:
+            raw = payload[:_LONGEST_NAME]
+            try:
+                text = raw.decode("utf-8")
+            except UnicodeDecodeError:
+                text = raw.decode("latin-1")
+            text = "".join(c if c.isprintable() else " " for c in text).strip()
+            if text:
+                self.names[track] = text
+
+    def events(self) -> np.ndarray:
+        """All events as columns; counts the bytes that are out of range."""
+        packed = np.concatenate([*self.parts, np.array(self.words, np.int64)])
+        events = np.empty(len(packed), EVENT)
+        events["tick"] = packed >> 24
+        events["track"] = np.repeat(np.arange(len(self.ends)), np.diff([0, *self.counts]))
+        events["status"] = packed >> 16 & 0xFF
+        wild = 0
+        for column, shift in (("a", 8), ("b", 0)):
+            values = packed >> shift & 0xFF
+            wild += int(np.count_nonzero(values > 127))
+            events[column] = np.minimum(values, 127)
+        if wild:
+            self.found["bytes out of range"] += wild
+        return events
 
 
 def _number(chunk: bytes, at: int) -> tuple[int, int]:

@@ -89,6 +89,7 @@ def from_symusic(decoded: Any) -> Score:
         notes=joined,
         tempos=np.array(list(zip(at, bpm)), TEMPO),
         meters=np.array(meters, METER),
+        ticks_per_quarter=int(per_quarter),
     )
 
 

@@ -85,7 +85,9 @@ def score(tune: str) -> Score:
         (start * beat, (start + length) * beat, pitch, 80, 0, False, 0)
         for start, length, pitch in pitches(tune)
     ]
-    return Score(notes=np.array(notes, NOTE), tempos=np.array([(0.0, BPM)], TEMPO))
+    return Score(
+        notes=np.array(notes, NOTE), tempos=np.array([(0.0, BPM)], TEMPO), ticks_per_quarter=480
+    )
 
 
 def performed(hands: tuple[str, ...]) -> Score:

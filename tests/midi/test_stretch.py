@@ -46,8 +46,8 @@ def scanned(data: bytes) -> object:
         file = module.scan(data, repairs=repairs)
     except MidiError as error:
         return str(error), repairs
-    found = [(t.events.tobytes(), t.tempos, t.meters, t.end) for t in file.tracks]
-    return file.format, file.division, found, repairs
+    marks = (file.tempos, file.meters, file.keys, file.names)
+    return file.format, file.division, file.events.tobytes(), file.ends.tolist(), marks, repairs
 
 
 class Never(Stretches):

@@ -1,0 +1,137 @@
+"""Any music <-> Score: the one door for files, whatever their format.
+
+``read`` looks at what a file holds, not only at its name; ``write`` goes by the name's ending.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from musictx import midi, musicxml
+from musictx.config.limits import Limits
+from musictx.errors import ReadError, UserError
+from musictx.files import read_bytes
+from musictx.notes import Score
+
+#: Endings of the files that :func:`read` takes, in small letters.
+SUFFIXES = midi.SUFFIXES + musicxml.SUFFIXES
+_WRITTEN = ".mid, .midi (music), .wav (sound) or .png (a picture of the notes)"
+
+
+def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None = None) -> Score:
+    """Music as a :class:`Score`, from a file, from its bytes or from another library's object.
+
+    ``source`` is the path of a MIDI file (.mid, .midi, .kar, .rmi) or a MusicXML file (.musicxml,
+    .xml, .mxl), the bytes of one, a ``mido.MidiFile``, a ``pretty_midi.PrettyMIDI`` or a Score.
+    ``limits`` bounds what a file may ask of memory and time; ``repairs`` counts what was put right
+    in a damaged MIDI file (see :func:`musictx.midi.read`).
+
+    Raises :class:`ReadError`, whose ``reason`` is a short label, for a file that cannot be read,
+    and :class:`UserError` for anything that is no music.
+    """
+    if isinstance(source, Score):
+        return source
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = bytes(source)
+        if _looks_like_xml(data):
+            return musicxml.read(data, limits=limits)
+        return midi.read(data, limits=limits, repairs=repairs)
+    if isinstance(source, (str, os.PathLike)):
+        return _read_file(Path(source), limits or Limits(), repairs)
+    if hasattr(source, "instruments") and hasattr(source, "get_tempo_changes"):
+        return midi.from_pretty_midi(source)
+    if hasattr(source, "tracks") and hasattr(source, "ticks_per_beat"):
+        out = io.BytesIO()
+        source.save(file=out)
+        return midi.read(out.getvalue(), limits=limits, repairs=repairs)
+    raise UserError(
+        f"read: cannot read {type(source).__name__}; expected a path, bytes, a mido.MidiFile, "
+        "a pretty_midi.PrettyMIDI or a Score"
+    )
+
+
+def _read_file(path: Path, limits: Limits, repairs: Counter | None) -> Score:
+    path = path.expanduser()
+    named_xml = path.name.lower().endswith(musicxml.SUFFIXES)
+    megabytes, limit = limits.midi_mb, "limits.midi_mb"
+    if named_xml or _looks_like_xml(_beginning(path)):
+        megabytes, limit = limits.xml_mb, "limits.xml_mb"
+    data = read_bytes(path, megabytes, limit)
+    try:
+        if _looks_like_xml(data) or (named_xml and data[:4] not in (b"MThd", b"RIFF")):
+            return musicxml.read(data, limits=limits)
+        return midi.read(data, limits=limits, repairs=repairs)
+    except ReadError as error:  # the readers of bytes do not know the name
+        _, _, what = str(error).partition(": ")
+        raise type(error)(f"{path}: {what}", error.reason) from None
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(64)
+    except OSError:
+        pass  # reading it whole will say so
+    return b""
+
+
+def _looks_like_xml(data: bytes) -> bool:
+    """Whether these bytes begin like an XML document, in UTF-8 or UTF-16, or like a zipped one."""
+    if data[:4] == b"PK\x03\x04":
+        return True
+    return data[:64].lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"<"
+
+
+def write(score: Any, path: str | Path) -> Path:
+    """Write a Score, or a generated Sample, by the ending of ``path``; returns the path.
+
+    .mid and .midi: a MIDI file (:func:`musictx.midi.to_bytes`). .wav: its sound
+    (:func:`musictx.render.audio.write`). .png: its piano roll
+    (:func:`musictx.render.pianoroll.draw`). The file appears whole or not at all. Raises
+    :class:`UserError` for any other ending, and for what is no music.
+    """
+    score = getattr(score, "score", score)
+    if not isinstance(score, Score):
+        raise UserError(f"write: {type(score).__name__} is no music; expected a Score or a Sample")
+    path = Path(path).expanduser()
+    suffix = path.suffix.lower()
+    if suffix in (".mid", ".midi"):
+        midi.write(score, path)
+    elif suffix == ".wav":
+        from musictx.render import audio
+
+        audio.write(score, path)
+    elif suffix == ".png":
+        from musictx.render import pianoroll
+
+        pianoroll.draw(score, path)
+    else:
+        raise UserError(f"{path}: cannot write {suffix or 'a name without ending'}; use {_WRITTEN}")
+    return path
+
+
+def find(folder: str | Path, suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
+    """Every file of music (``suffixes``, upper or lower case) under ``folder``, sorted by path.
+
+    Files and folders whose name begins with a dot are left out (macOS puts a ``._x.mid`` that is
+    no MIDI beside x.mid on foreign disks), and links to folders are not followed. Raises
+    :class:`UserError` if ``folder`` is missing or not a folder.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise UserError(f"{folder} {what}: expected a folder with MIDI files")
+    found = []
+    for at, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [
+            Path(at, name)
+            for name in files
+            if name.lower().endswith(suffixes) and not name.startswith(".")
+        ]
+    return sorted(path for path in found if path.is_file())

@@ -1,0 +1,177 @@
+"""MIDI file -> Score: note pairs, programs, pedals and marks, in seconds.
+
+Seconds are computed in float64 from whole numbers by one division, so they are the doubles nearest
+to the true times, and the ticks can be found again from them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from musictx.config.limits import Limits
+from musictx.errors import MidiError
+from musictx.files import read_bytes
+from musictx.midi import scan as smf
+from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, order
+
+SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
+DRUM_CHANNEL = 9
+
+
+def read(
+    source: str | Path | bytes, *, limits: Limits | None = None, repairs: Counter | None = None
+) -> Score:
+    """A MIDI file, or its bytes, as a Score; notes of equal start ordered by pitch, then track.
+
+    Formats 0, 1 and 2 (whose sequences follow each other in time), ticks per quarter with tempo
+    marks in any track, and SMPTE time. Score tracks number the parts of the file - (MIDI track,
+    channel, program) - in order of first appearance; parts without notes get no number. A track's
+    name is given to its parts if they share one channel. A note-off ends the earliest sounding note
+    of its pitch, channel and MIDI track (first in, first out); a note-on of velocity 0 is a
+    note-off. A pedal moves every part on its channel in its MIDI track, or, where that track has no
+    notes on the channel, every part on that channel in any track.
+
+    Put right, and counted in ``repairs`` if given: "notes left open" (ended with their track), and
+    what :func:`musictx.midi.scan.scan` lists. Raises :class:`MidiError` - and nothing else - for
+    what cannot be read, with one of the reasons of :func:`musictx.midi.scan.scan`, "cannot be
+    opened", "unknown time base", "absurd times" or "too large" (``limits``).
+    """
+    limits = limits or Limits()
+    name = "MIDI data"
+    if not isinstance(source, bytes):
+        name = str(source)
+        source = read_bytes(source, limits.midi_mb, "limits.midi_mb", MidiError)
+    repairs = Counter() if repairs is None else repairs
+    file = smf.scan(source, name=name, limits=limits, repairs=repairs)
+    if file.format == 2:
+        file = file.in_sequence(name)
+    tempos = sorted((mark[1:] for mark in file.tempos), key=lambda mark: mark[0])
+    clock = smf.Clock.of(file.division, tempos, name)
+    notes, channels = _notes(file, clock, repairs)
+    keys, first, inverse = np.unique(
+        channels * 128 + notes["program"], return_index=True, return_inverse=True
+    )
+    _check(len(notes), "notes", name, limits)
+    _check(len(keys), "tracks", name, limits)
+    rank = np.empty(len(keys), np.int64)
+    rank[np.argsort(first)] = np.arange(len(keys))
+    notes["track"] = rank[inverse]
+    pedals = _pedals(file, clock, keys // 128, rank, name, limits)
+    last = max(float(times.max(initial=0.0)) for times in (notes["end"], pedals["time"]))
+    if last > limits.seconds:
+        raise MidiError(
+            f"{name}: the piece would last {last / 3600:.0f} hours, so its times are damaged",
+            "absurd times",
+        )
+    marks = [
+        [row for row in rows if row[0] <= limits.seconds]
+        for rows in (
+            [(float(clock.seconds(tick)), 6e7 / rate) for tick, rate in tempos],
+            [(float(clock.seconds(tick)), *meter) for _, tick, *meter in file.meters],
+            [(float(clock.seconds(tick)), *key) for _, tick, *key in file.keys],
+        )
+    ]
+    notes = notes[np.argsort(notes["start"], kind="stable")]
+    moment = np.cumsum(np.diff(notes["start"], prepend=notes["start"][:1]) > 0)
+    return Score(
+        notes=notes[order(moment, notes["pitch"], notes["track"])],
+        pedals=pedals,
+        tempos=np.array(marks[0], TEMPO),
+        meters=np.array(marks[1], METER),
+        keys=np.array(marks[2], KEY),
+        names=_names(file.names, keys // 128, rank),
+        ticks_per_quarter=0 if file.division & 0x8000 else file.division,
+    )
+
+
+def _check(count: int, limit: str, name: str, limits: Limits) -> None:
+    most = getattr(limits, limit)
+    if count > most:
+        raise MidiError(f"{name}: {count} {limit}, more than limits.{limit}={most}", "too large")
+
+
+def _channel(events: np.ndarray) -> np.ndarray:
+    """Channels counted through the file: MIDI track * 16 + channel."""
+    return events["track"] * 16 + (events["status"] & 15)
+
+
+def _notes(file: smf.File, clock: smf.Clock, repairs: Counter) -> tuple[np.ndarray, np.ndarray]:
+    """The notes in the order of the file, their ``track`` still 0, and the channel of each."""
+    keyed = file.events[file.events["status"] < 0xA0]
+    struck = (keyed["status"] >= 0x90) & (keyed["b"] > 0)
+    onsets, offsets = smf.pair(_channel(keyed) * 128 + keyed["a"], struck)
+    unended = offsets < 0
+    if np.any(unended):
+        repairs["notes left open"] += int(np.count_nonzero(unended))
+    begun = keyed[onsets]
+    ends = np.where(unended, file.ends[begun["track"]], keyed["tick"][offsets])
+    notes = np.zeros(len(onsets), NOTE)
+    notes["start"] = clock.seconds(begun["tick"])
+    notes["end"] = clock.seconds(ends)
+    notes["pitch"] = begun["a"]
+    notes["velocity"] = begun["b"]
+    notes["program"] = _programs(file.events)[file.events["status"] < 0xA0][onsets]
+    notes["drum"] = begun["status"] & 15 == DRUM_CHANNEL
+    return notes, _channel(begun)
+
+
+def _programs(events: np.ndarray) -> np.ndarray:
+    """For each event, the program its channel has at that moment; 0 if none was set."""
+    if not np.any(events["status"] >> 4 == 0xC):
+        return np.zeros(len(events), np.uint8)
+    channel = _channel(events)
+    places = order(channel)
+    channel, kind = channel[places], events["status"][places] >> 4
+    at = np.arange(len(places))
+    last = np.maximum.accumulate(np.where(kind == 0xC, at, -1))  # the latest change before each
+    known = (last >= 0) & (channel[last] == channel)
+    programs = np.empty(len(places), np.uint8)
+    programs[places] = np.where(known, events["a"][places][last], 0)
+    return programs
+
+
+def _pedals(
+    file: smf.File,
+    clock: smf.Clock,
+    part_channels: np.ndarray,
+    rank: np.ndarray,
+    name: str,
+    limits: Limits,
+) -> np.ndarray:
+    """Pedals copied to every part they move: see :func:`read`. ``part_channels`` ascends."""
+    moved = file.events[file.events["status"] >> 4 == 0xB]
+    moved = moved[np.argsort(_channel(moved), kind="stable")]
+    channel = _channel(moved)
+    # Parts of the pedal's own track and channel stand side by side, and so, in another order, do
+    # those of its channel in all tracks.
+    across = np.argsort(part_channels % 16, kind="stable")
+    own = [np.searchsorted(part_channels, channel, side) for side in ("left", "right")]
+    all_tracks = part_channels[across] % 16
+    other = [np.searchsorted(all_tracks, channel % 16, side) for side in ("left", "right")]
+    has_own = own[1] > own[0]
+    first, last = (np.where(has_own, a, b) for a, b in zip(own, other))
+    count = last - first
+    total = int(count.sum())
+    _check(total + len(file.events), "events", name, limits)
+    row = np.repeat(np.arange(len(moved)), count)
+    place = np.arange(total) - np.repeat(np.cumsum(count) - count, count) + first[row]
+    pedals = np.zeros(total, PEDAL)
+    if total:
+        pedals["time"] = clock.seconds(moved["tick"])[row]
+        pedals["value"] = moved["b"][row]
+        pedals["track"] = np.where(has_own[row], rank[place], rank[across[place]])
+    pedals = pedals[np.argsort(pedals["track"], kind="stable")]
+    return pedals[np.argsort(pedals["time"], kind="stable")]
+
+
+def _names(names: dict[int, str], part_channels: np.ndarray, rank: np.ndarray) -> dict[int, str]:
+    """Score track -> the name of its MIDI track, where all its notes are on one channel."""
+    found = {}
+    for track, name in names.items():
+        first, last = np.searchsorted(part_channels, [track * 16, track * 16 + 16])
+        if last > first and part_channels[first] == part_channels[last - 1]:
+            found.update(dict.fromkeys(rank[first:last].tolist(), name))
+    return found

@@ -1,0 +1,140 @@
+"""A file comes back on the grid it had: tempo map, meters, keys, names, programs, every tick."""
+
+from __future__ import annotations
+
+import io
+
+import mido
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx import midi
+from musictx.midi.write import MAJOR, MINOR
+from musictx.notes import Score
+from tests.midi.midi_bytes import END, file
+
+KEYS = (*MAJOR, *MINOR)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> mido.MidiFile:
+    """Files of one channel a track, marks in the first, notes of a pitch after each other."""
+    made = mido.MidiFile(type=1, ticks_per_beat=draw(st.sampled_from([1, 24, 96, 480, 960, 32767])))
+    tempos = draw(
+        st.dictionaries(st.integers(0, 5000), st.integers(60_000, 16_000_000), max_size=5)
+    )
+    meters = draw(
+        st.dictionaries(st.integers(0, 5000), st.sampled_from([(3, 4), (6, 8)]), max_size=3)
+    )
+    keys = draw(st.dictionaries(st.integers(0, 5000), st.sampled_from(KEYS), max_size=3))
+    marks = [(t, mido.MetaMessage("set_tempo", tempo=v)) for t, v in tempos.items()]
+    marks += [
+        (t, mido.MetaMessage("time_signature", numerator=n, denominator=d))
+        for t, (n, d) in meters.items()
+    ]
+    marks += [(t, mido.MetaMessage("key_signature", key=k)) for t, k in keys.items()]
+    tracks = [marks]
+    for channel in range(draw(st.integers(1, 3))):
+        name = draw(st.sampled_from(["Flute Lead", "Klavier \u00e4", "x"]))
+        events = [(0, mido.MetaMessage("track_name", name=name))]
+        program = draw(st.integers(0, 127))
+        events.append((0, mido.Message("program_change", channel=channel, program=program)))
+        now = 0
+        for rest, length in draw(
+            st.lists(st.tuples(st.integers(0, 700), st.integers(1, 700)), min_size=1, max_size=6)
+        ):
+            note = {"channel": channel, "note": 60}
+            events.append((now + rest, mido.Message("note_on", velocity=70, **note)))
+            now += rest + length
+            events.append((now, mido.Message("note_off", velocity=0, **note)))
+        tracks.append(events)
+    for events in tracks:
+        track, now = mido.MidiTrack(), 0
+        for tick, message in sorted(events, key=lambda event: event[0]):
+            track.append(message.copy(time=tick - now))
+            now = tick
+        made.tracks.append(track)
+    made.charset = "utf-8"
+    return made
+
+
+def _events(data: bytes) -> tuple[int, list[list[tuple]]]:
+    """Ticks a quarter and, track by track, what happens when; channels are the writer's choice."""
+    made = mido.MidiFile(file=io.BytesIO(data), charset="utf-8")
+    tracks = []
+    for track in made.tracks:
+        now, rows = 0, []
+        for message in track:
+            now += message.time
+            fields = message.dict()
+            for key in ("time", "channel", "clocks_per_click", "notated_32nd_notes_per_beat"):
+                fields.pop(key, None)
+            if message.type != "end_of_track":
+                rows.append((now, *sorted((k, str(v)) for k, v in fields.items())))
+        tracks.append(sorted(rows))
+    return made.ticks_per_beat, tracks
+
+
+@settings(deadline=None, max_examples=100)
+@given(files())
+def test_what_is_read_and_written_again_is_the_same_file(made: mido.MidiFile) -> None:
+    out = io.BytesIO()
+    made.save(file=out)
+    ours = midi.to_bytes(midi.read(out.getvalue()))
+    quarter, (marks, *tracks) = _events(out.getvalue())
+    back, (back_marks, *back_tracks) = _events(ours)
+    assert back == quarter
+    assert back_tracks == tracks
+    # A file that begins without a tempo says 120 bpm when it comes back.
+    plain = (0, ("tempo", "500000"), ("type", "set_tempo"))
+    begins = any(row[0] == 0 and ("type", "set_tempo") in row for row in marks)
+    assert back_marks == sorted(marks if begins else [*marks, plain])
+
+
+def test_a_continuation_takes_over_the_grid_of_its_primer() -> None:
+    primer = midi.read(
+        file(f"00 FF 51 03 09 27 C0 00 FF 58 04 03 02 18 08 00 90 3C 40 60 80 3C 00 {END}")
+    )
+    beat = 60 / 100
+    notes = [(3 * beat, 4 * beat, 62, 80, 0, False, 0), (4.111, 4.2, 64, 80, 0, False, 0)]
+    back = midi.read(midi.to_bytes(Score(notes).marked_like(primer)))
+    assert (
+        back.ticks_per_quarter == 960
+    )  # halved, so that 4.111 s is off by half a millisecond at most
+    assert back.tempos["bpm"].tolist() == [100.0]
+    assert back.meters.tolist() == [(0.0, 3, 4)]
+    assert back.notes["start"].tolist() == pytest.approx([3 * beat, 4.111], abs=0.0005)
+    assert back.notes["start"][0] == pytest.approx(3 * beat, abs=1e-9)
+
+
+def test_key_signatures_and_names_are_read() -> None:
+    score = midi.read(
+        file(
+            f"00 FF 59 02 FF 01 {END}",  # one flat, minor
+            f"00 FF 03 05 46 6C 75 74 65 00 90 3C 40 60 80 3C 00 {END}",  # Flute
+            f"00 FF 03 01 78 00 90 3C 40 60 80 3C 00 00 91 3C 40 60 81 3C 00 {END}",
+        )
+    )
+    assert score.keys.tolist() == [(0.0, -1, True)]
+    assert score.names == {0: "Flute"}  # a name for two channels is the name of neither
+
+
+@pytest.mark.parametrize("tempos", [[(0.0, 96.0)], [(0.0, 60.0), (1.0, 90.0), (3.0, 45.5)]])
+def test_pretty_midi_keeps_tempos_keys_names_and_ticks_both_ways(tempos) -> None:
+    score = Score(
+        [(0.0, 2.0, 60, 80, 3, False, 0), (2.0, 4.0, 62, 80, 4, False, 1)],
+        tempos=tempos,
+        meters=[(0.0, 3, 4)],
+        keys=[(0.0, sharps, minor) for minor in (False, True) for sharps in range(-5, 7)],
+        names={0: "Flute", 1: "Oboe"},
+        ticks_per_quarter=480,
+    )
+    back = Score.from_pretty_midi(score.to_pretty_midi())
+    assert back.tempos["bpm"] == pytest.approx(score.tempos["bpm"])
+    assert back.tempos["time"] == pytest.approx(score.tempos["time"], abs=1e-3)
+    assert np.array_equal(back.notes, score.notes)
+    assert np.array_equal(back.keys, score.keys)
+    assert back.names == score.names
+    assert back.ticks_per_quarter == 480

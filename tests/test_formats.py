@@ -1,0 +1,206 @@
+"""One door for music: read by content, write by ending, limits that say what they are."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+
+import mido
+import pytest
+
+import musictx
+from musictx import formats, midi
+from musictx.config import Limits
+from musictx.errors import ConfigError, MidiError, MusicXmlError, ReadError, UserError
+from musictx.notes import Score
+from tests.midi.midi_bytes import END, chunk, file
+from tests.test_musicxml import GOOD, mxl
+
+ONE = Score([(0.0, 1.0, 60, 80, 0, False, 0)])
+
+
+def test_files_are_read_by_what_they_hold_whatever_their_name(tmp_path) -> None:
+    score = musictx.read(GOOD)
+    for name, data in {
+        "a.musicxml": GOOD,
+        "a.mid": GOOD,
+        "a.mxl": mxl({"x.xml": GOOD}),
+        "b.mid": mxl({"x.xml": GOOD}),
+        "c.xml": GOOD.decode().replace("UTF-8", "UTF-16").encode("utf-16"),
+    }.items():
+        (tmp_path / name).write_bytes(data)
+        assert musictx.read(tmp_path / name) == score
+        assert musictx.read(data) == score
+    (tmp_path / "d.xml").write_bytes(midi.to_bytes(ONE))
+    assert len(musictx.read(str(tmp_path / "d.xml"))) == 1
+
+
+def test_objects_of_other_libraries_are_read() -> None:
+    file = mido.MidiFile(file=io.BytesIO(midi.to_bytes(ONE)))
+    expected = ONE.notes.tolist()
+    for source in (file, ONE.to_pretty_midi(), ONE, bytearray(midi.to_bytes(ONE))):
+        assert musictx.read(source).notes.tolist() == expected
+    with pytest.raises(UserError, match="read: cannot read int; expected a path"):
+        musictx.read(3)
+
+
+def test_errors_of_files_name_the_file_and_carry_a_reason(tmp_path) -> None:
+    for name, data, kind, reason in [
+        ("a.mid", b"hello", MidiError, "not a MIDI file"),
+        ("a.xml", b"hello", MusicXmlError, "not MusicXML"),
+        ("b.mid", b"<html/>", MusicXmlError, "not MusicXML"),
+        ("c.mid", b"", MidiError, "empty file"),
+    ]:
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(kind, match=name) as caught:
+            musictx.read(tmp_path / name)
+        assert caught.value.reason == reason
+        assert "\n" not in str(caught.value)
+    for path in (tmp_path / "none.mid", tmp_path, "/dev/null"):
+        with pytest.raises(ReadError, match="cannot be opened"):
+            musictx.read(path)
+
+
+def test_writing_goes_by_the_ending_and_refuses_the_others(tmp_path) -> None:
+    for name, begins in [
+        ("a.mid", b"MThd"),
+        ("a.MIDI", b"MThd"),
+        ("a.wav", b"RIFF"),
+        ("a.png", b"\x89PNG"),
+    ]:
+        assert musictx.write(ONE, tmp_path / name).read_bytes().startswith(begins)
+
+    class Sample:
+        score = ONE
+
+    musictx.write(Sample(), tmp_path / "b.mid")
+    before = sorted(os.listdir(tmp_path))
+    for name in ("s.musicxml", "s.mp3", "s", "s.xml"):
+        with pytest.raises(UserError, match=r"cannot write .*; use \.mid, \.midi"):
+            musictx.write(ONE, tmp_path / name)
+    with pytest.raises(UserError, match="write: int is no music"):
+        musictx.write(3, tmp_path / "a.mid")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_find_takes_every_ending_in_any_case_at_any_depth_and_no_dot_files(tmp_path) -> None:
+    wanted = ["B.MID", "a.midi", "deep/er/c.Kar", "deep/d.rmi", "deep.mid/e.mid", "f.mxl"]
+    for name in [*wanted, "._B.MID", ".hidden/f.mid", "g.txt", "deep/mid", "h.mid.gz"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = formats.find(tmp_path)
+    assert found == sorted(tmp_path / name for name in wanted)
+    assert formats.find(str(tmp_path)) == found
+
+
+def test_find_refuses_what_is_no_folder(tmp_path) -> None:
+    (tmp_path / "a.mid").write_bytes(b"")
+    with pytest.raises(UserError, match=r"a\.mid is a file: expected a folder"):
+        formats.find(tmp_path / "a.mid")
+    with pytest.raises(UserError, match="none does not exist: expected a folder"):
+        formats.find(tmp_path / "none")
+
+
+def _pedals(count: int) -> bytes:
+    return chunk(b"\0\xb0\x40\x7f" * count + b"\0\xff\x2f\0")
+
+
+def _note(channel: int = 0) -> bytes:
+    return chunk(bytes([0, 0x90 | channel, 60, 64, 96, 60, 0, 0, 0xFF, 0x2F, 0]))
+
+
+def _head(kind: int, tracks: int) -> bytes:
+    return (
+        b"MThd\0\0\0\6"
+        + kind.to_bytes(2, "big")
+        + min(tracks, 65535).to_bytes(2, "big")
+        + b"\1\xe0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "notes"),
+    [
+        (_head(1, 60_000) + chunk(b"\0\xff\x2f\0") * 60_000, 0),
+        (_head(2, 30_000) + _note() * 30_000, 30_000),
+        (_head(1, 65_000) + _note() * 65_000, 65_000),
+        (
+            _head(1, 30_001)
+            + chunk(b"".join(bytes([0, 0xB0 | c, 64, 127]) for c in range(16))) * 30_000
+            + _note(),
+            1,
+        ),
+    ],
+    ids=["empty tracks", "format 2", "one note a track", "pedals of every channel"],
+)
+def test_many_small_tracks_take_a_second(data: bytes, notes: int) -> None:
+    begin = time.process_time()
+    assert len(midi.read(data)) == notes
+    assert time.process_time() - begin < 15
+
+
+@pytest.mark.parametrize(
+    ("data", "limit"),
+    [
+        (_head(1, 65535) + chunk(b"\0\xff\x2f\0") * 100_000, "limits.tracks=65534"),
+        (_head(1, 1001) + _pedals(100_000) + _note() * 1000, "limits.events=4000000"),
+    ],
+    ids=["tracks", "pedals of a track without notes, for a thousand parts"],
+)
+def test_what_would_fill_the_memory_is_refused(data: bytes, limit: str) -> None:
+    with pytest.raises(MidiError, match=limit) as caught:
+        midi.read(data)
+    assert caught.value.reason == "too large"
+
+
+def test_more_parts_than_a_file_can_have_are_refused() -> None:
+    score = Score([(0.0, 1.0, 60, 80, 0, False, track) for track in range(33_000)])
+    with pytest.raises(UserError, match="33000 parts, expected at most 32766"):
+        midi.to_bytes(score)
+
+
+def test_pedals_go_to_no_part_without_notes() -> None:
+    score = midi.read(file(f"00 B0 40 7F {END}", f"00 91 3C 40 60 81 3C 00 {END}"))
+    assert len(score.pedals) == 0
+
+
+@pytest.mark.parametrize(
+    ("limits", "data"),
+    [
+        ({"tracks": 1}, file(f"00 90 3C 40 {END}", f"00 90 3C 40 {END}")),
+        ({"notes": 1}, file(f"00 90 3C 40 00 90 3E 40 {END}")),
+        ({"events": 3}, file(f"00 B0 40 7F 00 B0 40 00 00 90 3C 40 {END}")),
+        ({"seconds": 1}, file(f"00 90 3C 40 97 40 80 3C 00 {END}")),
+        ({"xml_tags": 5}, GOOD),
+        (
+            {"notes": 1},
+            GOOD.replace(
+                b"</measure>",
+                GOOD[GOOD.index(b"<note>") : GOOD.index(b"</measure>")] + b"</measure>",
+            ),
+        ),
+    ],
+)
+def test_every_limit_is_one_sentence_with_its_name(limits: dict, data: bytes) -> None:
+    assert len(musictx.read(data))
+    with pytest.raises(ReadError) as caught:
+        musictx.read(data, limits=Limits(**limits))
+    assert caught.value.reason in ("too large", "absurd times")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_large_file_is_refused_before_it_is_read(tmp_path) -> None:
+    for name, head in [("a.mid", b"MThd"), ("a.xml", b"<x")]:
+        with (tmp_path / name).open("wb") as big:
+            big.write(head)
+            big.truncate(10**10)  # sparse: no disk, but ten gigabytes to read
+        with pytest.raises(ReadError, match=r"larger than limits\..*_mb=") as caught:
+            musictx.read(tmp_path / name)
+        assert caught.value.reason == "too large"
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, None])
+def test_limits_are_whole_numbers(value) -> None:
+    with pytest.raises(ConfigError, match=r"limits\.notes="):
+        Limits(notes=value)
