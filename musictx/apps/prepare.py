@@ -16,7 +16,8 @@ def run(config: PrepareConfig) -> Report:
     Each file that was left out stands with its reason in ``report.txt`` and ``report.json`` beside
     the tokens. ``UserError`` if nothing in the corpus can be used.
     """
-    report = prepare(config.corpus, build(**dataclasses.asdict(config.tokenizer)))
+    tokenizer = build(**dataclasses.asdict(config.tokenizer))
+    report = prepare(config.corpus, tokenizer, part=config.part)
     print(report)
     if report.left_out:
         print(f"  each file left out, with the reason: {report.folder / TEXT}")

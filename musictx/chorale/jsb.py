@@ -7,16 +7,57 @@ soprano, alto, tenor and bass, -1 where a voice is silent. The file may hold som
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from musictx.chorale.grid import SILENCE, VOICES, Grid
+from musictx.chorale.grid import SILENCE, VOICES, Grid, write
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.data.corpora import Item
 from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.tokens.vocab import Tokenizer
 
 #: Names of splits in the file -> ours.
 SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "test": "test"}
+
+
+def read_piece(
+    grid: Grid, tokenizer: Tokenizer, repairs: Counter[str]
+) -> tuple[Score, np.ndarray | None]:
+    """A :data:`musictx.data.corpora.Reader`: for the chorales' own tokenizer step for step as
+    published, silence at the ends included."""
+    ids = tokenizer.encode_grid(grid) if isinstance(tokenizer, ChoraleTokenizer) else None
+    return write(grid), ids
+
+
+class Published:
+    """The file at ``path`` as a :class:`musictx.data.corpora.Corpus`: its split, every piece."""
+
+    label = "jsb"
+    published = True
+    read = staticmethod(read_piece)
+
+    def __init__(self, path: str | None) -> None:
+        self._pieces = read(path)
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def identity(self) -> str:
+        content = hashlib.sha256()
+        for item in self.items():
+            content.update(f"{item.name} {item.key}\n".encode())
+        return content.hexdigest()
+
+    def items(self) -> Iterator[Item]:
+        for name, split, grid in self._pieces:
+            key = hashlib.sha256(grid.pitches.tobytes()).hexdigest()[:32]
+            yield Item(name, grid, key, split=split)
 
 
 def read(path: str | None) -> list[tuple[str, str, Grid]]:
@@ -33,6 +74,8 @@ def read(path: str | None) -> list[tuple[str, str, Grid]]:
         raise UserError(f"corpus.path={path}: there is no such file") from None
     except IsADirectoryError:
         raise UserError(f"corpus.path={path}: this is a folder; give the JSON file") from None
+    except RecursionError:
+        raise UserError(f"corpus.path={path}: cannot be read as JSON (nested too deep)") from None
     except (OSError, ValueError) as error:
         raise UserError(f"corpus.path={path}: cannot be read as JSON ({error})") from None
     if not isinstance(content, dict) or not set(content) & set(SPLITS):
@@ -41,7 +84,10 @@ def read(path: str | None) -> list[tuple[str, str, Grid]]:
         )
     pieces = []
     for name, split in SPLITS.items():
-        for number, steps in enumerate(content.get(name, [])):
+        listed = content.get(name, [])
+        if not isinstance(listed, list):
+            raise UserError(f"corpus.path={path}: {name}: expected a list of pieces")
+        for number, steps in enumerate(listed):
             label = f"{name}/{number:03d}"
             pieces.append((label, split, Grid.joined(_pitches(steps, f"{path}: {label}"))))
     if not pieces:
@@ -52,7 +98,7 @@ def read(path: str | None) -> list[tuple[str, str, Grid]]:
 def _pitches(steps: object, where: str) -> np.ndarray:
     try:
         table = np.asarray(steps, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         table = np.empty(0)
     if table.ndim != 2 or table.shape[1] != len(VOICES) or not len(table):
         raise UserError(f"corpus.path={where}: expected a list of steps of four pitches")

@@ -40,20 +40,28 @@ class CorpusConfig:
     """Where the music comes from and how it is split."""
 
     name: str = option(
-        "folder", "folder (your MIDI files), bach (chorales inside music21), jsb (a JSON file)"
+        "folder",
+        "folder (your MIDI files), maestro (with its split), bach (chorales inside music21), jsb "
+        "(a JSON file), or package.module:Class of your own",
     )
     path: str | None = option(None, "the folder of MIDI files, searched at any depth", path=True)
     validation: float = option(0.1, "share of the pieces held out to measure progress")
     test: float = option(0.0, "share of the pieces held out and never used by train")
     min_notes: int = option(2, "pieces with fewer notes are left out")
     shards: str | None = option(
-        None, "folder for the prepared tokens; default data/shards/NAME-KEY", path=True
+        None,
+        "folder for the prepared tokens; default data/shards/NAME-KEY; without corpus.path those "
+        "already in it are used as they are",
+        path=True,
     )
     workers: int = option(0, "processes that read files; 0 = one for each core")
+    max_seconds: float = option(60.0, "a file that takes longer to read is left out")
+    max_megabytes: int = option(2048, "a file that needs more memory to read is left out")
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
-        one_of("corpus.name", self.name, ("folder", "bach", "jsb"))
+        if ":" not in self.name:
+            one_of("corpus.name", self.name, ("folder", "maestro", "bach", "jsb"))
         probability("corpus.validation", self.validation)
         probability("corpus.test", self.test)
         require(
@@ -64,3 +72,5 @@ class CorpusConfig:
         )
         at_least("corpus.min_notes", self.min_notes, 1)
         at_least("corpus.workers", self.workers, 0)
+        require(0 < self.max_seconds < 1e6, "corpus.max_seconds", self.max_seconds, "above 0")
+        at_least("corpus.max_megabytes", self.max_megabytes, 16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from musictx.config.checks import option
 from musictx.config.corpus import CorpusConfig
 from musictx.config.tokenizer import TokenizerConfig
 
@@ -14,3 +15,6 @@ class PrepareConfig:
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    part: str | None = option(
+        None, "3/16: only the third of sixteen parts, for an array of jobs; train takes them as one"
+    )

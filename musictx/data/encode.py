@@ -1,4 +1,4 @@
-"""One file -> its ids, or the reason why not. What the worker processes of ``prepare`` run."""
+"""One piece -> its ids, or the reason why not. What the worker processes of ``prepare`` run."""
 
 from __future__ import annotations
 
@@ -11,25 +11,33 @@ from typing import Any
 import numpy as np
 
 from musictx import formats
+from musictx.data.budget import Budget, TookTooLong, within
 from musictx.data.chunks import Outcome
-from musictx.errors import ReadError
+from musictx.data.corpora import Item, Reader
+from musictx.errors import ReadError, UserError
 from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
 
 
-def encode_files(
-    files: Sequence[tuple[str, str]], *, config: str, fingerprint: str, min_notes: int
+def encode_items(
+    items: Sequence[Item],
+    *,
+    read: Reader,
+    config: str,
+    fingerprint: str,
+    min_notes: int,
+    budget: Budget,
 ) -> list[Outcome]:
-    """(name, path) of each file -> its outcome. ``config`` is the tokenizer's, as JSON.
+    """Each item -> its outcome. ``config`` is the tokenizer's, as JSON; ``budget`` is of one item.
 
-    Never raises for a file: whatever goes wrong with one is its outcome. Raises ``ValueError`` if
+    Never raises for an item: whatever goes wrong with one is its outcome. Raises ``ValueError`` if
     the tokenizer built from ``config`` is not the one of ``fingerprint``.
     """
     tokenizer = _tokenizer(config)
     if tokenizer.fingerprint != fingerprint:
         raise ValueError(f"tokens.build does not make {tokenizer.name} again from its to_config()")
-    return [encode_file(name, path, tokenizer, min_notes) for name, path in files]
+    return [_bounded(item, read, tokenizer, min_notes, budget) for item in items]
 
 
 @functools.lru_cache(maxsize=2)
@@ -38,34 +46,43 @@ def _tokenizer(config: str) -> Tokenizer:
     return build(**arguments)
 
 
-def encode_file(name: str, path: str, tokenizer: Tokenizer, min_notes: int) -> Outcome:
-    """Read and encode one file; see :class:`Outcome`."""
+def _bounded(
+    item: Item, read: Reader, tokenizer: Tokenizer, min_notes: int, budget: Budget
+) -> Outcome:
+    try:
+        with within(budget):
+            return encode(item, read, tokenizer, min_notes)
+    except TookTooLong:
+        detail = f"not read after {budget.seconds:g} s, corpus.max_seconds={budget.seconds:g}"
+        return Outcome(item.name, reason="took too long", detail=detail)
+    except MemoryError:
+        detail = f"it needs more memory than corpus.max_megabytes={budget.megabytes}"
+        return Outcome(item.name, reason="too large", detail=detail)
+
+
+def encode(item: Item, read: Reader, tokenizer: Tokenizer, min_notes: int) -> Outcome:
+    """Read and encode one piece; see :class:`Outcome`."""
+    name = item.name
     repairs: Counter[str] = Counter()
     try:
-        score = formats.read(path, repairs=repairs)
+        score, ids = read(item.source, tokenizer, repairs)
     except ReadError as error:
         return Outcome(name, reason=error.reason, detail=str(error))
+    except (TookTooLong, MemoryError):
+        raise
     except Exception as error:
         return Outcome(name, reason="unreadable", detail=_said(error))
-    return encode_score(name, score, tokenizer, min_notes, repairs)
-
-
-def encode_score(
-    name: str,
-    score: Score,
-    tokenizer: Tokenizer,
-    min_notes: int,
-    repairs: Counter[str] | None = None,
-) -> Outcome:
-    """Encode one Score; see :class:`Outcome`."""
     if len(score) < min_notes:
-        found = "".join(f", {label}: {n}" for label, n in (repairs or {}).items() if n)
+        found = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
         detail = f"{len(score)} notes, corpus.min_notes={min_notes}{found}"
         return Outcome(name, reason="too short", detail=detail)
     try:
-        ids, left_out = tokenizer.encode_with_report(score)
+        written, left_out = tokenizer.encode_with_report(score)
+    except (TookTooLong, MemoryError):
+        raise
     except Exception as error:
         return Outcome(name, reason="not encodable", detail=_said(error))
+    ids = written if ids is None else ids
     kept = max(len(score) - sum(left_out.values()), 0)
     if not len(ids) or not kept:
         lost = ", ".join(f"{n} {label}" for label, n in left_out.items()) or f"{len(score)} notes"
@@ -74,7 +91,7 @@ def encode_score(
     if kept < min_notes:
         detail = f"{kept} notes that can be written, corpus.min_notes={min_notes}"
         return Outcome(name, reason="too short", detail=detail)
-    lossy = {str(k): int(v) for k, v in ((repairs or Counter()) + Counter(left_out)).items()}
+    lossy = {str(k): int(v) for k, v in (repairs + Counter(left_out)).items()}
     return Outcome(
         name,
         np.asarray(ids, np.uint16),
@@ -85,11 +102,18 @@ def encode_score(
     )
 
 
-def crashed(name: str) -> Outcome:
-    """The outcome of a file that took its whole process down."""
+def read_file(path: str, tokenizer: Tokenizer, repairs: Counter[str]) -> tuple[Score, None]:
+    """The :data:`~musictx.data.corpora.Reader` of MIDI and MusicXML files."""
+    return formats.read(path, repairs=repairs), None
+
+
+def crashed(item: Item) -> Outcome:
+    """The outcome of an item that took its whole process down."""
     detail = "the process that read it died; please report this file"
-    return Outcome(name, reason="crashed the reader", detail=detail)
+    return Outcome(item.name, reason="crashed the reader", detail=detail)
 
 
 def _said(error: Exception) -> str:
+    if isinstance(error, UserError):
+        return str(error)
     return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -6,22 +6,16 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from itertools import islice
 from typing import TypeVar
 
 from musictx.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Work = Callable[[Sequence[Item]], list[Result]]
 
 #: "spawn": workers start fresh, hold no copy of the parent and never inherit a locked lock of it.
 START_METHOD = "spawn"
@@ -35,62 +29,81 @@ def cores() -> int:
 
 
 def run(
-    work: Callable[[Sequence[Item]], list[Result]],
-    chunks: Sequence[Sequence[Item]],
+    work: Work[Item, Result],
+    chunks: Iterable[tuple[int, Sequence[Item]]],
     crashed: Callable[[Item], Result],
     *,
     workers: int,
-    executor: Executor | None = None,
 ) -> Generator[tuple[int, list[Result]], None, None]:
-    """(number of the chunk, ``work(chunk)``) for every chunk, in the order they become ready.
+    """(number, ``work(chunk)``) for every numbered chunk, in the order they become ready.
 
     work      must be picklable; returns one result for each item
+    chunks    taken from as processes become free, so they may be without end
     crashed   the result for an item that kills the process working on it
     workers   processes; 1 works in this process (and cannot survive such an item)
-    executor  used instead of own processes; is left running
 
-    When a process dies (segmentation fault, out of memory), the chunks under way are done again
-    item by item in a process of their own, so that only the culprit is lost, and the rest goes on
-    in new processes. An exception raised by ``work`` ends the run.
+    When a process dies (segmentation fault, out of memory), the chunks under way are done again one
+    by one, each in a process of its own and in halves where that dies too, so that only the culprit
+    is lost. An exception raised by ``work`` ends the run.
     """
-    if executor is None and workers == 1:
-        for number, chunk in enumerate(chunks):
+    if workers == 1:
+        for number, chunk in chunks:
             yield number, work(chunk)
         return
-    workers = max(1, min(workers, len(chunks)))
-    pool: Executor = executor or _pool(workers)
-    own = executor is None
-    waiting = deque(range(len(chunks)))
-    flying: dict[Future[list[Result]], int] = {}
-    at_most = 2 * workers if own else 64
+    chunks = iter(chunks)
+    flying: dict[Future[list[Result]], tuple[int, Sequence[Item]]] = {}
+    pool = _pool(workers)
     try:
-        while waiting or flying:
-            broken = False
-            try:
-                while waiting and len(flying) < at_most:
-                    flying[pool.submit(work, chunks[waiting[0]])] = waiting[0]
-                    waiting.popleft()
-            except BrokenExecutor:
-                broken = True
+        while True:
+            again: list[tuple[int, Sequence[Item]]] = []
+            for number, chunk in islice(chunks, 2 * workers - len(flying)):
+                try:
+                    flying[pool.submit(work, chunk)] = number, chunk
+                except BrokenExecutor:
+                    again.append((number, chunk))
+            if not flying and not again:
+                return
             wait(flying, return_when=FIRST_COMPLETED)
             for future in [f for f in flying if f.done()]:
-                error = future.exception()
-                if isinstance(error, BrokenExecutor):
-                    broken = True
-                    continue
-                number = flying.pop(future)
-                yield number, future.result()
-            if broken:
-                suspects = sorted(flying.values())
+                if isinstance(future.exception(), BrokenExecutor):
+                    again.append(flying.pop(future))
+                else:
+                    yield flying.pop(future)[0], future.result()
+            if again:
+                again += flying.values()
                 flying.clear()
-                if own:
-                    pool.shutdown(wait=True)
-                for number in suspects:
-                    yield number, _one_by_one(work, chunks[number], crashed)
-                pool, own = _pool(workers), True
+                pool.shutdown(wait=True)
+                _check_that_processes_start()
+                for number, chunk in sorted(again, key=lambda pair: pair[0]):
+                    yield number, _carefully(work, chunk, crashed)
+                pool = _pool(workers)
     finally:
-        if own:
-            pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _carefully(
+    work: Work[Item, Result], chunk: Sequence[Item], crashed: Callable[[Item], Result]
+) -> list[Result]:
+    try:
+        with _pool(1) as pool:
+            return pool.submit(work, chunk).result()
+    except BrokenExecutor:
+        if len(chunk) == 1:
+            return [crashed(chunk[0])]
+        half = len(chunk) // 2
+        parts = (chunk[:half], chunk[half:])
+        return [result for part in parts for result in _carefully(work, part, crashed)]
+
+
+def _check_that_processes_start() -> None:
+    try:
+        with _pool(1) as pool:
+            pool.submit(os.getpid).result()
+    except BrokenExecutor as error:
+        raise UserError(
+            "corpus.workers: processes cannot be started here (a script that prepares "
+            'a corpus needs if __name__ == "__main__":); give corpus.workers=1'
+        ) from error
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
@@ -109,37 +122,3 @@ def _leave_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _ready() -> None:
-    """Nothing: shows that a worker can start at all."""
-
-
-def _one_by_one(
-    work: Callable[[Sequence[Item]], list[Result]],
-    chunk: Sequence[Item],
-    crashed: Callable[[Item], Result],
-) -> list[Result]:
-    results: list[Result] = []
-    pool: ProcessPoolExecutor | None = None
-    try:
-        for item in chunk:
-            if pool is None:
-                pool = _pool(1)
-                try:
-                    pool.submit(_ready).result()
-                except BrokenExecutor as error:
-                    raise UserError(
-                        "corpus.workers: processes cannot be started here (a script that prepares "
-                        'a corpus needs if __name__ == "__main__":); give corpus.workers=1'
-                    ) from error
-            try:
-                results += pool.submit(work, [item]).result()
-            except BrokenExecutor:
-                pool.shutdown()
-                pool = None
-                results.append(crashed(item))
-    finally:
-        if pool is not None:
-            pool.shutdown()
-    return results

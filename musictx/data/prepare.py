@@ -1,57 +1,48 @@
-"""A folder of MIDI -> token shards: in parallel, resumable, every file accounted for.
+"""A corpus -> token shards: in parallel, resumable, in parts, every piece accounted for.
 
-The corpus and everything that decides the result are known by a key: names, sizes and times of the
-files, fingerprint of the tokenizer, options. Shards with the same key are up to date and nothing is
-read. Otherwise files are encoded in chunks; each finished chunk is a file in ``OUT.partial``, so
-a run that was stopped goes on where it was. At the end duplicates are taken out, the split is made
-over all pieces, and the shards are written in the order of names: the same bytes whatever the
+The corpus and everything that decides the result are known by a key: the corpus's identity,
+fingerprint of the tokenizer, options. Shards with the same key are up to date and nothing is read.
+Otherwise pieces are encoded in chunks; each finished chunk is a file in ``OUT.partial``, so a run
+that was stopped goes on where it was. At the end duplicates are taken out, the split is made over
+all pieces, and the shards are written in the order of the corpus: the same bytes whatever the
 number of workers, and whether or not the run was interrupted.
+
+The corpus is a stream, and of each piece no more than the hash of its content stays in memory (and
+of each one left out, its name and the reason).
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
-import importlib.metadata
 import json
 import re
 import shutil
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-import musictx
-from musictx.chorale import bach, jsb
-from musictx.chorale.grid import write
-from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import CorpusConfig
-from musictx.data import encode, parallel, shards, sources
-from musictx.data.chunks import (
-    VERSION,
-    Outcome,
-    digest,
-    in_chunks,
-    place,
-    read_ids,
-    read_outcomes,
-    resumed,
-    store,
-)
+from musictx.data import chunks, corpora, encode, parallel, shards, splits
+from musictx.data.budget import Budget
+from musictx.data.chunks import Outcome, digest
+from musictx.data.corpora import Corpus, Item
 from musictx.data.report import JSON, TEXT, LeftOut, Report
-from musictx.data.shards import Shards, Writer
+from musictx.data.shards import SPLITS, Shards
+from musictx.data.writer import Writer, check_place
 from musictx.errors import UserError
 from musictx.tokens.vocab import Tokenizer
 
 #: Fewest tokens held out of a corpus of one piece, if it has twice as many.
 FEWEST_HELD_OUT = 8
+
+Part = tuple[int, int]
 
 
 def prepare(
@@ -59,283 +50,321 @@ def prepare(
     tokenizer: Tokenizer,
     out: str | Path | None = None,
     *,
+    part: str | None = None,
     progress: bool = True,
-    executor: Executor | None = None,
 ) -> Report:
-    """Write the shards of ``corpus`` unless they are there already; say what became of each file.
+    """Write the shards of ``corpus`` unless they are there already; say what became of each piece.
 
     out       the shard folder; default ``corpus.shards``, else data/shards/NAME-KEY under the
               current folder
+    part      "3/16": only the third of sixteen parts, into a folder part-03-of-16 in the shard
+              folder; with all sixteen there it is the shard folder of the whole corpus
     progress  show a bar with files a second and the files rejected so far (on a terminal)
-    executor  where to read the files instead of ``corpus.workers`` processes of this machine
 
-    Raises ``UserError`` if there is no usable file or the place cannot be written.
+    Shards given without a ``corpus.path`` are taken as they are. Raises ``UserError`` if there is
+    no usable piece or the place cannot be written, and then leaves no new folder behind.
     """
-    if corpus.name == "bach":
-        return _prepare_bach(corpus, tokenizer, out)
-    if corpus.name == "jsb":
-        return _prepare_jsb(corpus, tokenizer, out)
-    found = sources.find(corpus.path)
-    identity = {
-        "files": [[f.name, f.size, f.mtime_ns] for f in found.files],
-        "tables": [[f.name, f.size, f.mtime_ns] for f in found.tables],
-    }
-    key = _key(corpus, tokenizer, identity)
-    name = found.root.resolve().name
-    folder = _place(corpus, out, name, key)
-    ready = _up_to_date(folder, key)
-    if ready is not None:
-        return ready
-    partial = folder.parent / f"{folder.name}.partial"
-    chunks = in_chunks(found.files)
+    given = out or corpus.shards
+    if given is not None and corpus.path is None and shards.is_shards(Path(given).expanduser()):
+        ready = Shards(Path(given).expanduser())
+        if corpus.name == "folder" or ready.corpus.get("kind") == corpus.name:
+            ready.check(tokenizer)
+            return Report.of(ready)
+    which = _part(part)
+    found = corpora.find(corpus)
+    key = _key(corpus, tokenizer, found)
+    folder = Path(given).expanduser() if given is not None else _default(found.label, key)
+    up_to_date = _up_to_date(folder, key, which)
+    if up_to_date is not None:
+        return up_to_date
+    if which is None and shards.part_folders(folder) and not (folder / shards.HEADER).is_file():
+        Shards(folder)  # parts under way are not replaced: says which are missing
+    target = shards.part_folder(folder, which) if which else folder
+    check_place(target)
+    with _without_leftovers(target):
+        return _Run(found, corpus, tokenizer, target, key, which).run(progress)
+
+
+@contextlib.contextmanager
+def provisional(report: Report) -> Iterator[None]:
+    """Shards that ``prepare`` has just written go again if the block is refused by a ``UserError``,
+    so that a command that was refused leaves nothing behind."""
     try:
-        partial.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise shards.unwritable(folder, error) from error
-    stored = [place(partial, c, tokenizer.fingerprint, corpus.min_notes) for c in chunks]
-    _encode_all(chunks, stored, corpus, tokenizer, folder, progress, executor)
-    try:
-        outcomes = [outcome for path in stored for outcome in read_outcomes(path)]
-        if all(outcome.reason for outcome in outcomes):
-            shutil.rmtree(partial, ignore_errors=True)  # nothing to go on with
-        report = _assemble(
-            outcomes,
-            (ids for path in stored for ids in read_ids(path)),
-            corpus,
-            tokenizer,
-            folder,
-            key,
-            name,
-            official=found.official,
-            beside=partial / f"shards-{uuid.uuid4().hex[:8]}",
-        )
-    except FileNotFoundError:  # another process has finished the same work and cleared up
-        ready = _up_to_date(folder, key)
-        if ready is None:
-            raise
-        report = ready
-    shutil.rmtree(partial, ignore_errors=True)
-    return report
-
-
-def _prepare_bach(corpus: CorpusConfig, tokenizer: Tokenizer, out: str | Path | None) -> Report:
-    try:
-        version = importlib.metadata.version("music21")
-    except importlib.metadata.PackageNotFoundError:
-        version = ""
-    key = _key(corpus, tokenizer, {"music21": version, "musictx": musictx.__version__})
-    folder = _place(corpus, out, "bach", key)
-    ready = _up_to_date(folder, key) if version else None
-    if ready is not None:
-        return ready
-    outcomes = [
-        encode.encode_score(name, score, tokenizer, corpus.min_notes)
-        for name, score in sorted(bach.chorales(), key=lambda pair: pair[0])
-    ]
-    ids = (outcome.ids for outcome in outcomes)
-    return _assemble(outcomes, ids, corpus, tokenizer, folder, key, "bach", official={})
-
-
-def _prepare_jsb(corpus: CorpusConfig, tokenizer: Tokenizer, out: str | Path | None) -> Report:
-    """The published split as it is: nothing is taken for a duplicate."""
-    pieces = jsb.read(corpus.path)
-    content = hashlib.sha256(b"".join(grid.pitches.tobytes() for _, _, grid in pieces)).hexdigest()
-    key = _key(corpus, tokenizer, {"jsb": [[name for name, _, _ in pieces], content]})
-    folder = _place(corpus, out, "jsb", key)
-    ready = _up_to_date(folder, key)
-    if ready is not None:
-        return ready
-    outcomes = []
-    for name, _, grid in pieces:
-        outcome = encode.encode_score(name, write(grid), tokenizer, corpus.min_notes)
-        if isinstance(tokenizer, ChoraleTokenizer) and not outcome.reason:
-            # Step for step as published, silence at the ends included.
-            outcome = dataclasses.replace(outcome, ids=tokenizer.encode_grid(grid))
-        outcomes.append(dataclasses.replace(outcome, hash=digest({"piece": name, "in": content})))
-    ids = (outcome.ids for outcome in outcomes)
-    official = {name: split for name, split, _ in pieces}
-    return _assemble(
-        outcomes, ids, corpus, tokenizer, folder, key, "jsb", official=official, published=True
-    )
+        yield
+    except UserError:
+        if not report.up_to_date:
+            shutil.rmtree(report.folder, ignore_errors=True)
+            for folder in report.made:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+        raise
 
 
 # ------------------------------------------------------------------------------------ key and place
 
 
-def _key(corpus: CorpusConfig, tokenizer: Tokenizer, identity: dict[str, Any]) -> str:
-    """32 hexadecimal digits that change whenever the shards would hold something else."""
-    description = {
-        "versions": [shards.FORMAT, VERSION],
-        "tokenizer": tokenizer.fingerprint,
-        "options": [corpus.name, corpus.validation, corpus.test, corpus.min_notes],
-        **identity,
-    }
-    return digest(description)
-
-
-def _place(corpus: CorpusConfig, out: str | Path | None, name: str, key: str) -> Path:
-    given = out or corpus.shards
-    if given is not None:
-        folder = Path(given).expanduser()
-    else:
-        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "corpus"
-        folder = Path("data", "shards", f"{safe}-{key[:8]}")
-    shards.check_place(folder)
-    return folder
-
-
-def _up_to_date(folder: Path, key: str) -> Report | None:
-    """The report of the shards in ``folder`` if they are those of ``key`` and undamaged."""
-    if not shards.is_shards(folder):
+def _part(text: str | None) -> Part | None:
+    if text is None:
         return None
-    try:
-        if Shards(folder).key == key:
-            return Report.read(folder)
-    except (UserError, OSError, ValueError, KeyError, TypeError):
-        pass
+    match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", str(text))
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise UserError(f"part={text}: expected a part of so many parts, such as part=3/16")
+    return int(match[1]), int(match[2])
+
+
+def _key(corpus: CorpusConfig, tokenizer: Tokenizer, found: Corpus) -> str:
+    """32 hexadecimal digits that change whenever the shards would hold something else."""
+    options = [corpus.name, corpus.validation, corpus.test, _settings(corpus, tokenizer)]
+    return digest([shards.FORMAT, chunks.VERSION, options, found.identity()])
+
+
+def _settings(corpus: CorpusConfig, tokenizer: Tokenizer) -> list[Any]:
+    """What decides, beside its content, what becomes of a piece."""
+    return [tokenizer.fingerprint, corpus.min_notes, corpus.max_seconds, corpus.max_megabytes]
+
+
+def _default(label: str, key: str) -> Path:
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-._") or "corpus"
+    return Path("data", "shards", f"{safe}-{key[:8]}")
+
+
+def _up_to_date(folder: Path, key: str, part: Part | None) -> Report | None:
+    """The report of the shards in ``folder`` if they are those of ``key`` and undamaged."""
+    for place in ([shards.part_folder(folder, part)] if part else []) + [folder]:
+        try:
+            if shards.is_shards(place) and (ready := Shards(place)).key == key:
+                return Report.of(ready)
+        except (UserError, OSError):
+            continue
     return None
 
 
-def _encode_all(
-    chunks: Sequence[list[sources.Source]],
-    stored: Sequence[Path],
-    corpus: CorpusConfig,
-    tokenizer: Tokenizer,
-    folder: Path,
-    progress: bool,
-    executor: Executor | None,
-) -> None:
-    """Encode every chunk whose file is not there (or cannot be read) yet."""
-    work = functools.partial(
-        encode.encode_files,
-        config=json.dumps(tokenizer.to_config(), sort_keys=True),
-        fingerprint=tokenizer.fingerprint,
-        min_notes=corpus.min_notes,
-    )
-    done = {i: outcomes for i, path in enumerate(stored) if (outcomes := resumed(path))}
-    todo = [i for i in range(len(chunks)) if i not in done]
-    rejected = sum(bool(o.reason) for outcomes in done.values() for o in outcomes)
-    bar = tqdm(
-        total=sum(map(len, chunks)),
-        initial=sum(map(len, done.values())),
-        unit="file",
-        desc="reading MIDI",
-        disable=None if progress else True,  # None: only on a terminal
-    )
-    items = [[(f.name, str(f.path)) for f in chunks[i]] for i in todo]
-    running = parallel.run(
-        work,
-        items,
-        lambda item: encode.crashed(item[0]),
-        workers=corpus.workers or parallel.cores(),
-        executor=executor,
-    )
-    with bar, contextlib.closing(running):  # closing: no worker outlives a Ctrl-C
-        for number, outcomes in running:
-            try:
-                store(stored[todo[number]], outcomes)
-            except OSError as error:
-                raise shards.unwritable(folder, error) from error
-            rejected += sum(bool(o.reason) for o in outcomes)
-            bar.set_postfix(rejected=rejected, refresh=False)
-            bar.update(len(outcomes))
+@contextlib.contextmanager
+def _without_leftovers(target: Path) -> Iterator[None]:
+    """Folders made above ``target`` go again if the block is refused."""
+    made = [folder for folder in target.parents if not folder.exists()]
+    try:
+        yield
+    except UserError:
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
 
 
-# ------------------------------------------------------------------------------------ all together
+# ------------------------------------------------------------------------------------------ the run
 
 
-def _assemble(
-    outcomes: list[Outcome],
-    ids: Iterator[np.ndarray],
-    corpus: CorpusConfig,
-    tokenizer: Tokenizer,
-    folder: Path,
-    key: str,
-    name: str,
-    *,
-    official: dict[str, str],
-    beside: Path | None = None,
-    published: bool = False,
-) -> Report:
-    """Take out duplicates, split, write; ``ids`` yields those of each outcome in turn.
+class _Run:
+    """One corpus on its way to ``target``."""
 
-    ``published``: the split is ``official`` to the letter, empty parts and all.
-    """
-    usable = {o.name: o for o in outcomes if not o.reason}
-    left_out = [LeftOut(o.name, o.reason, o.detail) for o in outcomes if o.reason]
-    if not usable:
-        raise UserError(_nothing_usable(corpus, left_out))
-    kept, duplicates = sources.without_duplicates(
-        (sources.Identity(o.name, o.hash) for o in usable.values()), official
-    )
-    left_out += [
-        LeftOut(other, "duplicate", f"the same notes as {first}")
-        for other, first in duplicates.items()
-    ]
-    splits, remarks = sources.split(kept, official, validation=corpus.validation, test=corpus.test)
-    if published:
-        splits, remarks = {p.name: official[p.name] for p in kept}, []
-    straddling = sum(
-        1
-        for other, first in duplicates.items()
-        if other in official and official[other] != official.get(first)
-    )
-    if straddling:
-        remarks.append(
-            f"{straddling} pieces stand in several official splits: kept where they measure"
+    def __init__(
+        self,
+        found: Corpus,
+        corpus: CorpusConfig,
+        tokenizer: Tokenizer,
+        target: Path,
+        key: str,
+        part: Part | None,
+    ) -> None:
+        self.found, self.corpus, self.tokenizer = found, corpus, tokenizer
+        self.target, self.key, self.part = target, key, part
+        self.partial = target.parent / f"{target.name}.partial"
+        self.made = [folder for folder in target.parents if not folder.exists()]
+        self.rejected = 0
+        # By chunk: its file, and of each piece the content and the published split.
+        self.stored: list[Path] = []
+        self.hashes: dict[int, np.ndarray] = {}
+        self.official: list[np.ndarray] = []
+
+    def run(self, progress: bool) -> Report:
+        self._encode(progress)
+        try:
+            report = self._assemble()
+        except FileNotFoundError:  # another process has finished the same work and cleared up
+            report = _up_to_date(self.target, self.key, None)
+            if report is None:
+                raise
+        except UserError:
+            if not any(hashes.any() for hashes in self.hashes.values()):
+                shutil.rmtree(self.partial, ignore_errors=True)  # nothing to go on with
+            raise
+        shutil.rmtree(self.partial, ignore_errors=True)
+        return report
+
+    def _items(self) -> Iterator[Item]:
+        for item in self.found.items():
+            if self.part is None or _in_part(item.name, self.part):
+                yield item
+
+    def _todo(self, bar: tqdm) -> Iterator[tuple[int, list[Item]]]:
+        """The numbered chunks whose outcomes no earlier run has left."""
+        settings = _settings(self.corpus, self.tokenizer)
+        for number, chunk in enumerate(chunks.in_chunks(self._items())):
+            self.stored.append(chunks.place(self.partial, chunk, settings))
+            self.official.append(np.array([splits.code(i.split) for i in chunk], np.int8))
+            done = chunks.load(self.stored[-1])
+            if done is None:
+                yield number, chunk
+            else:
+                self._note(number, done, bar)
+
+    def _note(self, number: int, outcomes: Sequence[Outcome], bar: tqdm) -> None:
+        self.hashes[number] = np.array([o.hash for o in outcomes], "S32")
+        self.rejected += sum(bool(o.reason) for o in outcomes)
+        bar.set_postfix(rejected=self.rejected, refresh=False)
+        bar.update(len(outcomes))
+
+    def _encode(self, progress: bool) -> None:
+        """Encode every chunk whose file is not there (or cannot be read) yet."""
+        work = functools.partial(
+            encode.encode_items,
+            read=self.found.read,
+            config=json.dumps(self.tokenizer.to_config(), sort_keys=True),
+            fingerprint=self.tokenizer.fingerprint,
+            min_notes=self.corpus.min_notes,
+            budget=Budget(self.corpus.max_seconds, self.corpus.max_megabytes),
         )
-    alone = len(kept) == 1 and corpus.validation > 0 and not published
-    if alone:
-        remarks.append("a single piece: its end is held out as validation")
-    lossy: Counter[str] = Counter()
-    with Writer(
-        folder,
-        fingerprint=tokenizer.fingerprint,
-        tokenizer_config=tokenizer.to_config(),
-        corpus={
-            "name": name,
-            "validation": corpus.validation,
-            "test": corpus.test,
-            "min_notes": corpus.min_notes,
-        },
-        key=key,
-        beside=beside,
-    ) as writer:
-        for outcome, piece in zip(outcomes, ids, strict=True):
-            if outcome.name not in splits:
-                continue
-            lossy.update(outcome.lossy)
-            for part in _parts(outcome, piece, splits[outcome.name], corpus, alone):
-                writer.add(name=outcome.name, hash=outcome.hash, **part)
-        report = Report(
-            folder,
-            name,
-            len(outcomes),
-            {split: shards.total(writer.pieces, split) for split in shards.SPLITS},
-            sorted(left_out),
-            dict(sorted(lossy.items())),
-            remarks,
+        count = len(self.found) // (self.part[1] if self.part else 1)
+        quiet = None if progress else True  # None: a bar only on a terminal
+        with tqdm(total=count, unit="file", desc="reading MIDI", disable=quiet) as bar:
+            todo = self._todo(bar)
+            first = list(islice(todo, 2))
+            workers = (self.corpus.workers or parallel.cores()) if len(first) > 1 else 1
+            running = parallel.run(work, chain(first, todo), encode.crashed, workers=workers)
+            with contextlib.closing(running):  # no worker outlives a Ctrl-C
+                for number, outcomes in running:
+                    chunks.store(self.stored[number], outcomes)
+                    self._note(number, outcomes, bar)
+
+    # -------------------------------------------------------------------------------- all together
+
+    def _assemble(self) -> Report:
+        """Take out duplicates, split, write."""
+        numbers = range(len(self.stored))
+        hashes = np.concatenate([np.empty(0, "S32"), *(self.hashes[n] for n in numbers)])
+        official = np.concatenate([np.empty(0, np.int8), *self.official])
+        usable = np.flatnonzero(hashes != b"")
+        split = np.full(len(hashes), splits.NONE)
+        first = np.arange(len(hashes))
+        remarks: list[str] = []
+        if self.found.published:
+            split[usable] = official[usable]
+        else:
+            divided = splits.divide(
+                hashes[usable],
+                official[usable],
+                validation=self.corpus.validation,
+                test=self.corpus.test,
+                borrow=self.part is None,
+            )
+            split[usable], first[usable] = divided.split, usable[divided.first]
+            remarks = divided.remarks
+        kept = np.flatnonzero(split != splits.NONE)
+        alone = (
+            len(kept) == 1
+            and official[kept[0]] == splits.NONE
+            and self.corpus.validation > 0
+            and self.part is None
         )
-        writer.write_text(JSON, report.to_json())
-        writer.write_text(TEXT, report.to_text())
-    return report
+        if alone:
+            remarks.append("a single piece: its end is held out as validation")
+        originals = dict.fromkeys(first[usable][split[usable] == splits.NONE].tolist(), "")
+        left_out: list[LeftOut] = []
+        copies: list[tuple[str, int]] = []
+        lossy: Counter[str] = Counter()
+        description = {
+            "name": self.found.label,
+            "kind": self.corpus.name,
+            "validation": self.corpus.validation,
+            "test": self.corpus.test,
+            "min_notes": self.corpus.min_notes,
+        }
+        with Writer(
+            self.target,
+            fingerprint=self.tokenizer.fingerprint,
+            tokenizer_config=self.tokenizer.to_config(),
+            vocabulary=self.tokenizer.size,
+            corpus=description,
+            key=self.key,
+        ) as writer:
+            for i, outcome in enumerate(self._outcomes()):
+                if i in originals:
+                    originals[i] = outcome.name
+                if outcome.reason:
+                    left_out.append(LeftOut(outcome.name, outcome.reason, outcome.detail))
+                elif split[i] == splits.NONE:
+                    copies.append((outcome.name, int(first[i])))
+                else:
+                    lossy.update(outcome.lossy)
+                    held_out = self.corpus.validation if alone else 0.0
+                    content = outcome.hash
+                    if self.found.published:  # twins are told apart
+                        content = digest([outcome.name, content])
+                    for row in _rows(outcome, SPLITS[split[i]], held_out):
+                        writer.add(name=outcome.name, hash=content, **row)
+            left_out += [
+                LeftOut(name, "duplicate", f"the same notes as {originals[i]}")
+                for name, i in copies
+            ]
+            if not len(kept) and self.part is None:
+                raise UserError(self._nothing_usable(left_out))
+            report = Report(
+                self.target,
+                self.found.label,
+                len(hashes),
+                writer.totals,
+                sorted(left_out),
+                dict(sorted(lossy.items())),
+                remarks,
+                made=self.made,
+            )
+            writer.write_text(JSON, report.to_json())
+            writer.write_text(TEXT, report.to_text())
+        return report
+
+    def _outcomes(self) -> Iterator[Outcome]:
+        for path in self.stored:
+            outcomes = chunks.load(path)
+            if outcomes is None:
+                raise FileNotFoundError(path)
+            yield from outcomes
+
+    def _nothing_usable(self, left_out: list[LeftOut]) -> str:
+        """One sentence: how many were rejected, why, and an example of each reason."""
+        examples: dict[str, LeftOut] = {}
+        for item in left_out:
+            examples.setdefault(item.reason, item)
+        counts = Counter(item.reason for item in left_out)
+        why = "; ".join(
+            f"{n} {reason} (such as {examples[reason].name}: {examples[reason].detail})"
+            for reason, n in counts.most_common()
+        )
+        path, name = self.corpus.path, self.corpus.name
+        where = f"corpus.path={path}" if path is not None else f"corpus={name}"
+        return f"{where}: none of its {len(left_out)} files can be used: {why}"
 
 
-def _parts(
-    outcome: Outcome, ids: np.ndarray, split: str, corpus: CorpusConfig, alone: bool
-) -> list[dict[str, Any]]:
-    """The piece as it goes to the shards: whole, or in two parts if it is the only one.
+def _in_part(name: str, part: Part) -> bool:
+    """Whether the piece of that name is in part ``(i, n)``: by a hash, so adding moves no other."""
+    number = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:8]
+    return int.from_bytes(number, "big") % part[1] == part[0] - 1
 
-    A lone piece trains up to an event near ``1 - corpus.validation`` of its tokens; the rest is
-    validation, at least a few tokens and at most half. The parts share notes and seconds in
-    proportion to their tokens. The second part does not begin a piece, the first does not end one.
+
+def _rows(outcome: Outcome, split: str, held_out: float) -> list[dict[str, Any]]:
+    """The piece as it goes to the shards: whole, or in two if a share of it is ``held_out``.
+
+    A lone piece trains up to an event near ``1 - held_out`` of its tokens; the rest is validation,
+    at least a few tokens and at most half. The two share notes and seconds in proportion to their
+    tokens. The second does not begin a piece, the first does not end one.
     """
+    ids = outcome.ids
     whole = {"ids": ids, "split": split, "notes": outcome.notes, "seconds": outcome.seconds}
-    held_out = max(round(len(ids) * corpus.validation), FEWEST_HELD_OUT)
-    held_out = min(held_out, len(ids) // 2)
-    if not alone or not held_out:
+    count = max(round(len(ids) * held_out), FEWEST_HELD_OUT) if held_out else 0
+    count = min(count, len(ids) // 2)
+    if not count:
         return [whole]
-    at = len(ids) - held_out
+    at = len(ids) - count
     notes = round(outcome.notes * at / len(ids))
     seconds = outcome.seconds * at / len(ids)
     head = {"ids": ids[:at], "split": "train", "notes": notes, "seconds": seconds, "ends": False}
@@ -347,17 +376,3 @@ def _parts(
         "begins": False,
     }
     return [head, tail]
-
-
-def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
-    """One sentence: how many were rejected, why, and an example of each reason."""
-    examples: dict[str, LeftOut] = {}
-    for item in left_out:
-        examples.setdefault(item.reason, item)
-    counts = Counter(item.reason for item in left_out)
-    why = "; ".join(
-        f"{n} {reason} (such as {examples[reason].name}: {examples[reason].detail})"
-        for reason, n in counts.most_common()
-    )
-    where = f"corpus.path={corpus.path}" if corpus.name == "folder" else f"corpus={corpus.name}"
-    return f"{where}: none of its {len(left_out)} files can be used: {why}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from musictx.data.shards import SPLITS, Totals
+from musictx.data.shards import SPLITS, Shards, Totals, part_folders
 
 JSON, TEXT = "report.json", "report.txt"
 
@@ -26,9 +26,10 @@ class Report:
     """The result of ``prepare``.
 
     folder      where the shards are;  up_to_date  they were already there, nothing was read
+    made        folders made for them, the innermost first
     source      the corpus in words;  found  how many files (or chorales) it has
     splits      totals by split;  left_out  every file that is not in the shards
-    lossy       what was lost or repaired in the pieces that were kept: label -> number of notes
+    lossy       what was lost, merged or repaired in the pieces that were kept: label -> number
     remarks     how the split came about where it was not the usual way
     """
 
@@ -40,6 +41,7 @@ class Report:
     lossy: dict[str, int] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     up_to_date: bool = False
+    made: list[Path] = field(default_factory=list)
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -84,7 +86,7 @@ class Report:
         lines = [f"{self.source}: {self.found} files", ""]
         lines += [f"{split}: {self.splits.get(split, Totals())}" for split in SPLITS]
         lines += ["", *self.remarks] if self.remarks else []
-        lines += ["", "Lost or repaired in the pieces that were kept (notes):"]
+        lines += ["", "Lost, merged or repaired in the pieces that were kept:"]
         lines += [f"  {label}: {n}" for label, n in self.lossy.items()] or ["  nothing"]
         lines += ["", f"Left out: {len(self.left_out)}"]
         for reason, n in self.reasons.items():
@@ -93,19 +95,28 @@ class Report:
         return "\n".join(lines) + "\n"
 
     @classmethod
-    def read(cls, folder: Path) -> Report:
-        """The report in a shard folder, as of a folder that is up to date.
-
-        Raises ``OSError``, ``ValueError``, ``KeyError`` or ``TypeError`` if there is none to read.
-        """
-        data = json.loads((folder / JSON).read_text(encoding="utf-8"))
-        return cls(
-            folder=folder,
-            source=data["source"],
-            found=data["found"],
-            splits={split: Totals(**t) for split, t in data["splits"].items()},
-            left_out=[LeftOut(**item) for item in data["left_out"]],
-            lossy=data["lossy"],
-            remarks=data["remarks"],
-            up_to_date=True,
-        )
+    def of(cls, shards: Shards) -> Report:
+        """The report of shards that are there already; where its files are gone or damaged, with
+        no more than the totals. That of a corpus in parts is the sum of theirs."""
+        splits = {split: shards.totals(split) for split in SPLITS}
+        whole = cls(shards.folder, shards.corpus.get("name", ""), 0, splits, up_to_date=True)
+        lossy: Counter[str] = Counter()
+        for folder in part_folders(shards.folder) or [shards.folder]:
+            try:
+                data = json.loads((folder / JSON).read_text(encoding="utf-8"))
+                found, losses = data["found"] + 0, Counter(data["lossy"])
+                left_out = [LeftOut(**item) for item in data["left_out"]]
+                remarks = [str(remark) for remark in data["remarks"]]
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                continue
+            whole.found += found
+            whole.left_out += left_out
+            whole.remarks += [remark for remark in remarks if remark not in whole.remarks]
+            lossy.update(losses)
+        whole.found = whole.found or whole.total().pieces
+        copies = whole.found - whole.total().pieces - len(whole.left_out)
+        if part_folders(shards.folder) and copies > 0:
+            whole.remarks.append(f"{copies} pieces stand in several parts: each is taken once")
+        whole.left_out.sort()
+        whole.lossy = dict(sorted(lossy.items()))
+        return whole

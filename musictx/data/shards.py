@@ -2,51 +2,57 @@
 
 ::
 
-    header.json    format, fingerprint and config of the tokenizer, corpus, key, totals by split
-    pieces.jsonl   one line a piece: name, split, hash, offset, tokens, notes, seconds, begins, ends
+    header.json    format, fingerprint and config of the tokenizer, size of its vocabulary, corpus,
+                   key, totals by split, CRC-32 of pieces.jsonl
+    pieces.jsonl   one line a piece: the fields of Piece but its number
     tokens.bin     the ids of all pieces, one after the other, little-endian uint16
 
 Pieces are whole and hold bare events: no pad, bos, eos or cut. Opening a folder reads the two text
 files and maps the third; ``tokens(i)`` is a view, so a corpus may be far larger than the memory and
-is shared by all processes of a machine. A folder is written beside and renamed: it is there
-complete or not at all.
+is shared by all processes of a machine.
+
+A folder whose sub-folders ``part-I-of-N`` are such shards (``musictx prepare part=I/N``) is opened
+as one corpus: the pieces in the order of the parts, each content once.
+
+What is damaged is refused: the two text files when the folder is opened, the ids of a piece when
+they are first looked at, and all of them when a corpus of up to a gigabyte is opened.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import uuid
-from collections.abc import Mapping
-from functools import cached_property
+import re
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from musictx.errors import UserError
-from musictx.files import swap
 
 #: Raised by one whenever an older musictx could no longer read a new folder.
-FORMAT = 1
+FORMAT = 2
 SPLITS = ("train", "validation", "test")
 HEADER, PIECES, TOKENS = "header.json", "pieces.jsonl", "tokens.bin"
-_ID = np.dtype("<u2")
+ID = np.dtype("<u2")
+#: Bytes of tokens up to which all are compared with their check sums on opening (half a second).
+CHECKED_AT_ONCE = 2**30
+_PART = re.compile(r"part-(\d+)-of-(\d+)")
 
 
 class Piece(NamedTuple):
     """One row of the piece table.
 
-    number   its place in the folder: ``shards.tokens(piece.number)``
+    number   its place in the corpus: ``shards.tokens(piece.number)``
     name     path relative to the corpus folder with "/" between the parts, or the chorale's name
     split    train, validation or test
     hash     ``Score.content_hash()`` of what was read
     offset   where its ids begin in tokens.bin, counted in ids;  tokens  how many they are
     notes    notes written in these ids;  seconds  from the start of the piece to its last note end
     begins   the ids start where the piece starts;  ends  they end where it ends. Both are true but
-             for the two parts of a corpus of one piece (see ``data/sources.py``).
+             for the two parts of a corpus of one piece (see ``data/prepare.py``).
+    crc      CRC-32 of its bytes in tokens.bin
     """
 
     number: int
@@ -59,6 +65,7 @@ class Piece(NamedTuple):
     seconds: float
     begins: bool = True
     ends: bool = True
+    crc: int = 0
 
 
 class Totals(NamedTuple):
@@ -74,6 +81,15 @@ class Totals(NamedTuple):
         pieces = f"{self.pieces:,} piece" + ("" if self.pieces == 1 else "s")
         return f"{pieces}, {time}, {self.notes:,} notes, {self.tokens:,} tokens"
 
+    def plus(self, other: Totals | Piece) -> Totals:
+        pieces = other.pieces if isinstance(other, Totals) else 1
+        return Totals(
+            self.pieces + pieces,
+            self.tokens + other.tokens,
+            self.notes + other.notes,
+            self.seconds + other.seconds,
+        )
+
 
 class Named(Protocol):
     """What :meth:`Shards.check` needs of a tokenizer."""
@@ -82,204 +98,87 @@ class Named(Protocol):
     def name(self) -> str: ...
 
     @property
+    def size(self) -> int: ...
+
+    @property
     def fingerprint(self) -> str: ...
 
 
+def part_folder(folder: Path, part: tuple[int, int]) -> Path:
+    """Where part ``(i, n)`` of the shards in ``folder`` stands."""
+    i, n = part
+    return folder / f"part-{i:0{len(str(n))}}-of-{n}"
+
+
+def part_folders(folder: Path) -> list[Path]:
+    """The parts in ``folder``, in order."""
+    found = [p for p in folder.glob("part-*-of-*") if _PART.fullmatch(p.name)]
+    return sorted(p for p in found if (p / HEADER).is_file())
+
+
 def is_shards(folder: Path) -> bool:
-    """Whether ``folder`` looks like one that :class:`Writer` made (readable or not)."""
-    return (folder / HEADER).is_file() and (folder / TOKENS).is_file()
-
-
-class Writer:
-    """Writes a shard folder; ``with Writer(folder, ...) as out: out.add(ids, ...)``.
-
-    Leaving the block normally puts the folder in its place (an older shard folder there goes);
-    leaving it by an exception removes what was written. The bytes depend on the arguments alone.
-    Raises ``UserError`` if the place cannot be written or holds something else.
-    """
-
-    def __init__(
-        self,
-        folder: str | Path,
-        *,
-        fingerprint: str,
-        tokenizer_config: Mapping[str, Any],
-        corpus: Mapping[str, Any],
-        key: str = "",
-        beside: Path | None = None,
-    ) -> None:
-        """``beside``: the folder to write in before the renaming, on the same file system."""
-        self.folder = Path(folder)
-        self._header = {
-            "format": FORMAT,
-            "key": key,
-            "fingerprint": fingerprint,
-            "tokenizer": dict(tokenizer_config),
-            "corpus": dict(corpus),
-        }
-        self.pieces: list[Piece] = []
-        self._offset = 0
-        unique = f".{self.folder.name}.writing-{uuid.uuid4().hex[:8]}"
-        self._beside = beside or self.folder.parent / unique
-
-    def __enter__(self) -> Writer:
-        check_place(self.folder)
-        try:
-            self._beside.mkdir(parents=True)
-            self._file = (self._beside / TOKENS).open("wb")
-        except OSError as error:
-            raise unwritable(self.folder, error) from error
-        return self
-
-    def add(
-        self,
-        ids: np.ndarray,
-        *,
-        name: str,
-        split: str,
-        hash: str = "",
-        notes: int = 0,
-        seconds: float = 0.0,
-        begins: bool = True,
-        ends: bool = True,
-    ) -> None:
-        """Append a piece of ``ids`` (n,) in 0..65535; the other arguments as in :class:`Piece`."""
-        if split not in SPLITS:
-            raise ValueError(f"split {split!r}: expected one of {', '.join(SPLITS)}")
-        ids = np.asarray(ids)
-        whole = ids.dtype.kind in "iu" or not len(ids)
-        if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() <= 65535):
-            raise ValueError(f"ids of {name}: expected whole numbers from 0 to 65535")
-        self._file.write(ids.astype(_ID).tobytes())
-        number = len(self.pieces)
-        self.pieces.append(
-            Piece(number, name, split, hash, self._offset, len(ids), notes, seconds, begins, ends)
-        )
-        self._offset += len(ids)
-
-    def write_text(self, name: str, text: str) -> None:
-        """A further file of the folder, such as a report."""
-        _write(self._beside / name, text)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if kind is None:
-                self._finish()
-        except OSError as problem:
-            raise unwritable(self.folder, problem) from problem
-        finally:
-            self._file.close()
-            shutil.rmtree(self._beside, ignore_errors=True)
-
-    def _finish(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        # ASCII, so that any file name the system can hold (also one that is no text) can be written
-        lines = [json.dumps({f: getattr(p, f) for f in p._fields[1:]}) for p in self.pieces]
-        _write(self._beside / PIECES, "".join(line + "\n" for line in lines))
-        totals = {split: total(self.pieces, split)._asdict() for split in SPLITS}
-        header = self._header | {
-            "pieces": len(self.pieces),
-            "tokens": self._offset,
-            "splits": totals,
-        }
-        _write(self._beside / HEADER, json.dumps(header, indent=1) + "\n")
-        swap(self._beside, self.folder)
-
-
-def check_place(folder: Path) -> None:
-    """Raise ``UserError`` if ``folder`` is a file or holds something other than shards."""
-    if folder.is_dir():
-        if any(folder.iterdir()) and not is_shards(folder):
-            raise UserError(
-                f"{folder}: there is something else in this folder; give a new or empty one for "
-                "the token shards"
-            )
-    elif folder.exists():
-        raise UserError(f"{folder}: this is a file; give the name of a folder for the token shards")
-
-
-def unwritable(folder: Path, error: OSError) -> UserError:
-    """The sentence for a place where shards cannot be written."""
-    return UserError(
-        f"{folder}: cannot write token shards there ({error.strerror or error}); "
-        "give another folder with corpus.shards=DIR"
-    )
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def total(pieces: list[Piece], split: str | None = None) -> Totals:
-    """Sums over ``pieces`` of ``split`` (None: all)."""
-    rows = [p for p in pieces if split is None or p.split == split]
-    return Totals(
-        len(rows),
-        sum(p.tokens for p in rows),
-        sum(p.notes for p in rows),
-        float(sum(p.seconds for p in rows)),
-    )
+    """Whether ``folder`` looks like one that :class:`Shards` opens (readable or not)."""
+    whole = (folder / HEADER).is_file() and (folder / TOKENS).is_file()
+    return whole or bool(part_folders(folder))
 
 
 class Shards:
     """A prepared corpus, opened for reading.
 
-    Raises ``UserError`` if ``folder`` is not a shard folder, is of another format, or is damaged.
-    Cheap to send to another process: it is opened again there.
+    Raises ``UserError`` if ``folder`` is not a shard folder, is of another format, is damaged, or
+    lacks some of its parts. Cheap to send to another process: it is opened again there.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.header = _read_header(self.folder)
+        whole = (self.folder / HEADER).is_file()
+        parts = [] if whole else part_folders(self.folder)
+        self._files = [_File(f) for f in parts or [self.folder]]
+        self.header = self._files[0].header
+        if parts:
+            self._check_parts()
         self.fingerprint: str = self.header["fingerprint"]
         self.tokenizer_config: dict[str, Any] = self.header["tokenizer"]
         self.corpus: dict[str, Any] = self.header["corpus"]
+        self.vocabulary: int = self.header["vocabulary"]
         self.key: str = self.header["key"]
-        expected = int(self.header["tokens"]) * _ID.itemsize
-        try:
-            size = (self.folder / TOKENS).stat().st_size
-        except OSError as error:
-            raise _damaged(self.folder, f"{TOKENS} is missing") from error
-        if size != expected:
-            raise _damaged(self.folder, f"{TOKENS} has {size} bytes instead of {expected}")
+        self._table: list[Piece] = []
+        self._owner: list[int] = []  # which file holds a piece
+        seen: set[str] = set()
+        for number, file in enumerate(self._files):
+            for piece in file.pieces:
+                if parts and piece.hash in seen:
+                    continue
+                self._table.append(piece._replace(number=len(self._table)))
+                self._owner.append(number)
+            seen.update(piece.hash for piece in file.pieces if parts)
+            file.pieces.clear()
+        self._look()
+
+    def _look(self) -> None:
+        """Compare what there is with its check sums; of a large corpus, each piece in its time."""
+        self._sound = bytearray(len(self))
+        if sum(piece.tokens for piece in self._table) * ID.itemsize <= CHECKED_AT_ONCE:
+            for number in range(len(self)):
+                self.tokens(number)
+
+    def _check_parts(self) -> None:
+        names = [_PART.fullmatch(file.folder.name) for file in self._files]
+        found = [(int(m[1]), int(m[2])) for m in names if m]
+        n = found[0][1]
+        missing = sorted({(i + 1, n) for i in range(n)} - set(found))
+        if missing or len(found) != n:
+            told = ", ".join(f"part={i}/{n}" for i, _ in missing[:4]) or "parts of one division"
+            raise UserError(f"{self.folder}: {told} missing; musictx prepare makes them")
+        for key in ("fingerprint", "corpus", "key"):
+            if any(file.header[key] != self.header[key] for file in self._files):
+                raise UserError(f"{self.folder}: its parts are not of one corpus (another {key})")
 
     def __reduce__(self) -> tuple[type[Shards], tuple[Path]]:
         return Shards, (self.folder,)
 
     def __repr__(self) -> str:
         return f"Shards({self.folder}: {self.totals()})"
-
-    @cached_property
-    def _table(self) -> list[Piece]:
-        try:
-            with (self.folder / PIECES).open(encoding="utf-8") as file:
-                table = [Piece(number=i, **json.loads(line)) for i, line in enumerate(file)]
-        except (OSError, ValueError, TypeError) as error:
-            raise _damaged(self.folder, f"{PIECES} cannot be read") from error
-        offset = 0
-        for piece in table:
-            if piece.offset != offset or piece.tokens < 0 or piece.split not in SPLITS:
-                raise _damaged(self.folder, f"{PIECES} does not fit {TOKENS}")
-            offset += piece.tokens
-        if offset != self.header["tokens"] or len(table) != self.header["pieces"]:
-            raise _damaged(self.folder, f"{PIECES} has {len(table)} lines, too few or too many")
-        return table
-
-    @cached_property
-    def _map(self) -> np.ndarray:
-        if not self.header["tokens"]:
-            return np.empty(0, _ID)
-        return np.memmap(self.folder / TOKENS, dtype=_ID, mode="r")
 
     def __len__(self) -> int:
         """How many pieces there are, all splits together."""
@@ -294,13 +193,23 @@ class Shards:
         return [piece for piece in self._table if piece.split == split]
 
     def tokens(self, number: int) -> np.ndarray:
-        """(n,) uint16: the ids of piece ``number``, a read-only view of the mapped file."""
-        piece = self._table[number]
-        return self._map[piece.offset : piece.offset + piece.tokens]
+        """(n,) uint16: the ids of piece ``number``, a read-only view of the mapped file.
+
+        Raises ``UserError`` if they are not those that were written, or not of the vocabulary.
+        """
+        piece, file = self._table[number], self._files[self._owner[number]]
+        ids = file.map[piece.offset : piece.offset + piece.tokens]
+        if not self._sound[number]:
+            if zlib.crc32(ids) != piece.crc:
+                raise damaged(file.folder, f"the tokens of {piece.name} have another check sum")
+            if len(ids) and ids.max() >= self.vocabulary:
+                raise damaged(file.folder, f"{piece.name} has ids beyond its vocabulary")
+            self._sound[number] = True
+        return ids
 
     def totals(self, split: str | None = None) -> Totals:
         """Pieces, tokens, notes and seconds of a split (None: of all)."""
-        return total(self._table, split)
+        return total(piece for piece in self._table if split is None or piece.split == split)
 
     def check(self, tokenizer: Named) -> None:
         """Raise ``UserError`` unless these ids are of ``tokenizer``'s vocabulary."""
@@ -310,6 +219,48 @@ class Shards:
                 f"{self.fingerprint}, {tokenizer.name} has {tokenizer.fingerprint}); prepare the "
                 "corpus again with this tokenizer, or use the one it was prepared with"
             )
+        if tokenizer.size < self.vocabulary:
+            self.vocabulary = tokenizer.size
+            self._look()
+
+
+def total(pieces: Iterable[Piece]) -> Totals:
+    """Sums over ``pieces``."""
+    sums = Totals()
+    for piece in pieces:
+        sums = sums.plus(piece)
+    return sums
+
+
+class _File:
+    """One folder of three files: its header, its table, its tokens."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.header = _read_header(folder)
+        expected = self.header["tokens"] * ID.itemsize
+        try:
+            size = (folder / TOKENS).stat().st_size
+        except OSError as error:
+            raise damaged(folder, f"{TOKENS} is missing") from error
+        if size != expected:
+            raise damaged(folder, f"{TOKENS} has {size} bytes instead of {expected}")
+        self.pieces = _read_table(folder, self.header)
+        path = folder / TOKENS
+        self.map = np.memmap(path, dtype=ID, mode="r") if expected else np.empty(0, ID)
+
+
+_HEADER = {
+    "key": str,
+    "fingerprint": str,
+    "tokenizer": dict,
+    "vocabulary": int,
+    "corpus": dict,
+    "pieces": int,
+    "tokens": int,
+    "splits": dict,
+    "crc": int,
+}
 
 
 def _read_header(folder: Path) -> dict[str, Any]:
@@ -321,18 +272,45 @@ def _read_header(folder: Path) -> dict[str, Any]:
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
         version = header["format"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise _damaged(folder, f"{HEADER} cannot be read") from error
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise damaged(folder, f"{HEADER} cannot be read") from error
     if version != FORMAT:
         raise UserError(
             f"{folder}: shards of format {version}, this musictx reads format {FORMAT}; "
             "prepare the corpus again"
         )
-    wanted = {"key", "fingerprint", "tokenizer", "corpus", "pieces", "tokens", "splits"}
-    if not wanted <= header.keys():
-        raise _damaged(folder, f"{HEADER} lacks {', '.join(sorted(wanted - header.keys()))}")
+    wrong = [key for key, kind in _HEADER.items() if type(header.get(key)) is not kind]
+    if wrong:
+        raise damaged(folder, f"{HEADER} lacks {', '.join(wrong)}")
     return header
 
 
-def _damaged(folder: Path, what: str) -> UserError:
+def _read_table(folder: Path, header: dict[str, Any]) -> list[Piece]:
+    table: list[Piece] = []
+    crc = offset = 0
+    try:
+        with (folder / PIECES).open("rb") as file:
+            for number, line in enumerate(file):
+                crc = zlib.crc32(line, crc)
+                piece = Piece(number, **json.loads(line))
+                sizes = (piece.offset, piece.tokens, piece.notes, piece.crc)
+                if any(type(size) is not int or size < 0 for size in sizes):
+                    raise ValueError("sizes")
+                if piece.offset != offset or piece.split not in SPLITS:
+                    raise damaged(folder, f"{PIECES} does not fit {TOKENS}")
+                offset += piece.tokens
+                table.append(piece)
+    except UserError:
+        raise
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise damaged(folder, f"{PIECES} cannot be read") from error
+    if offset != header["tokens"] or len(table) != header["pieces"]:
+        raise damaged(folder, f"{PIECES} has {len(table)} lines, too few or too many")
+    if crc != header["crc"]:
+        raise damaged(folder, f"{PIECES} is not the one that was written")
+    return table
+
+
+def damaged(folder: Path, what: str) -> UserError:
+    """The sentence for shards that are not as they were written."""
     return UserError(f"{folder}: damaged token shards, {what}; delete the folder and prepare again")

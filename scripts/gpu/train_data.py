@@ -10,7 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from musictx.data.module import MusicDataModule
-from musictx.data.shards import Shards, Writer
+from musictx.data.shards import Shards
+from musictx.data.writer import Writer
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from musictx import midi
-from musictx.data.shards import Writer
+from musictx.data.writer import Writer
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
 

@@ -9,7 +9,8 @@ from musictx.chorale.grid import Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
-from musictx.data.shards import Shards, Writer
+from musictx.data.shards import Shards
+from musictx.data.writer import Writer
 from musictx.errors import UserError
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS

@@ -134,7 +134,7 @@ def test_pieces_come_up_in_proportion_to_their_length(tmp_path):
 
 
 def test_a_piece_that_was_cut_has_neither_beginning_nor_end(tmp_path):
-    from musictx.data.shards import Writer
+    from musictx.data.writer import Writer
 
     with Writer(
         tmp_path / "s", fingerprint=TOKENIZER.fingerprint, tokenizer_config={}, corpus={}
@@ -201,7 +201,7 @@ def test_a_changed_window_still_fills_its_row(tmp_path):
 def test_a_change_that_leaves_the_range_is_drawn_again_and_at_last_left_out(tmp_path):
     narrow = build(name="performance", low=40, high=80)
     ids = narrow.encode(song(1, 40))
-    from musictx.data.shards import Writer
+    from musictx.data.writer import Writer
 
     with Writer(
         tmp_path / "s", fingerprint=narrow.fingerprint, tokenizer_config={}, corpus={}

@@ -8,7 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from musictx.data.shards import FORMAT, Shards, Writer
+from musictx.data import shards as module
+from musictx.data.shards import FORMAT, Shards
+from musictx.data.writer import Writer
 from musictx.errors import UserError
 from tests.data.helpers import TOKENIZER, write_shards
 
@@ -112,7 +114,7 @@ def test_a_folder_of_something_else_is_never_replaced(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file.s: cannot write token shards there.*corpus.shards"):
+    with pytest.raises(UserError, match=r"corpus.shards=.*file is a file, expected a folder"):
         writer(tmp_path / "file" / "s").__enter__()
 
 
@@ -161,7 +163,7 @@ def test_a_truncated_piece_table_is_refused(folder, change):
         Shards(folder).pieces()
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": 1}', "\xff"])
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": 2}', "\xff", "[" * 200_000])
 def test_a_damaged_header_is_refused(folder, text):
     (folder / "header.json").write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=r"damaged token shards, header.json"):
@@ -180,3 +182,68 @@ def test_a_foreign_vocabulary_is_refused(tmp_path):
 def test_an_unknown_split_is_named(folder):
     with pytest.raises(UserError, match=r"split=val: expected one of train, validation, test"):
         Shards(folder).pieces("val")
+
+
+def test_a_byte_that_has_changed_is_told_with_its_piece(folder):
+    data = bytearray((folder / "tokens.bin").read_bytes())
+    data[-1] ^= 1
+    (folder / "tokens.bin").write_bytes(data)
+    with pytest.raises(UserError, match=r"damaged token shards, the tokens of ö.mid have another"):
+        Shards(folder)
+
+
+def test_in_a_large_corpus_it_is_told_when_the_piece_is_looked_at(folder, monkeypatch):
+    monkeypatch.setattr(module, "CHECKED_AT_ONCE", 0)
+    data = bytearray((folder / "tokens.bin").read_bytes())
+    data[-1] ^= 1
+    (folder / "tokens.bin").write_bytes(data)
+    shards = Shards(folder)
+    np.testing.assert_array_equal(shards.tokens(0), PIECES[0])
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"damaged token shards"):
+            shards.tokens(1)
+
+
+def test_ids_beyond_the_vocabulary_are_refused(tmp_path, monkeypatch):
+    """Whether the shards admit to a larger vocabulary or not, and with right check sums."""
+    small = Writer(tmp_path / "w", fingerprint="f", tokenizer_config={}, corpus={}, vocabulary=10)
+    with small, pytest.raises(ValueError, match="ids of b: expected whole numbers from 0 to 9"):
+        small.add(np.array([10]), name="b", split="train")
+    shards = Shards(write_shards(tmp_path / "s", [np.array([3, TOKENIZER.size])]))
+    with pytest.raises(UserError, match="train-0 has ids beyond its vocabulary"):
+        shards.check(TOKENIZER)
+    header = json.loads((tmp_path / "s" / "header.json").read_text()) | {"vocabulary": 100}
+    (tmp_path / "s" / "header.json").write_text(json.dumps(header))
+    with pytest.raises(UserError, match="train-0 has ids beyond its vocabulary"):
+        Shards(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: [*lines, lines[-1]],
+        lambda lines: [*lines, b"[" * 200_000],
+        lambda lines: [lines[0].replace(b"a/b", b"a/c"), lines[1]],
+        lambda lines: [lines[0].replace(b'"notes": 2', b'"notes": true'), lines[1]],
+        lambda lines: [lines[0].replace(b'"notes": 2', b'"notes": 1e400'), lines[1]],
+        lambda lines: [lines[1], lines[0]],
+        lambda lines: [b"\xff\xfe", lines[1]],
+    ],
+)
+def test_a_piece_table_that_is_not_the_one_written_is_refused_on_opening(folder, change):
+    lines = (folder / "pieces.jsonl").read_bytes().splitlines()
+    (folder / "pieces.jsonl").write_bytes(b"\n".join(change(lines)) + b"\n")
+    with pytest.raises(UserError, match=r"damaged token shards, pieces.jsonl") as caught:
+        Shards(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"tokens": "8"}, {"tokens": None}, {"pieces": 1e9}, {"corpus": []}, {"vocabulary": True}],
+)
+def test_a_header_of_other_types_is_refused(folder, change):
+    header = json.loads((folder / "header.json").read_text()) | change
+    (folder / "header.json").write_text(json.dumps(header))
+    with pytest.raises(UserError, match=r"damaged token shards, header.json lacks"):
+        Shards(folder)

@@ -1,121 +1,114 @@
 from __future__ import annotations
 
-import hashlib
+import os
+import tracemalloc
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
-from musictx.data import sources
-from musictx.data.sources import Identity
+from musictx.data import chunks, sources
+from musictx.data.corpora import Item
+from musictx.data.sources import Folder, Maestro
 from musictx.errors import UserError
 from tests.data.helpers import song, write_songs
 
-
-def hashed(content: int) -> str:
-    return hashlib.sha256(str(content).encode()).hexdigest()[:32]
-
-
-#: Files by content: some contents come several times.
-files = st.dictionaries(st.integers(0, 200), st.integers(0, 60), min_size=1, max_size=60).map(
-    lambda d: [Identity(f"{name:03}.mid", hashed(content)) for name, content in d.items()]
-)
-shares = st.sampled_from([(0.1, 0.0), (0.1, 0.1), (0.3, 0.2), (0.02, 0.0), (0.9, 0.05)])
-officials = st.dictionaries(
-    st.integers(0, 200).map(lambda n: f"{n:03}.mid"),
-    st.sampled_from(["train", "validation", "test"]),
-    max_size=40,
-)
+names = st.text(st.sampled_from("ab.-/0 "), min_size=1, max_size=8)
 
 
 @settings(deadline=None, max_examples=60)
-@given(files, officials)
-def test_each_content_is_kept_once_and_each_duplicate_names_its_original(pieces, official):
-    kept, duplicates = sources.without_duplicates(pieces, official)
-    by_name = dict(pieces)
-    assert len({p.hash for p in kept}) == len(kept) == len({p.hash for p in pieces})
-    assert {p.name for p in kept} | set(duplicates) == set(by_name)
-    assert not {p.name for p in kept} & set(duplicates)
-    for other, first in duplicates.items():
-        assert by_name[other] == by_name[first]
-        assert first in {p.name for p in kept}
+@given(st.lists(names, max_size=20))
+def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
+    root = tmp_path_factory.mktemp("c")
+    expected = set()
+    for name in found:
+        parts = [part for part in name.split("/") if part.strip(".")]
+        path = root.joinpath(*parts[:-1], f"{parts[-1] if parts else 'x'}.mid")
+        if any(part.startswith(".") for part in path.relative_to(root).parts):
+            continue
+        if any((root / parent).is_file() for parent in path.parents) or path.is_dir():
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+        expected.add(path.relative_to(root).as_posix())
+    assert [file.name for file in sources.walk(root, (".mid",))] == sorted(expected)
 
 
-@settings(deadline=None, max_examples=60)
-@given(files, officials, st.randoms())
-def test_what_is_kept_does_not_depend_on_the_order_of_the_files(pieces, official, random):
-    mixed = list(pieces)
-    random.shuffle(mixed)
-    assert sources.without_duplicates(mixed, official) == sources.without_duplicates(
-        pieces, official
-    )
+def test_hidden_files_and_links_to_folders_are_passed_over(tmp_path):
+    write_songs(tmp_path / "c" / "real", [1])
+    write_songs(tmp_path / "c" / ".hidden", [2])
+    (tmp_path / "c" / "._x.mid").write_bytes(b"macOS")
+    (tmp_path / "c" / "link").symlink_to(tmp_path / "c")
+    (tmp_path / "c" / "gone.mid").symlink_to(tmp_path / "nowhere.mid")
+    (tmp_path / "c" / "other.mid").symlink_to(tmp_path / "c" / "real" / "song-001.mid")
+    listed = [item.name for item in Folder(str(tmp_path / "c")).items()]
+    assert listed == ["other.mid", "real/song-001.mid"]
 
 
-@settings(deadline=None, max_examples=60)
-@given(files, shares)
-def test_neither_training_nor_validation_is_ever_empty(pieces, share):
-    kept, _ = sources.without_duplicates(pieces, {})
-    splits, _ = sources.split(kept, {}, validation=share[0], test=share[1])
-    assert set(splits) == {p.name for p in kept}
-    assert "train" in splits.values()
-    assert len(kept) == 1 or "validation" in splits.values()
+def test_a_million_files_are_a_stream(monkeypatch):
+    """From listing to chunks, a corpus of a million files is never held at once."""
+
+    class Entry:
+        def __init__(self, name: str, folder: bool) -> None:
+            self.name, self.path, self._folder = name, name, folder
+
+        def is_dir(self, follow_symlinks: bool = True) -> bool:
+            return self._folder
+
+        def is_file(self) -> bool:
+            return True
+
+        def stat(self) -> os.stat_result:
+            return os.stat_result((0,) * 6 + (30_000, 0, 0, 0))
+
+    class Scan:
+        def __init__(self, path: str) -> None:
+            inside = Path(path) != Path("/corpus")
+            self.entries = [Entry(f"{i:04}" + ".mid" * inside, not inside) for i in range(1000)]
+
+        def __enter__(self) -> list[Entry]:
+            return self.entries
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    monkeypatch.setattr(sources.os, "scandir", Scan)
+    tracemalloc.start()
+    listed = (Item(f.name, f.path, [f.size, 0], f.size) for f in sources.walk("/corpus", (".mid",)))
+    count = sum(len(chunk) for chunk in chunks.in_chunks(listed))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 10**6
+    assert peak < 4e6
 
 
-@settings(deadline=None, max_examples=60)
-@given(files, files, shares)
-def test_adding_files_never_moves_the_others(old, new, share):
-    """Once the hash itself has filled validation and train (small corpora borrow a piece)."""
-    validation, test = share
-    new = [p._replace(name=f"new {p.name}") for p in new]
-    more = {p.hash: p for p in [*new, *old]}
-    before, after = list({p.hash: p for p in old}.values()), list(more.values())
-    by_hash = {p.hash: sources.hashed_split(p.hash, validation, test) for p in before}
-    if not {"train", "validation"} <= set(by_hash.values()):
-        return
-    first, _ = sources.split(before, {}, validation=validation, test=test)
-    second, _ = sources.split(after, {}, validation=validation, test=test)
-    for piece in before:
-        assert first[piece.name] == second[more[piece.hash].name] == by_hash[piece.hash]
+def test_small_corpora_are_known_by_content_large_ones_by_size_and_time(tmp_path, monkeypatch):
+    root = write_songs(tmp_path / "c", range(3))
+    path = root / "song-001.mid"
+    first, times = Folder(str(root)).identity(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    os.utime(path, (1, 1))
+    assert Folder(str(root)).identity() == first
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    os.utime(path, ns=times)
+    assert Folder(str(root)).identity() != first
+    monkeypatch.setattr(sources, "READ_WHOLE", 10)
+    large = Folder(str(root)).identity()
+    path.write_bytes(path.read_bytes()[:-1] + b"y")
+    os.utime(path, ns=times)
+    assert Folder(str(root)).identity() == large
+    os.utime(path, (1, 1))
+    assert Folder(str(root)).identity() != large
 
 
-def test_the_shares_are_as_asked():
-    splits = [sources.hashed_split(hashed(i), 0.1, 0.05) for i in range(10000)]
-    assert abs(splits.count("validation") - 1000) < 5 * 30
-    assert abs(splits.count("test") - 500) < 5 * 22
-
-
-def test_a_larger_share_only_adds_to_validation():
-    for i in range(1000):
-        if sources.hashed_split(hashed(i), 0.1, 0.0) == "validation":
-            assert sources.hashed_split(hashed(i), 0.2, 0.0) == "validation"
-
-
-def test_no_validation_where_none_is_asked():
-    pieces = [Identity(f"{i}.mid", hashed(i)) for i in range(50)]
-    splits, remarks = sources.split(pieces, {}, validation=0.0, test=0.0)
-    assert set(splits.values()) == {"train"}
-    assert not remarks
-
-
-def test_a_piece_in_two_official_splits_stays_where_it_measures():
-    same = [Identity(f"{s}.mid", hashed(1)) for s in ("train", "validation", "test", "extra")]
-    official = {f"{s}.mid": s for s in ("train", "validation", "test")}
-    kept, duplicates = sources.without_duplicates(same, official)
-    assert [p.name for p in kept] == ["test.mid"]
-    kept, _ = sources.without_duplicates([same[0], same[1], same[3]], official)
-    assert [p.name for p in kept] == ["validation.mid"]
-    kept, _ = sources.without_duplicates([same[3], same[0]], official)
-    assert [p.name for p in kept] == ["train.mid"]
-    assert set(duplicates.values()) == {"test.mid"}
-
-
-def test_where_no_official_validation_file_is_here_content_decides():
-    pieces = [Identity(f"{i}.mid", hashed(i)) for i in range(100)]
-    official = {p.name: "train" for p in pieces}
-    splits, remarks = sources.split(pieces, official, validation=0.2, test=0.0)
-    assert 5 < list(splits.values()).count("validation") < 40
-    assert "no file of the official validation split" in remarks[0]
+def test_maestro_without_its_table_is_refused(tmp_path):
+    write_songs(tmp_path, [1])
+    with pytest.raises(UserError, match=r"MAESTRO's table .* is not in this folder"):
+        Maestro(str(tmp_path))
+    (tmp_path / "m.csv").write_text("split,midi_filename\ntest,song-001.mid\n")
+    assert Counter(item.split for item in Maestro(str(tmp_path)).items()) == {"test": 1}
 
 
 HEADER = "canonical_composer,split,year,midi_filename\n"
@@ -133,35 +126,33 @@ def test_maestros_table_is_recognised_at_any_depth(tmp_path, bom):
         "Liszt,silly,2018,2018/song-002.mid\n",
         encoding="utf-8",
     )
-    found = sources.find(str(tmp_path))
+    found = Folder(str(tmp_path))
     assert found.official == {
         "deep/maestro/2018/song-000.mid": "train",
         "deep/maestro/2018/song-001.mid": "validation",
         "deep/maestro/2018/song-002.mid": "test",
     }
-    assert len(found.files) == 4
+    assert len(found) == 4
 
 
 def test_files_moved_away_from_maestros_table_keep_their_split(tmp_path):
     write_songs(tmp_path / "flat", range(2))
     (tmp_path / "maestro.csv").write_text(HEADER + "Liszt,validation,2018,2018/song-001.mid\n")
-    assert sources.find(str(tmp_path)).official == {"flat/song-001.mid": "validation"}
+    assert Folder(str(tmp_path)).official == {"flat/song-001.mid": "validation"}
 
 
 def test_a_bare_name_that_is_not_unique_gets_no_split_of_another_file(tmp_path):
     write_songs(tmp_path / "a", [1])
     write_songs(tmp_path / "b", [1])
     (tmp_path / "t.csv").write_text(HEADER + "Liszt,validation,2018,2018/song-001.mid\n")
-    assert sources.find(str(tmp_path)).official == {}
+    assert Folder(str(tmp_path)).official == {}
 
 
 def test_other_tables_are_no_split(tmp_path):
     write_songs(tmp_path, [1])
     (tmp_path / "scores.csv").write_text("name,split\nsong-001.mid,test\n")
     (tmp_path / "binary.csv").write_bytes(bytes(range(256)) * 10)
-    found = sources.find(str(tmp_path))
-    assert found.official == {}
-    assert found.tables == []
+    assert Folder(str(tmp_path)).official == {}
 
 
 def test_any_suffix_any_case_any_depth(tmp_path):
@@ -170,16 +161,16 @@ def test_any_suffix_any_case_any_depth(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(midi.to_bytes(song(1)))
     (tmp_path / "b" / "readme.txt").write_text("no music")
-    assert [f.name for f in sources.find(str(tmp_path)).files] == sorted(names)
+    assert [item.name for item in Folder(str(tmp_path)).items()] == sorted(names)
 
 
 def test_what_to_do_without_files_is_said(tmp_path):
     with pytest.raises(UserError, match=r"corpus.path is missing: .*corpus.path=DIR"):
-        sources.find(None)
+        Folder(None)
     with pytest.raises(UserError, match=r"corpus.path=.*nowhere: there is no such folder"):
-        sources.find(str(tmp_path / "nowhere"))
+        Folder(str(tmp_path / "nowhere"))
     (tmp_path / "notes.txt").write_text("no music")
     with pytest.raises(UserError, match=r"corpus.path=.*: no MIDI file in this folder or below"):
-        sources.find(str(tmp_path))
+        Folder(str(tmp_path))
     with pytest.raises(UserError, match=r"this is a file; give the folder it lies in"):
-        sources.find(str(tmp_path / "notes.txt"))
+        Folder(str(tmp_path / "notes.txt"))

@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.data.shards import Shards, Writer
+from musictx.data.shards import Shards
 from musictx.data.windows import EvaluationWindows, Row, collate, join, lay_out, windows
+from musictx.data.writer import Writer
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests.data.helpers import TOKENIZER
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from musictx.data.shards import Shards, Writer
+from musictx.data.shards import Shards
+from musictx.data.writer import Writer
 from musictx.errors import UserError
 from musictx.evaluate.nll import evaluate
 from musictx.model.transformer import MusicTransformer

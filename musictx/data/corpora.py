@@ -1,0 +1,88 @@
+"""What a corpus is to ``prepare``, and the names under which ``corpus.name`` finds one.
+
+A corpus of your own is a class named by its import path, ``corpus.name=my_package.my_module:Mine``,
+made with ``corpus.path`` as its one argument. :class:`Corpus` says what it must have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from musictx.config import CorpusConfig
+from musictx.config.checks import imported
+from musictx.notes import Score
+from musictx.tokens.vocab import Tokenizer
+
+#: ``corpus.name`` -> where its class stands.
+CORPORA = {
+    "folder": "musictx.data.sources:Folder",
+    "maestro": "musictx.data.sources:Maestro",
+    "bach": "musictx.chorale.bach:Chorales",
+    "jsb": "musictx.chorale.jsb:Published",
+}
+
+
+class Item(NamedTuple):
+    """One piece of a corpus before it is read.
+
+    name    unique in the corpus;  source  what the corpus's ``read`` takes, fit to be pickled
+    key     JSON-able, another one whenever ``source`` holds something else
+    size    bytes that reading it takes, 0 if it is in memory already
+    split   train, validation or test if the corpus has a published split that names it
+    """
+
+    name: str
+    source: Any
+    key: Any
+    size: int = 0
+    split: str | None = None
+
+
+#: (source of an item, tokenizer, repairs to count) -> its Score, and its ids where the corpus knows
+#: them better than ``tokenizer.encode(score)``, else None. A module's function: workers run it.
+Reader = Callable[[Any, Tokenizer, Counter[str]], tuple[Score, np.ndarray | None]]
+
+
+class Corpus(Protocol):
+    """Pieces of music under one name.
+
+    label      the corpus in a word, for reports and the default folder
+    published  every piece is in the split of its item and none is taken for another's duplicate
+    """
+
+    label: str
+    published: bool
+    read: Reader
+
+    def __len__(self) -> int:
+        """How many items there are."""
+        ...
+
+    def identity(self) -> str:
+        """A text that changes whenever any item, or what is in it, changes."""
+        ...
+
+    def items(self) -> Iterator[Item]:
+        """The pieces, always in the same order; may be asked for several times."""
+        ...
+
+
+def find(config: CorpusConfig) -> Corpus:
+    """The corpus that ``config.name`` and ``config.path`` name.
+
+    Raises ``ConfigError`` for a name that leads nowhere, and ``UserError`` where the corpus is not.
+    """
+    make: Callable[[str | None], Corpus] = imported(
+        "corpus.name", CORPORA.get(config.name, config.name)
+    )
+    return make(config.path)
+
+
+def canonical(description: Any) -> bytes:
+    """Plain data as bytes, the same for equal data."""
+    return json.dumps(description, sort_keys=True, separators=(",", ":")).encode()

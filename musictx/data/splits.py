@@ -1,0 +1,99 @@
+"""Which pieces train, which measure, and which are the same piece again.
+
+The split of a piece follows from what sounds in it (``Score.content_hash``), not from its name or
+its place in the list: adding files never moves the others, and copies of one piece always fall on
+one side. Where a published table gives a piece a split, that goes first, and no piece of a
+published test or validation split ever trains.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.data.shards import SPLITS
+
+TRAIN, VALIDATION, TEST = range(3)
+#: The code of a piece to which no table gives a split.
+NONE = -1
+_RANK = np.array([2, 1, 0, 3])  # by code; the last for NONE
+
+
+class Division(NamedTuple):
+    """split  (n,) int8, an index into ``SPLITS``, or -1: left out
+    first  (n,) int64, for each piece the one kept of those with its content (itself, if it is)
+    remarks  what was not the usual way"""
+
+    split: np.ndarray
+    first: np.ndarray
+    remarks: list[str]
+
+
+def code(split: str | None) -> int:
+    """The index of a split in ``SPLITS``; :data:`NONE` for None."""
+    return NONE if split is None else SPLITS.index(split)
+
+
+def hashed(hashes: np.ndarray, validation: float, test: float) -> np.ndarray:
+    """The split by content of each hash ((n,) of 32 hexadecimal digits, dtype ``S32``): a number
+    in [0, 1) from it, below ``validation`` -> validation, below their sum -> test, else train."""
+    numbers = np.array([int(h[:13], 16) for h in hashes.tolist()], np.float64) / 16**13  # 52 bits
+    return np.select([numbers < validation, numbers < validation + test], [VALIDATION, TEST], TRAIN)
+
+
+def divide(
+    hashes: np.ndarray,
+    official: np.ndarray,
+    *,
+    validation: float,
+    test: float,
+    borrow: bool = True,
+) -> Division:
+    """Take out duplicates and split.
+
+    hashes    (n,) ``S32``, by content;  official  (n,) codes of the published split, or NONE
+    borrow    help small corpora out of an empty split, see below; not for a part of a corpus
+
+    Of pieces with equal notes the one kept is one with a published split if there is one, of these
+    one in test before validation before train (what measures stays what it is; training loses a
+    copy), and then the first in the list. Then, so that small corpora work:
+
+    - if validation is asked for and the published split leaves it empty, published training pieces
+      are split by content;
+    - if train is empty, the piece with the largest hash to which no table gives a split goes there;
+    - if validation is still empty, the piece of train with the smallest hash goes there (if train
+      has but one, an unpublished one of test).
+    """
+    n = len(hashes)
+    order = np.lexsort((np.arange(n), _RANK[official], hashes))
+    head = np.ones(n, bool)
+    head[1:] = hashes[order][1:] != hashes[order][:-1]
+    first = np.empty(n, np.int64)
+    first[order] = order[head][np.cumsum(head) - 1]
+    kept = np.flatnonzero(first == np.arange(n))
+    kept = kept[np.argsort(hashes[kept])]
+    given, remarks = official[kept], []
+    split = np.where(given == NONE, hashed(hashes[kept], validation, test), given)
+    if borrow and validation > 0 and not np.any(split == VALIDATION) and np.any(given != NONE):
+        ours = given == TRAIN
+        split[ours] = hashed(hashes[kept][ours], validation, 0.0)
+        if np.any(split == VALIDATION):
+            remarks.append("no file of the official validation split is here: split by content")
+    free = np.flatnonzero(given == NONE)
+    if borrow and len(free) and not np.any(split == TRAIN):
+        split[free[-1]] = TRAIN
+        remarks.append("train would have been empty: a held-out piece trains")
+    givers = np.flatnonzero(split == TRAIN)
+    if len(givers) < 2:
+        givers = np.flatnonzero((split == TEST) & (given == NONE))
+    if borrow and validation > 0 and len(givers) and not np.any(split == VALIDATION):
+        giver = SPLITS[split[givers[0]]]
+        split[givers[0]] = VALIDATION
+        remarks.append(f"validation would have been empty: a piece of {giver} measures")
+    astray = np.count_nonzero((official != NONE) & (official != official[first]))
+    if astray:
+        remarks.append(f"{astray} pieces stand in several official splits: kept where they measure")
+    everywhere = np.full(n, NONE, np.int8)
+    everywhere[kept] = split
+    return Division(everywhere, first, remarks)

@@ -1,0 +1,133 @@
+"""Writes a shard folder (see :mod:`musictx.data.shards`): whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from musictx import files
+from musictx.data.shards import FORMAT, HEADER, ID, PIECES, SPLITS, TOKENS, Piece, Totals, is_shards
+from musictx.errors import UserError
+
+
+class Writer:
+    """``with Writer(folder, ...) as out: out.add(ids, ...)``.
+
+    Leaving the block normally puts the folder in its place (an older shard folder there goes);
+    leaving it by an exception removes what was written. The bytes depend on the arguments alone,
+    and no more than one piece is held in memory. Raises ``UserError`` if the place holds something
+    else or cannot be written.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        fingerprint: str,
+        tokenizer_config: Mapping[str, Any],
+        corpus: Mapping[str, Any],
+        key: str = "",
+        vocabulary: int = 2**16,
+    ) -> None:
+        """``vocabulary``: the size of the tokenizer's, ids are below it."""
+        self.folder = Path(folder)
+        self.totals = {split: Totals() for split in SPLITS}
+        self._vocabulary = vocabulary
+        self._header = {
+            "format": FORMAT,
+            "key": key,
+            "fingerprint": fingerprint,
+            "tokenizer": dict(tokenizer_config),
+            "vocabulary": vocabulary,
+            "corpus": dict(corpus),
+        }
+        self._offset = self._crc = 0
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Writer:
+        check_place(self.folder)
+        with contextlib.ExitStack() as stack:
+            self._beside = stack.enter_context(files.atomic_folder(self.folder))
+            self._tokens = stack.enter_context((self._beside / TOKENS).open("wb"))
+            self._table = stack.enter_context((self._beside / PIECES).open("wb"))
+            self._stack = stack.pop_all()
+        return self
+
+    def add(
+        self,
+        ids: np.ndarray,
+        *,
+        name: str,
+        split: str,
+        hash: str = "",
+        notes: int = 0,
+        seconds: float = 0.0,
+        begins: bool = True,
+        ends: bool = True,
+    ) -> None:
+        """Append a piece of ``ids`` (n,) of the vocabulary; the rest as in ``Piece``."""
+        if split not in SPLITS:
+            raise ValueError(f"split {split!r}: expected one of {', '.join(SPLITS)}")
+        ids, most = np.asarray(ids), self._vocabulary - 1
+        whole = ids.dtype.kind in "iu" or not len(ids)
+        if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() <= most):
+            raise ValueError(f"ids of {name}: expected whole numbers from 0 to {most}")
+        data = ids.astype(ID).tobytes()
+        crc = zlib.crc32(data)
+        place = (self._offset, len(ids))
+        piece = Piece(0, name, split, hash, *place, notes, seconds, begins, ends, crc)
+        # ASCII, so that any file name the system can hold (also one that is no text) can be written
+        line = json.dumps({f: getattr(piece, f) for f in Piece._fields[1:]}).encode() + b"\n"
+        self._tokens.write(data)
+        self._table.write(line)
+        self._crc = zlib.crc32(line, self._crc)
+        self._offset += len(ids)
+        self.totals[split] = self.totals[split].plus(piece)
+
+    def write_text(self, name: str, text: str) -> None:
+        """A further file of the folder, such as a report."""
+        path = self._beside / name
+        path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._stack.__exit__(kind, error, trace)
+            return
+        with self._stack:
+            header = self._header | {
+                "pieces": sum(t.pieces for t in self.totals.values()),
+                "tokens": self._offset,
+                "splits": {split: t._asdict() for split, t in self.totals.items()},
+                "crc": self._crc,
+            }
+            self.write_text(HEADER, json.dumps(header, indent=1) + "\n")
+            for file in (self._tokens, self._table):
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def check_place(folder: Path) -> None:
+    """Raise ``UserError`` if ``folder`` is a file, holds something other than shards, or cannot be
+    written."""
+    if folder.is_dir():
+        if any(folder.iterdir()) and not is_shards(folder):
+            raise UserError(
+                f"{folder}: there is something else in this folder; give a new or empty one for "
+                "the token shards"
+            )
+    elif folder.exists():
+        raise UserError(f"{folder}: this is a file; give the name of a folder for the token shards")
+    files.check_writable(folder.parent, "corpus.shards")
