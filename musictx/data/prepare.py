@@ -182,9 +182,10 @@ class _Run:
         try:
             report = self._assemble()
         except FileNotFoundError:  # another process has finished the same work and cleared up
-            report = _up_to_date(self.target, self.key, None)
-            if report is None:
+            ready = _up_to_date(self.target, self.key, None)
+            if ready is None:
                 raise
+            report = ready
         except UserError:
             if not any(hashes.any() for hashes in self.hashes.values()):
                 shutil.rmtree(self.partial, ignore_errors=True)  # nothing to go on with

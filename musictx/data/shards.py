@@ -200,7 +200,7 @@ class Shards:
         piece, file = self._table[number], self._files[self._owner[number]]
         ids = file.map[piece.offset : piece.offset + piece.tokens]
         if not self._sound[number]:
-            if zlib.crc32(ids) != piece.crc:
+            if zlib.crc32(ids.data) != piece.crc:
                 raise damaged(file.folder, f"the tokens of {piece.name} have another check sum")
             if len(ids) and ids.max() >= self.vocabulary:
                 raise damaged(file.folder, f"{piece.name} has ids beyond its vocabulary")
