@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from musictx import midi
+from musictx import formats, midi
 from musictx.chorale import bach
 from musictx.config import CorpusConfig
 from musictx.data import chunks, encode, parallel
@@ -185,14 +185,14 @@ def test_a_changed_file_is_read_again_after_a_stop(corpus, tmp_path, monkeypatch
 def test_a_file_that_kills_its_process_costs_only_itself(
     corpus, tmp_path, monkeypatch, many_chunks
 ):
-    real = midi.read
+    real = formats.read
 
     def deadly(path, **options):
         if Path(path).name in ("song-010.mid", "song-011.mid", "song-033.mid"):
             os._exit(11)
         return real(path, **options)
 
-    monkeypatch.setattr(midi, "read", deadly)
+    monkeypatch.setattr(formats, "read", deadly)
     monkeypatch.setattr(parallel, "START_METHOD", "fork")
     report = run(corpus, tmp_path / "out", workers=2)
     crashed = [item.name for item in report.left_out if item.reason == "crashed the reader"]
@@ -202,14 +202,14 @@ def test_a_file_that_kills_its_process_costs_only_itself(
 
 
 def test_a_reader_that_fails_unexpectedly_costs_only_the_file(corpus, tmp_path, monkeypatch):
-    real = midi.read
+    real = formats.read
 
     def failing(path, **options):
         if Path(path).name == "song-010.mid":
             raise RuntimeError("a bug of ours")
         return real(path, **options)
 
-    monkeypatch.setattr(midi, "read", failing)
+    monkeypatch.setattr(formats, "read", failing)
     report = run(corpus, tmp_path / "out")
     detail = {item.name: item.detail for item in report.left_out}["song-010.mid"]
     assert detail == "RuntimeError: a bug of ours"
@@ -435,4 +435,4 @@ def test_musicxml_is_read_beside_midi(tmp_path):
     assert piece == "song.musicxml"
     ids = np.concatenate([shards.tokens(p.number) for p in shards.pieces()])
     assert ChoraleTokenizer().decode_grid(ids).pitches.tolist() == [[76, 72, 67, 48]] * 8
-    assert [(left.name, left.reason) for left in report.left_out] == [("other.XML", "unreadable")]
+    assert [(left.name, left.reason) for left in report.left_out] == [("other.XML", "not MusicXML")]
