@@ -22,6 +22,7 @@ _WHERE = {
     "write": "musictx.formats",
     "load": "musictx.bundle",
     "generate": "musictx.apps.generate",
+    "log_likelihood": "musictx.evaluate.likelihood",
     "compose": "musictx.compose",
 }
 

@@ -47,8 +47,14 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
         ["musictx harmonise tune.mid", "musictx harmonise melody=ode_to_joy samples=3 render=true"],
     ),
     "evaluate": (
-        "Measure nats per token of a model on the held-out part of a corpus.",
-        ["musictx evaluate model=runs/bach-1a2b3c4d/model", "musictx evaluate corpus.path=~/midi"],
+        "Measure a model: the likelihood of a corpus, or samples beside real music.",
+        [
+            "musictx evaluate model=runs/bach-1a2b3c4d/model",
+            "musictx evaluate model=piano corpus.path=~/midi split=test out=result.json",
+            "musictx evaluate model=piano pieces=64 against=~/midi samples=evaluated/piano",
+            "musictx evaluate samples=generated against=~/midi out=table.csv",
+            "musictx evaluate model=chorale pieces=20 task=harmonise corpus=bach",
+        ],
     ),
     "render": (
         "Turn any MIDI file into a WAV file and a piano-roll PNG.",

@@ -7,7 +7,7 @@ ABSENT = "hydra omegaconf mido symusic pretty_midi miditok music21 pytorch_light
 LEAN = """
 musictx.config musictx.tokens.build musictx.data.shards musictx.data.windows musictx.data.draw
 musictx.data.batches musictx.model.transformer musictx.attention.fused musictx.bundle
-musictx.evaluate.nll musictx.evaluate.protocol musictx.evaluate.note_limits musictx.sampling.music
+musictx.evaluate.nll musictx.evaluate.note_limits musictx.sampling.music
 musictx.train.optimizer musictx.train.schedule musictx.train.ema musictx.train.checkpoint
 """
 PROGRAM = f"""

@@ -1,97 +1,148 @@
-"""``musictx evaluate``: a model folder and a corpus -> nats per token, as a table and JSON."""
+"""``musictx evaluate``: the likelihood of a corpus under a model; or samples beside real music."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
-
-from tqdm import tqdm
+from typing import Any
 
 from musictx.bundle import Bundle, find_latest, load, locate
+from musictx.chorale import jsb
 from musictx.config import CorpusConfig, EvaluateConfig
+from musictx.data import sources
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
-from musictx.evaluate.nll import Evaluation, evaluate
+from musictx.evaluate import nll
+from musictx.evaluate.sets import write_result
+from musictx.files import check_writable
+from musictx.progress import progress
+from musictx.tokens.vocab import Tokenizer
 
 
-def run(config: EvaluateConfig) -> Evaluation:
-    """Evaluate as ``config`` says, print the table, write the JSON file if asked.
+def run(config: EvaluateConfig) -> Any:
+    """Evaluate as ``config`` says, print the tables, write the file if asked.
 
-    What the JSON file holds: the fields of :class:`~musictx.evaluate.nll.Evaluation`, the model
-    folder, its parameters, the tokenizer's fingerprint and the shard folder.
+    Returns an :class:`~musictx.evaluate.nll.Evaluation`; of samples a
+    :class:`~musictx.evaluate.sets.Comparison`, of chorales a
+    :class:`~musictx.chorale.evaluation.ChoraleComparison`. Everything that can be wrong is found
+    before the long work, and what is refused leaves no files.
     """
-    where = locate(config.model.path) if config.model.path is not None else find_latest()
-    with json_file(config.out) as out:
-        bundle = load(where, config.device)
-        shards = find_shards(config, bundle)
-        with tqdm(unit="window", desc="evaluating", disable=None, leave=False) as bar:
-
-            def progress(done: int, total: int) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
-
-            result = evaluate(
-                bundle.model,
-                shards,
-                config.split,
-                window=config.window,
-                stride=config.stride,
-                batch=config.batch,
-                progress=progress,
-            )
-        parameters = sum(p.numel() for p in bundle.model.parameters())
-        print(f"{where} ({parameters:,} parameters) on {shards.folder}")
-        print(result, flush=True)
-        if out is not None:
-            described = {
-                "model": str(where),
-                "parameters": parameters,
-                "tokenizer": bundle.tokenizer.fingerprint,
-                "shards": str(shards.folder),
-            }
-            json.dump(result.to_dict() | described, out, indent=1)
-            out.write("\n")
     if config.out is not None:
+        check_writable(Path(config.out).parent, "out")
+        if Path(config.out).is_dir():
+            raise UserError(f"out={config.out}: this is a folder; give the name of a file")
+    if config.compares_samples:
+        from musictx.apps.evaluate_samples import run as compare  # sampling only when asked for
+
+        result, facts, rows = compare(config)
+    else:
+        result, facts = likelihood(config)
+        rows = [result.row() | facts]
+    if config.out is not None:
+        write_result(Path(config.out), result.to_dict() | facts, rows)
         print(config.out, flush=True)
     return result
 
 
-def find_shards(config: EvaluateConfig, bundle: Bundle) -> Shards:
-    """The tokens to measure on: of ``config.corpus``, or of the corpus the model's card names.
+def likelihood(config: EvaluateConfig) -> tuple[nll.Evaluation, dict[str, Any]]:
+    """Nats per token of a model on the split of a corpus; and what was measured."""
+    where = locate(config.model.path) if config.model.path is not None else find_latest()
+    bundle = load(where, config.device)
+    nll.lengths(bundle.model, config.window, config.stride)
+    shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)
+    with progress("evaluating", "windows") as update:
+        result = nll.evaluate(
+            bundle.model,
+            shards,
+            config.split,
+            window=config.window,
+            stride=config.stride,
+            windows=config.windows,
+            whole=config.whole,
+            batch=config.batch,
+            progress=update,
+        )
+    print(f"{described(bundle)} on {shards.folder}")
+    print(result, flush=True)
+    context = int(bundle.model.config["context"])
+    if config.whole and result.window > context:
+        nats = [0.0 if x is None else x for x in result.by_position]
+        beyond = sum(nats[context:]) / (len(nats) - context)
+        within = sum(nats[:context]) / context
+        told = f"{within:.4f} in the first {context} tokens, the model's context"
+        print(f"{'by position':<16} {told}")
+        print(f"{'':<16} {beyond:.4f} beyond it")
+    facts = {
+        "model": str(where),
+        "parameters": count(bundle),
+        "tokenizer": bundle.tokenizer.fingerprint,
+        "shards": str(shards.folder),
+    }
+    return result, facts
 
-    Prepares them with the model's tokenizer if need be; the tokens a model was trained with are
-    taken as they are, since its files may have changed or gone. Raises ``UserError`` if the tokens
-    are of another vocabulary, or if neither the options nor the card lead to a corpus.
+
+def described(bundle: Bundle) -> str:
+    """The model folder and its size, for people."""
+    return f"{bundle.folder} ({count(bundle):,} parameters)"
+
+
+def count(bundle: Bundle) -> int:
+    """Parameters of the model."""
+    return sum(p.numel() for p in bundle.model.parameters())
+
+
+def find_shards(
+    corpus: CorpusConfig,
+    tokenizer: Tokenizer,
+    *,
+    card: dict[str, Any] | None = None,
+    split: str = "validation",
+) -> Shards:
+    """The tokens to measure on: of ``corpus``, or of the corpus that the model's ``card`` names.
+
+    Prepares them with ``tokenizer`` if need be; the tokens a model was trained with are taken as
+    they are, since its files may have changed or gone. Raises ``UserError`` if the tokens are of
+    another vocabulary, if nothing leads to a corpus, or if no piece can come into ``split``.
     """
-    corpus = config.corpus
-    trained_on = _unnamed(corpus)
+    trained_on = unnamed(corpus)
     if trained_on:
-        corpus = _corpus_of(bundle)
+        corpus = _corpus_of(card or {})
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
         shards = Shards(corpus.shards)
-        shards.check(bundle.tokenizer)
+        shards.check(tokenizer)
         if trained_on or (corpus.name == "folder" and corpus.path is None):
             return shards
-    report = prepare(corpus, bundle.tokenizer)
+    _check_split(corpus, split)
+    report = prepare(corpus, tokenizer)
     if not report.up_to_date:
         print(report, flush=True)
     return Shards(report.folder)
 
 
-def _unnamed(corpus: CorpusConfig) -> bool:
+def unnamed(corpus: CorpusConfig) -> bool:
     """Whether the options name no corpus at all."""
     return corpus.name == "folder" and corpus.path is None and corpus.shards is None
 
 
-def _corpus_of(bundle: Bundle) -> CorpusConfig:
-    """The corpus that the model was trained on, as its card tells (see ``apps/train.py``)."""
-    told: Any = bundle.card.get("corpus")
+def _check_split(corpus: CorpusConfig, split: str) -> None:
+    """Refuse a split that no piece can be in before a folder of tokens is made for nothing."""
+    shares = {"validation": corpus.validation, "test": corpus.test}
+    if corpus.name == "jsb":
+        there = {its for _, its, _ in jsb.read(corpus.path)}
+    elif shares.get(split, 1.0) > 0:
+        return
+    else:
+        there = {*sources.find(corpus.path).official.values()} if corpus.name == "folder" else set()
+    if split not in there:
+        raise UserError(
+            f"split={split}: no piece of this corpus is in it; choose another split, or set "
+            f"corpus.{split} above 0"
+        )
+
+
+def _corpus_of(card: dict[str, Any]) -> CorpusConfig:
+    """The corpus that a model was trained on, as its card tells (see ``train/card.py``)."""
+    told: Any = card.get("corpus")
     told = told if isinstance(told, dict) else {}
     path, shards, held_out = told.get("path"), told.get("shards"), told.get("held out") or {}
     if path is None and not (shards and is_shards(Path(shards))):
@@ -103,43 +154,6 @@ def _corpus_of(bundle: Bundle) -> CorpusConfig:
         )
     if shards and not is_shards(Path(shards)):
         shards = None  # gone: prepared again in the usual place
-    name = "jsb" if told.get("name") == "jsb" else "folder"
-    return CorpusConfig(name=name, path=path, shards=shards, **held_out)
-
-
-@contextlib.contextmanager
-def json_file(out: str | None) -> Iterator[TextIO | None]:
-    """A file that becomes ``out`` when the block ends well, and leaves nothing when it does not.
-
-    It is opened first, so that a place that cannot be written is told before the work.
-    """
-    if out is None:
-        yield None
-        return
-    path = Path(out)
-    beside = path.with_name(f".{path.name}.writing-{uuid.uuid4().hex[:8]}")
-    made = [folder for folder in path.parents if not folder.exists()]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise IsADirectoryError(0, "it is a folder")
-        file = beside.open("w", encoding="utf-8")
-    except OSError as error:
-        _remove_empty(made)
-        raise UserError(
-            f"out={out}: cannot write this file ({error.strerror}); give another name"
-        ) from None
-    try:
-        with file:
-            yield file
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        _remove_empty(made)
-        raise
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+    # The card's "name" is the corpus folder's own name, which may be anything.
+    is_json = told.get("name") == "jsb" and str(path).endswith(".json")
+    return CorpusConfig(name="jsb" if is_json else "folder", path=path, shards=shards, **held_out)

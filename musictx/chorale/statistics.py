@@ -96,19 +96,8 @@ def compare(a: Statistics, b: Statistics) -> dict[str, float]:
     return {name: _overlap(a.histograms[name], b.histograms[name]) for name in a.histograms}
 
 
-def table(columns: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Markdown lines: one row a quantity, one column a set, such as ``{"Bach": rates(...), ...}``.
-
-    Rows are those of the first column, then what further ones add; three figures, - for missing.
-    """
-    rows = dict.fromkeys(name for column in columns.values() for name in column)
-    lines = [["", *columns], ["---", *["---:" for _ in columns]]]
-    lines += [[row, *(_figure(column.get(row)) for column in columns.values())] for row in rows]
-    return ["| " + " | ".join(cells) + " |" for cells in lines]
-
-
 def summary(these: Statistics) -> dict[str, float]:
-    """The single numbers of a set, by name, for :func:`table`."""
+    """The single numbers of a set, by name."""
     return {
         "pieces": these.pieces,
         "bars": these.bars,
@@ -269,7 +258,8 @@ def _overlap(p: np.ndarray, q: np.ndarray) -> float:
     return 1 - float(np.abs(p / p.sum() - q / q.sum()).sum()) / 2
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """A number as tables show it: three figures, "-" for none."""
     if value is None or np.isnan(value):
         return "-"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

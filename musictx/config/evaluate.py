@@ -2,28 +2,118 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
-from musictx.config.checks import at_least, one_of, option
+from musictx.config.checks import at_least, one_of, option, require, whole_seed
 from musictx.config.corpus import CorpusConfig
 from musictx.config.generate import ModelFolder
+from musictx.config.sampling import SamplingConfig
+
+#: Options of one form of the command, refused in the other.
+_LIKELIHOOD = ("window", "stride", "windows", "whole", "batch")
+_SETS = ("against", "task", "measures", "seconds", "primer_seconds", "particles", "may_end")
 
 
 @dataclass
 class EvaluateConfig:
-    """musictx evaluate: a model folder and a corpus -> nats per token."""
+    """musictx evaluate: the likelihood of a corpus, or samples beside real music."""
 
     model: ModelFolder = field(default_factory=ModelFolder)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    split: str = option("validation", "train, validation or test")
-    window: int | None = option(None, "tokens in a window; default: the model's context")
-    stride: int | None = option(None, "tokens between windows; default: window (no overlap)")
-    batch: int = option(8, "windows at a time")
-    out: str | None = option(None, "also write the result to this JSON file", path=True)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    split: str = option("validation", "part of the corpus to measure on: train, validation or test")
+    window: int | None = option(
+        None, "likelihood: tokens in a window; default: the model's context"
+    )
+    stride: int | None = option(
+        None, "likelihood: tokens between the starts of windows; default: window, no overlap"
+    )
+    windows: int | None = option(
+        None, "likelihood: measure only so many windows, spread evenly over the split"
+    )
+    whole: bool = option(
+        False, "likelihood: leave out windows shorter than window, to compare nats by position"
+    )
+    batch: int = option(8, "likelihood: windows at a time; changes speed and memory only")
+    samples: str | None = option(
+        None, "folder of MIDI files to measure; with pieces=N they are generated into it", path=True
+    )
+    pieces: int = option(0, "generate so many pieces with the model and measure them")
+    task: str = option(
+        "free",
+        "pieces: free (from nothing), continue (the opening of real pieces) or harmonise (the "
+        "sopranos of real chorales)",
+    )
+    against: str | None = option(
+        None,
+        "folder of real MIDI files to compare with; default: the split of the corpus",
+        path=True,
+    )
+    measures: str = option(
+        "auto",
+        "music, or chorales: voice leading, chords and copies of music in four voices; auto: "
+        "chorales for a model or a corpus of chorales",
+    )
+    seconds: float = option(45.0, "samples: length that is generated and measured, seconds")
+    primer_seconds: float = option(
+        10.0, "task=continue: length of the opening that is given, seconds; it is not measured"
+    )
+    may_end: bool | None = option(
+        None, "pieces: let the model end a piece earlier; default: only with chorales"
+    )
+    particles: int = option(24, "task=harmonise: harmonisations tried side by side for a melody")
+    out: str | None = option(
+        None, "also write the result to this file: .json (everything) or .csv (the rows)", path=True
+    )
     device: str = option("auto", "auto, cpu, cuda, mps")
+    seed: int = option(0, "samples: of the draws, and of the choice of real pieces")
 
     def __post_init__(self) -> None:
         one_of("split", self.split, ("train", "validation", "test"))
         at_least("window", self.window, 2)
-        at_least("stride", self.stride, 1)
-        at_least("batch", self.batch, 1)
+        for name in ("stride", "windows", "batch", "particles"):
+            at_least(name, getattr(self, name), 1)
+        if self.window is not None and self.stride is not None:
+            require(
+                self.stride <= self.window,
+                "stride",
+                self.stride,
+                f"1 to window={self.window}, or tokens are left out",
+            )
+        at_least("pieces", self.pieces, 0)
+        one_of("task", self.task, ("free", "continue", "harmonise"))
+        one_of("measures", self.measures, ("auto", "music", "chorales"))
+        for name in ("seconds", "primer_seconds"):
+            value = getattr(self, name)
+            require(0 < value < 1e6, name, value, "a positive number of seconds")
+        require(
+            self.task == "free" or self.pieces > 0,
+            "task",
+            self.task,
+            "free unless the model generates the samples: give pieces=64, say",
+        )
+        require(
+            self.out is None or self.out.endswith((".json", ".csv")),
+            "out",
+            self.out,
+            "a file name that ends with .json or .csv",
+        )
+        whole_seed(self.seed)
+        self._refuse_options_of_the_other_form()
+
+    @property
+    def compares_samples(self) -> bool:
+        """Whether samples are measured beside real music, not the likelihood of a corpus."""
+        return self.samples is not None or self.pieces > 0
+
+    def _refuse_options_of_the_other_form(self) -> None:
+        foreign = _LIKELIHOOD if self.compares_samples else _SETS
+        expected = (
+            "nothing beside samples= or pieces=, which measure samples and not the likelihood"
+            if self.compares_samples
+            else "samples=FOLDER or pieces=NUMBER beside it, since it is about samples"
+        )
+        for f in dataclasses.fields(self):
+            if f.name in foreign:
+                require(getattr(self, f.name) == f.default, f.name, getattr(self, f.name), expected)

@@ -127,6 +127,12 @@ def windows(lengths: Sequence[int], context: int, stride: int | None = None) -> 
     return found
 
 
+def evenly_spread(count: int, size: int) -> list[int]:
+    """``count`` of the numbers 0 to ``size`` - 1, spread evenly; all if there are fewer."""
+    count = min(count, size)
+    return [(2 * i + 1) * size // (2 * count) for i in range(count)]
+
+
 class EvaluationWindows(Sequence[Row]):
     """The windows of a split that score each of its tokens exactly once, as rows.
 

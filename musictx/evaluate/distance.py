@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.evaluate.musical import METRICS, onset_intervals, pitched
+from musictx.evaluate.musical import METRICS, Metric, onset_intervals, pitched
 from musictx.notes import Score
 
 #: Points of the grid of kernel densities.
@@ -39,6 +39,12 @@ TIME_EDGES = np.concatenate([[-np.inf], 10 ** np.linspace(-2, 1, 31) - 0.0005, [
 #: Magenta's 32 velocity bins: 1-4, 5-8, ..., 125-127.
 VELOCITY_EDGES = np.arange(0, 33) * 4 + 0.5
 PITCH_EDGES = np.arange(0, 129) - 0.5
+#: Semitones from each note to the next, by onset, then pitch; the outer bins hold the rest.
+INTERVAL_EDGES = np.concatenate([[-np.inf], np.arange(-36, 38) - 0.5, [np.inf]])
+
+
+def _intervals(score: Score) -> np.ndarray:
+    return np.diff(pitched(score)["pitch"].astype(int))
 
 
 def _lengths(score: Score) -> np.ndarray:
@@ -52,6 +58,7 @@ DISTRIBUTIONS: dict[str, tuple[Callable[[Score], np.ndarray], np.ndarray]] = {
     "note lengths": (_lengths, TIME_EDGES),
     "velocities": (lambda score: pitched(score)["velocity"], VELOCITY_EDGES),
     "pitches": (lambda score: pitched(score)["pitch"], PITCH_EDGES),
+    "intervals": (_intervals, INTERVAL_EDGES),
 }
 
 
@@ -108,9 +115,13 @@ def histogram(pieces: Sequence[Score], name: str) -> np.ndarray:
     return total / max(1, counted)
 
 
+#: How a value counts that is no metric of :mod:`~musictx.evaluate.musical`: a number of notes.
+_COUNT = Metric(lambda score, seconds: np.nan, "notes", log=True)
+
+
 class Row(NamedTuple):
     """One line of the table. ``means`` by set, nan for distributions; ``distances`` from the
-    reference by set."""
+    reference by set, none for shares of pieces."""
 
     name: str
     unit: str
@@ -131,12 +142,15 @@ def table(
     others = [name for name in pieces if name != reference]
     rows = []
     for metric, column in values[reference].items():
-        told = METRICS.get(metric)
-        unit, log = (told.unit, told.log) if told else ("notes", True)
+        known = METRICS.get(metric, _COUNT)
         finite = {name: _finite(values[name][metric], False) for name in pieces}
         means = {name: float(x.mean()) if len(x) else np.nan for name, x in finite.items()}
-        distances = {name: of_values(column, values[name][metric], log=log) for name in others}
-        rows.append(Row(metric, unit, means, distances))
+        distances = {
+            name: of_values(column, values[name][metric], log=known.log)
+            for name in others
+            if not known.flag
+        }
+        rows.append(Row(metric, known.unit, means, distances))
     for kind in DISTRIBUTIONS:
         shapes = {name: histogram(scores, kind) for name, scores in pieces.items()}
         distances = {name: distance(shapes[reference], shapes[name]) for name in others}

@@ -8,7 +8,7 @@ than its notes fill. Where a formula would divide 0 by 0 the value is nan, and s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +21,15 @@ STEP = 0.01
 FRAME = 0.25
 #: Shortest lags of the bands of :func:`self_similarity`, seconds; each band reaches to its double.
 LAGS = (1.0, 2.0, 4.0, 8.0, 16.0)
-#: A silence longer than this is dead air, seconds.
-DEAD_AIR = 5.0
+#: A silence longer than this is dead air, a pattern repeated for longer is stuck, seconds.
+DEAD_AIR, STUCK = 5.0, 5.0
+#: A pattern is stuck only after so many turns: trills and accompaniments repeat a few times.
+TURNS = 4
+#: A note struck again within so many seconds on its pitch; one shorter than this; one that hangs.
+RESTRUCK, SHORT, HUNG = 0.5, 0.06, 4.9
+#: Differences of times that ought to be equal differ by less, so that it does not matter when a
+#: piece begins.
+ROUNDING = 1e-6
 
 #: Semitones above the keynote: major, and harmonic minor (natural minor has the pitch classes of
 #: its relative major, so that 24 scales would be 12).
@@ -128,6 +135,23 @@ def onset_intervals(score: Score) -> np.ndarray:
     return np.diff(pitched(score)["start"])
 
 
+def short_notes(score: Score) -> float:
+    """The share of notes shorter than :data:`SHORT` seconds. Empty: nan."""
+    notes = pitched(score)
+    lengths = notes["end"] - notes["start"]
+    return float((lengths < SHORT - ROUNDING).mean()) if len(notes) else np.nan
+
+
+def hung(score: Score) -> float:
+    """The share of all notes' lengths, added up, that is in notes of :data:`HUNG` seconds or more:
+    a forgotten note-off holds a note to the longest that tokens or sampling allow. Without a
+    length: nan."""
+    notes = pitched(score)
+    lengths = notes["end"] - notes["start"]
+    total = lengths.sum()
+    return float(lengths[lengths >= HUNG - ROUNDING].sum() / total) if total else np.nan
+
+
 # -------------------------------------------------------------------------------------- repetition
 
 
@@ -155,6 +179,18 @@ def self_similarity(score: Score, lag: float) -> float:
     return float(best)
 
 
+def restruck(score: Score) -> float:
+    """The share of notes whose pitch was struck less than :data:`RESTRUCK` seconds before. Empty:
+    nan; one note: 0."""
+    notes = pitched(score)
+    if not len(notes):
+        return np.nan
+    order = np.lexsort((notes["start"], notes["pitch"]))
+    pitch, start = notes["pitch"][order], notes["start"][order]
+    again = (pitch[1:] == pitch[:-1]) & (np.diff(start) < RESTRUCK - ROUNDING)
+    return float(again.sum() / len(notes))
+
+
 def longest_repeat(score: Score, *, timing: bool = True) -> float:
     """Notes of the longest stretch that is one pattern, of any length, over and over.
 
@@ -167,14 +203,26 @@ def longest_repeat(score: Score, *, timing: bool = True) -> float:
     events = notes["pitch"].astype(np.int64)
     if timing:
         events = events[1:] + 128 * steps(np.diff(notes["start"]), STEP)
-    longest = 0
-    for period in range(1, len(events) // 2 + 1):
+    return float(max((stop - start for start, stop in _repeats(events, 2)), default=0))
+
+
+def stuck_seconds(score: Score) -> float:
+    """The longest time, from first to last onset, in which one pattern of pitches is repeated at
+    least :data:`TURNS` times in direct succession, seconds. None: 0."""
+    notes = pitched(score)
+    start = notes["start"]
+    found = _repeats(notes["pitch"].astype(np.int64), TURNS)
+    return float(max((start[stop - 1] - start[first] for first, stop in found), default=0.0))
+
+
+def _repeats(events: np.ndarray, turns: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of every stretch that is one pattern of any length, ``turns`` times or more."""
+    for period in range(1, len(events) // turns + 1):
         equal = events[period:] == events[:-period]
         breaks = np.flatnonzero(np.concatenate([[True], ~equal, [True]]))
-        run = int(np.diff(breaks).max()) - 1
-        if run >= period:
-            longest = max(longest, run + period)
-    return float(longest)
+        runs = np.diff(breaks) - 1
+        for i in np.flatnonzero(runs >= period * (turns - 1)).tolist():
+            yield int(breaks[i]), int(breaks[i] + runs[i] + period)
 
 
 def steps(seconds: np.ndarray, step: float) -> np.ndarray:
@@ -190,30 +238,48 @@ def steps(seconds: np.ndarray, step: float) -> np.ndarray:
 
 class Metric(NamedTuple):
     """``of(score, seconds)`` is the value, in ``unit``. ``log``: of many sizes, so that sets are
-    compared by log(1 + value)."""
+    compared by log(1 + value). ``flag``: 1 or 0, whose mean is the share of pieces."""
 
     of: Callable[[Score, float], float]
     unit: str
     log: bool = False
+    flag: bool = False
+
+
+def _of(measure: Callable[[Score], float], unit: str, log: bool = False) -> Metric:
+    return Metric(lambda score, seconds: measure(score), unit, log)
 
 
 def _similarity(lag: float) -> Metric:
-    return Metric(lambda score, seconds: self_similarity(score, lag), "0 to 1")
+    return _of(lambda score: self_similarity(score, lag), "0 to 1")
 
 
 #: Name -> metric of one piece.
 METRICS: dict[str, Metric] = {
-    "pitch range": Metric(lambda score, seconds: pitch_range(score), "semitones"),
-    "pitch entropy": Metric(lambda score, seconds: pitch_entropy(score), "bits"),
-    "pitch-class entropy": Metric(lambda score, seconds: pitch_class_entropy(score), "bits"),
-    "scale consistency": Metric(lambda score, seconds: scale_consistency(score), "share"),
-    "note density": Metric(density, "notes/s"),
-    "polyphony": Metric(lambda score, seconds: polyphony(score), "notes"),
+    "notes a second": Metric(density, "notes/s"),
+    "polyphony": _of(polyphony, "notes"),
+    "re-struck notes": _of(restruck, "share"),
+    "short notes": _of(short_notes, "share"),
+    "hanging time": _of(hung, "share"),
+    "in scale": _of(scale_consistency, "share"),
+    "pitch-class entropy": _of(pitch_class_entropy, "bits"),
+    "pitch entropy": _of(pitch_entropy, "bits"),
+    "pitch range": _of(pitch_range, "semitones"),
     **{f"self-similarity {lag:g}-{2 * lag:g} s": _similarity(lag) for lag in LAGS},
+    "longest repeat": _of(longest_repeat, "notes", log=True),
+    "longest repeat of pitches": _of(
+        lambda score: longest_repeat(score, timing=False), "notes", log=True
+    ),
     "longest silence": Metric(longest_silence, "s", log=True),
-    "longest repeat": Metric(lambda score, seconds: longest_repeat(score), "notes", log=True),
-    "longest repeat of pitches": Metric(
-        lambda score, seconds: longest_repeat(score, timing=False), "notes", log=True
+    f"dead air of {DEAD_AIR:g} s": Metric(
+        lambda score, seconds: float(longest_silence(score, seconds) >= DEAD_AIR - ROUNDING),
+        "share of pieces",
+        flag=True,
+    ),
+    f"stuck for {STUCK:g} s": Metric(
+        lambda score, seconds: float(stuck_seconds(score) >= STUCK - ROUNDING),
+        "share of pieces",
+        flag=True,
     ),
 }
 

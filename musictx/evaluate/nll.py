@@ -6,24 +6,37 @@ short remainder included; nothing carried over from the window before; no augmen
 never counted; the mean over tokens, not over batches. The first token of a window is scored, given
 ``bos`` or ``cut`` alone. Events are counted; the end of a piece (``eos``) is reported apart. With
 ``stride`` below ``window`` the windows overlap and each token is scored once, with more before it.
+
+Published tables of piano performances compare by windows of the training length end to end
+(:func:`evaluate` as it stands). A second row, ``stride=window // SLIDE``, gives each token at least
+three quarters of a window before it, but at the beginning of a piece.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.data.shards import SPLITS, Shards
-from musictx.data.windows import UNSCORED, EvaluationWindows, collate
+from musictx.data.windows import UNSCORED, EvaluationWindows, Window, collate, evenly_spread
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.vocab import EOS
+
+#: Overlapping windows advance by this part of a window.
+SLIDE = 4
+#: The columns of :meth:`Evaluation.row`.
+COLUMNS = (
+    "protocol", "nats_per_token", "nats_per_note", "bits_per_second", "accuracy", "nats_per_end",
+    "split", "pieces", "tokens", "notes", "window", "stride", "windows",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,9 +45,11 @@ class Evaluation:
 
     nats_per_token    mean of -ln p(token) over all event tokens of the split
     perplexity        exp of it;  accuracy  share of event tokens that were the model's first choice
-    nats_per_note     total nats by notes written;  bits_per_second  total bits by seconds of music
+    nats_per_note     total nats by notes written;  bits_per_second  total bits by seconds of music;
+                      None where only some windows were measured
     nats_per_end      mean over the ends of pieces (not in the other numbers); None if there is none
     pieces, tokens, notes, seconds   how much was measured;  windows  in how many windows
+    complete          every token of the split was scored, not only some of its windows
     window, stride    in tokens;  context_carried, first_token_scored, end_counted: the protocol
     by_position       mean nats at each place of a window (0 is its first token); None where no
                       token was scored
@@ -54,6 +69,7 @@ class Evaluation:
     notes: int
     seconds: float
     windows: int
+    complete: bool = True
     context_carried: bool = False
     first_token_scored: bool = True
     end_counted: bool = False
@@ -63,9 +79,15 @@ class Evaluation:
         """Everything, as JSON can hold it."""
         return asdict(self)
 
+    def row(self) -> dict[str, Any]:
+        """The numbers that a table compares, by the names in :data:`COLUMNS`."""
+        overlap = "end to end" if self.stride == self.window else "sliding"
+        return {name: getattr(self, name, overlap) for name in COLUMNS}
+
     def __str__(self) -> str:
         """A table for the terminal."""
         overlap = "no overlap" if self.stride == self.window else f"stride {self.stride}"
+        remainders = ", remainders included" if self.complete else " (a part of the split)"
         rows = [
             ("nats per token", f"{self.nats_per_token:.4f}"),
             ("perplexity", f"{self.perplexity:.3f}"),
@@ -74,11 +96,8 @@ class Evaluation:
             ("bits per second", _or_dash(self.bits_per_second, ".2f")),
             ("nats per end", f"{_or_dash(self.nats_per_end, '.4f')} (not counted above)"),
             ("measured on", f"{self.split}: {self.pieces:,} pieces, {self.seconds / 3600:.2f} h"),
-            ("", f"{self.notes:,} notes, {self.tokens:,} tokens"),
-            (
-                "windows",
-                f"{self.windows:,} of {self.window} tokens, {overlap}, remainders included",
-            ),
+            ("", f"{self.notes:,} notes; {self.tokens:,} tokens were scored"),
+            ("windows", f"{self.windows:,} of {self.window} tokens, {overlap}{remainders}"),
             ("", "nothing carried over, first token scored, padding not counted"),
         ]
         return "\n".join(f"{name:<16} {value}" for name, value in rows)
@@ -96,6 +115,8 @@ def evaluate(
     *,
     window: int | None = None,
     stride: int | None = None,
+    windows: int | None = None,
+    whole: bool = False,
     batch: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
@@ -103,16 +124,15 @@ def evaluate(
 
     window    tokens in a window; default the model's context.  stride  tokens between windows;
               default ``window``.  batch  windows at a time: changes speed and memory only
+    windows   measure at most so many windows, spread evenly over the split; default all
+    whole     leave out windows that are shorter than ``window``, so that ``by_position`` is a mean
+              over the same windows at every position
     progress  called after each batch with the windows done and all there are
 
     The model is put into evaluation mode, and back at the end. Raises ``UserError`` if the split is
-    empty or ``stride`` exceeds ``window``.
+    empty, ``stride`` exceeds ``window`` or no window is whole.
     """
-    window = int(model.config["context"]) if window is None else window
-    stride = window if stride is None else stride
-    if stride > window:
-        raise UserError(f"stride={stride}: expected 1 to window={window}, or tokens are left out")
-    rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
+    window, stride = lengths(model, window, stride)
     totals = shards.totals(split)
     if totals.tokens == 0:
         have = ", ".join(f"{s} {t.pieces}" for s in SPLITS if (t := shards.totals(s)).pieces)
@@ -120,43 +140,26 @@ def evaluate(
             f"split={split}: no piece of this corpus is in it (pieces: {have or 'none'}); choose "
             f"another split, or set corpus.{split} above 0 and prepare again"
         )
-    nats, counts = np.zeros(window), np.zeros(window, np.int64)
-    end_nats, ends, right = 0.0, 0, 0
-    device = next(model.parameters()).device
-    # Windows of like length together, the longest first: little padding, and too large a batch
-    # shows at once. Sums do not depend on the order.
-    length = [w.stop - w.start for w in rows.table]
-    order = sorted(range(len(rows)), key=lambda i: (-length[i], i))
+    rows = EvaluationWindows(shards, split, window, stride, score_eos=not whole)
+    chosen = [i for i, w in enumerate(rows.table) if not whole or w.stop - w.start == window]
+    if not chosen:
+        raise UserError(
+            f"window={window}: no piece of split={split} has so many tokens; give a smaller window"
+        )
+    chosen = [chosen[i] for i in evenly_spread(windows or len(chosen), len(chosen))]
+    sums = _Sums(window)
     training = model.training
     model.eval()
     try:
-        for at in range(0, len(order), batch):
-            chosen = order[at : at + batch]
-            ids, targets, _ = collate(rows[i] for i in chosen)
-            targets = targets.to(device)
-            # Rows hold one piece each and padding comes last, where no scored place can see it.
-            logits = model(ids.to(device))
-            loss = F.cross_entropy(
-                logits.flatten(0, 1).float(),
-                targets.flatten(),
-                ignore_index=UNSCORED,
-                reduction="none",
-            ).view(targets.shape)
-            counted = (targets != UNSCORED) & (targets != EOS)
-            ended = targets == EOS
-            right += int(((logits.argmax(-1) == targets) & counted).sum())
-            wide = loss.cpu().double()
-            width = targets.shape[1]
-            nats[:width] += torch.where(counted.cpu(), wide, 0.0).sum(0).numpy()
-            counts[:width] += counted.sum(0).cpu().numpy()
-            end_nats += float(wide[ended.cpu()].sum())
-            ends += int(ended.sum())
+        for batch_of in in_batches(rows.table, chosen, batch):
+            sums.add(model, *collate(rows[i] for i in batch_of)[:2])
             if progress is not None:
-                progress(at + len(chosen), len(order))
+                progress(sums.windows, len(chosen))
     finally:
         model.train(training)
-    total, tokens = float(nats.sum()), int(counts.sum())
-    assert tokens == totals.tokens, "each event token is scored exactly once"
+    total, tokens = float(sums.nats.sum()), int(sums.counts.sum())
+    complete = tokens == totals.tokens
+    assert complete or len(chosen) < len(rows), "each event token is scored exactly once"
     mean = total / tokens
     return Evaluation(
         split=split,
@@ -164,19 +167,64 @@ def evaluate(
         stride=stride,
         nats_per_token=mean,
         perplexity=math.exp(min(mean, 700.0)),
-        accuracy=right / tokens,
-        nats_per_note=total / totals.notes if totals.notes else None,
-        bits_per_second=total / math.log(2) / totals.seconds if totals.seconds else None,
-        nats_per_end=end_nats / ends if ends else None,
+        accuracy=sums.right / tokens,
+        nats_per_note=total / totals.notes if complete and totals.notes else None,
+        bits_per_second=total / math.log(2) / totals.seconds
+        if complete and totals.seconds
+        else None,
+        nats_per_end=sums.end_nats / sums.ends if sums.ends else None,
         pieces=totals.pieces,
         tokens=tokens,
         notes=totals.notes,
         seconds=totals.seconds,
-        windows=_scoring(rows),
-        by_position=[float(n) / int(c) if c else None for n, c in zip(nats, counts)],
+        # A window may hold nothing but the end of a piece.
+        windows=sum(rows.table[i].scored < rows.pieces[rows.table[i].piece].tokens for i in chosen),
+        complete=complete,
+        by_position=[float(n) / int(c) if c else None for n, c in zip(sums.nats, sums.counts)],
     )
 
 
-def _scoring(rows: EvaluationWindows) -> int:
-    """How many windows score an event (a window may hold nothing but the end of a piece)."""
-    return sum(w.scored < rows.pieces[w.piece].tokens for w in rows.table)
+def lengths(model: MusicTransformer, window: int | None, stride: int | None) -> tuple[int, int]:
+    """Window and stride in tokens, by default the model's context and no overlap; ``UserError`` if
+    windows would leave tokens out between them."""
+    window = int(model.config["context"]) if window is None else window
+    stride = window if stride is None else stride
+    if stride > window:
+        raise UserError(f"stride={stride}: expected 1 to window={window}, or tokens are left out")
+    return window, stride
+
+
+def in_batches(table: Sequence[Window], chosen: Sequence[int], batch: int) -> Iterator[list[int]]:
+    """The chosen windows, ``batch`` at a time, those of like length together and the longest first:
+    little padding, and too large a batch shows at once. Sums do not depend on the order."""
+    order = sorted(chosen, key=lambda i: (table[i].start - table[i].stop, i))
+    for at in range(0, len(order), batch):
+        yield order[at : at + batch]
+
+
+class _Sums:
+    """What is added up over windows: by position in the window, and over the ends of pieces."""
+
+    def __init__(self, window: int) -> None:
+        self.nats, self.counts = np.zeros(window), np.zeros(window, np.int64)
+        self.end_nats, self.ends, self.right, self.windows = 0.0, 0, 0, 0
+
+    def add(self, model: MusicTransformer, ids: Tensor, targets: Tensor) -> None:
+        """One batch. Rows hold one piece each and padding comes last, where no scored position can
+        see it."""
+        device = next(model.parameters()).device
+        targets = targets.to(device)
+        logits = model(ids.to(device))
+        loss = F.cross_entropy(
+            logits.flatten(0, 1).float(), targets.flatten(), ignore_index=UNSCORED, reduction="none"
+        ).view(targets.shape)
+        counted = (targets != UNSCORED) & (targets != EOS)
+        ended = targets == EOS
+        wide = loss.cpu().double()
+        width = targets.shape[1]
+        self.nats[:width] += torch.where(counted.cpu(), wide, 0.0).sum(0).numpy()
+        self.counts[:width] += counted.sum(0).cpu().numpy()
+        self.right += int(((logits.argmax(-1) == targets) & counted).sum())
+        self.end_nats += float(wide[ended.cpu()].sum())
+        self.ends += int(ended.sum())
+        self.windows += len(targets)

@@ -1,5 +1,6 @@
 """musictx evaluate: which corpus is measured, what is printed and written, what is refused."""
 
+import csv
 import json
 import math
 
@@ -12,7 +13,7 @@ from musictx.apps import evaluate as app
 from musictx.config import CorpusConfig, EvaluateConfig, ModelFolder
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
-from musictx.errors import UserError
+from musictx.errors import ConfigError, UserError, WriteError
 from musictx.evaluate.nll import evaluate
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
@@ -144,20 +145,64 @@ def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, foreign, cor
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"out": "{tmp}/tunes"}, "out=.*cannot write this file"),
-        ({"out": "{tmp}/tunes/0.mid/x.json"}, "out=.*cannot write this file"),
+        ({"out": "{tmp}/a.json"}, "out=.*: this is a folder"),
+        ({"out": "{tmp}/tunes/0.mid/x.json"}, "out=.*0.mid is a file, expected a folder"),
         ({"split": "test"}, "split=test: no piece of this corpus"),
         ({"stride": 17}, "stride=17: expected 1 to window=16"),
         ({"device": "abacus"}, "device=abacus: not usable"),
     ],
 )
 def test_mistakes_are_told_and_leave_nothing(options, words, trained, tmp_path):
+    (tmp_path / "a.json").mkdir()
     before = files(tmp_path)
     filled = {k: v.format(tmp=tmp_path) if isinstance(v, str) else v for k, v in options.items()}
-    with pytest.raises(UserError, match=words):
+    with pytest.raises((UserError, WriteError), match=words):
         app.run(config(trained, **({"out": str(tmp_path / "a" / "r.json")} | filled)))
     assert files(tmp_path) == before
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("options", [{"split": "test"}, {"stride": 17}])
+def test_what_is_refused_leaves_no_folder_of_tokens(options, tmp_path, corpus, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = save(tmp_path / "model", {})
+    with pytest.raises(UserError, match=r"split=test: no piece|stride=17: expected 1 to window=16"):
+        app.run(config(model, corpus=CorpusConfig(path=str(corpus), workers=1), **options))
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seconds": 5.0}, "seconds=5.0: expected samples=FOLDER or pieces=NUMBER beside it"),
+        ({"samples": "x", "window": 8}, "window=8: expected nothing beside samples="),
+        ({"task": "continue", "samples": "x"}, "task=continue: expected free unless"),
+        ({"window": 8, "stride": 9}, "stride=9: expected 1 to window=8"),
+        ({"out": "result.txt"}, "out=result.txt: expected a file name that ends with .json"),
+    ],
+)
+def test_no_option_is_ignored_in_silence(options, words):
+    with pytest.raises(ConfigError, match=words):
+        EvaluateConfig(**options)
+
+
+def test_some_windows_and_windows_beyond_the_context(trained, capsys):
+    some = app.run(config(trained, split="train", windows=3))
+    assert (some.windows, some.complete, some.nats_per_note) == (3, False, None)
+    whole = app.run(config(trained, split="train", window=24, whole=True))
+    assert all(x is not None for x in whole.by_position)
+    within, beyond = np.mean(whole.by_position[:16]), np.mean(whole.by_position[16:])
+    printed = capsys.readouterr().out
+    assert f"{within:.4f} in the first 16 tokens" in printed
+    assert f"{beyond:.4f} beyond it" in printed
+
+
+def test_a_table_has_the_row_of_the_protocol(trained, tmp_path):
+    result = app.run(config(trained, out=str(tmp_path / "r.csv"), stride=4))
+    with (tmp_path / "r.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert float(row["nats_per_token"]) == result.nats_per_token
+    assert (row["protocol"], row["stride"]) == ("sliding", "4")
 
 
 def test_a_model_that_names_no_corpus_asks_for_one(tmp_path):
@@ -173,7 +218,7 @@ def test_an_older_result_stays_if_the_new_one_fails(trained, tmp_path, monkeypat
     def fail(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(app, "evaluate", fail)
+    monkeypatch.setattr(app.nll, "evaluate", fail)
     with pytest.raises(KeyboardInterrupt):
         app.run(config(trained, out=str(out)))
     assert out.read_text() == "old"

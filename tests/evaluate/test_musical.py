@@ -47,10 +47,11 @@ def transposed(piece, by):
 @pytest.mark.parametrize("empty", [EMPTY, DRUMS])
 def test_an_empty_piece(empty):
     found = m.measure(empty, 10.0)
-    zero = {"note density", "longest repeat", "longest repeat of pitches"}
+    zero = {"notes a second", "longest repeat", "longest repeat of pitches", "stuck for 5 s"}
     assert {name for name, value in found.items() if value == 0} == zero
-    assert found["longest silence"] == 10.0
-    assert all(math.isnan(found[name]) for name in set(found) - zero - {"longest silence"})
+    silent = {"longest silence": 10.0, "dead air of 5 s": 1.0}
+    assert {name: found[name] for name in silent} == silent
+    assert all(math.isnan(found[name]) for name in set(found) - zero - set(silent))
     assert len(m.onset_intervals(empty)) == 0
 
 
@@ -62,12 +63,17 @@ def test_one_note():
         "pitch range": 0,
         "pitch entropy": 0,
         "pitch-class entropy": 0,
-        "scale consistency": 1,
-        "note density": 0.1,
+        "in scale": 1,
+        "notes a second": 0.1,
         "polyphony": 1,
         "longest silence": 7,
         "longest repeat": 0,
         "longest repeat of pitches": 0,
+        "re-struck notes": 0,
+        "short notes": 0,
+        "hanging time": 0,
+        "dead air of 5 s": 1,
+        "stuck for 5 s": 0,
     }
     assert len(m.onset_intervals(ONE)) == 0
 
@@ -90,14 +96,38 @@ def test_known_values():
     assert m.longest_silence(score((0, 9, 60)), 5) == 0
 
 
+def test_stuck_short_and_hanging_notes_by_hand():
+    trill = score(*((i * 0.5, i * 0.5 + 0.1, 60 + i % 2) for i in range(11)))
+    assert m.stuck_seconds(trill) == 5.0
+    assert m.measure(trill, 9.0)["stuck for 5 s"] == 1
+    assert m.stuck_seconds(score(*((i, i + 0.5, 60 + i % 4) for i in range(15)))) == 0, (
+        "3 3/4 turns"
+    )
+    assert m.stuck_seconds(score(*((i, i + 0.5, 60 + i % 4) for i in range(16)))) == 15
+    mixed = score((0, 0.059, 60), (0, 0.06, 62), (1, 5.9, 64), (2, 6.8, 65), (2, 3, 67))
+    assert m.short_notes(mixed) == pytest.approx(1 / 5)
+    assert m.hung(mixed) == pytest.approx(4.9 / (0.059 + 0.06 + 4.9 + 4.8 + 1))
+
+
 # ----------------------------------------------------------------------------------- plain loops
+
+
+@given(scores())
+def test_struck_again_against_a_loop(piece):
+    rows = listed(piece)
+    again = sum(
+        any(q == p and 0 <= s - t < 0.5 - 1e-6 and j < i for j, (t, _, q) in enumerate(rows))
+        for i, (s, _, p) in enumerate(rows)
+    )
+    found = m.restruck(piece)
+    assert math.isnan(found) if not rows else found == pytest.approx(again / len(rows))
 
 
 @given(scores(), st.sampled_from([1.0, 4.0, 20.0]))
 def test_pitch_and_time_against_loops(piece, seconds):
     rows = listed(piece)
     found = m.measure(piece, seconds)
-    assert found["note density"] == len(rows) / seconds
+    assert found["notes a second"] == len(rows) / seconds
     # Silence and polyphony, one millisecond at a time: the strategies' times lie on that grid.
     grid = round(seconds * 1000)
     spans = [(round(s * 1000), round(e * 1000)) for s, e, _ in rows]
@@ -127,7 +157,7 @@ def test_pitch_and_time_against_loops(piece, seconds):
         assert found[name] == pytest.approx(-sum(x * math.log2(x) for x in shares), abs=1e-9)
     scales = [(0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11)]
     inside = [sum((p - k) % 12 in s for p in pitches) for s in scales for k in range(12)]
-    assert found["scale consistency"] == pytest.approx(max(inside) / len(pitches))
+    assert found["in scale"] == pytest.approx(max(inside) / len(pitches))
     starts = [s for s, _, _ in rows]
     assert m.onset_intervals(piece).tolist() == [b - a for a, b in pairwise(starts)]
 
@@ -215,19 +245,22 @@ def test_no_metric_knows_the_key(piece, by):
 def test_no_metric_but_silence_knows_when_the_piece_begins(piece, milliseconds):
     before = m.measure(piece, 20.0)
     after = m.measure(piece.shifted(milliseconds / 1000), 20.0)
-    assert same(*({k: v for k, v in x.items() if k != "longest silence"} for x in (before, after)))
+    silence = {"longest silence", "dead air of 5 s"}
+    assert same(*({k: v for k, v in x.items() if k not in silence} for x in (before, after)))
 
 
 @given(scores())
 def test_bounds(piece):
     found = m.measure(piece, 20.0)
     highest = {"pitch range": 127, "pitch entropy": 7, "pitch-class entropy": math.log2(12) + 1e-9}
-    highest |= {"scale consistency": 1, "longest silence": 20}
+    highest |= {"in scale": 1, "longest silence": 20}
+    shares = {name for name, metric in m.METRICS.items() if "share" in metric.unit}
+    highest |= dict.fromkeys(shares, 1)
     highest |= {name: 1 for name in found if name.startswith("self-similarity")}
     for name, value in found.items():
         assert math.isnan(value) or 0 <= value <= highest.get(name, len(piece))
     if len(listed(piece)):
-        assert found["scale consistency"] >= 7 / 12 - 1e-9, "the best scale holds its share"
+        assert found["in scale"] >= 7 / 12 - 1e-9, "the best scale holds its share"
 
 
 @given(scores(), st.randoms())

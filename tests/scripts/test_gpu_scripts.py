@@ -13,11 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
-from musictx.attention import reference
-from musictx.attention.terms import Axis, Span, Terms
 from musictx.model.static import StaticDecoder
 
 GPU = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
@@ -69,20 +65,6 @@ def test_decode(tmp_path: Path) -> None:
         assert 0 < float(row["quartile1"]) <= float(row["median"]) <= float(row["quartile3"])
 
 
-@pytest.mark.slow
-def test_train_throughput(tmp_path: Path) -> None:
-    words = ("quick=true", "attention=fused,textbook,sdpa", "modes=eager", "settings=train,plain")
-    text, rows, whole = run("train_throughput", tmp_path, *words)
-    assert "WRONG" not in text
-    assert whole["wrong"] == []
-    assert "left out, fused" in text
-    found = {r["case"] for r in rows}
-    assert len(found) == len(rows)
-    assert sum("attention=textbook" in case for case in found) == 2
-    assert sum("loader" in case for case in found) == 2
-    assert all(float(row["median"]) > 0 for row in rows)
-
-
 def test_no_budget_no_measurements(tmp_path: Path) -> None:
     text, rows, _ = run("decode", tmp_path, "quick=true", "seconds=0", "rows=1", "ways=eager")
     assert text.count("no time left") == 3
@@ -98,20 +80,12 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
         sys.modules.pop(file.stem, None)
 
 
-@pytest.fixture
-def train_cases(scripts: Any) -> Any:
-    return scripts("train_cases")
-
-
 @pytest.mark.parametrize(
     ("script", "words", "said"),
     [
         ("decode", ["quick=true", "speed=high"], "speed=high: expected name=value with a name of"),
-        ("train_throughput", ["quick=true", "fast"], "fast: expected name=value"),
         ("decode", ["model=huge"], r"model=huge: there is no conf/model/huge.yaml"),
-        ("train_throughput", ["models=paper,huge"], r"model=huge: there is no conf/model/huge"),
         ("decode", [], "quick=true runs this on the CPU"),
-        ("train_throughput", [], "quick=true runs this on the CPU"),
     ],
 )
 def test_mistakes_are_named(scripts: Any, script: str, words: list[str], said: str) -> None:
@@ -134,46 +108,3 @@ def test_bytes_of_a_step_are_those_of_the_tensors_it_reads(scripts: Any, scheme:
     weights = [p for p in model.parameters() if id(p) not in held]
     for name, tensors in (("keys and values", rings), ("tables", tables), ("weights", weights)):
         assert found[name] == sum(x.numel() * x.element_size() for x in tensors), name
-
-
-@pytest.mark.parametrize("attention", ["textbook", "sdpa"])
-@pytest.mark.parametrize("tied", [True, False])
-def test_operations_are_those_that_torch_counts(
-    train_cases: Any, attention: str, tied: bool
-) -> None:
-    """Dense attention computes all L x L pairs: twice the causal half that the formula counts."""
-    case = {"model": "quick", "attention": attention, "setting": "plain", "rows": 3}
-    cpu = torch.device("cpu")
-    model = train_cases.model_for(case, cpu, tied=tied, context=32)
-    if attention == "sdpa":  # counted with dense products too
-        model = train_cases.model_for(
-            case | {"attention": "reference"}, cpu, tied=tied, context=32,
-            position={"name": "none"},
-        )  # fmt: skip
-    ids = torch.randint(4, 392, (3, 32))
-    train_cases.use(attention if attention == "textbook" else "library")
-    with FlopCounterMode(display=False) as counted:
-        logits = model(ids)
-        F.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
-    train_cases.use("library")
-    work = train_cases.operations_per_token(model, 32)
-    dense = work["matrices"] + 2 * (work["content"] + work["relative"])
-    assert counted.get_total_flops() == 3 * 32 * dense
-    assert (work["relative"] > 0) == (attention == "textbook")
-
-
-@pytest.mark.parametrize("distances", [7, 20, 40])
-@pytest.mark.parametrize("packed", [False, True])
-def test_the_textbook_is_the_specification(train_cases: Any, distances: int, packed: bool) -> None:
-    torch.manual_seed(0)
-    q, k, v = torch.randn(3, 2, 2, 20, 4, dtype=torch.float64)
-    table = torch.randn(2, distances, 4, dtype=torch.float64)
-    terms = Terms(0.5, (Axis(table=table, high=distances - 1),))
-    where = {"query_positions": Span(0, 20), "key_positions": Span(0, 20)}
-    pieces = {}
-    if packed:
-        ids = (torch.arange(20) >= torch.tensor([[5], [11]])).long()
-        pieces = {"query_pieces": ids, "key_pieces": ids}
-    got = train_cases.textbook(q, k, v, terms, **where, **pieces)
-    want = reference.attend(q, k, v, terms, **where, **pieces)
-    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,135 @@
+"""Many samples as MIDI files in one folder: made in batches, and gone on with after a stop.
+
+::
+
+    000.mid, 001.mid, ...   the pieces, a continuation with its primer before it
+    samples.json            the settings they were made with, and of each: the piece its primer is
+                            from, the seconds at which its new music begins, what ended it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from musictx import midi
+from musictx.bundle import Bundle
+from musictx.config import SamplingConfig
+from musictx.errors import UserError
+from musictx.evaluate.sets import LIST
+from musictx.files import check_writable, write_text
+from musictx.notes import Score
+from musictx.sampling.music import Primer, Progress
+from musictx.sampling.side_by_side import NOTHING, continue_each
+
+#: Pieces written side by side.
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a sample begins: ``primer`` of the piece ``source``; by default from nothing."""
+
+    source: str = ""
+    primer: Primer = field(default=NOTHING)
+
+
+class SampleFolder:
+    """``folder`` and what is in it of ``settings``, which decide the samples.
+
+    Raises ``UserError`` if it holds something else, or samples that other settings have made.
+    """
+
+    def __init__(self, folder: str | Path, settings: Mapping[str, Any]) -> None:
+        self.folder, self.settings = Path(folder), dict(settings)
+        self.samples: dict[str, dict[str, Any]] = {}
+        path = self.folder / LIST
+        if path.is_file():
+            known = json.loads(path.read_text(encoding="utf-8"))
+            other = [k for k in self.settings if known["settings"].get(k) != self.settings[k]]
+            if other:
+                raise UserError(
+                    f"samples={folder}: the samples there were made with other "
+                    f"{', '.join(other)}; give another folder or delete it"
+                )
+            self.samples = known["samples"]
+        elif self.folder.is_dir() and any(self.folder.iterdir()):
+            raise UserError(
+                f"samples={folder}: there is something else in this folder; leave pieces= out to "
+                "measure it, or give an empty or new one to write into"
+            )
+        check_writable(self.folder, "samples")
+
+    def missing(self, count: int) -> list[int]:
+        """The numbers of those of the first ``count`` samples that are not there."""
+        return [i for i in range(count) if name(i) not in self.samples or not self.file(i).exists()]
+
+    def file(self, number: int) -> Path:
+        """Where sample ``number`` is or will be."""
+        return self.folder / f"{name(number)}.mid"
+
+    def add(self, number: int, score: Score, **told: Any) -> None:
+        """Write a sample; :meth:`write_list` makes it count."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        midi.write(score, self.file(number))
+        self.samples[name(number)] = told
+
+    def write_list(self) -> None:
+        """samples.json, with all samples that were added."""
+        content = {"settings": self.settings, "samples": dict(sorted(self.samples.items()))}
+        write_text(self.folder / LIST, json.dumps(content, indent=1) + "\n")
+
+
+def name(number: int) -> str:
+    """The name of a sample, without ending."""
+    return f"{number:03d}"
+
+
+def fill(
+    out: SampleFolder,
+    bundle: Bundle,
+    starts: Sequence[Start],
+    *,
+    seconds: float,
+    sampling: SamplingConfig,
+    may_end: bool,
+    seed: int,
+    progress: Callable[[float], None] | None = None,
+) -> None:
+    """Make what is missing of one sample for each of ``starts``, ``seconds`` of new music each.
+
+    Sample i of seed s is that of ``musictx generate seed=s``. Primers of like length go together.
+    progress  called with the seconds of all samples that are written so far
+    """
+    order = sorted(range(len(starts)), key=lambda i: (len(starts[i].primer.ids), i))
+    batches = [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
+    missing = set(out.missing(len(starts)))
+    written = 0.0
+    for numbers in batches:
+        if missing & set(numbers):
+            samples = continue_each(
+                bundle.model,
+                bundle.tokenizer,
+                [starts[i].primer for i in numbers],
+                seconds=seconds,
+                seeds=[(seed, i) for i in numbers],
+                sampling=sampling,
+                may_end=may_end,
+                habits=bundle.card.get("habits"),
+                progress=_in_all(progress, written, len(numbers)),
+            )
+            for i, sample in zip(numbers, samples):
+                told = {"source": starts[i].source, "seam": sample.seam, "ended": sample.ended}
+                out.add(i, sample.score, **told)
+            out.write_list()
+        written += seconds * len(numbers)
+
+
+def _in_all(progress: Callable[[float], None] | None, before: float, rows: int) -> Progress | None:
+    """Seconds of the slowest row -> seconds of all samples."""
+    if progress is None:
+        return None
+    return lambda count, seconds: progress(before + rows * seconds)

@@ -1,0 +1,175 @@
+"""musictx evaluate with samples: generated or given, beside files or a corpus; chorales."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from musictx import bundle, midi
+from musictx.apps import evaluate as app
+from musictx.chorale import grid as four
+from musictx.chorale import voice_leading
+from musictx.chorale.grid import Grid
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.config import CorpusConfig, EvaluateConfig, ModelFolder, SamplingConfig
+from musictx.errors import UserError
+from musictx.evaluate.musical import METRICS, excerpt, measure
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
+from musictx.tokens.build import build
+from musictx.tokens.coordinates import token_coordinates
+from tests.data.helpers import write_songs
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    tokenizer = build(name="performance", velocity_bins=4)
+    torch.manual_seed(0)
+    shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 24}
+    made = MusicTransformer(tokenizer.size, **shape)
+    return str(bundle.save(tmp_path_factory.mktemp("model") / "m", made, tokenizer, {}))
+
+
+@pytest.fixture(scope="module")
+def midi_files(tmp_path_factory):
+    return str(write_songs(tmp_path_factory.mktemp("midi"), range(8), notes=40))
+
+
+def asked(**options):
+    model = options.pop("model", None)
+    return EvaluateConfig(model=ModelFolder(model), device="cpu", **options)
+
+
+def files(folder):
+    return {p.name: p.read_bytes() for p in folder.glob("*.mid")}
+
+
+def test_samples_are_generated_measured_and_gone_on_with(model, midi_files, tmp_path, monkeypatch):
+    folder = tmp_path / "s"
+    options = {"model": model, "against": midi_files, "samples": str(folder)}
+    options |= {"pieces": 3, "seconds": 2.0, "task": "continue", "primer_seconds": 1.0}
+    found = app.run(asked(**options, out=str(tmp_path / "r.json")))
+    made = files(folder)
+    assert sorted(made) == ["000.mid", "001.mid", "002.mid"]
+    told = json.loads((folder / "samples.json").read_text())["samples"]
+    for piece in found.pieces[:3]:
+        seam = told[piece["name"]]["seam"]
+        assert seam > 0
+        score = midi.read(folder / f"{piece['name']}.mid")
+        wanted = measure(excerpt(score, seam, 2.0), 2.0)
+        assert {name: piece[name] for name in METRICS} == pytest.approx(wanted, nan_ok=True)
+    assert json.loads((tmp_path / "r.json").read_text())["seconds"] == 2.0
+    (folder / "001.mid").unlink()
+    app.run(asked(**options))
+    assert files(folder) == made
+    with pytest.raises(UserError, match=r"samples=.*made with other seconds, seed"):
+        app.run(asked(**options | {"seconds": 1.0, "seed": 4}))
+    given = asked(samples=str(folder), against=midi_files, seconds=2.0)
+    assert [p["notes"] for p in app.run(given).pieces[:3]] == [p["notes"] for p in found.pieces[:3]]
+
+
+def test_a_corpus_gives_real_music_the_training_split_and_copies(model, midi_files, tmp_path):
+    corpus = CorpusConfig(path=midi_files, shards=str(tmp_path / "shards"), workers=1)
+    write_songs(tmp_path / "own", [0], notes=40)
+    for with_model in ({"model": model}, {}):
+        found = app.run(
+            asked(**with_model, corpus=corpus, samples=str(tmp_path / "own"), seconds=3.0)
+        )
+        assert found.sets == ["samples", "real", "training"]
+        corpus = CorpusConfig(shards=str(tmp_path / "shards"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"samples": "{tmp}/nothing"}, "samples=.*expected a folder with MIDI files"),
+        ({"samples": "{midi}"}, "against: expected the real music to compare with"),
+        ({"samples": "{midi}", "against": "{tmp}/nothing"}, "against=.*expected a folder with"),
+        ({"pieces": 2, "samples": "{midi}", "against": "{midi}"}, "something else in this folder"),
+        ({"pieces": 2, "task": "harmonise", "against": "{midi}"}, "task=harmonise: .* writes"),
+    ],
+)
+def test_mistakes_are_told_and_leave_nothing(
+    options, words, model, midi_files, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    filled = {
+        k: v.format(tmp=tmp_path, midi=midi_files) if isinstance(v, str) else v
+        for k, v in options.items()
+    }
+    with pytest.raises(UserError, match=words):
+        app.run(asked(**({"model": model} if "pieces" in filled else {}), **filled))
+    assert not list(tmp_path.rglob("*"))
+
+
+def chorale(seed, steps=40):
+    """Four voices, each on a note of its own range for two to four steps."""
+    rng = np.random.default_rng(seed)
+    columns = []
+    for low in (66, 62, 57, 45):
+        notes = [np.full(rng.integers(2, 5), low + rng.integers(0, 7)) for _ in range(steps)]
+        columns.append(np.concatenate(notes)[:steps])
+    return np.stack(columns, axis=1)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    splits = {"train": [chorale(i) for i in range(3)], "valid": [chorale(9 + i) for i in range(4)]}
+    path = tmp_path_factory.mktemp("published") / "chorales.json"
+    path.write_text(
+        json.dumps({split: [p.tolist() for p in some] for split, some in splits.items()})
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def singer(tmp_path_factory):
+    tokenizer = ChoraleTokenizer(low=40, high=76)
+    place = {"name": "two_d", "cycles": [4], "coordinates": token_coordinates(tokenizer)}
+    torch.manual_seed(0)
+    shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 256}
+    made = MusicTransformer(tokenizer.size, **shape, position=place)
+    return str(bundle.save(tmp_path_factory.mktemp("singer") / "m", made, tokenizer, {}))
+
+
+@pytest.mark.parametrize("task", ["free", "continue", "harmonise"])
+def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_path):
+    corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
+    options = {"seconds": 1.2} | ({} if task == "free" else {"primer_seconds": 2.4, "particles": 2})
+    found = app.run(
+        asked(
+            model=singer, corpus=corpus, samples=str(tmp_path / "s"), pieces=2, task=task,
+            sampling=SamplingConfig(top_p=1.0), **options,
+        )
+    )  # fmt: skip
+    assert list(found.sets) == ["samples", "real", "training"]
+    for piece, file in zip(found.pieces, sorted((tmp_path / "s").glob("*.mid"))):
+        grid, _ = four.read(midi.read(file))
+        if task == "harmonise":
+            report = voice_leading.report(grid.pitches, grid.tied)
+            assert {kind: piece[kind] for kind in report.counts} == dict(report.counts)
+            assert len(piece["faults"]) == sum(report.counts.values())
+        else:
+            assert piece["bars"] <= 1.2 / 2.4 + 1e-9
+    real = [piece for piece in found.pieces if piece["set"] == "real"]
+    assert len(real) == (2 if task == "harmonise" else 4)
+    whole = [voice_leading.report(chorale(9 + i), None) for i in range(4)]
+    if task == "free":
+        wanted = voice_leading.rates(whole)["all faults / 100 bars"]
+        assert found.sets["real"]["all faults / 100 bars"] == pytest.approx(wanted, rel=0.2)
+
+
+def test_a_copied_chorale_is_found(published, tmp_path):
+    copy = Grid.joined(chorale(1) + 2)
+    (tmp_path / "s").mkdir()
+    midi.write(four.write(copy), tmp_path / "s" / "copy.mid")
+    corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
+    found = app.run(asked(samples=str(tmp_path / "s"), corpus=corpus))
+    assert found.pieces[0]["copied bars"] == 40 / 16
+    five = Score(notes=[(0.0, 1.0, pitch, 64, 0, False, 0) for pitch in range(60, 65)])
+    midi.write(five, tmp_path / "s" / "thick.mid")
+    with pytest.raises(UserError, match=r"samples: .*thick.mid: .* notes sound at once"):
+        app.run(asked(samples=str(tmp_path / "s"), corpus=corpus))
