@@ -128,7 +128,7 @@ def published(tmp_path_factory):
 @pytest.fixture(scope="module")
 def singer(tmp_path_factory):
     tokenizer = ChoraleTokenizer(low=40, high=76)
-    place = {"name": "two_d", "cycles": [4], "coordinates": token_coordinates(tokenizer)}
+    place = {"name": "two_d", "periods": [4], "coordinates": token_coordinates(tokenizer)}
     torch.manual_seed(0)
     shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 256}
     made = MusicTransformer(tokenizer.size, **shape, position=place)
