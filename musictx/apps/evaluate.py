@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from musictx.bundle import Bundle, find_latest, load, locate
-from musictx.chorale import jsb
 from musictx.config import CorpusConfig, EvaluateConfig
-from musictx.data import sources
+from musictx.data import corpora
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
@@ -126,14 +125,11 @@ def unnamed(corpus: CorpusConfig) -> bool:
 
 def _check_split(corpus: CorpusConfig, split: str) -> None:
     """Refuse a split that no piece can be in before a folder of tokens is made for nothing."""
-    shares = {"validation": corpus.validation, "test": corpus.test}
-    if corpus.name == "jsb":
-        there = {its for _, its, _ in jsb.read(corpus.path)}
-    elif shares.get(split, 1.0) > 0:
+    share = {"validation": corpus.validation, "test": corpus.test}.get(split, 1.0)
+    found = corpora.find(corpus)
+    if share > 0 and not found.published:
         return
-    else:
-        there = {*sources.find(corpus.path).official.values()} if corpus.name == "folder" else set()
-    if split not in there:
+    if not any(item.split == split for item in found.items()):
         raise UserError(
             f"split={split}: no piece of this corpus is in it; choose another split, or set "
             f"corpus.{split} above 0"
