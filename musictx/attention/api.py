@@ -2,14 +2,18 @@
 
 reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
-chunked     linear in memory: consecutive positions, one axis, and any with labels for keys such as
-            pitch (attention/chunked/, and attention/decode.py for a single last query)
+chunked     linear in memory: consecutive positions, one axis by order, and any with labels for keys
+            such as pitch (attention/chunked/)
 sdpa        torch's own kernel: plain attention, or distances by sinusoids or of labels
             (attention/sdpa.py)
 native      the algorithm of chunked in C++, compiled on first use (attention/native/)
 fused       one Triton kernel for CUDA GPUs, forward and backward (attention/fused/)
-auto        without relative terms sdpa, else chunked, else reference: the first that can do the
-            job. native waits for a compiler and fused has not been timed on a GPU yet: by name only
+auto        the fastest of these that can do the job and is at hand on this machine: without
+            relative terms sdpa, else fused on CUDA, native on a CPU with a compiler, chunked,
+            reference. What ``torch.export`` records keeps to operations of torch
+
+A single query over earlier keys, as in generation, needs no skew: attention/decode computes it for
+chunked, native, fused and auto.
 """
 
 from __future__ import annotations
@@ -19,22 +23,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention import chunked, fused, native, reference, sdpa, skew
-from musictx.attention import labels as widen
-from musictx.attention.decode import eager as decode
-from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention import capabilities, chunked, decode, fused, native, reference, sdpa, skew
+from musictx.attention.capabilities import Capabilities, Job
+from musictx.attention.labels import widened
+from musictx.attention.terms import Positions, Ring, Span, Terms
 
+_MODULES: dict[str, Any] = {
+    "reference": reference,
+    "skew": skew,
+    "chunked": chunked,
+    "sdpa": sdpa,
+    "native": native,
+    "fused": fused,
+    "decode": decode,
+}
 IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")
+_FASTEST = {"cpu": ("native", "chunked"), "cuda": ("fused", "chunked")}
+_LEAVE_ONE_QUERY = ("chunked", "native", "fused")
+
+#: What was chosen for a job by the name asked for: (implementation, None) or ("", why not).
+_CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
 
 
 def attend(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    terms: Terms,
+    terms: Terms | None = None,
     *,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
+    query_positions: Positions | tuple[Positions, ...] | None = None,
+    key_positions: Positions | tuple[Positions, ...] | None = None,
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
@@ -43,9 +61,11 @@ def attend(
 ) -> Tensor:
     """Attention of q (B, H, Tq, D) over k and v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
 
-    terms            what the position scheme adds to the logits
+    terms            what the position scheme adds to the logits; None: plain attention
     query_positions  where queries stand; key_positions where keys stand: a Span, an int64 tensor
-                     (T,) or (B, T), or a tuple of these, one for each coordinate of ``terms.axes``
+                     (T,) or (B, T), or a tuple of these, one for each coordinate of ``terms.axes``;
+                     keys may stand in a Ring. None: keys stand at 0, 1, 2, ..., and the queries
+                     are the last of them
     causal           hide keys whose first coordinate is greater than the query's
     query_pieces     int64 (B, Tq), key_pieces (B, Tk): hide keys of other pieces; both or neither
     dropout          share of attention weights set to 0, the others scaled up; give 0 when not
@@ -56,75 +76,101 @@ def attend(
     ``ValueError`` for arguments that do not fit together, and for a named implementation that
     cannot do the job, saying why.
     """
+    if terms is None:
+        terms = Terms(scale=q.shape[-1] ** -0.5)
+    if query_positions is None or key_positions is None:
+        count = k.shape[2]
+        key_positions = (Span(0, count),) * terms.coordinates
+        query_positions = (Span(count - q.shape[2], q.shape[2]),) * terms.coordinates
     _check(q, k, v, terms, query_positions, key_positions, query_pieces, key_pieces, dropout)
+    # Coordinates that nobody asks for are dropped: implementations see those that are measured.
+    at, over = terms.needed(query_positions), terms.needed(key_positions)
+    packed = query_pieces is not None
+    name = chosen(
+        implementation, capabilities.job(terms, at[0], over[0], causal, q, packed, dropout > 0)
+    )
+    module, can = _MODULES[name], _can(name)
+    call: dict[str, Any] = {
+        "query_positions": at,
+        "key_positions": over,
+        "causal": causal,
+        "query_pieces": query_pieces,
+        "key_pieces": key_pieces,
+        "dropout": dropout,
+    }
+    size, dtype = q.shape[-1], q.dtype
+    if can.labels == "channels" and any(axis.labels is not None for axis in terms.axes):
+        with torch.autocast(q.device.type, enabled=False):
+            wide = widened(q, k, v, terms, at, over)
+            if can.one_width:
+                wide = wide.padded(dtype, can.head_sizes)
+        q, call["position"], k, v, terms = wide
+    out: Tensor = module.attend(q, k, v, terms, **call)
+    return out[..., :size].to(dtype)
+
+
+def why_not(
+    implementation: str, terms: Terms, *, causal: bool = True, q: Tensor | None = None
+) -> str | None:
+    """Why the implementation cannot compute such terms for a text that looks at itself, or None.
+
+    ``q`` tells device, dtype and head size, and that this machine must have what is needed; without
+    it none of these is looked at. Raises ``ValueError`` for an unknown name.
+    """
+    _check_name(implementation)
+    span = Span(0, 8)
+    wanted = capabilities.job(terms, span, span, causal, q)
+    if implementation == "auto":
+        return None
+    return capabilities.why_not(_can(implementation), wanted)
+
+
+def chosen(implementation: str, job: Job) -> str:
+    """The implementation that computes ``job`` if this one is asked for; remembered.
+
+    ``ValueError`` for an unknown name, and for a named one that cannot.
+    """
+    exported = torch.compiler.is_exporting()
+    key = ("export" if exported and implementation == "auto" else implementation, job)
+    if key not in _CHOSEN:
+        _CHOSEN[key] = _choice(implementation, job, exported)
+    name, reason = _CHOSEN[key]
+    if reason:
+        raise ValueError(f"implementation={implementation}: {reason}")
+    return name
+
+
+def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
+    _check_name(implementation)
+    one = job.one and not capabilities.why_not(_can("decode"), job)
+    if implementation != "auto":
+        reason = capabilities.why_not(_can(implementation), job)
+        if one and implementation in _LEAVE_ONE_QUERY:
+            return "decode", reason
+        return implementation, reason
+    plain = not (job.axes or job.labels or job.packed or job.dropout)
+    if plain and not capabilities.why_not(_can("sdpa"), job):
+        return "sdpa", None
+    if one:
+        return "decode", None
+    # The buffers that chunked reads in two ways are untried on other kinds of device.
+    for name in _FASTEST.get(str(job.device), ()):
+        ours = name in ("native", "fused")
+        if not (ours and exported) and not capabilities.why_not(_can(name), job):
+            return name, None
+    return "reference", None
+
+
+def _can(name: str) -> Capabilities:
+    can: Capabilities = _MODULES[name].CAN
+    return can
+
+
+def _check_name(implementation: str) -> None:
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(
             f"implementation={implementation}: expected one of " + ", ".join(IMPLEMENTATIONS)
         )
-    # Coordinates that nobody asks for are dropped: implementations see those that are measured.
-    query_positions, key_positions = terms.needed(query_positions), terms.needed(key_positions)
-    places: dict[str, Any] = {"query_positions": query_positions, "key_positions": key_positions}
-    masks: dict[str, Any] = {"query_pieces": query_pieces, "key_pieces": key_pieces}
-    reasons = why_not(terms, **places, causal=causal, q=q)
-    if implementation == "auto":
-        implementation = _fastest(q, terms, reasons, plain=query_pieces is None and not dropout)
-    reason = reasons[implementation]
-    if reason:
-        raise ValueError(f"implementation={implementation}: {reason}")
-    if implementation == "sdpa":
-        return sdpa.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
-    if implementation == "native" and q.shape[2] == 1:
-        return decode.attend(q, k, v, terms, **places, **masks, dropout=dropout)
-    if implementation == "native":
-        size = q.shape[-1]
-        if widen.split(terms)[0]:
-            with torch.autocast(q.device.type, enabled=False):
-                q, k, v, terms = widen.padded(q, k, v, terms, query_positions, key_positions)
-        return native.attend(q, k, v, terms, **masks, dropout=dropout)[..., :size]
-    if implementation == "fused":
-        return fused.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
-    if implementation == "skew":
-        return skew.attend(q, k, v, terms, **masks, dropout=dropout)
-    if implementation == "chunked":
-        at, over = query_positions[0], key_positions[0]
-        assert isinstance(at, Span)
-        assert isinstance(over, Span)
-        if causal and len(at) == 1 and at.stop == over.stop:
-            return decode.attend(q, k, v, terms, **places, **masks, dropout=dropout)
-        return chunked.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
-    return reference.attend(q, k, v, terms, **places, causal=causal, **masks, dropout=dropout)
-
-
-def why_not(
-    terms: Terms,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
-    causal: bool = True,
-    q: Tensor | None = None,
-) -> dict[str, str | None]:
-    """For each implementation by name why it cannot do this job, or None if it can.
-
-    ``q`` tells device, dtype and head size; without it they are not looked at.
-    """
-    job = terms, query_positions, key_positions, causal
-    return {
-        "reference": None,
-        "skew": skew.why_not(*job),
-        "chunked": chunked.why_not(*job),
-        "sdpa": sdpa.why_not(*job),
-        "native": native.why_not(*job, q),
-        "fused": fused.why_not(*job, q),
-    }
-
-
-def _fastest(q: Tensor, terms: Terms, reasons: dict[str, str | None], *, plain: bool) -> str:
-    """What ``auto`` stands for here; ``plain``: no pieces to keep apart, no dropout."""
-    if plain and not terms.relative and not reasons["sdpa"]:
-        return "sdpa"
-    # The buffers that chunked reads in two ways are untried on other kinds of device.
-    if q.device.type in ("cpu", "cuda") and not reasons["chunked"]:
-        return "chunked"
-    return "reference"
 
 
 def _check(
@@ -202,14 +248,14 @@ def _check_positions(
     length: int,
     terms: Terms,
 ) -> None:
-    several = positions if isinstance(positions, tuple) else (positions,)
+    several = (positions,) if isinstance(positions, Positions) else positions
     needed = terms.coordinates
     if len(several) < needed:
         raise ValueError(
             f"attend: {name} has {len(several)} coordinate(s), the terms measure {needed}"
         )
     for one in several:
-        if isinstance(one, Span):
+        if isinstance(one, Span | Ring):
             if len(one) != length:
                 raise ValueError(f"attend: {name} has length {len(one)}, expected {length}")
         elif one.dtype != torch.int64 or one.shape not in ((length,), (batch, length)):

@@ -12,7 +12,8 @@ that is 1 at c_j and 0 elsewhere. So
 
 and whatever computes content attention computes the axis too, with its own memory: exactly, with no
 L x L gather, for D + K numbers to a head. A key with no label of the axis gets zeros: no term. The
-trick is that of attention/sdpa.py with steps in the place of waves.
+trick is that of attention/sdpa.py with steps in the place of waves. ``attend`` widens the heads
+here, once for all implementations that take labels as channels.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.terms import Axis, Positions, Span, Terms
+from musictx.attention.terms import Axis, Positions, Terms, as_tensor
 
 
 def split(terms: Terms) -> tuple[tuple[Axis, ...], Terms]:
@@ -37,19 +38,44 @@ def split(terms: Terms) -> tuple[tuple[Axis, ...], Terms]:
 class Wide(NamedTuple):
     """content (B, H, Tq, D + K): the queries that meet keys, content bias and all
     position (B, H, Tq, D): the queries that meet tables of the axes left
-    k (B, H, Tk, D + K)
+    k (B, H, Tk, D + K), v (B, H, Tk, D)
     terms: the axes left, no content bias, no position bias
     """
 
     content: Tensor
     position: Tensor
     k: Tensor
+    v: Tensor
     terms: Terms
+
+    def padded(self, dtype: torch.dtype, sizes: tuple[int, ...] | None) -> Wide:
+        """The same for kernels with one size of head, one of ``sizes`` (None: any).
+
+        Tables and values get zeros in the further channels, so the first D channels of the result
+        are the values mixed and the others zero.
+        """
+        size = self.k.shape[-1]
+        if sizes is not None:
+            size = min(n for n in sizes if n >= size)
+
+        def fill(x: Tensor) -> Tensor:
+            return F.pad(x, (0, size - x.shape[-1]))
+
+        terms = self.terms
+        axes = tuple(
+            axis if axis.table is None else replace(axis, table=fill(axis.table))
+            for axis in terms.axes
+        )
+        values = terms.value_table
+        terms = replace(terms, axes=axes, value_table=None if values is None else fill(values))
+        tensors = (self.content, self.position, self.k, self.v)
+        return Wide(*(fill(x).to(dtype) for x in tensors), terms)
 
 
 def widened(
     q: Tensor,
     k: Tensor,
+    v: Tensor,
     terms: Terms,
     query_positions: tuple[Positions, ...],
     key_positions: tuple[Positions, ...],
@@ -68,8 +94,8 @@ def widened(
     of_queries, of_keys = [content], [k.to(precise)]
     for axis in labelled:
         assert axis.labels is not None
-        at = coordinate(query_positions, axis, q.device)
-        over = coordinate(key_positions, axis, q.device)
+        at = as_tensor(query_positions[axis.coordinate], q.device)
+        over = as_tensor(key_positions[axis.coordinate], q.device)
         labels = axis.labels.to(q.device)
         of_queries.append(by_key(position, axis, at, labels[None], 1 / terms.scale))
         one_at_label = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
@@ -78,32 +104,9 @@ def widened(
         torch.cat(of_queries, dim=-1),
         position,
         torch.cat(of_keys, dim=-1),
+        v,
         replace(left, content_bias=None, position_bias=None),
     )
-
-
-def padded(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    query_positions: tuple[Positions, ...],
-    key_positions: tuple[Positions, ...],
-) -> tuple[Tensor, Tensor, Tensor, Terms]:
-    """The same for kernels with one size of head: (q, k, v, terms) of D + K channels.
-
-    Tables and values get zeros in the further channels, so the first D channels of the result are
-    the values mixed and the others zero. For terms without content and position bias.
-    """
-    wide = widened(q, k, terms, query_positions, key_positions)
-    more = wide.k.shape[-1] - k.shape[-1]
-
-    def with_zeros(x: Tensor | None) -> Tensor | None:
-        return None if x is None else F.pad(x, (0, more))
-
-    axes = tuple(replace(axis, table=with_zeros(axis.table)) for axis in wide.terms.axes)
-    values = F.pad(v, (0, more))
-    return wide.content.to(q.dtype), wide.k.to(q.dtype), values, replace(wide.terms, axes=axes)
 
 
 def by_key(position: Tensor, axis: Axis, at: Tensor, over: Tensor, bias_factor: float) -> Tensor:
@@ -120,10 +123,3 @@ def by_key(position: Tensor, axis: Axis, at: Tensor, over: Tensor, bias_factor: 
         bias = axis.bias.to(position.dtype)[None, :, None] * bias_factor
         found = found + bias.expand(*position.shape[:3], -1).gather(-1, index)
     return found
-
-
-def coordinate(positions: tuple[Positions, ...], axis: Axis, device: torch.device) -> Tensor:
-    """Where tokens stand along the axis: (1 or B, T)."""
-    one = positions[axis.coordinate]
-    found = one.tensor(device) if isinstance(one, Span) else one.to(device)
-    return found if found.dim() == 2 else found[None]

@@ -14,14 +14,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.terms import Blocks, Positions, Span, Terms
+from musictx.attention.capabilities import Capabilities
+from musictx.attention.terms import Blocks, Positions, Terms, as_tensor
+
+CAN = Capabilities(axes=None, further=True, labels="numbers", positions="any")
 
 
 def coordinates(positions: Positions | tuple[Positions, ...], device: torch.device) -> list[Tensor]:
     """Each coordinate as an int64 tensor (1, T) or (B, T)."""
     several = positions if isinstance(positions, tuple) else (positions,)
-    tensors = [p.tensor(device) if isinstance(p, Span) else p.to(device) for p in several]
-    return [p if p.dim() == 2 else p[None] for p in tensors]
+    return [as_tensor(p, device) for p in several]
 
 
 def visible(

@@ -20,35 +20,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.labels import split, widened
-from musictx.attention.terms import Axis, Positions, Span, Terms, angles
+from musictx.attention.capabilities import CONSECUTIVE, SQUARE, Capabilities
+from musictx.attention.terms import Axis, Positions, Terms, angles, as_tensor
 
-
-def why_not(
-    terms: Terms,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
-    causal: bool,
-) -> str | None:
-    """Why torch's kernel cannot do this job, or None if it can."""
-    axes = split(terms)[1].axes  # those with labels for keys are content
-    if any(axis.waves is None or axis.bias is not None for axis in axes):
-        return "it knows no relative terms but those made of sinusoids or with labels for keys"
-    if len(axes) > 1 or terms.value_table is not None:
-        return "it knows one axis of distance and no value_table"
-    if terms.blocks is not None:
-        return "it knows no blocks"
-    queries, keys = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
-    if not (isinstance(queries, Span) and isinstance(keys, Span)):
-        consecutive = not causal and not axes
-        return None if consecutive else "it needs consecutive positions (Span)"
-    if causal and queries != keys and not (len(queries) == 1 and queries.start >= keys.stop - 1):
-        return "causal attention needs equal positions of queries and keys, or one last query"
-    for axis in axes:
-        lowest = 0 if causal else queries.start - (keys.stop - 1)
-        if axis.high < queries.stop - 1 - keys.start or axis.low > lowest:
-            return f"distances beyond {axis.low}..{axis.high} are not clipped by it"
-    return None
+CAN = Capabilities(
+    waves_only=True,
+    labels="channels",
+    value_table=False,
+    blocks=False,
+    clips=False,
+    causal_positions=SQUARE,
+    one_query=CONSECUTIVE,
+)
 
 
 def attend(
@@ -57,15 +40,17 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
+    query_positions: tuple[Positions, ...],
+    key_positions: tuple[Positions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
     dropout: float = 0.0,
+    position: Tensor | None = None,
 ) -> Tensor:
-    """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D); see :func:`why_not`.
+    """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D), arguments taken as checked.
 
+    ``position`` (B, H, Tq, D): the queries that meet tables, where labels.py has widened q and k.
     Pieces are kept apart by a mask of B x Tq x Tk Booleans, and dropout leaves torch's fastest
     kernels: neither is linear in memory.
     """
@@ -74,33 +59,36 @@ def attend(
     if query_pieces is not None and key_pieces is not None:
         mask = query_pieces[:, None, :, None] == key_pieces[:, None, None, :]
         how |= {"is_causal": False, "attn_mask": mask.tril() if square else mask}
-    if not terms.axes:
+    if not terms.axes and position is None:
         content = q
         if terms.content_bias is not None:
             content = q + terms.content_bias.to(q.dtype)[:, None]
         return F.scaled_dot_product_attention(content, k, v, **how)
 
-    # Products of turned features cancel where sums of distances do not: float32 at least.
     with torch.autocast(q.device.type, enabled=False):
-        at, over = terms.needed(query_positions), terms.needed(key_positions)
-        wide_q, position, wide_k, left = widened(q, k, terms, at, over)
-        for axis in left.axes:
-            wide_q = torch.cat([wide_q, _of_query(position, axis, at[0])], dim=-1)
-            features = _of_key(axis, over[0], q.device).to(wide_k.dtype)
+        # Products of turned features cancel where sums of distances do not: float32 at least.
+        precise = torch.promote_types(q.dtype, torch.float32)
+        wide_q, wide_k = q.to(precise), k.to(precise)
+        if terms.content_bias is not None:
+            wide_q = wide_q + terms.content_bias.to(precise)[:, None]
+        if position is None:
+            position = q.to(precise)
+            if terms.position_bias is not None:
+                position = position + terms.position_bias.to(precise)[:, None]
+        for axis in terms.axes:
+            wide_q = torch.cat([wide_q, _of_query(position, axis, query_positions[0])], dim=-1)
+            features = _of_key(axis, key_positions[0], q.device).to(precise)
             wide_k = torch.cat([wide_k, features.expand(*k.shape[:2], -1, -1)], dim=-1)
         # Values of the same width, zeros, or the kernels with linear memory are not taken.
         more = wide_k.shape[-1] - v.shape[-1]
-        out = F.scaled_dot_product_attention(
-            wide_q, wide_k, F.pad(v.to(wide_k.dtype), (0, more)), **how
-        )
-        return out[..., : v.shape[-1]].to(q.dtype)
+        out = F.scaled_dot_product_attention(wide_q, wide_k, F.pad(v.to(precise), (0, more)), **how)
+        return out[..., : v.shape[-1]].to(v.dtype)
 
 
 def _phases(axis: Axis, positions: Positions, device: torch.device) -> Tensor:
     """f p for each position: (T, F)."""
     assert axis.waves is not None
-    place = positions.tensor(device) if isinstance(positions, Span) else positions
-    return angles(place, axis.waves.frequencies)
+    return angles(as_tensor(positions, device)[0], axis.waves.frequencies)
 
 
 def _of_query(position: Tensor, axis: Axis, positions: Positions) -> Tensor:

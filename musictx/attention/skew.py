@@ -23,31 +23,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention.capabilities import LAST, Capabilities
+from musictx.attention.terms import Positions, Terms
 
-
-def why_not(
-    terms: Terms,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
-    causal: bool,
-) -> str | None:
-    """Why this implementation cannot do the job, or None if it can."""
-    queries, keys = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
-    if not causal:
-        return "it computes causal attention only"
-    if len(terms.axes) != 1 or terms.axes[0].table is None or terms.axes[0].coordinate:
-        return "it computes one table of vectors by the order of tokens"
-    for name in ("content_bias", "position_bias", "value_table", "blocks"):
-        if getattr(terms, name) is not None:
-            return f"it knows no {name}"
-    if terms.axes[0].bias is not None:
-        return "it knows no bias"
-    if not (isinstance(queries, Span) and isinstance(keys, Span)):
-        return "it needs consecutive positions (Span)"
-    if queries.stop != keys.stop or len(queries) > len(keys):
-        return "the queries must be the last of the keys"
-    return None
+CAN = Capabilities(
+    causal_only=True,
+    table_only=True,
+    bias=False,
+    query_biases=False,
+    value_table=False,
+    blocks=False,
+    positions=LAST,
+    one_query=None,
+)
 
 
 def skewed(product: Tensor) -> Tensor:
@@ -67,11 +55,15 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
+    query_positions: tuple[Positions, ...],
+    key_positions: tuple[Positions, ...],
+    causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D)."""
+    """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D); what
+    else is said of their positions is taken as checked."""
     queries, keys = q.shape[2], k.shape[2]
     precise = torch.promote_types(q.dtype, torch.float32)
     (axis,) = terms.axes

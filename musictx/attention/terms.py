@@ -53,8 +53,48 @@ class Span:
         return torch.arange(self.start, self.stop, device=device)
 
 
-#: Where queries or keys stand: a Span, or an int64 tensor (T,) or (B, T).
-Positions = Span | Tensor
+#: A position after all others: causal attention never looks at a key that stands there.
+NOWHERE = 2**40
+
+
+@dataclass(frozen=True, eq=False)
+class Ring:
+    """Keys in a ring of slots, of which token p has slot p mod the number of slots.
+
+    newest, oldest  (1,) int64: the position of the last token written, and of the first one that
+                    counts. Numbers on the device, so that a step of decoding is the same work
+                    wherever it stands (a CUDA graph, ``torch.compile``)
+    positions       (slots,) int64: the position of each slot's token, NOWHERE for an empty slot
+    """
+
+    newest: Tensor
+    oldest: Tensor
+    positions: Tensor
+
+    @classmethod
+    def of(cls, newest: Tensor, oldest: Tensor, slots: int) -> Ring:
+        """The ring after the token at ``newest`` was written."""
+        slot = torch.arange(slots, device=newest.device)
+        positions = newest - (newest - slot).remainder(slots)
+        return cls(newest, oldest, positions.masked_fill(positions < oldest, NOWHERE))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def tensor(self, device: torch.device | str | None = None) -> Tensor:
+        """The positions as an int64 tensor (slots,)."""
+        return self.positions if device is None else self.positions.to(device)
+
+
+#: Where queries or keys stand: a Span, or an int64 tensor (T,) or (B, T); keys also in a Ring.
+Positions = Span | Ring | Tensor
+
+
+def as_tensor(positions: Positions, device: torch.device) -> Tensor:
+    """Positions as an int64 tensor (1, T) or (B, T)."""
+    found = positions.to(device) if isinstance(positions, Tensor) else positions.tensor(device)
+    return found if found.dim() == 2 else found[None]
+
 
 #: What the model hands over as coordinates: the order of tokens, which causality goes by; the place
 #: of each token in its own piece; and from ``FURTHER`` on whatever the scheme reads off the tokens.
@@ -112,7 +152,7 @@ class Axis:
     labels      (K,) int64, or None. With it the coordinate of a key is a label, such as a pitch or
                 a voice: one of these K different values. A key with any other value is not
                 measured: the axis adds nothing. What has few labels is computed in linear memory,
-                attention/widen.py
+                attention/labels.py
     """
 
     table: Tensor | None = None
@@ -156,7 +196,7 @@ class Axis:
         """Whether keys at these coordinates have a term at all: bool, of the same shape."""
         if self.labels is None:
             return torch.ones_like(keys, dtype=torch.bool)
-        return torch.isin(keys, self.labels.to(keys.device))
+        return (keys[..., None] == self.labels.to(keys.device)).any(-1)
 
     def narrowed(self, count: int) -> Axis:
         """The same axis for callers that meet the distances 0..count-1 only: fewer rows."""
@@ -257,5 +297,5 @@ class Terms:
 
     def needed(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
         """Of the coordinates in ``positions`` those that are looked at."""
-        several = (positions,) if isinstance(positions, Span | Tensor) else tuple(positions)
+        several = (positions,) if isinstance(positions, Positions) else tuple(positions)
         return several[: self.coordinates]

@@ -1,16 +1,46 @@
 """Keys and values of the tokens seen so far, so that the next token costs one row of work.
 
 The buffers are allocated once. Positions are kept beside the keys: ``start`` is the position of
-the oldest key still held, so that dropping old tokens changes no distance between the others.
-Schemes that read further coordinates off the tokens have these kept here too.
+the oldest key still held, so that dropping old tokens changes no distance between the others. The
+ids are kept too, for what looks at earlier tokens, and the further coordinates that a position
+scheme reads off them.
+
+:class:`Cache` is what the model asks of a cache. Two keep it: :class:`KVCache`, of any length, and
+for steps that a CUDA graph can record ``RingCache`` (model/ring.py).
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import Span
+from musictx.attention.terms import Positions, Span
+
+
+class Cache(Protocol):
+    """What a forward pass asks, in this order: :meth:`where`, :meth:`reach`, :meth:`last` and
+    :meth:`earlier` about the tokens that come next, then :meth:`note`, then :meth:`append` of each
+    layer in turn."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def layers(self) -> int: ...
+
+    def where(self, count: int) -> tuple[Positions, Positions]: ...
+
+    def reach(self, count: int) -> int: ...
+
+    def last(self) -> Tensor | None: ...
+
+    def earlier(self, count: int) -> Tensor: ...
+
+    def note(self, ids: Tensor, coordinates: Tensor) -> Tensor: ...
+
+    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
 class KVCache:
@@ -48,6 +78,7 @@ class KVCache:
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
         self._coordinates = torch.zeros((rows, coordinates, room), dtype=torch.int64, device=device)
+        self._ids = torch.zeros((rows, room), dtype=torch.int64, device=device)
         self._offset = 0  # where in the buffers the oldest token lies
         self._next_layer = 0
         self._pending = 0  # tokens of the pass under way
@@ -75,16 +106,34 @@ class KVCache:
         """(rows, coordinates, length) of the tokens held: a view."""
         return self._coordinates[:, :, self._offset : self._offset + self.length]
 
+    def where(self, count: int) -> tuple[Positions, Positions]:
+        """Where the next ``count`` tokens stand, and the keys that they look at, themselves
+        included."""
+        return Span(self.next_position, count), Span(self.start, self.length + count)
+
+    def reach(self, count: int) -> int:
+        """The largest distance between a query and a key of the next ``count`` tokens."""
+        return self.length + count - 1
+
+    def last(self) -> Tensor | None:
+        """(rows, coordinates) of the newest token held; None if there is none."""
+        return self.coordinates[:, :, -1] if self.length else None
+
+    def earlier(self, count: int) -> Tensor:
+        """The ids of the last ``count`` tokens held, or of as many as there are: (rows, n)."""
+        stop = self._offset + self.length
+        return self._ids[:, stop - min(count, self.length) : stop]
+
     def held(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values of the tokens held, (rows, heads, length, head_dim): views."""
         tokens = slice(self._offset, self._offset + self.length)
         return self._keys[layer, :, :, tokens], self._values[layer, :, :, tokens]
 
-    def place(self, coordinates: Tensor) -> Tensor:
-        """Coordinates (rows, n, T) of the T tokens whose keys are appended next; those of all
-        tokens held come back, these included: (rows, n, length + T). To be called before layer 0
-        appends."""
-        count = coordinates.shape[2]
+    def note(self, ids: Tensor, coordinates: Tensor) -> Tensor:
+        """Ids (rows, T) and coordinates (rows, n, T) of the T tokens whose keys are appended next;
+        the coordinates of all tokens held come back, these included: (rows, n, length + T). To be
+        called before layer 0 appends."""
+        count = ids.shape[1]
         expected = (self.rows, self._coordinates.shape[1], count)
         if coordinates.shape != expected:
             raise ValueError(
@@ -92,6 +141,7 @@ class KVCache:
             )
         self._make_room(count)
         stop = self._offset + self.length + count
+        self._ids[:, stop - count : stop] = ids
         self._coordinates[:, :, stop - count : stop] = coordinates
         return self._coordinates[:, :, self._offset : stop]
 
@@ -132,12 +182,6 @@ class KVCache:
             self._next_layer = 0
         return both[0], both[1]
 
-    def crop(self, length: int) -> None:
-        """Keep the oldest ``length`` tokens, as if the later ones had never been written."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"KVCache.crop: length={length}, expected 0 to {self.length}")
-        self.length = length
-
     def slide(self, count: int) -> None:
         """Drop the oldest ``count`` tokens; the others keep their positions.
 
@@ -168,6 +212,7 @@ class KVCache:
         other._keys[:, :, :, : self.length] = self._keys[:, :, :, held]
         other._values[:, :, :, : self.length] = self._values[:, :, :, held]
         other._coordinates[:, :, : self.length] = self._coordinates[:, :, held]
+        other._ids[:, : self.length] = self._ids[:, held]
         other.start, other.length = self.start, self.length
         return other
 
@@ -180,6 +225,7 @@ class KVCache:
         for buffer in (*self._keys, *self._values):  # a layer at a time: little to copy
             buffer[:, :, held] = buffer[rows, :, held]
         self._coordinates[:, :, held] = self._coordinates[rows, :, held]
+        self._ids[:, held] = self._ids[rows, held]
 
     def _make_room(self, count: int) -> None:
         if self.length + count > self.capacity:
@@ -192,4 +238,5 @@ class KVCache:
         held = slice(self._offset, self._offset + self.length)
         for one in (*self._keys, *self._values, self._coordinates):
             one[:, :, : self.length] = one[:, :, held].clone()  # a layer at a time: little to copy
+        self._ids[:, : self.length] = self._ids[:, held].clone()
         self._offset = 0

@@ -59,15 +59,18 @@ class Intervals(nn.Module):
         """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.
 
         Entry n holds, for each of ``ids`` (B, T), the pitch of the token n before it. ``earlier``
-        (B, N) are the ids before the first of them, as many as are known; ``places`` (B, T) their
-        places in their pieces: what came before a piece is not looked at.
+        (B, N) are the ids before the first of them, as many as are known, -1 for one that is not;
+        ``places`` (B, T) are places in pieces: what came before a piece is not looked at.
         """
-        pitch = self.pitches[torch.cat([earlier, ids], dim=1)]
+        pitch = torch.cat([self._pitch(earlier), self._pitch(ids)], dim=1)
         pitch = F.pad(pitch, (self.longest, 0), value=-1)
         stop, count = pitch.shape[1], ids.shape[1]
         found = [pitch[:, stop - count - n : stop - n] for n in range(self.longest + 1)]
         back = torch.arange(self.longest + 1, device=ids.device)[:, None, None]
         return torch.stack(found).masked_fill(back > places, -1)
+
+    def _pitch(self, ids: Tensor) -> Tensor:
+        return self.pitches[ids.clamp(min=0)].masked_fill(ids < 0, -1)
 
     def embed(self, x: Tensor, before: Tensor) -> Tensor:
         """Embeddings ``x`` (B, T, width) and the vectors of the intervals that are heard between
@@ -94,4 +97,5 @@ class Intervals(nn.Module):
 
     def _rows(self, later: Tensor, earlier: Tensor) -> Tensor:
         """The row of each interval; the two are broadcast."""
-        return torch.where((later >= 0) & (earlier >= 0), later - earlier + self.span + 1, 0)
+        rows = later - earlier + self.span + 1
+        return rows.masked_fill((later < 0) | (earlier < 0), 0)

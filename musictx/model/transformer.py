@@ -3,103 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention import positions as schemes
-from musictx.attention.api import IMPLEMENTATIONS, attend, why_not
+from musictx.attention.api import IMPLEMENTATIONS, why_not
 from musictx.attention.positions.absolute import Beside
 from musictx.attention.positions.coordinates import ranges
-from musictx.attention.terms import FURTHER, Positions, Span
+from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
 from musictx.errors import ConfigError
-from musictx.model.cache import KVCache
+from musictx.model.block import Block, Where
+from musictx.model.cache import Cache, KVCache
 from musictx.model.intervals import Intervals
-
-
-class Where(NamedTuple):
-    """Where the tokens of one forward pass stand, and the keys that they look at.
-
-    Coordinates in this order: their order, their places in their pieces, and what else the position
-    scheme reads off the tokens. ``reach`` is the largest distance in order.
-    """
-
-    queries: tuple[Positions, ...]
-    keys: tuple[Positions, ...]
-    pieces: Tensor | None
-    reach: int
-
-
-class Attention(nn.Module):
-    """Multi-head self-attention of one layer; the position scheme comes with the call."""
-
-    def __init__(self, width: int, heads: int, dropout: float, implementation: str) -> None:
-        super().__init__()
-        self.heads = heads
-        self.dropout = dropout
-        self.implementation = implementation
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-
-    def forward(
-        self,
-        x: Tensor,
-        scheme: schemes.PositionScheme,
-        layer: int,
-        where: Where,
-        cache: KVCache | None,
-    ) -> Tensor:
-        rows, count, width = x.shape
-        qkv = self.qkv(x).view(rows, count, 3, self.heads, width // self.heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (rows, heads, count, head_dim)
-        q, k = scheme.rotate(q, k, where.queries[0], where.queries[0])
-        if cache is not None:
-            k, v = cache.append(layer, k, v)
-            k, v = k.to(q.dtype), v.to(q.dtype)
-        mixed = attend(
-            q,
-            k,
-            v,
-            scheme.terms(layer, reach=where.reach),
-            query_positions=where.queries,
-            key_positions=where.keys,
-            query_pieces=where.pieces,
-            key_pieces=where.pieces,
-            dropout=self.dropout if self.training else 0.0,
-            implementation=self.implementation,
-        )
-        out: Tensor = self.out(mixed.transpose(1, 2).reshape(rows, count, width))
-        return out
-
-
-class Block(nn.Module):
-    """x + attention(norm(x)), then x + feed-forward(norm(x)); dropout on both branches."""
-
-    def __init__(
-        self, width: int, heads: int, feedforward: int, dropout: float, implementation: str
-    ) -> None:
-        super().__init__()
-        self.attention_norm = nn.LayerNorm(width)
-        self.attention = Attention(width, heads, dropout, implementation)
-        self.feedforward_norm = nn.LayerNorm(width)
-        self.feedforward = nn.Sequential(
-            nn.Linear(width, feedforward), nn.GELU(), nn.Linear(feedforward, width)
-        )
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self,
-        x: Tensor,
-        scheme: schemes.PositionScheme,
-        layer: int,
-        where: Where,
-        cache: KVCache | None = None,
-    ) -> Tensor:
-        branch = self.attention(self.attention_norm(x), scheme, layer, where, cache)
-        x = x + self.dropout(branch)
-        return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
 
 
 class MusicTransformer(nn.Module):
@@ -188,10 +106,8 @@ class MusicTransformer(nn.Module):
     def check_attention(self, implementation: str) -> None:
         """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
         name = self.config["position"]["name"]
-        where = (Span(0, 8), Span(0, 8)) + (torch.zeros(1, 8),) * self.position.further
         for layer in range(self.config["layers"]):
-            terms = self.position.terms(layer, reach=7)
-            reason = why_not(terms, where, where).get(implementation)
+            reason = why_not(implementation, self.position.terms(layer, reach=7))
             if reason:
                 raise ConfigError(
                     f"model.attention={implementation}: {reason}; position={name} needs another, "
@@ -232,7 +148,7 @@ class MusicTransformer(nn.Module):
             heads=heads,
             capacity=capacity,
             head_dim=width // heads,
-            coordinates=self.position.further + (self.intervals is not None),
+            coordinates=self.position.further,
             dtype=weight.dtype,
             device=weight.device,
         )
@@ -243,7 +159,7 @@ class MusicTransformer(nn.Module):
         *,
         positions: Positions | None = None,
         piece_ids: Tensor | None = None,
-        cache: KVCache | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Logits (B, T, vocab) in float32 of the token after each of ``ids`` (B, T) int64.
 
@@ -256,64 +172,91 @@ class MusicTransformer(nn.Module):
 
         Raises ``ValueError`` for shapes that do not fit and for combinations without a meaning.
         """
+        x, before = self._pass(ids, positions, piece_ids, cache)
+        weight = self.embedding.weight if self.output is None else self.output.weight
+        logits = F.linear(x, weight).float()
+        if self.intervals is None or before is None:
+            return logits
+        return logits + self.intervals.judge(x, before)
+
+    def hidden(
+        self,
+        ids: Tensor,
+        *,
+        positions: Positions | None = None,
+        piece_ids: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """What the output matrix reads, (B, T, width): embeddings of the music up to each token.
+
+        Arguments as of :meth:`forward`.
+        """
+        return self._pass(ids, positions, piece_ids, cache)[0]
+
+    def _pass(
+        self,
+        ids: Tensor,
+        positions: Positions | None,
+        piece_ids: Tensor | None,
+        cache: Cache | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The normed output of the last layer (B, T, width), and what intervals compare with."""
         self._check(ids, positions, piece_ids, cache)
+        before = None
+        if self.intervals is not None:  # asked before the cache knows of these ids
+            longest = self.intervals.longest
+            earlier = ids[:, :0] if cache is None else cache.earlier(longest).clone()
         where = self._where(ids, positions, piece_ids, cache)
         places = where.queries[1]
         x = self.position.embed(self.embedding(ids), places)
         if self.position.beside is not None:
             x = self.position.beside(x, places)
         if self.intervals is not None:
-            place = places.tensor(ids.device) if isinstance(places, Span) else places
-            earlier = ids[:, :0] if cache is None else cache.coordinates[:, -1]
-            before = self.intervals.before(ids, earlier, place.expand_as(ids))
+            place = as_tensor(places, ids.device).expand_as(ids)
+            before = self.intervals.before(ids, earlier, place)
             x = self.intervals.embed(x, before)
         x = self.dropout(x)
         for layer, block in enumerate(self.blocks):
             x = block(x, self.position, layer, where, cache)
-        x = self.norm(x)
-        weight = self.embedding.weight if self.output is None else self.output.weight
-        logits = F.linear(x, weight).float()
-        return logits if self.intervals is None else logits + self.intervals.judge(x, before)
+        return self.norm(x), before
 
     def _where(
         self,
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
-        cache: KVCache | None,
+        cache: Cache | None,
     ) -> Where:
         """Where the tokens stand, and the keys that they look at."""
         count = ids.shape[1]
-        if positions is not None:
-            order = places = positions
-        else:
-            order = places = Span(cache.next_position if cache is not None else 0, count)
-            if piece_ids is not None:
-                places = _positions_in_piece(piece_ids)
-        queries: tuple[Positions, ...] = (order, places)
-        keys: tuple[Positions, ...] = queries
+        order: Positions
         if cache is not None:
-            keys = (Span(cache.start, cache.length + count),) * 2
+            order, over = cache.where(count)
+            reach = cache.reach(count)
+        else:
+            order = over = Span(0, count) if positions is None else positions
+            reach = _reach(order)
+        places = order
+        if piece_ids is not None and positions is None:
+            places = _positions_in_piece(piece_ids)
+        queries: tuple[Positions, ...] = (order, places)
+        keys: tuple[Positions, ...] = (over, places if cache is None else over)
         as_query = as_key = ids[:, None][:, :0]  # no coordinates (rows, 0, count)
         if self.position.further:
-            last = None
-            if cache is not None and cache.length:
-                last = cache.coordinates[:, : self.position.further, -1]
+            last = None if cache is None else cache.last()
             as_query, as_key = self.position.coordinates(ids, places, last)
         if cache is not None:
-            if self.intervals is not None:  # which look at the tokens before as they were
-                as_key = torch.cat([as_key, ids[:, None]], dim=1)
-            as_key = cache.place(as_key)[:, : self.position.further]
+            as_key = cache.note(ids, as_key)
         assert len(queries) == FURTHER
         queries, keys = (*queries, *as_query.unbind(1)), (*keys, *as_key.unbind(1))
-        return Where(queries, keys, piece_ids, _reach(keys[0]))
+        return Where(queries, keys, piece_ids, reach)
 
     def _check(
         self,
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
-        cache: KVCache | None,
+        cache: Cache | None,
     ) -> None:
         if ids.dim() != 2 or ids.shape[1] == 0:
             raise ValueError(f"ids have shape {tuple(ids.shape)}, expected (rows, tokens >= 1)")
@@ -332,9 +275,10 @@ class MusicTransformer(nn.Module):
 
 
 def _reach(keys: Positions) -> int:
-    """The largest distance between two keys, queries being some of them."""
+    """The largest distance between two of the tokens."""
     if isinstance(keys, Span):
         return max(len(keys) - 1, 0)
+    assert isinstance(keys, Tensor)
     return int((keys.amax(-1) - keys.amin(-1)).max())
 
 

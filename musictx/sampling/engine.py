@@ -16,11 +16,13 @@ from torch import Tensor
 from musictx.attention.positions import PositionScheme
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.constraints import Constraint
+from musictx.sampling.graph import RingStep
 from musictx.sampling.processors import Processor
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 
 #: When the window is full, one part in so many is dropped at once.
 SLIDE = 8
+CACHES = ("auto", "growing", "ring")
 
 
 @torch.inference_mode()
@@ -36,6 +38,7 @@ def generate(
     seeds: Sequence[int | Sequence[int]],
     context: int | None = None,
     align: int = 1,
+    cache: str = "auto",
 ) -> Iterator[Tensor]:
     """Yield the next id of each row, (rows,) int64 on the CPU, until the rows end.
 
@@ -53,6 +56,9 @@ def generate(
                 al. 2019, section 3.2); models with absolute positions read it again as ``cut ...``.
 
     align       what is read again begins at a multiple of so many events (``Tokenizer.align``).
+    cache       one of :data:`CACHES`: ``growing``; ``ring``, whose steps are all the same work (on
+                CUDA one recorded graph) and whose full window slides by one id at a time; ``auto``:
+                ring on CUDA, else growing.
 
     A row that has drawn ``eos``, or that the constraint calls done, yields ``pad`` from then on;
     the loop ends when every row has. The model is put into evaluation mode, and back at the end.
@@ -62,6 +68,9 @@ def generate(
     groups = None if groups is None else torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
     device = next(model.parameters()).device
+    if cache not in CACHES:
+        raise ValueError(f"cache={cache}: expected one of " + ", ".join(CACHES))
+    ring = cache == "ring" or (cache == "auto" and device.type == "cuda")
     training = model.training
     model.eval()
     try:
@@ -74,11 +83,14 @@ def generate(
 
         read = read[:, -capacity:].to(device)
         capacity = min(capacity, read.shape[1] + max_tokens)  # no larger than can be filled
-        cache = model.new_cache(rows=read.shape[0], capacity=capacity)
-        logits = model(read, cache=cache)[:, -1]
-        if read.shape[0] != rows:
-            cache = cache.fork(rows)
-            logits = logits.expand(rows, -1)
+        held = model.new_cache(rows=read.shape[0], capacity=capacity)
+        logits = model(read, cache=held)[:, -1].expand(rows, -1)
+        step = None
+        if ring:
+            step = RingStep(model, held, rows=rows, capacity=capacity)
+        elif read.shape[0] != rows:
+            held = held.fork(rows)
+        filled = held.length
 
         for drawn in range(max_tokens):
             if bool(ended.all()):
@@ -98,19 +110,24 @@ def generate(
             yield ids
             if drawn + 1 == max_tokens or bool(ended.all()):
                 return
-            if cache.length < capacity:
-                logits = model(ids[:, None].to(device), cache=cache)[:, -1]
-            elif not counts_positions(model):
-                cache.slide(max(1, capacity // SLIDE))
-                logits = model(ids[:, None].to(device), cache=cache)[:, -1]
-            else:
+            filled += 1
+            if filled > capacity and counts_positions(model):
                 kept = capacity - max(1, capacity // SLIDE)
                 kept -= -(length - kept) % align
                 window = past[:, length - kept : length].clone()
                 if kept > 1:
                     window[:, 0] = CUT  # as training windows that begin inside a piece
-                cache = model.new_cache(rows=rows, capacity=capacity)
-                logits = model(window.to(device), cache=cache)[:, -1]
+                held = model.new_cache(rows=rows, capacity=capacity)
+                logits = model(window.to(device), cache=held)[:, -1]
+                filled = kept
+                if step is not None:
+                    step.cache.load(held)
+            elif step is not None:
+                logits = step(ids)
+            else:
+                if held.length == capacity:
+                    held.slide(max(1, capacity // SLIDE))
+                logits = model(ids[:, None].to(device), cache=held)[:, -1]
     finally:
         model.train(training)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import Axis, Blocks, Terms, Waves
+from musictx.attention import api, capabilities
+from musictx.attention.terms import Axis, Blocks, Span, Terms, Waves
 
 Named = dict[str, Tensor]
 
@@ -141,6 +143,38 @@ def qkv(
     k = learned(named, "k", rows, heads, keys, size, **options)  # type: ignore[arg-type]
     v = learned(named, "v", rows, heads, keys, size, **options)  # type: ignore[arg-type]
     return q, k, v
+
+
+def directly(module: Any) -> Callable[..., Tensor]:
+    """``module.attend`` itself, whatever ``attend`` would choose; without positions the queries are
+    the last of the keys."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, **more: Any) -> Tensor:
+        queries, keys = q.shape[2], k.shape[2]
+        given = {
+            "query_positions": more.pop("query_positions", Span(keys - queries, queries)),
+            "key_positions": more.pop("key_positions", Span(0, keys)),
+        }
+        for name, one in given.items():
+            several = one if isinstance(one, tuple) else (one,) * terms.coordinates
+            given[name] = terms.needed(several)
+        found: Tensor = module.attend(q, k, v, terms, **given, **more)
+        return found
+
+    return attend
+
+
+def why_not(
+    module: Any, terms: Terms, at: Any, over: Any, causal: bool = True, q: Tensor | None = None
+) -> str | None:
+    """Why the implementation cannot compute attention with these terms between these positions."""
+    job = capabilities.job(terms, terms.needed(at)[0], terms.needed(over)[0], causal, q)
+    return capabilities.why_not(module.CAN, job)
+
+
+def reasons(*job: Any) -> dict[str, str | None]:
+    """The same for every implementation by name."""
+    return {n: why_not(m, *job) for n, m in api._MODULES.items() if n != "decode"}
 
 
 def gradients(out: Tensor, named: Named, upstream: Tensor) -> Named:

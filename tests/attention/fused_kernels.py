@@ -33,6 +33,7 @@ from musictx.attention.fused import (  # noqa: E402
 )
 from musictx.attention.fused.config import Tile  # noqa: E402
 from musictx.attention.terms import PLACE, Axis, Blocks, Span, Terms  # noqa: E402
+from tests.attention import cases  # noqa: E402
 
 torch.set_num_threads(1)
 PLANS = ("gather", "panel")
@@ -186,7 +187,7 @@ def oracle(case: Case, leaves: list[Any], keep: Any) -> Tensor:
 def run(case: Case, cut: Config, inputs: tuple[Any, ...]) -> list[Tensor]:
     """Output and gradients of the kernel."""
     leaves = [None if x is None else x.clone().requires_grad_() for x in inputs[:-1]]
-    out = fused.attend(
+    out = cases.directly(fused)(
         *leaves[:3],
         case.terms(leaves[3:]),
         dropout=case.dropout,
@@ -368,7 +369,7 @@ def test_a_query_that_sees_no_key_gives_zeros_and_no_gradient() -> None:
     pieces = torch.tensor([[1] * 8 + [9] * 4 + [2] * 8])
     elsewhere = torch.where(pieces == 9, 7, pieces)  # queries 8..11 belong to a piece without keys
     for plan in PLANS:
-        out = fused.attend(
+        out = cases.directly(fused)(
             *leaves[:3],
             Terms(scale=0.25, axes=(Axis(table=leaves[3], high=8),)),
             query_pieces=elsewhere,
@@ -390,7 +391,7 @@ def test_transposed_inputs_and_expanded_gradients(plan: str) -> None:
     upstream = torch.tensor(0.7).expand(q.shape)
     found = errors(case, config(plan), (*views, table, *others[:-1], upstream))
     assert max(found) < 5e-6, found
-    out = fused.attend(
+    out = cases.directly(fused)(
         *views, Terms(scale=0.25, axes=(Axis(table=table, high=8),)), config=config(plan)
     )
     assert out.stride() == views[0].stride()
@@ -447,7 +448,7 @@ def test_tiles_that_hide_everything_are_not_looked_at(
             case.block = 32
         loads = 0
         q, k, v, *learned, _ = tensors(case)
-        fused.attend(q, k, v, case.terms(learned), config=config(plan), **case.places())
+        cases.directly(fused)(q, k, v, case.terms(learned), config=config(plan), **case.places())
         counts.append(loads)
     # 32 queries see two tiles of their own; blocks show 2 before, and 2 after if not causal.
     own, before = 3, 4
@@ -470,7 +471,7 @@ def test_it_is_an_operator_that_compiles() -> None:
     inputs = tensors(case)
 
     def attend(q: Tensor, k: Tensor, v: Tensor, table: Tensor, ids: Tensor) -> Tensor:
-        return fused.attend(
+        return cases.directly(fused)(
             q,
             k,
             v,

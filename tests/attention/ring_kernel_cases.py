@@ -1,6 +1,6 @@
-"""Run by tests/attention/test_static_kernel.py in a process that begins with Triton's interpreter.
+"""Run by tests/attention/test_ring_kernel.py in a process that begins with Triton's interpreter.
 
-The kernel against the products of attention/static.py, in float32.
+The kernel against decode/step.py, in float32.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from triton.runtime import interpreter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from musictx.attention.decode import ring as static
-from musictx.attention.decode import ring_kernel as static_kernel
-from musictx.attention.terms import Axis, Terms
-from musictx.model.static import StaticDecoder
-from tests.model.test_static import V, make
+from musictx.attention.decode import kernel, op, step
+from musictx.attention.terms import NOWHERE, Axis, Ring, Terms
 
 
 def interpreter_of_today() -> None:
@@ -54,34 +51,23 @@ def by_attention() -> None:
     ):
         q = torch.randn(2, 3, 1, 16)
         k, v = torch.randn(2, 2, 3, 100, 16)
-        position, first = torch.tensor([at]), torch.tensor([begin])
-        distance, empty = static.slots(position, first, 100)
+        ring = Ring.of(torch.tensor([at]), torch.tensor([begin]), 100)
+        empty = ring.positions == NOWHERE
         k[:, :, empty], v[:, :, empty] = float("nan"), float("nan")  # never looked at
-        given: dict[str, Any] = {"position": position, "first": first}
-        given |= {"distance": distance, "empty": empty}
         terms = terms_of(kind)
         known = (x.nan_to_num() for x in (k, v))
-        wanted = static.attend(q, *known, terms, **given)
-        static_kernel.splits_of = lambda *_, n=splits: n  # type: ignore[assignment]
-        got = static.attend(q, k, v, terms, **given, kernel=True)
+        where: dict[str, Any] = {"query_positions": (ring.newest,), "key_positions": (ring,)}
+        wanted = step.attend(q, *known, terms, **where)
+        kernel.splits_of = lambda *_, n=splits: n  # type: ignore[assignment]
+        got = op.attend(q, k, v, terms, ring)
         error = float((got - wanted).norm() / wanted.norm())
         assert error < 1e-6, (kind, at, begin, splits, error)
-        half = static.attend(q, k.half(), v.half(), terms, **given, kernel=True)
+        half = op.attend(q, k.half(), v.half(), terms, ring)
         assert float((half - wanted).norm() / wanted.norm()) < 2e-3
-
-
-def by_model() -> None:
-    model = make("huang", heads=2)
-    ids = torch.randint(V, (2, 14))
-    ways = [StaticDecoder(model, rows=2, capacity=9, kernel=way) for way in (True, False)]
-    for token in ids.split(1, dim=1):
-        got, wanted = (decoder.step(token) for decoder in ways)
-        assert float((got - wanted).norm() / wanted.norm()) < 1e-6
 
 
 if __name__ == "__main__":
     interpreter_of_today()
     torch.manual_seed(0)
     by_attention()
-    by_model()
     print("equal")

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from musictx.attention import chunked, reference, sdpa, skew
+from musictx.attention import chunked, decode, reference, sdpa, skew
 from musictx.attention.api import attend
-from musictx.attention.decode import eager as decode
 from musictx.attention.terms import Axis, Span, Terms
 from tests.attention import cases
 

@@ -54,7 +54,7 @@ def both(
     packed = {}
     if pieces is not None:
         packed = {"key_pieces": pieces, "query_pieces": pieces[:, keys - queries :]}
-    got = chunked.attend(q, k, v, terms, **packed)
+    got = cases.directly(chunked)(q, k, v, terms, **packed)
     want = reference.attend(q, k, v, terms, **causal(queries, keys), **packed)
     alone = keys == 1  # a single key has weight 1: no gradient reaches the logits
     silent = ("q", "k", "table", "bias") if alone else ()
@@ -78,7 +78,7 @@ def test_chunked_equals_loops(scheme, mode, packed, small_blocks):
         key_pieces = torch.tensor([[0] * 4 + [1] * 8 + [2], [5] * 11 + [6] * 2])
         pieces = {"key_pieces": key_pieces, "query_pieces": key_pieces[:, 2:]}
     options = where | pieces | {"causal": mode == "causal"}
-    got = chunked.attend(q, k, v, terms, **options)
+    got = cases.directly(chunked)(q, k, v, terms, **options)
     want = loops.attend(q, k, v, terms, **options)
     errors = cases.differences(got, want, named, torch.randn_like(got))
     assert max(errors.values()) < 1e-12, errors
@@ -138,7 +138,7 @@ def test_chunked_equals_reference_whatever_the_shape(data):
             packed = {"key_pieces": pieces, "query_pieces": pieces[:, keys - queries :]}
         named |= {n: t for n, t in own.items() if use in (n, "both")}
         terms = Terms(0.6, (axis,))
-        got = chunked.attend(q, k, v, terms, **packed)
+        got = cases.directly(chunked)(q, k, v, terms, **packed)
         want = reference.attend(q, k, v, terms, **causal(queries, keys), **packed)
         up = torch.randn_like(got)
         torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-12)
@@ -209,7 +209,7 @@ def test_chunked_equals_reference_wherever_queries_and_keys_stand(data):
         if not used["table"]:
             named.pop("v_bias", None)  # adds to nothing
         where = {"query_positions": at, "key_positions": over, "causal": causal}
-        got = chunked.attend(q, k, v, terms, **where, **packed)
+        got = cases.directly(chunked)(q, k, v, terms, **where, **packed)
         want = reference.attend(q, k, v, terms, **where, **packed)
         torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-12)
         up = torch.randn_like(got)
@@ -231,7 +231,9 @@ def test_gradients_of_everything_pass_gradcheck(causal, small_blocks):
     def run(*tensors: Tensor) -> Tensor:
         q, k, v, table, bias, u, v_bias, values = tensors
         axis = Axis(table, bias, low=-2, high=2)
-        return chunked.attend(q, k, v, Terms(0.7, (axis,), u, v_bias, values, Blocks(4)), **where)
+        return cases.directly(chunked)(
+            q, k, v, Terms(0.7, (axis,), u, v_bias, values, Blocks(4)), **where
+        )
 
     assert torch.autograd.gradcheck(run, tuple(named.values()))
 
@@ -251,7 +253,7 @@ def test_gradients_pass_gradcheck(packed, small_blocks):
     def run(*tensors: Tensor) -> Tensor:
         q, k, v, table, bias = tensors
         terms = Terms(0.7, (Axis(table, bias, high=5),))
-        return chunked.attend(q, k, v, terms, **pieces)
+        return cases.directly(chunked)(q, k, v, terms, **pieces)
 
     assert torch.autograd.gradcheck(run, (q, k, v, table, bias))
 
@@ -299,7 +301,7 @@ def test_any_memory_layout_of_inputs_and_upstream(kind, small_blocks):
         "expanded": torch.randn(4, dtype=torch.float64).expand(2, 3, 20, 4),  # stride 0
         "sliced": torch.randn(2, 3, 40, 8, dtype=torch.float64)[:, :, ::2, 1:5],
     }[kind]
-    got = chunked.attend(q, k, v, terms)
+    got = cases.directly(chunked)(q, k, v, terms)
     want = reference.attend(q, k, v, terms, **causal(20, 20))
     assert max(cases.differences(got, want, named, upstream).values()) < 1e-12
     got.sum().backward()  # the classic: an upstream gradient of one number, expanded
@@ -337,7 +339,7 @@ def test_error_is_within_what_plain_low_precision_does(dtype, strength):
         return {"out": out.detach()} | dict(zip(names, grads))
 
     def ours(q, k, v, table):
-        return chunked.attend(q, k, v, Terms(32**-0.5, (Axis(table, high=299),)))
+        return cases.directly(chunked)(q, k, v, Terms(32**-0.5, (Axis(table, high=299),)))
 
     exact = run(textbook, torch.float64)
     plain, got = run(textbook, dtype), run(ours, dtype)
@@ -357,7 +359,7 @@ def test_autocast_gives_bfloat16_out_and_float32_gradients_of_the_table():
     terms = Terms(0.3, (Axis(table, high=59),))
     with torch.autocast("cpu", torch.bfloat16):
         low = [x.to(torch.bfloat16) for x in (q, k, v)]
-        got = chunked.attend(*low, terms)
+        got = cases.directly(chunked)(*low, terms)
         upstream = torch.randn_like(got)
         assert got.dtype == torch.bfloat16
         found = torch.autograd.grad(got, [*low, table], upstream)  # backward inside autocast
@@ -377,7 +379,7 @@ def test_nothing_leaks_from_the_future_or_from_other_pieces(small_blocks):
     q, k, v = cases.qkv(named, 1, 2, 30, 30, 4)
     terms = cases.huang(named, 2, 4)
     pieces = torch.tensor([[0] * 11 + [1] * 19])
-    out = chunked.attend(q, k, v, terms, query_pieces=pieces, key_pieces=pieces)
+    out = cases.directly(chunked)(q, k, v, terms, query_pieces=pieces, key_pieces=pieces)
     for i in (0, 7, 8, 10, 11, 12, 29):
         _, dk, dv = torch.autograd.grad(out[:, :, i].sum(), (q, k, v), retain_graph=True)
         first = 0 if i < 11 else 11
@@ -394,7 +396,7 @@ def test_a_query_that_sees_no_key_gives_zeros_and_the_right_gradients(small_bloc
     terms = cases.table_and_bias(named, 2, 4)
     pieces = {"key_pieces": torch.zeros(2, 20).long(), "query_pieces": torch.zeros(2, 20).long()}
     pieces["query_pieces"][0, 3] = pieces["query_pieces"][1, 8:] = 7  # one, and whole blocks
-    got = chunked.attend(q, k, v, terms, **pieces)
+    got = cases.directly(chunked)(q, k, v, terms, **pieces)
     want = reference.attend(q, k, v, terms, **causal(20, 20), **pieces)
     assert (got[0, :, 3] == 0).all()
     assert (got[1, :, 8:] == 0).all()
@@ -407,7 +409,7 @@ def test_the_same_inputs_give_the_same_bits():
         named: cases.Named = {}
         q, k, v = cases.qkv(named, 3, 2, 200, 200, 8, dtype=torch.float32)
         table = cases.learned(named, "table", 2, 50, 8, dtype=torch.float32)
-        out = chunked.attend(q, k, v, Terms(0.3, (Axis(table, high=49),)), dropout=0.2)
+        out = cases.directly(chunked)(q, k, v, Terms(0.3, (Axis(table, high=49),)), dropout=0.2)
         return [out, *cases.gradients(out, named, torch.randn_like(out)).values()]
 
     assert all(torch.equal(a, b) for a, b in zip(run(), run()))
@@ -417,7 +419,7 @@ def dropped(
     q: Tensor, k: Tensor, v: Tensor, terms: Terms, share: float, seed: int = 5, **pieces: Tensor
 ) -> Tensor:
     torch.manual_seed(seed)
-    return chunked.attend(q, k, v, terms, dropout=share, **pieces)
+    return cases.directly(chunked)(q, k, v, terms, dropout=share, **pieces)
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
@@ -451,7 +453,9 @@ def test_dropout_drops_the_same_weights_for_values_and_their_table(causal_, smal
         q, k, v, table, values = tensors
         terms = Terms(0.7, (Axis(table, low=-2, high=2),), value_table=values)
         torch.manual_seed(5)
-        return chunked.attend(q, k, v, terms, dropout=0.4, causal=causal_, **causal(10, 10))
+        return cases.directly(chunked)(
+            q, k, v, terms, dropout=0.4, causal=causal_, **causal(10, 10)
+        )
 
     assert torch.autograd.gradcheck(run, tuple(named.values()))
     out = run(*named.values())
@@ -484,7 +488,7 @@ def test_dropout_keeps_the_mean():
     q, k, v = (torch.randn(1, 1, 6, 4, dtype=torch.float64) for _ in range(3))
     terms = Terms(0.5)
     many = (torch.cat([x] * 4000) for x in (q, k, v))
-    got = chunked.attend(*many, terms, dropout=0.3)
+    got = cases.directly(chunked)(*many, terms, dropout=0.3)
     exact = reference.attend(q, k, v, terms, **causal(6, 6))
     standard_error = got.std(0) / math.sqrt(4000)
     assert ((got.mean(0) - exact[0]).abs() < 5 * standard_error + 1e-12).all()
@@ -535,7 +539,9 @@ def test_memory_is_linear_in_length(kind, causal_):
     """No tensor of length x length anywhere, forward or backward; the reference has them."""
 
     def run(q, k, v, terms):
-        return chunked.attend(q, k, v, terms, causal=causal_, **causal(q.shape[2], q.shape[2]))
+        return cases.directly(chunked)(
+            q, k, v, terms, causal=causal_, **causal(q.shape[2], q.shape[2])
+        )
 
     half, whole = largest(run, 512, kind), largest(run, 1024, kind)
     assert whole < 2 * 1024 * 1024 / 4
@@ -557,7 +563,7 @@ def test_keys_before_the_pieces_of_a_block_are_left_out(small_blocks, monkeypatc
     monkeypatch.setattr(passes, "_logits", spy)
     q, k, v = (torch.randn(1, 2, 64, 4) for _ in range(3))
     pieces = (torch.arange(64) // 16)[None]
-    chunked.attend(q, k, v, Terms(0.5), query_pieces=pieces, key_pieces=pieces)
+    cases.directly(chunked)(q, k, v, Terms(0.5), query_pieces=pieces, key_pieces=pieces)
     assert widths == [8, 16] * 4
 
 
@@ -577,12 +583,12 @@ def test_local_attention_costs_what_its_blocks_cost(small_blocks, monkeypatch):
     terms = Terms(0.5, blocks=Blocks(16))
     for causal_, most in ((True, 32), (False, 48)):
         widths.clear()
-        chunked.attend(q, k, v, terms, causal=causal_, **causal(64, 64))
+        cases.directly(chunked)(q, k, v, terms, causal=causal_, **causal(64, 64))
         assert max(widths) == most
         assert len(widths) == 8
     widths.clear()
     packed, ids = torch.arange(64)[None] % 40, torch.arange(64)[None] // 40  # two pieces
-    chunked.attend(
+    cases.directly(chunked)(
         *(q, k, v, Terms(0.5, blocks=Blocks(16, coordinate=1))),
         query_positions=(Span(0, 64), packed),
         key_positions=(Span(0, 64), packed),
@@ -595,16 +601,16 @@ def test_local_attention_costs_what_its_blocks_cost(small_blocks, monkeypatch):
 def test_what_it_cannot_do_has_a_reason():
     terms = Terms(0.5)
     span = Span(0, 4)
-    assert chunked.why_not(terms, span, span, True) is None
-    assert chunked.why_not(terms, Span(7, 2), Span(3, 6), True) is None
-    assert chunked.why_not(terms, Span(0, 2), span, False) is None
-    assert chunked.why_not(terms, Span(0, 6), Span(2, 4), True) is None
-    assert "Span" in (chunked.why_not(terms, torch.arange(4), span, True) or "")
+    assert cases.why_not(chunked, terms, span, span, True) is None
+    assert cases.why_not(chunked, terms, Span(7, 2), Span(3, 6), True) is None
+    assert cases.why_not(chunked, terms, Span(0, 2), span, False) is None
+    assert cases.why_not(chunked, terms, Span(0, 6), Span(2, 4), True) is None
+    assert "Span" in (cases.why_not(chunked, terms, torch.arange(4), span, True) or "")
     both = (span, torch.zeros(2, 4).long())
     two_axes = cases.two_axes({}, 2, 4)
-    assert "one axis" in (chunked.why_not(two_axes, both, both, True) or "")
+    assert "one axis" in (cases.why_not(chunked, two_axes, both, both, True) or "")
     pitch = Terms(0.5, two_axes.axes[1:])
-    assert "order of tokens" in (chunked.why_not(pitch, both, both, True) or "")
+    assert "order of tokens" in (cases.why_not(chunked, pitch, both, both, True) or "")
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -617,7 +623,7 @@ def test_heads_taken_in_groups_change_nothing(monkeypatch, shared):
     for several in (4, 2, 1):
         monkeypatch.setattr(plan, "heads_at_once", lambda q, keys, n=several: n)
         leaves = [x.clone().requires_grad_() for x in (q, k, v, table)]
-        out = chunked.attend(*leaves[:3], Terms(0.4, (Axis(table=leaves[3], high=8),)))
+        out = cases.directly(chunked)(*leaves[:3], Terms(0.4, (Axis(table=leaves[3], high=8),)))
         found[several] = [out, *torch.autograd.grad(out, leaves, up)]
     for several in (2, 1):
         for name, got, wanted in zip(("out", "q", "k", "v", "table"), found[several], found[4]):
@@ -630,7 +636,7 @@ def test_groups_of_heads_drop_different_weights(monkeypatch):
     monkeypatch.setattr(plan, "heads_at_once", lambda q, keys: 1)
     one = torch.randn(1, 1, 40, 6, generator=torch.Generator().manual_seed(1))
     same = one.expand(1, 2, 40, 6)
-    first, second = chunked.attend(same, same, same, Terms(0.4), dropout=0.5)[0]
+    first, second = cases.directly(chunked)(same, same, same, Terms(0.4), dropout=0.5)[0]
     assert not torch.allclose(first, second)
 
 

@@ -55,7 +55,7 @@ def everything(dropout: float = 0.0, upstream: bool = True, dtype=torch.float32)
     values = cases.learned(named, "V", 4, 30, 8, dtype=dtype)
     terms = Terms(0.4, (Axis(table, bias, high=29),), u, v_bias, values, Blocks(17))
     ids = torch.arange(45).expand(3, -1) // 20
-    out = chunked.attend(
+    out = cases.directly(chunked)(
         *(q, k, v, terms),
         **causal(40, 45),
         query_pieces=ids[:, 5:],
@@ -99,7 +99,7 @@ def test_side_by_side_equals_the_reference(shared, small_calls_too):
     q, k, v = cases.qkv(named, 2, 4, 50, 50, 8)
     table = cases.learned(named, "table", 1 if shared else 4, 20, 8)
     terms = Terms(0.4, (Axis(table, high=19),))
-    got = chunked.attend(q, k, v, terms)
+    got = cases.directly(chunked)(q, k, v, terms)
     want = reference.attend(q, k, v, terms, **causal(50, 50))
     assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-12
 
@@ -217,4 +217,6 @@ def test_small_calls_start_no_threads(monkeypatch):
     monkeypatch.setattr(threads, "_pool", None)
     torch.set_num_threads(2)
     q = torch.randn(1, 2, 64, 4)
-    chunked.attend(q, q, q, Terms(0.5), query_positions=Span(0, 64), key_positions=Span(0, 64))
+    cases.directly(chunked)(
+        q, q, q, Terms(0.5), query_positions=Span(0, 64), key_positions=Span(0, 64)
+    )

@@ -15,10 +15,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.attention import fused, reference
+from musictx.attention import capabilities, fused, reference
 from musictx.attention.fused import masks
 from musictx.attention.fused.config import Config, Tile, choose
 from musictx.attention.terms import Axis, Blocks, Span, Terms
+from tests.attention import cases
 
 KERNELS = Path(__file__).with_name("fused_kernels.py")
 ROOT = KERNELS.parents[2]
@@ -51,18 +52,19 @@ def test_interpreted(interpreted: str, name: str) -> None:
 
 
 def _compiled(lines: str) -> list[dict[str, int | str]]:
-    """Reports of offline.check, from a process that has no interpreter."""
+    """Reports of scripts/bench/compile_check.py, from a process that has no interpreter."""
     triton = pytest.importorskip("triton", reason="Triton is not installed (made for Linux)")
     if not triton.__version__.startswith(MEASURED_WITH):
         pytest.skip(f"the budgets are those of Triton {MEASURED_WITH}, not {triton.__version__}")
     program = (
         "import json, torch\n"
         "from musictx.attention.fused.config import choose\n"
-        "from musictx.attention.fused.offline import check, check_decoding\n"
+        "from compile_check import check, check_decoding\n"
         f"reports = {lines}\n"
         "print(json.dumps([r.row() for r in reports]))\n"
     )
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    environment["PYTHONPATH"] = str(ROOT / "scripts" / "bench")
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, env=environment
     )
@@ -110,7 +112,7 @@ def test_variants_compile_for_hopper_within_their_budgets(features: str) -> None
 @pytest.mark.parametrize(
     ("why", "arguments"),
     [
-        ("consecutive", (PLAIN, torch.arange(4), Span(0, 4), True)),
+        ("consecutive", (PLAIN, torch.arange(4), Span(0, 4))),
         ("one axis", (Terms(scale=1.0, axes=(Axis(), Axis())), Span(0, 4), Span(0, 4), True)),
         (
             "further coordinates",
@@ -120,21 +122,23 @@ def test_variants_compile_for_hopper_within_their_budgets(features: str) -> None
     ],
 )
 def test_it_says_what_it_cannot_do(why: str, arguments: tuple[object, ...]) -> None:
-    assert why in (fused.why_not(*arguments) or "")
+    assert why in (cases.why_not(fused, *arguments) or "")
 
 
 def test_it_says_which_tensors_it_cannot_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     spans = (Span(0, 4), Span(0, 4))
-    assert fused.why_not(PLAIN, *spans, True) is None
-    assert "CUDA" in fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
+    assert cases.why_not(fused, PLAIN, *spans, True) is None
+    assert "computes on cuda" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(fused, "find_spec", lambda name: None)
-    assert "not installed" in fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
+    monkeypatch.setattr(capabilities, "_MISSING", {})
+    assert "not installed" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
     monkeypatch.setattr(fused, "find_spec", lambda name: name)
-    assert "float64" in fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 64).double())
-    assert "not 48" in fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 48))
-    assert fused.why_not(PLAIN, *spans, True, torch.zeros(1, 1, 4, 64)) is None
+    capabilities._MISSING.clear()
+    assert "float64" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64).double())
+    assert "not 48" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 48))
+    assert cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64)) is None
 
 
 def test_musictx_imports_without_triton() -> None:

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from musictx.attention import chunked, reference, sdpa
-from musictx.attention import labels as widen
-from musictx.attention.api import attend, why_not
+from musictx.attention import decode, labels, reference, sdpa
+from musictx.attention.api import attend
 from musictx.attention.chunked import plan
-from musictx.attention.decode import eager as decode
 from musictx.attention.terms import Axis, Span, Terms, Waves
 from tests.attention import cases
 from tests.attention.test_chunked import Largest
@@ -104,7 +102,9 @@ def test_every_implementation_that_accepts_equals_plain_loops(mode, packed, orde
     torch.manual_seed(0)
     named, args, how = job(mode, order, packed)
     want = loops.attend(*args, **how)
-    reasons = why_not(args[3], how["query_positions"], how["key_positions"], how["causal"], args[0])
+    reasons = cases.reasons(
+        args[3], how["query_positions"], how["key_positions"], how["causal"], args[0]
+    )
     able = [name for name, reason in reasons.items() if not reason]
     wanted = {"reference", "chunked"}
     if order != "table" and mode not in ("the last of longer keys",):
@@ -170,8 +170,8 @@ def test_a_wrong_row_of_the_table_would_be_seen(monkeypatch):
     torch.manual_seed(0)
     _, args, how = job("causal", "table")
     want = loops.attend(*args, **how)
-    right = widen.by_key
-    monkeypatch.setattr(widen, "by_key", lambda *a: right(*a).roll(1, dims=-1))
+    right = labels.by_key
+    monkeypatch.setattr(labels, "by_key", lambda *a: right(*a).roll(1, dims=-1))
     got = attend(*args, **how, implementation="chunked")
     assert (got - want).abs().max() > 1e-2
 
@@ -188,7 +188,7 @@ def test_dropout_drops_whole_weights_and_nothing_else(order, small_blocks):
 
     def dropped(values: Tensor) -> Tensor:
         torch.manual_seed(5)
-        return chunked.attend(q, k, values, terms, **how, dropout=0.5)
+        return attend(q, k, values, terms, **how, dropout=0.5, implementation="chunked")
 
     kept = dropped(torch.eye(9).double().expand_as(v)).detach() != 0
     weights = reference.attention_weights(q, k, terms, **how)
@@ -245,7 +245,7 @@ def test_decode_copies_no_keys():
     )
     at, over = (Span(499, 1), torch.tensor([[5]])), (Span(0, 500), torch.randint(60, (1, 500)))
     with torch.no_grad(), Largest() as seen:
-        decode.attend(q, k, v, terms, query_positions=at, key_positions=over)
+        cases.directly(decode)(q, k, v, terms, query_positions=at, key_positions=over)
     assert seen.numbers <= k.numel()  # the largest memory in sight is the cache itself
 
 
@@ -288,6 +288,6 @@ def test_labels_are_refused_where_they_have_no_meaning():
     with pytest.raises(ValueError, match="value_table is for distances"):
         Terms(0.5, (axis,), value_table=table)
     where = (Span(0, 3), torch.zeros(3).long())
-    reasons = why_not(Terms(0.5, (axis,)), where, where)
-    assert {name for name, reason in reasons.items() if reason} == {"skew", "fused"}
-    assert sdpa.why_not(Terms(0.5, (axis,)), where, where, True) is None
+    reasons = cases.reasons(Terms(0.5, (axis,)), where, where)
+    assert {name for name, reason in reasons.items() if reason} == {"skew"}
+    assert cases.why_not(sdpa, Terms(0.5, (axis,)), where, where, True) is None

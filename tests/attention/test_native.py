@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from musictx.attention import native, reference
+from musictx.attention import attend, native, reference
 from musictx.attention.native import build, library, op
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from musictx.errors import UserError
@@ -85,7 +85,7 @@ def excess(named: cases.Named, make_terms, **pieces: Tensor) -> dict[str, float]
     upstream = torch.randn(named["q"].shape)
 
     def ours(q: Tensor, k: Tensor, v: Tensor, **own: Tensor) -> Tensor:
-        return native.attend(q, k, v, make_terms(**own), **pieces)
+        return cases.directly(native)(q, k, v, make_terms(**own), **pieces)
 
     def theirs(q: Tensor, k: Tensor, v: Tensor, **own: Tensor) -> Tensor:
         return reference.attend(q, k, v, make_terms(**own), **causal(queries, keys), **pieces)
@@ -198,7 +198,7 @@ def test_a_broken_skew_is_noticed(kernel, broken, monkeypatch, tmp_path):
     assert text.count(right) == 1
     monkeypatch.setattr(build, "FLAGS", [f.replace("-O3", "-O0") for f in build.FLAGS])  # quick
     source.write_text(text.replace(right, wrong))
-    shutil.copy(library.SOURCE.with_name("brain.h"), tmp_path)
+    shutil.copy(library.SOURCE.with_name("bf16_gemm.h"), tmp_path)
     monkeypatch.setattr(
         library, "_outcome", library.Library(build.built(source), library.products())
     )
@@ -210,12 +210,12 @@ def test_a_broken_skew_is_noticed(kernel, broken, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("strength", [1.0, 3.0])
-@pytest.mark.parametrize("instructions", [True, False], ids=["brain", "converted"])
+@pytest.mark.parametrize("instructions", [True, False], ids=["bf16", "converted"])
 def test_error_in_bfloat16_is_within_what_plain_bfloat16_does(
     kernel, strength, instructions, monkeypatch
 ):
     """Against float64 of the same inputs; the budget is the textbook's own error, not a guess."""
-    monkeypatch.setattr(kernel, "brain", kernel.brain and instructions)
+    monkeypatch.setattr(kernel, "bf16", kernel.bf16 and instructions)
     torch.manual_seed(0)
     named = tensors(1, 2, 300, 300, 32)
     cases.learned(named, "table", 2, 300, 32, dtype=torch.float32)
@@ -224,7 +224,7 @@ def test_error_in_bfloat16_is_within_what_plain_bfloat16_does(
     upstream = torch.randn(1, 2, 300, 32).to(torch.bfloat16)
 
     def ours(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-        return native.attend(q, k, v, Terms(32**-0.5, (Axis(table, high=299),)))
+        return cases.directly(native)(q, k, v, Terms(32**-0.5, (Axis(table, high=299),)))
 
     def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
         delta = torch.arange(300)[:, None] - torch.arange(300)
@@ -248,7 +248,7 @@ def test_autocast_gives_bfloat16_out_and_float32_gradients_of_the_table(kernel):
     table = cases.learned(named, "table", 2, 60, 8, dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         low = [named[n].detach().to(torch.bfloat16).requires_grad_() for n in "qkv"]
-        got = native.attend(*low, Terms(0.3, (Axis(table, high=59),)))
+        got = cases.directly(native)(*low, Terms(0.3, (Axis(table, high=59),)))
         assert got.dtype == torch.bfloat16
         found = torch.autograd.grad(got.float().square().sum(), [*low, table])
     assert [g.dtype for g in found] == [torch.bfloat16] * 3 + [torch.float32]
@@ -259,7 +259,7 @@ def test_half_precision_is_computed_in_float32(kernel):
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 2, 50, 8).half() for _ in range(3))
     with torch.no_grad():
-        got = native.attend(q, k, v, Terms(0.3))
+        got = cases.directly(native)(q, k, v, Terms(0.3))
     assert got.dtype == torch.float16
     want = reference.attend(q, k, v, Terms(0.3), **causal(50, 50))
     torch.testing.assert_close(got, want, rtol=2**-10, atol=1e-4)
@@ -272,7 +272,7 @@ def test_the_same_bits_in_every_run_with_any_number_of_threads(kernel):
         named = tensors(3, 2, 300, 300, 16)
         table = cases.learned(named, "table", 2, 50, 16, dtype=torch.float32)
         terms = Terms(0.3, (Axis(table, high=49),))
-        out = native.attend(*(named[n] for n in "qkv"), terms, dropout=0.2)
+        out = cases.directly(native)(*(named[n] for n in "qkv"), terms, dropout=0.2)
         return [out, *cases.gradients(out, named, torch.randn_like(out)).values()]
 
     before = torch.get_num_threads()
@@ -290,7 +290,7 @@ def test_nothing_leaks_from_the_future_or_from_other_pieces(kernel):
     terms = cases.huang({}, 2, 4)
     pieces = packed(torch.tensor([[0] * 110 + [1] * 190]), 300)
     q, k, v = (named[n] for n in "qkv")
-    out = native.attend(q, k, v, terms, **pieces)
+    out = cases.directly(native)(q, k, v, terms, **pieces)
     for i in (0, 109, 110, 127, 128, 299):
         _, dk, dv = torch.autograd.grad(out[:, :, i].sum(), (q, k, v), retain_graph=True)
         first = 0 if i < 110 else 110
@@ -307,7 +307,7 @@ def test_a_query_that_sees_no_key_gives_zeros_and_the_right_gradients(kernel):
     pieces = {"key_pieces": torch.zeros(2, 200).long(), "query_pieces": torch.zeros(2, 200).long()}
     pieces["query_pieces"][0, 3] = pieces["query_pieces"][1, 8:] = 7  # one, and a whole block
     terms = both(table=named["table"])
-    got = native.attend(*(named[n] for n in "qkv"), terms, **pieces)
+    got = cases.directly(native)(*(named[n] for n in "qkv"), terms, **pieces)
     assert (got[0, :, 3] == 0).all()
     assert (got[1, :, 8:] == 0).all()
     shares = excess(named, both, **pieces)
@@ -321,7 +321,7 @@ def test_a_nan_is_never_hidden(kernel):
         named = tensors(1, 1, 20, 20, 4)
         with torch.no_grad():
             named[name][0, 0, 10, 1] = float("nan")
-        out = native.attend(*(named[n] for n in "qkv"), Terms(0.5))
+        out = cases.directly(native)(*(named[n] for n in "qkv"), Terms(0.5))
         wrong = torch.isnan(out[0, 0]).all(-1) | torch.isnan(out[0, 0, :, 1])
         assert wrong[10]
         if name != "v":  # later values meet weights of 0, and 0 times NaN is NaN
@@ -334,7 +334,7 @@ def test_logits_far_apart_neither_overflow_nor_leave_dust(kernel):
     q = torch.full((1, 1, 3, 4), 100.0)
     k = torch.tensor([-100.0, 100.0, 0.0])[None, None, :, None].expand(1, 1, 3, 4)
     v = torch.eye(4)[None, None, :3]
-    out = native.attend(q, k, v, Terms(1.0))[0, 0]
+    out = cases.directly(native)(q, k, v, Terms(1.0))[0, 0]
     assert torch.equal(out, v[0, 0, [0, 1, 1]])
 
 
@@ -350,7 +350,7 @@ def test_any_memory_layout_of_inputs_and_upstream(kernel, kind):
         "sliced": torch.randn(2, 3, 40, 8)[:, :, ::2, 1:5],
     }[kind]
     terms = Terms(0.5, (Axis(named["table"], high=8),))
-    got = native.attend(*(named[n] for n in "qkv"), terms)
+    got = cases.directly(native)(*(named[n] for n in "qkv"), terms)
     want = reference.attend(*(named[n] for n in "qkv"), terms, **causal(20, 20))
     assert max(cases.differences(got, want, named, upstream).values()) < 1e-5
 
@@ -366,7 +366,7 @@ def test_dropout_is_one_mask_forward_and_backward_however_the_work_is_cut(kernel
 
     def dropped(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
         torch.manual_seed(5)
-        return native.attend(q, k, v, both(table=table * 0.1), dropout=share)
+        return cases.directly(native)(q, k, v, both(table=table * 0.1), dropout=share)
 
     q, k, _, table = (x.detach() for x in named.values())
     shown = dropped(q, k, eye, table)
@@ -384,7 +384,7 @@ def test_dropout_is_one_mask_forward_and_backward_however_the_work_is_cut(kernel
     halves = mask[:, :, 48:64, :48], mask[:, :, 64:80, :48]
     assert not torch.equal(*halves), "and so do queries"
     torch.manual_seed(6)
-    again = native.attend(q, k, eye, both(table=table * 0.1), dropout=share)
+    again = cases.directly(native)(q, k, eye, both(table=table * 0.1), dropout=share)
     assert not torch.equal(again != 0, mask), "another seed drops others"
 
     def formula(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
@@ -404,7 +404,9 @@ def test_dropout_is_one_mask_forward_and_backward_however_the_work_is_cut(kernel
 def test_dropout_keeps_the_mean(kernel):
     torch.manual_seed(3)
     q, k, v = (torch.randn(1, 1, 6, 4) for _ in range(3))
-    got = native.attend(*(torch.cat([x] * 4000) for x in (q, k, v)), Terms(0.5), dropout=0.3)
+    got = cases.directly(native)(
+        *(torch.cat([x] * 4000) for x in (q, k, v)), Terms(0.5), dropout=0.3
+    )
     exact = reference.attend(q, k, v, Terms(0.5), **causal(6, 6))
     standard_error = got.std(0) / math.sqrt(4000)
     assert ((got.mean(0) - exact[0]).abs() < 5 * standard_error + 1e-6).all()
@@ -414,14 +416,14 @@ def test_dropout_without_gradient_is_the_same(kernel):
     q, k, v = (torch.randn(1, 2, 40, 8, requires_grad=True) for _ in range(3))
     torch.manual_seed(1)
     with torch.no_grad():
-        quiet = native.attend(q, k, v, Terms(0.5), dropout=0.4)
+        quiet = cases.directly(native)(q, k, v, Terms(0.5), dropout=0.4)
     torch.manual_seed(1)
-    assert torch.equal(native.attend(q, k, v, Terms(0.5), dropout=0.4), quiet)
+    assert torch.equal(cases.directly(native)(q, k, v, Terms(0.5), dropout=0.4), quiet)
 
 
 def test_no_tokens_at_all(kernel):
     q = torch.zeros(2, 2, 0, 4, requires_grad=True)
-    out = native.attend(q, q, q, cases.huang({}, 2, 4))
+    out = cases.directly(native)(q, q, q, cases.huang({}, 2, 4))
     assert out.shape == (2, 2, 0, 4)
     out.sum().backward()
     assert q.grad is not None
@@ -456,7 +458,7 @@ def test_it_compiles_without_a_break_in_the_graph(kernel, dtype):
     table = cases.learned(named, "table", 2, 9, 4, dtype=torch.float32)
 
     def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-        return native.attend(q, k, v, Terms(0.5, (Axis(table, high=8),))) * 2
+        return cases.directly(native)(q, k, v, Terms(0.5, (Axis(table, high=8),))) * 2
 
     inputs = [*(named[n] for n in "qkv"), table]
     compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
@@ -474,31 +476,31 @@ def test_torchs_own_threads_are_left_as_they_were(kernel):
     set_threads = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
     before = set_threads(2)
     q = torch.randn(1, 2, 300, 8)
-    native.attend(q, q, q, Terms(0.5))
+    cases.directly(native)(q, q, q, Terms(0.5))
     assert set_threads(before) == 2
 
 
 def test_what_it_cannot_do_has_a_reason():
     terms, span = Terms(0.5), Span(0, 4)
-    assert native.why_not(terms, span, span, True) is None
-    assert native.why_not(terms, Span(7, 2), Span(3, 6), True, torch.zeros(1)) is None
-    assert "causal" in (native.why_not(terms, span, span, False) or "")
-    assert "last of the keys" in (native.why_not(terms, Span(0, 2), span, True) or "")
-    assert "last of the keys" in (native.why_not(terms, Span(0, 6), Span(2, 4), True) or "")
-    assert "Span" in (native.why_not(terms, torch.arange(4), span, True) or "")
+    assert cases.why_not(native, terms, span, span, True) is None
+    assert cases.why_not(native, terms, Span(7, 2), Span(3, 6), True, torch.zeros(1)) is None
+    assert "causal" in (cases.why_not(native, terms, span, span, False) or "")
+    assert "last of the keys" in (cases.why_not(native, terms, Span(0, 2), span, True) or "")
+    assert "last of the keys" in (cases.why_not(native, terms, Span(0, 6), Span(2, 4), True) or "")
+    assert "Span" in (cases.why_not(native, terms, torch.arange(4), span, True) or "")
     for name in ("transformer_xl", "two_axes", "shaw"):
-        assert native.why_not(cases.FAMILY[name]({}, 2, 4), span, span, True)
+        assert cases.why_not(native, cases.FAMILY[name]({}, 2, 4), span, span, True)
     double = torch.zeros(1, dtype=torch.float64)
-    assert "not torch.float64" in (native.why_not(terms, span, span, True, double) or "")
-    assert "not on meta" in (native.why_not(terms, span, span, True, double.to("meta")) or "")
-    with pytest.raises(
-        ValueError, match=r"attention=native: .* not torch.float64; use attention=ch"
-    ):
-        native.attend(*[double[None, None, None]] * 3, terms)
+    assert "not torch.float64" in (cases.why_not(native, terms, span, span, True, double) or "")
+    assert "not on meta" in (
+        cases.why_not(native, terms, span, span, True, double.to("meta")) or ""
+    )
+    with pytest.raises(ValueError, match=r"implementation=native: .* not torch.float64"):
+        attend(*[torch.zeros(1, 1, 4, 4).double()] * 3, terms, implementation="native")
     pitch = Terms(0.5, (Axis(torch.zeros(1, 1, 4), coordinate=1),))
-    assert "further" in (native.why_not(pitch, (span, span), (span, span), True) or "")
+    assert "further" in (cases.why_not(native, pitch, (span, span), (span, span), True) or "")
     local = Terms(0.5, blocks=Blocks(3))
-    assert "blocks" in (native.why_not(local, span, span, True) or "")
+    assert "blocks" in (cases.why_not(native, local, span, span, True) or "")
 
 
 def test_loading_leaves_tiny_numbers_alone(kernel):

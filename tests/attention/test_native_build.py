@@ -15,6 +15,7 @@ from musictx.attention import native
 from musictx.attention.native import build, library
 from musictx.attention.terms import Terms
 from musictx.errors import UserError
+from tests.attention import cases
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,7 +51,7 @@ def test_no_compiler_is_said_with_what_to_do(unbuilt, monkeypatch, tmp_path):
     q = torch.randn(1, 1, 4, 4)
     expected = r"no C\+\+ compiler .* is installed; install one, .* CXX, or use attention=chunked"
     with pytest.raises(UserError, match=expected):
-        native.attend(q, q, q, Terms(0.5))
+        cases.directly(native)(q, q, q, Terms(0.5))
     monkeypatch.setenv("CXX", "nonesuch -O3")
     monkeypatch.setattr(library, "_outcome", None)
     with pytest.raises(UserError, match="CXX=nonesuch -O3 is not installed"):

@@ -54,11 +54,11 @@ def test_packed_pieces_equal_the_reference_and_the_walk_over_all_keys(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "BLOCK", BLOCK)
         patch.setattr(plan, "BUDGET", draw(st.sampled_from([1, 10**6]), "budget"))
-        got = chunked.attend(q, k, v, terms, causal=causal, **where, **packed)
+        got = cases.directly(chunked)(q, k, v, terms, causal=causal, **where, **packed)
         upstream = torch.randn_like(got)
         found = torch.autograd.grad(got, list(named.values()), upstream)
         patch.setattr(Pieces, "reach", lambda self, *block: (0, length))
-        whole = chunked.attend(q, k, v, terms, causal=causal, **where, **packed)
+        whole = cases.directly(chunked)(q, k, v, terms, causal=causal, **where, **packed)
         walked = torch.autograd.grad(whole, list(named.values()), upstream)
     want = reference.attend(q, k, v, terms, causal=causal, **where, **packed)
     wanted = torch.autograd.grad(want, list(named.values()), upstream)
@@ -102,7 +102,7 @@ def widths(monkeypatch: pytest.MonkeyPatch, ids: Tensor) -> tuple[list[int], lis
         patch.setattr(plan, "BLOCK", BLOCK)
         patch.setattr(passes, "_logits", spy)
         q, k, v = (torch.randn(len(ids), 1, ids.shape[1], 2) for _ in range(3))
-        chunked.attend(q, k, v, Terms(0.5), query_pieces=ids, key_pieces=ids)
+        cases.directly(chunked)(q, k, v, Terms(0.5), query_pieces=ids, key_pieces=ids)
     return seen, masked
 
 

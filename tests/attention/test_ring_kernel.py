@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from musictx.attention.decode import ring as static
+from musictx.attention import decode
 from musictx.attention.terms import Axis, Blocks, Terms
 
-CASES = Path(__file__).with_name("static_kernel_cases.py")
+CASES = Path(__file__).with_name("ring_kernel_cases.py")
 COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from musictx.attention.decode import ring_kernel as s
+from musictx.attention.decode import kernel as s
 floats = dict.fromkeys(("relative", "maximum", "total", "mean"), "*fp32")
 whole = {"slots": "i32", "heads": "i32", "chunk": "i32", "stride_row": "i32",
          "stride_head": "i32", "low": "i32", "high": "i32", "scale": "fp32"}
@@ -65,10 +65,10 @@ def test_what_it_cannot_do_is_named() -> None:
     q = torch.zeros(1, 2, 1, 16)
     axis = Axis(table=torch.zeros(2, 3, 16), high=2)
     shaw = Terms(1.0, (axis,), value_table=torch.zeros(2, 3, 16))
-    assert static.kernel_why_not(q, Terms(1.0, (axis,))) == (
+    assert decode.kernel_why_not(q, Terms(1.0, (axis,))) == (
         "it needs tensors on a CUDA GPU, not on cpu"
     )
     for terms in (shaw, Terms(1.0, (axis,), blocks=Blocks(4))):
-        assert static.kernel_why_not(q, terms) == "it knows no value_table and no blocks"
-    assert "not 24" in str(static.kernel_why_not(torch.zeros(1, 2, 1, 24), Terms(1.0)))
-    assert static.kernel_why_not(q.double(), Terms(1.0)) == "it computes in float32"
+        assert decode.kernel_why_not(q, terms) == "it knows no value_table and no blocks"
+    assert "not 24" in str(decode.kernel_why_not(torch.zeros(1, 2, 1, 24), Terms(1.0)))
+    assert decode.kernel_why_not(q.double(), Terms(1.0)) == "it computes in float32"

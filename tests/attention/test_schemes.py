@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from musictx.attention import api, positions, reference
+from musictx.attention import positions, reference
 from musictx.attention.api import attend
 from musictx.attention.positions import PositionScheme
 from musictx.attention.terms import Span
+from tests.attention import cases
 from tests.oracles import schemes as articles
 
 HEADS, SIZE = 2, 4
@@ -107,7 +108,7 @@ def test_every_implementation_computes_the_articles_formula(name, mode, length, 
 
     q_, k_ = scheme.rotate(q, k, at[0], over[0])
     terms = scheme.terms(reach=max(start + queries, keys))
-    reasons = api.why_not(terms, at, over, causal, q)
+    reasons = cases.reasons(terms, at, over, causal, q)
     able = [i for i in (*reasons, "auto") if not reasons.get(i)]
     for implementation in able:
         got = attend(
@@ -152,7 +153,7 @@ def test_which_implementations_can_compute_a_scheme(name, causal, wanted):
     scheme = build(name, causal=causal)
     q = torch.zeros(1, HEADS, 5, SIZE, dtype=torch.float64)
     at, over = coordinates(scheme, 5, 0, None)
-    reasons = api.why_not(scheme.terms(reach=4), at, over, causal, q)
+    reasons = cases.reasons(scheme.terms(reach=4), at, over, causal, q)
     assert {i for i, reason in reasons.items() if not reason} == wanted | {"reference"}
 
 

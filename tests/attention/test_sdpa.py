@@ -30,8 +30,8 @@ def test_the_wider_head_equals_the_reference_in_output_and_every_gradient(data):
     if draw(st.booleans(), "packed"):
         ids = torch.randint(2, (2, 30))
         packed = {"query_pieces": ids[:, 5 : 5 + queries], "key_pieces": ids[:, 5 : 5 + keys]}
-    assert sdpa.why_not(terms, *where.values(), causal) is None
-    got = sdpa.attend(q, k, v, terms, **where, causal=causal, **packed)
+    assert cases.why_not(sdpa, terms, *where.values(), causal) is None
+    got = cases.directly(sdpa)(q, k, v, terms, **where, causal=causal, **packed)
     want = reference.attend(q, k, v, terms, **where, causal=causal, **packed)
     torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-11)
     up = torch.randn_like(got)

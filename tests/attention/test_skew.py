@@ -36,7 +36,7 @@ def compare(named: cases.Named, queries: int, keys: int, packed: bool, oracle) -
         ids = torch.arange(keys).expand(2, -1) // 5
         masks = {"key_pieces": ids, "query_pieces": ids[:, keys - queries :]}
     where = {"query_positions": Span(keys - queries, queries), "key_positions": Span(0, keys)}
-    got = skew.attend(q, k, v, terms, **masks)
+    got = cases.directly(skew)(q, k, v, terms, **masks)
     want = oracle.attend(q, k, v, terms, **where, **masks)
     silent = ("q", "k", "table") if keys == 1 else ()
     return cases.differences(got, want, named, torch.randn_like(got), silent=silent)
@@ -77,7 +77,7 @@ def test_a_query_that_sees_no_key_gives_zeros():
     named: cases.Named = {}
     q, k, v = cases.qkv(named, 1, 2, 3, 3, 4)
     pieces = {"query_pieces": torch.tensor([[0, 7, 0]]), "key_pieces": torch.zeros(1, 3).long()}
-    out = skew.attend(q, k, v, cases.huang(named, 2, 4), **pieces)
+    out = cases.directly(skew)(q, k, v, cases.huang(named, 2, 4), **pieces)
     assert (out[:, :, 1] == 0).all()
     found = cases.gradients(out, named, torch.ones_like(out))
     assert all(torch.isfinite(g).all() for g in found.values())

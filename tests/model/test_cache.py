@@ -39,42 +39,41 @@ def put(cache: KVCache, count: int) -> list[tuple[Tensor, Tensor]]:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_any_course_of_appends_crops_slides_and_forks_equals_a_plain_list(data):
+def test_any_course_of_appends_slides_and_forks_equals_a_plain_list(data):
     capacity = data.draw(st.integers(1, 12), "capacity")
     cache = make(1, capacity)
     held = [[torch.empty(1, HEADS, 0, SIZE)] * 2 for _ in range(LAYERS)]
     places = torch.empty(1, FURTHER, 0, dtype=torch.int64)
+    ids = torch.empty(1, 0, dtype=torch.int64)
     start = 0
     for _ in range(data.draw(st.integers(1, 25), "steps")):
         length = held[0][0].shape[2]
-        action = data.draw(st.sampled_from(["append", "append", "crop", "slide", "fork"]))
+        action = data.draw(st.sampled_from(["append", "append", "slide", "fork"]))
         if action == "append" and length < capacity:
             count = data.draw(st.integers(1, capacity - length), "tokens")
             new_places = torch.randint(100, (cache.rows, FURTHER, count))
             places = torch.cat([places, new_places], dim=2)
-            assert torch.equal(cache.place(new_places), places)
+            new_ids = torch.randint(100, (cache.rows, count))
+            ids = torch.cat([ids, new_ids], dim=1)
+            assert torch.equal(cache.note(new_ids, new_places), places)
             for layer in range(LAYERS):
                 new = [fresh(cache.rows, count) for _ in range(2)]
                 held[layer] = [torch.cat(pair, dim=2) for pair in zip(held[layer], new)]
                 keys, values = cache.append(layer, *new)
                 assert torch.equal(keys, held[layer][0])
                 assert torch.equal(values, held[layer][1])
-        elif action == "crop":
-            length = data.draw(st.integers(0, length), "keep")
-            cache.crop(length)
-            held = [[x[:, :, :length] for x in layer] for layer in held]
-            places = places[:, :, :length]
         elif action == "slide":
             count = data.draw(st.integers(0, length), "drop")
             cache.slide(count)
             held = [[x[:, :, count:] for x in layer] for layer in held]
-            places = places[:, :, count:]
+            places, ids = places[:, :, count:], ids[:, count:]
             start += count
         elif action == "fork" and cache.rows == 1:
             cache = cache.fork(3)
             held = [[x.repeat(3, 1, 1, 1) for x in layer] for layer in held]
-            places = places.repeat(3, 1, 1)
+            places, ids = places.repeat(3, 1, 1), ids.repeat(3, 1)
         assert torch.equal(cache.coordinates, places)
+        assert torch.equal(cache.earlier(5), ids[:, max(0, ids.shape[1] - 5) :])
         assert cache.length == held[0][0].shape[2]
         assert cache.start == start
         assert cache.key_span == Span(start, cache.length)
@@ -141,9 +140,10 @@ def test_gradients_flow_to_the_tokens_of_this_pass_and_not_to_earlier_ones():
         (lambda c: c.append(1, fresh(2, 1), fresh(2, 1)), "expected layer 0"),
         (lambda c: c.append(0, fresh(3, 1), fresh(3, 1)), "expected .2, 2, 1, 3."),
         (lambda c: c.append(0, fresh(2, 1), fresh(2, 2)), "values .2, 2, 2, 3."),
-        (lambda c: c.place(torch.zeros(2, 3, 1).long()), "coordinates .2, 3, 1., expected .2, 2,"),
-        (lambda c: c.crop(3), "crop: length=3, expected 0 to 2"),
-        (lambda c: c.crop(-1), "length=-1"),
+        (
+            lambda c: c.note(torch.zeros(2, 1).long(), torch.zeros(2, 3, 1).long()),
+            "coordinates .2, 3, 1., expected .2, 2,",
+        ),
         (lambda c: c.slide(3), "slide: count=3, expected 0 to 2"),
         (lambda c: c.fork(2), "2 rows, expected 1"),
         (lambda c: make(capacity=0), "capacity=0, expected at least 1"),

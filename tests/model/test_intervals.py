@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.model.intervals import Intervals
-from musictx.model.static import why_not
 from musictx.model.transformer import MusicTransformer
 
 #: Ids 0..3 are no notes, 4..15 are pitches 60..71.
@@ -99,14 +98,13 @@ def test_a_piece_knows_nothing_of_the_one_before_and_the_cache_goes_on(name):
                 at += count
 
 
-def test_dropped_notes_are_unknown_and_cropped_ones_forgotten():
+def test_notes_that_slid_out_are_unknown_and_forks_remember():
     found = model("rotary")
     draw = torch.Generator().manual_seed(4)
     ids = torch.randint(FIRST, VOCAB, (1, 10), generator=draw)
     with torch.no_grad():
         cache = found.new_cache(1, 10)
-        found(ids[:, :7], cache=cache)
-        cache.crop(5)
+        found(ids[:, :5], cache=cache)
         rows = cache.fork(2)
         got = found(ids[:, 5:].expand(2, -1), cache=rows)
         torch.testing.assert_close(got[1:], found(ids)[:, 5:])
@@ -115,7 +113,7 @@ def test_dropped_notes_are_unknown_and_cropped_ones_forgotten():
         found(ids[:, :3], cache=one)
         one.slide(3)  # nothing is held: the next note stands alone
         assert found.intervals is not None
-        alone = found.intervals.before(ids[:, 3:4], one.coordinates[:, -1], torch.tensor([[3]]))
+        alone = found.intervals.before(ids[:, 3:4], one.earlier(7), torch.tensor([[3]]))
         assert alone[1:].eq(-1).all()
         assert alone[0].item() == PITCHES[ids[0, 3]]
 
@@ -156,7 +154,3 @@ def test_the_configuration_makes_the_model_again_and_says_nothing_where_unused()
     plain = MusicTransformer(VOCAB, layers=1, width=8, heads=1, feedforward=8, context=8)
     assert "intervals" not in plain.config
     assert plain.intervals is None
-
-
-def test_the_static_step_says_why_it_cannot():
-    assert "model.input_intervals" in str(why_not(model()))

@@ -23,31 +23,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from musictx.attention.capabilities import Capabilities
 from musictx.attention.chunked.function import Chunked
 from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.chunked.plan import Call, Local, is_aligned
-from musictx.attention.labels import split, widened
 from musictx.attention.terms import Positions, Span, Terms
 
-__all__ = ["attend", "why_not"]
+__all__ = ["CAN", "attend"]
 
-
-def why_not(
-    terms: Terms,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
-    causal: bool,
-) -> str | None:
-    """Why this implementation cannot do the job, or None if it can."""
-    queries, keys = terms.needed(query_positions), terms.needed(key_positions)
-    axes = split(terms)[1].axes  # those with labels for keys are content
-    if len(axes) > 1:
-        return f"it knows one axis of distance, not {len(axes)}, beside those with labels for keys"
-    if axes and axes[0].coordinate:
-        return "it measures the order of tokens only, not further coordinates without labels"
-    if not (isinstance(queries[0], Span) and isinstance(keys[0], Span)):
-        return "it needs consecutive positions (Span)"
-    return None
+CAN = Capabilities(labels="channels")
 
 
 def attend(
@@ -56,23 +40,21 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: Positions | tuple[Positions, ...] | None = None,
-    key_positions: Positions | tuple[Positions, ...] | None = None,
+    query_positions: tuple[Positions, ...],
+    key_positions: tuple[Positions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
     dropout: float = 0.0,
+    position: Tensor | None = None,
 ) -> Tensor:
     """Attention of q (B, H, Tq, D) over k and v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
 
-    Without positions the queries are the last Tq of the Tk tokens. Arguments are taken as checked
-    (:func:`musictx.attention.api.attend`, :func:`why_not`).
+    ``position`` (B, H, Tq, D): the queries that meet tables, where labels.py has widened q and k.
+    Arguments are taken as checked (:func:`musictx.attention.attend`).
     """
     queries, keys = q.shape[2], k.shape[2]
-    if query_positions is None or key_positions is None:
-        key_positions = (Span(0, keys),) * 2
-        query_positions = (Span(keys - queries, queries),) * 2
-    at, over = terms.needed(query_positions), terms.needed(key_positions)
+    at, over = query_positions, key_positions
     assert isinstance(at[0], Span)
     assert isinstance(over[0], Span)
     offset = at[0].start - over[0].start
@@ -84,17 +66,14 @@ def attend(
     # seeded or resumed drops the same weights.
     seed = int(torch.randint(2**62, ())) if dropout else 0
     pieces = Pieces.found(query_pieces, key_pieces)
-    labelled, left = split(terms)
     call = Call(
         *(terms.scale, dropout, seed, causal, offset, local, pieces),
-        relative=bool(left.axes),
+        relative=bool(terms.axes),
     )
     # autocast is told off here and in both passes: they see to precision themselves.
     with torch.autocast(q.device.type, enabled=False):
-        content, position, dtype = q, None, q.dtype
-        if labelled:
-            content, position, k, terms = widened(q, k, terms, at, over)
-        elif terms.content_bias is not None:
+        content, dtype = q, q.dtype
+        if terms.content_bias is not None:
             content = q + terms.content_bias.to(q.dtype)[:, None]
         table = bias = values = None
         if terms.axes:
@@ -112,7 +91,7 @@ def attend(
 
             table, bias, values = rows(axis.table), rows(axis.bias), rows(terms.value_table)
             u, w = terms.content_bias, terms.position_bias
-            if u is not None or w is not None:
+            if position is None and (u is not None or w is not None):
                 position = q if w is None else q + w.to(q.dtype)[:, None]
         if table is None:
             position = None

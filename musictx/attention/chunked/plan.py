@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.chunked.pieces import Pieces
-from musictx.attention.terms import Positions, Span
+from musictx.attention.terms import Positions, Span, as_tensor
 
 BLOCK = 128  # queries at a time; 64 to 256 differ little
 #: Logits held at once, in numbers: batch rows are taken together as long as they fit. On CPUs they
@@ -218,7 +218,7 @@ class Plan:
         if call.pieces is not None:
             start, upto = _narrowed(start, upto, *call.pieces.reach(rows, first, stop), own)
         hidden = self._hidden(rows, first, stop, start, upto, corner)
-        if hidden is not None and call.local is not None:
+        if hidden is not None and call.local is not None and self.device.type == "cpu":
             seen = (~hidden).flatten(0, 2).any(0).nonzero().flatten().tolist() or [0]
             oldest, after = start + seen[0], start + seen[-1] + 1
             before, (start, upto) = start, _narrowed(start, upto, oldest, after, own)
@@ -267,8 +267,8 @@ class Plan:
         if isinstance(positions, Span):
             zero = positions.start
             return torch.arange(zero + first, zero + stop, device=self.device)[None]
-        positions = positions.to(self.device)
-        return positions[rows, first:stop] if positions.dim() == 2 else positions[None, first:stop]
+        found = as_tensor(positions, self.device)[:, first:stop]
+        return found if len(found) == 1 else found[rows]
 
     def distances(self, block: Block) -> slice:
         """The rows of the tables in descending order that this block meets."""

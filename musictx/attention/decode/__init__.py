@@ -1,0 +1,80 @@
+"""One new query over the cached keys: no skew, and what the cache holds is read once.
+
+step.py    torch operations: any terms, keys in consecutive positions or in a ring
+op.py      keys in a ring on CUDA, by the Triton kernel in kernel.py, as far as it knows the terms
+
+Which of the two computes a call is decided here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from musictx.attention.capabilities import ANY, Capabilities
+from musictx.attention.decode import op, step
+from musictx.attention.terms import Positions, Ring, Terms
+
+__all__ = ["CAN", "attend", "kernel_why_not"]
+
+CAN = Capabilities(axes=None, further=True, labels="numbers", positions=ANY)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    terms: Terms,
+    *,
+    query_positions: tuple[Positions, ...],
+    key_positions: tuple[Positions, ...],
+    causal: bool = True,
+    query_pieces: Tensor | None = None,
+    key_pieces: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Attention of q (B, H, 1, D) over k, v (B, H, Tk, D): (B, H, 1, D) in the dtype of q.
+
+    Keys in a Span stand no later than the query. Arguments are taken as checked
+    (:func:`musictx.attention.attend`); ``causal`` is true.
+    """
+    ring = key_positions[0]
+    plain = query_pieces is None and not dropout
+    if plain and isinstance(ring, Ring) and q.is_cuda and kernel_why_not(q, terms) is None:
+        with torch.autocast(q.device.type, enabled=False):
+            return op.attend(q, k, v, terms, ring)
+    how: dict[str, Any] = {"query_pieces": query_pieces, "key_pieces": key_pieces}
+    return step.attend(
+        q, k, v, terms, query_positions=query_positions, key_positions=key_positions, **how,
+        dropout=dropout,
+    )  # fmt: skip
+
+
+def kernel_why_not(q: Tensor, terms: Terms) -> str | None:
+    """Why the kernel cannot compute these terms, or None if it can."""
+    size = q.shape[-1]
+    if len(terms.axes) > 1 or any(axis.coordinate for axis in terms.axes):
+        return "it knows one axis of distance, by order"
+    if terms.value_table is not None or terms.blocks is not None:
+        return "it knows no value_table and no blocks"
+    if size < 16 or size > 256 or size & (size - 1):
+        return f"it knows heads of 16, 32, 64, 128 or 256 numbers, not {size}"
+    if q.dtype == torch.float64:
+        return "it computes in float32"
+    if not q.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
+        return f"it needs tensors on a CUDA GPU, not on {q.device.type}"
+    return None if _triton() else "Triton is not installed (pip install triton)"
+
+
+_FOUND: list[bool] = []
+
+
+def _triton() -> bool:
+    """Whether Triton is installed; looked up once a process."""
+    if not _FOUND:
+        _FOUND.append(find_spec("triton") is not None)
+    return _FOUND[0]

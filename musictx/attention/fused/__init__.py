@@ -1,8 +1,8 @@
 """Relative attention as one kernel for NVIDIA GPUs, in Triton: linear in memory.
 
 Two plans for the skew, chosen by :class:`~musictx.attention.fused.config.Config` so that both can
-be measured: ``gather`` (attention/fused/gather.py) and ``panel`` (attention/fused/panel.py). Both
-compute the same thing; the forward pass costs 3 products where plain attention costs 2. Plan panel
+be measured: ``gather`` (gather/skew.py) and ``panel`` (panel/skew.py). Both stay until a GPU has
+spoken; then the slower one goes. Both compute the same thing; the forward pass costs 3 products where plain attention costs 2. Plan panel
 is for causal attention of the last tokens to all, with a table and neither bias nor value table;
 whatever the configuration says, the rest goes by plan gather.
 
@@ -13,52 +13,33 @@ on the CPU, very slowly: for tests.
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
+from musictx.attention.capabilities import Capabilities
 from musictx.attention.fused import op
 from musictx.attention.fused.config import HEAD_DIMS, Config
 from musictx.attention.fused.masks import Mask, mask
 from musictx.attention.terms import ORDER, Axis, Positions, Span, Terms
 
-__all__ = ["Config", "attend", "why_not"]
-
-DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+__all__ = ["CAN", "Config", "attend"]
 
 
-def why_not(
-    terms: Terms,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
-    causal: bool,
-    q: Tensor | None = None,
-) -> str | None:
-    """Why this implementation cannot do the job, or None if it can. ``q`` tells device and dtype;
-    without it they are not looked at."""
-    if len(terms.axes) > 1:
-        return f"it knows one axis of distance, not {len(terms.axes)}"
-    if terms.axes and terms.axes[0].coordinate:
-        return "it measures the order of tokens only, not further coordinates"
-    at, over = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
-    if not (isinstance(at, Span) and isinstance(over, Span)):
-        return "it needs consecutive positions (Span)"
-    if terms.scale <= 0:
-        return f"it needs a scale above 0, not {terms.scale}"
-    if q is None:
-        return None
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    if not (q.is_cuda or interpreted):
-        return f"it needs tensors on a CUDA GPU, not on {q.device.type}"
-    if find_spec("triton") is None:
-        return "Triton is not installed (pip install triton)"
-    if q.dtype not in DTYPES:
-        return f"it computes in bfloat16, float16 or float32, not {q.dtype}"
-    if q.shape[-1] not in HEAD_DIMS:
-        return f"it knows heads of {', '.join(map(str, HEAD_DIMS))} numbers, not {q.shape[-1]}"
-    return None
+def _missing() -> str | None:
+    return None if find_spec("triton") else "Triton is not installed (pip install triton)"
+
+
+CAN = Capabilities(
+    labels="channels",
+    one_width=True,
+    any_scale=False,
+    devices=("cuda",),
+    dtypes=(torch.bfloat16, torch.float16, torch.float32),
+    head_sizes=HEAD_DIMS,
+    missing=_missing,
+)
 
 
 def attend(
@@ -67,19 +48,20 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: Positions | tuple[Positions, ...] | None = None,
-    key_positions: Positions | tuple[Positions, ...] | None = None,
+    query_positions: tuple[Positions, ...],
+    key_positions: tuple[Positions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
     dropout: float = 0.0,
+    position: Tensor | None = None,
     config: Config | None = None,
     deterministic: bool | None = None,
 ) -> Tensor:
     """Attention of q (B, H, Tq, D) over k and v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
 
-    Without positions the queries are the last Tq of the Tk tokens. Arguments are taken as checked
-    (:func:`musictx.attention.api.attend`, :func:`why_not`).
+    ``position`` (B, H, Tq, D): the queries that meet tables, where labels.py has widened q and k.
+    Arguments are taken as checked (:func:`musictx.attention.attend`).
 
     config         how to cut the work; the default depends on dtype and head size
     deterministic  equal bits in every run also for the gradients of the tables, whose parts are
@@ -88,15 +70,15 @@ def attend(
     """
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
-    if query_positions is None or key_positions is None:
-        query_positions = (Span(keys - queries, queries),) * terms.coordinates
-        key_positions = (Span(0, keys),) * terms.coordinates
-    at, over = terms.needed(query_positions), terms.needed(key_positions)
+    at, over = query_positions, key_positions
     assert isinstance(at[0], Span)
     assert isinstance(over[0], Span)
     offset = at[0].start - over[0].start
     axis, values = _narrowed(terms, offset, queries, keys, causal)
-    content, position = _queries(q, terms)
+    if position is None:
+        content, position = _queries(q, terms)
+    else:
+        content, position = q, position if terms.axes and axis.table is not None else None
     place = ORDER if terms.blocks is None else terms.blocks.coordinate
     hidden = mask(
         batch, query_pieces, key_pieces, terms.blocks, at[place], over[place], q.device

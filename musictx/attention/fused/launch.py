@@ -11,15 +11,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from musictx.attention.fused import (
-    gather,
-    gather_key,
-    gather_query,
-    panel,
-    panel_backward,
-)
 from musictx.attention.fused import tile as tile_functions
 from musictx.attention.fused.config import Config, Tile, choose
+from musictx.attention.fused.gather import forward as gather_forward
+from musictx.attention.fused.gather import key as gather_key
+from musictx.attention.fused.gather import query as gather_query
+from musictx.attention.fused.panel import backward as panel_backward
+from musictx.attention.fused.panel import forward as panel_forward
 from musictx.attention.fused.table_gradients import TableGradients
 
 LOG2E = math.log2(math.e)
@@ -182,7 +180,7 @@ class Problem:
         return properties.multi_processor_count * self.config.programs
 
     def panels(self, tile: Tile, segment: int, count: int = 1) -> Tensor:
-        """``count`` panels for each program; see attention/fused/panel.py."""
+        """``count`` panels for each program; see attention/fused/panel/skew.py."""
         size = tile.queries * (segment + tile.queries + 1) + 2 * tile.queries
         return empty((self.programs, count * size), self.skew_dtype, self.q.device)
 
@@ -214,14 +212,14 @@ def forward(p: Problem) -> tuple[Tensor, Tensor]:
     numbers = (p.low, p.high, p.scale * LOG2E, p.threshold, 1 / p.kept_share)
     if p.panel(tile):
         scratch = p.panels(tile, p.config.segment)
-        panel.forward[(p.programs,)](
+        panel_forward.forward[(p.programs,)](
             *inputs, p.vectors, *p.codes, p.keys_seen[0], *p.random, scratch, out, log_sum,
             *places, p.vector_stride, p.batch * p.heads, p.heads, p.queries, p.keys, *numbers,
             **p.cells(tile), EDGE=p.edge(tile.queries, tile.keys), **p.flags, **p.options(tile),
         )  # fmt: skip
     else:
         side = p.square(tile)
-        gather.forward[(triton.cdiv(p.queries, side) * p.batch * p.heads,)](
+        gather_forward.forward[(triton.cdiv(p.queries, side) * p.batch * p.heads,)](
             *inputs, *p.tables, *p.codes, *p.keys_seen, *p.random, out, log_sum,
             *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
             T=side, EDGE=p.edge(side, side), **p.terms, **p.flags, **p.options(tile),

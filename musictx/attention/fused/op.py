@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from musictx.attention.operators import define
+
 _INPUTS = (
     "Tensor q, Tensor k, Tensor v, Tensor? position, Tensor? table, Tensor? bias, Tensor? values, "
     "Tensor? query_codes, Tensor? key_codes, Tensor? key_first, Tensor? key_stop, "
@@ -30,10 +32,7 @@ def _device(x: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
 
 
-@torch.library.custom_op(
-    "musictx::fused_attention", mutates_args=(), schema=f"({_INPUTS}) -> (Tensor, Tensor)"
-)
-def attention(*inputs: Any) -> tuple[Tensor, Tensor]:
+def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     """(output like q, log sum of weights (B, H, Tq) float32); see fused.attend."""
     from musictx.attention.fused import launch
 
@@ -42,15 +41,7 @@ def attention(*inputs: Any) -> tuple[Tensor, Tensor]:
         return launch.forward(problem)
 
 
-@torch.library.custom_op(
-    "musictx::fused_attention_backward",
-    mutates_args=(),
-    schema=(
-        f"(Tensor upstream, Tensor out, Tensor log_sum, bool bias_gradient, {_INPUTS}) "
-        "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
-    ),
-)
-def attention_backward(
+def _gradients(
     upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool, *inputs: Any
 ) -> tuple[Tensor, ...]:
     """Gradients of the first seven inputs; an empty tensor for what is not there."""
@@ -61,13 +52,11 @@ def attention_backward(
         return launch.backward(problem, upstream, out, log_sum, bias_gradient)
 
 
-@attention.register_fake
-def _(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+def _shapes(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
     return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-@attention_backward.register_fake
-def _(
+def _gradient_shapes(
     upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool, *inputs: Any
 ) -> tuple[Tensor, ...]:
     *rows, table, bias, values = inputs[:_LEARNED]
@@ -93,4 +82,18 @@ def _backward(ctx: Any, upstream: Tensor, _log_sum: Tensor | None) -> tuple[Tens
     return (*given, *[None] * (_TENSORS - _LEARNED + len(ctx.constants)))
 
 
-attention.register_autograd(_backward, setup_context=_setup)
+attention_backward = define(
+    "fused_attention_backward",
+    f"(Tensor upstream, Tensor out, Tensor log_sum, bool bias_gradient, {_INPUTS}) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _gradients,
+    _gradient_shapes,
+)
+attention = define(
+    "fused_attention",
+    f"({_INPUTS}) -> (Tensor, Tensor)",
+    _forward,
+    _shapes,
+    setup=_setup,
+    backward=_backward,
+)

@@ -1,68 +1,62 @@
-"""Causal relative attention on the CPU in C++, compiled on first use: an option, needed by nothing.
+"""Causal relative attention on the CPU in C++, compiled on first use: what ``auto`` takes there.
 
 The algorithm of attention/chunked (whose page explains the skew) without its passes over memory
-between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Who asks
-for it by name gets it or a sentence that says why not; ``auto`` does not choose it, because the
-answer would then depend, in the last bits, on what is installed.
+between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Where there
+is no compiler ``auto`` goes on with chunked, and who asks for it by name gets a sentence that says
+why not.
 
-kernel.cpp   the operator: no Python, no torch, nothing to link against
-build.py     source -> shared library in the user's cache
-library.py   the library loaded, with the matrix products that torch contains
-op.py        operators of torch with their gradients
+kernel.cpp     the operator: no Python, no torch, nothing to link against
+bf16_gemm.h    products of bfloat16 matrices for CPUs that have the instruction
+build.py       source -> shared library in the user's cache
+library.py     the library loaded, with the matrix products that torch contains
+op.py          operators of torch with their gradients
 """
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch import Tensor
 
-from musictx.attention import labels as widen
-from musictx.attention.native import library, op
-from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention.capabilities import LAST, Capabilities
+from musictx.attention.native import build, library, op
+from musictx.attention.terms import Positions, Terms
+from musictx.errors import UserError
 
-__all__ = ["attend", "why_not"]
-
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-
-
-def why_not(
-    terms: Terms,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
-    causal: bool,
-    q: Tensor | None = None,
-) -> str | None:
-    """Why this implementation cannot do the job, or None if it can; builds nothing.
-
-    ``q`` tells device and dtype; without it they are not looked at.
-    """
-    queries, keys = terms.needed(query_positions)[0], terms.needed(key_positions)[0]
-    _, terms = widen.split(terms)  # axes of labels are further channels
-    if not causal:
-        return "it computes causal attention only"
-    if len(terms.axes) > 1:
-        return f"it knows one axis of distance, not {len(terms.axes)}"
-    if terms.axes and terms.axes[0].coordinate:
-        return "it measures the order of tokens only, not further coordinates"
-    if not (isinstance(queries, Span) and isinstance(keys, Span)):
-        return "it needs consecutive positions (Span)"
-    if queries.stop != keys.stop or len(queries) > len(keys):
-        return (
-            "the queries must be the last of the keys, not positions "
-            f"{queries.start}..{queries.stop - 1} over {keys.start}..{keys.stop - 1}"
-        )
-    for name in ("content_bias", "position_bias", "value_table", "blocks"):
-        if getattr(terms, name) is not None:
-            return f"it knows no {name}"
-    return None if q is None else _why_not_tensor(q)
+__all__ = ["CAN", "attend"]
 
 
-def _why_not_tensor(q: Tensor) -> str | None:
-    if q.device.type != "cpu":
-        return f"it computes on the CPU, not on {q.device.type}"
-    if q.dtype not in DTYPES:
-        return f"it computes in float32, bfloat16 or float16, not {q.dtype}"
+def _missing() -> str | None:
+    """Why the kernel is not to be had here, or None: built now if need be."""
+    try:
+        build.compiler()
+    except UserError as error:
+        return _without_name(error)
+    try:
+        library.load()
+    except UserError as error:
+        print(f"musictx: {error}", file=sys.stderr)  # there is a compiler: not in silence
+        return _without_name(error)
     return None
+
+
+def _without_name(error: UserError) -> str:
+    return str(error).removeprefix("attention=native: ")
+
+
+CAN = Capabilities(
+    causal_only=True,
+    labels="channels",
+    one_width=True,
+    query_biases=False,
+    value_table=False,
+    blocks=False,
+    positions=LAST,
+    devices=("cpu",),
+    dtypes=(torch.float32, torch.bfloat16, torch.float16),
+    missing=_missing,
+)
 
 
 def attend(
@@ -71,22 +65,22 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
+    query_positions: tuple[Positions, ...],
+    key_positions: tuple[Positions, ...],
+    causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
     dropout: float = 0.0,
+    position: Tensor | None = None,
 ) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are taken as checked (:func:`musictx.attention.api.attend`, :func:`why_not`), but for
-    device and dtype: ``ValueError`` where they do not suit. Softmax and sums are float32. Products
-    are float32, or bfloat16 in and float32 out for inputs in bfloat16 where the CPU has
-    instructions for it. The first call compiles (a few seconds); UserError where that cannot be.
+    Arguments are taken as checked (:func:`musictx.attention.attend`); ``position`` is q, as there
+    are no biases of queries. Softmax and sums are float32. Products are float32, or bfloat16 in and
+    float32 out for inputs in bfloat16 where the CPU has instructions for it. The first call
+    compiles (a few seconds); UserError where that cannot be.
     """
-    if reason := _why_not_tensor(q):
-        raise ValueError(f"attention=native: {reason}; use attention=chunked")
     dtype, keys = q.dtype, k.shape[2]
-    if dtype != torch.bfloat16 or not _brain():
-        q, k, v = q.float(), k.float(), v.float()
     table = bias = None
     if terms.axes:
         axis = terms.axes[0].narrowed(keys)
@@ -100,10 +94,5 @@ def attend(
         out, _ = op.attention(
             q, k, v, table, bias, query_pieces, key_pieces, terms.scale, dropout, seed
         )
-        return out.to(dtype)
-
-
-@torch.compiler.assume_constant_result
-def _brain() -> bool:
-    """Whether the kernel computes in bfloat16 here."""
-    return library.load().brain
+        result: Tensor = out.to(dtype)
+        return result

@@ -16,6 +16,7 @@ import platform
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -142,6 +143,7 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.stem, suffix=".part")
     os.close(handle)
     part = Path(name)
+    print(f"musictx: compiling attention for this CPU, once, into {target.parent}", file=sys.stderr)
     try:
         answer = _run([*command, "-o", str(part), str(source)])
         if answer.returncode:

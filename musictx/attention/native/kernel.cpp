@@ -16,7 +16,7 @@
 // queries of one head, backward it is a head of one batch row. Hence equal bits in every run.
 //
 // Nothing of Python or torch is known here. The matrix products come in as pointers (`use`) or, in
-// bfloat16, from brain.h, so this file compiles in a moment, with any torch, and links against nothing.
+// bfloat16, from bf16_gemm.h, so this file compiles in a moment, with any torch, and links against nothing.
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "brain.h"
+#include "bf16_gemm.h"
 
 namespace {
 
@@ -36,13 +36,13 @@ namespace {
 using SingleProduct = void (*)(const char*, const char*, const int*, const int*, const int*,
                                const float*, const float*, const int*, const float*, const int*,
                                const float*, float*, const int*);
-using BrainProduct = void (*)(const char*, const char*, const int*, const int*, const int*,
+using Bf16Gemm = void (*)(const char*, const char*, const int*, const int*, const int*,
                               const float*, const uint16_t*, const int*, const uint16_t*,
                               const int*, const float*, float*, const int*);
 using SetThreads = int (*)(int);
 
 SingleProduct single_product = nullptr;
-BrainProduct brain_product = nullptr;  // bfloat16 in, float32 out; null: that of brain.h
+Bf16Gemm torch_bf16_gemm = nullptr;  // bfloat16 in, float32 out; null: that of bf16_gemm.h
 SetThreads set_threads = nullptr;      // of the library of products; may be missing
 
 // One thread per product while this lives: the products are called from many threads at once.
@@ -58,7 +58,7 @@ struct OneThread {
   OneThread& operator=(const OneThread&) = delete;
 };
 
-// Memory of one thread, lent to the products of brain.h; null where it is not needed.
+// Memory of one thread, lent to the products of bf16_gemm.h; null where it is not needed.
 struct Lent {
   uint32_t *rows = nullptr, *columns = nullptr;
 };
@@ -73,12 +73,12 @@ void product(char ta, char tb, int m, int n, int k, float alpha, const uint16_t*
              const uint16_t* b, int ldb, float beta, float* c, int ldc,
              [[maybe_unused]] const Lent& lent) {
 #ifdef MUSICTX_BRAIN
-  if (!brain_product) {
-    brain::product(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, lent.rows, lent.columns);
+  if (!torch_bf16_gemm) {
+    bf16_gemm::product(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, lent.rows, lent.columns);
     return;
   }
 #endif
-  brain_product(&tb, &ta, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc);
+  torch_bf16_gemm(&tb, &ta, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc);
 }
 
 template <class To, class From>
@@ -127,7 +127,7 @@ inline uint32_t mixed(uint32_t x) {
 // What is computed; native/library.py has the same fields in the same order. Arrays are dense:
 // q (batch, heads, queries, size); k, v (batch, heads, keys, size); table (1 or heads, keys, size)
 // and bias (1 or heads, keys) in descending distance. Those may be missing, pieces too.
-// q, k, v, table and upstream are float32, or bfloat16 if `brain`; all else is float32.
+// q, k, v, table and upstream are float32, or bfloat16 if `bf16`; all else is float32.
 struct Problem {
   const void *q, *k, *v, *table;
   const float* bias;
@@ -137,7 +137,7 @@ struct Problem {
   float *dq, *dk, *dv;
   float *dtable, *dbias;  // (batch, heads, keys, ...): for each batch row and head its own
   int64_t batch, heads, queries, keys, size, table_heads, bias_heads;
-  int64_t block, run, threads, brain;  // queries and keys of a panel at most; run >= 2 block
+  int64_t block, run, threads, bf16;  // queries and keys of a panel at most; run >= 2 block
   uint64_t seed, dropped;  // a weight is dropped if its 32 random bits are below `dropped`
   float scale, kept;       // kept = 1 - dropped / 2^32
 };
@@ -306,14 +306,14 @@ struct Room {
     if (!wide && backward) dlogits = memory<Number>(cells);
     if (it.dropped) columns = memory<uint32_t>(keys);
 #ifdef MUSICTX_BRAIN
-    if (wide || brain_product) return;
+    if (wide || torch_bf16_gemm) return;
     // The products are of a block of queries, the keys or the distances of a panel, and a head's size.
     const int m = static_cast<int>(block), n = static_cast<int>(keys + block);
     const int size = static_cast<int>(it.size);
-    packed_columns = memory<uint32_t>(std::max({brain::packed_columns(n, size),
-                                                brain::packed_columns(size, n),
-                                                brain::packed_columns(size, m)}));
-    if (backward) packed_rows = memory<uint32_t>(brain::packed_rows(n, m));
+    packed_columns = memory<uint32_t>(std::max({bf16_gemm::packed_columns(n, size),
+                                                bf16_gemm::packed_columns(size, n),
+                                                bf16_gemm::packed_columns(size, m)}));
+    if (backward) packed_rows = memory<uint32_t>(bf16_gemm::packed_rows(n, m));
     lent = {packed_rows.get(), packed_columns.get()};
 #endif
   }
@@ -489,7 +489,7 @@ void run(const Problem& it, bool backward) {
 
 int start(const Problem* it, bool backward) {
   try {
-    if (it->brain)
+    if (it->bf16)
       run<uint16_t>(*it, backward);
     else
       run<float>(*it, backward);
@@ -503,17 +503,17 @@ int start(const Problem* it, bool backward) {
 
 extern "C" {
 // 1 if this file has products in bfloat16 of its own, else 0.
-int musictx_brain() {
+int musictx_bf16() {
 #ifdef MUSICTX_BRAIN
   return 1;
 #else
   return 0;
 #endif
 }
-// Products; brain: null for this file's own, if there are any.
-void musictx_use(void* single, void* brain, void* threads) {
+// Products; bf16: null for this file's own, if there are any.
+void musictx_use(void* single, void* bf16, void* threads) {
   single_product = reinterpret_cast<SingleProduct>(single);
-  brain_product = reinterpret_cast<BrainProduct>(brain);
+  torch_bf16_gemm = reinterpret_cast<Bf16Gemm>(bf16);
   set_threads = reinterpret_cast<SetThreads>(threads);
 }
 // 0, or 1 when there was not enough memory.

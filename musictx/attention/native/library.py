@@ -18,8 +18,8 @@ from musictx.attention.native import build
 from musictx.errors import UserError
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
-#: Where a CPU has this, torch's product of bfloat16 matrices is taken (brain.h knows no tiles; not
-#: compared there), else that of brain.h, if the CPU has its instruction.
+#: Where a CPU has this, torch's product of bfloat16 matrices is taken (bf16_gemm.h knows no tiles;
+#: not compared there), else that of bf16_gemm.h, if the CPU has its instruction.
 TILES = "amx_bf16"
 
 _POINTERS = (
@@ -28,7 +28,7 @@ _POINTERS = (
 )
 _COUNTS = (
     *("batch", "heads", "queries", "keys", "size", "table_heads", "bias_heads"),
-    *("block", "run", "threads", "brain"),
+    *("block", "run", "threads", "bf16"),
 )
 
 
@@ -52,17 +52,17 @@ class Problem(ctypes.Structure):
 
 
 class Products(NamedTuple):
-    """Addresses of torch's matrix products; ``brain`` (wanted where there are :data:`TILES`) and
+    """Addresses of torch's matrix products; ``bf16`` (wanted where there are :data:`TILES`) and
     ``set_threads`` may be missing.
     """
 
     single: int
-    brain: int | None
+    bf16: int | None
     set_threads: int | None
 
 
 class Library:
-    """The kernel at ``path``; ``brain``: whether it computes in bfloat16, and faster so."""
+    """The kernel at ``path``; ``bf16``: whether it computes in bfloat16, and faster so."""
 
     def __init__(self, path: Path, products: Products) -> None:
         try:
@@ -75,7 +75,7 @@ class Library:
         use = self._library.musictx_use
         use.argtypes, use.restype = [ctypes.c_void_p] * 3, None
         use(*products)
-        self.brain = products.brain is not None or bool(self._library.musictx_brain())
+        self.bf16 = products.bf16 is not None or bool(self._library.musictx_bf16())
 
     def run(self, backward: bool, problem: Problem) -> None:
         library = self._library
@@ -95,7 +95,7 @@ def products() -> Products:
     tiles = TILES in build.cpu_features()
     return Products(
         single,
-        brain=_torch_function("gemm_bf16bf16f32_") if tiles else None,
+        bf16=_torch_function("gemm_bf16bf16f32_") if tiles else None,
         set_threads=_torch_function("MKL_Set_Num_Threads_Local"),
     )
 

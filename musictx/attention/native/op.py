@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.native import library
+from musictx.attention.operators import define
 
 BLOCK, RUN = 128, 1024  # queries and keys at a time
 
@@ -23,10 +24,7 @@ _INPUTS = (
 )
 
 
-@torch.library.custom_op(
-    "musictx::native_attention", mutates_args=(), schema=f"({_INPUTS}) -> (Tensor, Tensor)"
-)
-def attention(
+def _forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -40,9 +38,9 @@ def attention(
 ) -> tuple[Tensor, Tensor]:
     """(out (B, H, Tq, D), log sum of weights (B, H, Tq)), float32.
 
-    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D): all float32 or, where
-    the library has ``brain``, all bfloat16. table (H or 1, Tk, D) and bias (H or 1, Tk) in
-    descending distance, any dtype.
+    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D): of one dtype. Products are
+    float32, or of bfloat16 where the inputs are and the library has ``bf16``. table (H or 1, Tk, D)
+    and bias (H or 1, Tk) in descending distance, any dtype.
     """
     out = torch.empty(q.shape, dtype=torch.float32)
     log_sum = torch.empty(q.shape[:3], dtype=torch.float32)
@@ -53,15 +51,7 @@ def attention(
     return out, log_sum
 
 
-@torch.library.custom_op(
-    "musictx::native_attention_backward",
-    mutates_args=(),
-    schema=(
-        f"(Tensor upstream, Tensor out, Tensor log_sum, {_INPUTS}) "
-        "-> (Tensor, Tensor, Tensor, Tensor, Tensor)"
-    ),
-)
-def attention_backward(
+def _gradients(
     upstream: Tensor,
     out: Tensor,
     log_sum: Tensor,
@@ -85,7 +75,7 @@ def attention_backward(
     dbias = None if bias is None else torch.zeros(batch, heads, keys)
     inputs = _dense(q, k, v, table, bias, query_pieces, key_pieces)
     problem = _problem(inputs, scale, dropout, seed)
-    upstream = upstream.to(q.dtype).contiguous()
+    upstream = upstream.to(_dtype(q)).contiguous()
     problem.point(upstream=upstream, out=out, log_sum=log_sum)
     problem.point(dq=dq, dk=dk, dv=dv, dtable=dtable, dbias=dbias)
     library.load().run(True, problem)
@@ -99,6 +89,12 @@ def _added_up(each: Tensor | None, like: Tensor | None) -> Tensor:
     return summed.sum(0, keepdim=True) if like.shape[0] < summed.shape[0] else summed
 
 
+def _dtype(q: Tensor) -> torch.dtype:
+    """In what the kernel multiplies inputs like q."""
+    half = q.dtype == torch.bfloat16 and library.load().bf16
+    return torch.bfloat16 if half else torch.float32
+
+
 def _dense(
     q: Tensor,
     k: Tensor,
@@ -108,12 +104,13 @@ def _dense(
     query_pieces: Tensor | None,
     key_pieces: Tensor | None,
 ) -> dict[str, Tensor | None]:
-    """The inputs as the kernel reads them; the table, perhaps a float32 master, in q's dtype."""
+    """The inputs as the kernel reads them; the table, perhaps a float32 master, as q."""
+    dtype = _dtype(q)
     wanted = {
-        "q": q,
-        "k": k,
-        "v": v,
-        "table": None if table is None else table.to(q.dtype),
+        "q": q.to(dtype),
+        "k": k.to(dtype),
+        "v": v.to(dtype),
+        "table": None if table is None else table.to(dtype),
         "bias": None if bias is None else bias.to(torch.float32),
         "query_pieces": query_pieces,
         "key_pieces": key_pieces,
@@ -139,7 +136,7 @@ def _problem(
         block=BLOCK,
         run=max(RUN, 2 * BLOCK),
         threads=torch.get_num_threads(),
-        brain=q.dtype == torch.bfloat16,
+        bf16=q.dtype == torch.bfloat16,
         seed=seed,
         dropped=dropped,
         scale=scale,
@@ -149,16 +146,16 @@ def _problem(
     return problem
 
 
-@attention.register_fake
-def _(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+def _shapes(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
     return (
         q.new_empty(q.shape, dtype=torch.float32),
         q.new_empty(q.shape[:3], dtype=torch.float32),
     )
 
 
-@attention_backward.register_fake
-def _(upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
+def _gradient_shapes(
+    upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any
+) -> tuple[Tensor, ...]:
     return tuple(
         upstream.new_empty((0,) if x is None else x.shape, dtype=torch.float32) for x in inputs[:5]
     )
@@ -177,4 +174,18 @@ def _backward(ctx: Any, upstream: Tensor, _log_sum: Tensor | None) -> tuple[Tens
     return (*grads, *[None] * (2 + len(ctx.constants)))
 
 
-attention.register_autograd(_backward, setup_context=_setup)
+attention_backward = define(
+    "native_attention_backward",
+    f"(Tensor upstream, Tensor out, Tensor log_sum, {_INPUTS}) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _gradients,
+    _gradient_shapes,
+)
+attention = define(
+    "native_attention",
+    f"({_INPUTS}) -> (Tensor, Tensor)",
+    _forward,
+    _shapes,
+    setup=_setup,
+    backward=_backward,
+)

@@ -1,4 +1,4 @@
-"""The step of fixed shapes equals the ordinary cached one, for every scheme that has it."""
+"""A ring of slots instead of a growing cache: the same logits, for every scheme."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.model import static
-from musictx.model.static import StaticDecoder
-from musictx.model.transformer import MusicTransformer
-from tests.model.schemes import position
+from musictx.model import KVCache, MusicTransformer, RingCache
+from tests.model.schemes import GRID, position
 
 V = 24
 SCHEMES: dict[str, dict[str, Any]] = {
@@ -28,7 +26,10 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "alibi": {},
     "t5": {"max_distance": 12, "buckets": 8},
     "none": {},
+    "two_d": {},
+    GRID: {},
 }
+INTERVALS = {"heard": [1, 4], "asked": [1, 3], "pitches": [[6, 12, 60]]}
 
 
 def make(scheme: str, *, context: int = 32, tied: bool = True, heads: int = 4) -> MusicTransformer:
@@ -36,7 +37,7 @@ def make(scheme: str, *, context: int = 32, tied: bool = True, heads: int = 4) -
     where = position(**{"name": scheme, "vocab": V} | SCHEMES.get(scheme, {}))
     model = MusicTransformer(
         V, layers=2, width=32, heads=heads, feedforward=48, context=context, dropout=0.4, tied=tied,
-        position=where,
+        position=where, intervals=INTERVALS if scheme in ("none", GRID) else None,
     ).eval()  # fmt: skip
     with torch.no_grad():
         for parameter in model.parameters():
@@ -56,14 +57,20 @@ def ordinary(model: MusicTransformer, ids: torch.Tensor, prompt: int, window: in
     return torch.stack(found, dim=1)
 
 
+def prefilled(model: MusicTransformer, ids: torch.Tensor, window: int) -> KVCache:
+    with torch.no_grad():
+        cache = model.new_cache(rows=len(ids), capacity=window)
+        model(ids, cache=cache)
+    return cache
+
+
 def stepped(model: MusicTransformer, ids: torch.Tensor, prompt: int, window: int) -> torch.Tensor:
     with torch.no_grad():
         cache = model.new_cache(rows=len(ids), capacity=window)
         found = [model(ids[:, :prompt], cache=cache)[:, -1]]
-    decoder = StaticDecoder(model, rows=len(ids), capacity=window)
-    decoder.load(cache)
-    for token in ids[:, prompt:].split(1, dim=1):
-        found.append(decoder.step(token))
+        ring = RingCache(cache, rows=len(ids), capacity=window)
+        for token in ids[:, prompt:].split(1, dim=1):
+            found.append(model(token, cache=ring)[:, -1])
     return torch.stack(found, dim=1)
 
 
@@ -109,38 +116,30 @@ def test_a_cache_that_has_slid_is_taken_over() -> None:
     """Its tokens go to the slots of their positions; of too many the last remain."""
     model = make("huang").double()
     ids = torch.randint(V, (2, 20))
+    cache = prefilled(model, ids[:, :15], 20)
+    cache.slide(4)  # positions 4..14
+    wide, small = (RingCache(cache, rows=2, capacity=n) for n in (13, 6))
+    again = prefilled(model, ids[:, :15], 20)
     with torch.no_grad():
-        cache = model.new_cache(rows=2, capacity=20)
-        model(ids[:, :15], cache=cache)
-        cache.slide(4)  # positions 4..14
-        decoder = StaticDecoder(model, rows=2, capacity=13)
-        decoder.load(cache)
-        assert decoder.position.item() == 15
-        small = StaticDecoder(model, rows=2, capacity=6)
-        small.load(cache)
-        again = model.new_cache(rows=2, capacity=20)
-        model(ids[:, :15], cache=again)
         for token in ids[:, 15:17].split(1, dim=1):
-            cache.slide(0)
-            wide = model(token, cache=cache)[:, -1]
+            want = model(token, cache=cache)
             again.slide(again.length - 5)
-            torch.testing.assert_close(small.step(token), model(token, cache=again)[:, -1])
-            torch.testing.assert_close(decoder.step(token), wide)
+            torch.testing.assert_close(model(token, cache=small), model(token, cache=again))
+            torch.testing.assert_close(model(token, cache=wide), want)
 
 
-def test_one_prompt_serves_all_rows_and_a_decoder_begins_anew() -> None:
+def test_one_prompt_serves_all_rows_and_a_ring_begins_anew() -> None:
     model = make("huang")
     ids = torch.randint(V, (1, 6))
+    cache = prefilled(model, ids, 16)
+    alone, three = (RingCache(cache, rows=n, capacity=16) for n in (1, 3))
     with torch.no_grad():
-        cache = model.new_cache(rows=1, capacity=16)
-        model(ids, cache=cache)
-        alone, three = (StaticDecoder(model, rows=n, capacity=16) for n in (1, 3))
         for _ in range(2):
-            for decoder in (alone, three):
-                decoder.load(cache)
-            one, many = alone.step(ids[:, :1]), three.step(ids[:, :1].expand(3, 1))
-            torch.testing.assert_close(many, one.expand(3, -1), rtol=1e-5, atol=1e-5)
-            assert alone.position.item() == 7
+            for ring in (alone, three):
+                ring.load(cache)
+            one = model(ids[:, :1], cache=alone)
+            many = model(ids[:, :1].expand(3, 1), cache=three)
+            torch.testing.assert_close(many, one.expand(3, -1, -1), rtol=1e-5, atol=1e-5)
 
 
 def test_half_precision_stays_within_its_rounding() -> None:
@@ -152,16 +151,33 @@ def test_half_precision_stays_within_its_rounding() -> None:
     assert (got - exact).norm() < 1.5 * (want - exact).norm()
 
 
-def test_what_has_no_static_step_is_named() -> None:
-    with pytest.raises(ValueError, match="position=two_d reads time and pitch"):
-        StaticDecoder(make("two_d"), rows=1, capacity=8)
-    with pytest.raises(ValueError, match=r"kernel=True: it knows heads of 16, .* not 8"):
-        StaticDecoder(make("huang"), rows=1, capacity=8, kernel=True)
-    assert static.why_not(make("huang")) is None
+@pytest.mark.parametrize("held", [3, 8, 20])
+@pytest.mark.parametrize("count", [1, 4, 7])
+def test_earlier_ids_are_those_that_are_held(held: int, count: int) -> None:
+    """As from a plain list, with -1 for what no query of the next token looks back on."""
+    model = make("none")
+    ids = torch.randint(V, (2, 20))
+    cache = prefilled(model, ids[:, :held], 20)
+    ring = RingCache(cache, rows=2, capacity=6)
+    window = ids[:, max(0, held - 5) : held]  # the next token takes the sixth slot
+    wanted = torch.full((2, count), -1)
+    wanted[:, max(0, count - window.shape[1]) :] = window[:, -count:]
+    assert torch.equal(ring.earlier(count), wanted)
+
+
+def test_misuse_is_named() -> None:
+    model = make("huang")
+    with pytest.raises(ValueError, match="holds tokens, not 2 rows of 0 tokens"):
+        RingCache(model.new_cache(rows=2, capacity=4), rows=2, capacity=4)
+    cache = prefilled(model, torch.randint(V, (2, 3)), 4)
+    with pytest.raises(ValueError, match="a cache of 1 or 3 rows"):
+        RingCache(cache, rows=3, capacity=4)
+    with pytest.raises(ValueError, match="2 tokens at once, expected one"):
+        model(torch.randint(V, (2, 2)), cache=RingCache(cache, rows=2, capacity=4))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("scheme", ["huang", "rotary", "sinusoidal", "shaw"])
+@pytest.mark.parametrize("scheme", ["huang", "rotary", "shaw", "two_d", GRID])
 def test_one_graph_holds_the_step(scheme: str, backend: str) -> None:
     """No break and nothing of the position in the graph: it is traced once for all positions."""
     torch._dynamo.reset()
@@ -175,8 +191,16 @@ def test_one_graph_holds_the_step(scheme: str, backend: str) -> None:
 
         return graph if backend == "eager" else aot_eager(graph, inputs)
 
-    decoder, plain = (StaticDecoder(model, rows=2, capacity=9) for _ in range(2))
-    step = torch.compile(decoder.step, fullgraph=True, backend=counting, dynamic=False)
-    for token in ids.split(1, dim=1):
-        torch.testing.assert_close(step(token), plain.step(token), rtol=1e-6, atol=1e-6)
+    cache = prefilled(model, ids[:, :3], 9)
+    ring, plain = (RingCache(cache, rows=2, capacity=9) for _ in range(2))
+
+    @torch.no_grad()
+    def step(token: torch.Tensor) -> torch.Tensor:
+        return model(token, cache=ring)
+
+    compiled = torch.compile(step, fullgraph=True, backend=counting, dynamic=False)
+    with torch.no_grad():
+        for token in ids[:, 3:].split(1, dim=1):
+            want = model(token, cache=plain)
+            torch.testing.assert_close(compiled(token), want, rtol=1e-6, atol=1e-6)
     assert len(traced) == 1

@@ -7,9 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.attention import reference
+from musictx.attention import decode, reference
 from musictx.attention.api import attend
-from musictx.attention.decode import eager as decode
 from musictx.attention.terms import Axis, Span, Terms
 from tests.attention import cases
 
@@ -35,7 +34,7 @@ def test_decode_equals_reference_in_output_and_gradients(data):
     if draw(st.booleans(), "packed"):
         ids = torch.randint(3, (rows, keys + 1))
         pieces = {"key_pieces": ids[:, :-1], "query_pieces": ids[:, -1:]}  # may see nothing
-    got = decode.attend(q, k, v, terms, **pieces)
+    got = cases.directly(decode)(q, k, v, terms, **pieces)
     where = {"query_positions": Span(keys + 4, 1), "key_positions": Span(5, keys)}
     want = reference.attend(q, k, v, terms, **where, **pieces)
     torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-13)
@@ -64,7 +63,7 @@ def test_decode_drops_weights_and_keeps_the_mean():
     torch.manual_seed(0)
     q, k, v = torch.randn(1, 1, 1, 4), torch.randn(1, 1, 6, 4), torch.randn(1, 1, 6, 4)
     many = (torch.cat([x] * 4000) for x in (q, k, v))
-    got = decode.attend(*many, Terms(0.5), dropout=0.3)
-    exact = decode.attend(q, k, v, Terms(0.5))
+    got = cases.directly(decode)(*many, Terms(0.5), dropout=0.3)
+    exact = cases.directly(decode)(q, k, v, Terms(0.5))
     assert ((got.mean(0) - exact[0]).abs() < 5 * got.std(0) / 4000**0.5).all()
     assert got.std() > 0

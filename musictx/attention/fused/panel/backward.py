@@ -1,6 +1,6 @@
 """The backward passes of plan B: over queries (dq and the table) and over keys (dk and dv).
 
-The panels are those of attention/fused/panel.py.
+The panels are those of attention/fused/panel/skew.py.
 """
 
 import triton
@@ -26,7 +26,7 @@ from musictx.attention.fused.common import (
     store_rows,
     table_row,
 )
-from musictx.attention.fused.panel import fill_panel, key_range, read_panel, same_for_all
+from musictx.attention.fused.panel.skew import fill_panel, key_range, read_panel, same_for_all
 from musictx.attention.fused.tile import (
     gradients,
     key_gradients,

@@ -1,4 +1,4 @@
-"""The backward pass of plan A over keys: dk and dv. The algebra is that of fused/gather.py."""
+"""The backward pass of plan A over keys: dk and dv. The algebra is that of fused/gather/skew.py."""
 
 import triton
 import triton.language as tl
@@ -19,7 +19,7 @@ from musictx.attention.fused.common import (
     meet_row,
     store_rows,
 )
-from musictx.attention.fused.gather import by_distance, lower_half, skew
+from musictx.attention.fused.gather.skew import by_distance, lower_half, skew
 from musictx.attention.fused.tile import (
     ceil_div,
     floor_div,

@@ -1,6 +1,6 @@
 """One new query over a ring of slots as a Triton kernel: keys and values are read once.
 
-What ``attention/static.py`` does with a handful of products, each of which writes B x H x S numbers
+What decode/step.py does with a handful of products, each of which writes B x H x S numbers
 to memory, and for half precision copies the whole cache into float32 first. Here a program has one
 head of one row and a part of its slots, keeps the running maximum, sum and weighted mean (online
 softmax: Milakov and Gimelshein 2018) in registers, and a second kernel joins the parts. Everything

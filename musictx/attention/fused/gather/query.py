@@ -1,6 +1,6 @@
 """The backward pass of plan A over queries: dq and the gradients of the tables.
 
-The algebra is that of attention/fused/gather.py.
+The algebra is that of attention/fused/gather/skew.py.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from musictx.attention.fused.common import (
     store_rows,
     table_row,
 )
-from musictx.attention.fused.gather import (
+from musictx.attention.fused.gather.skew import (
     by_distance,
     by_key,
     distance_chunk,

@@ -1,4 +1,4 @@
-"""Products of bfloat16 matrices (native/brain.h) against float64: any shape, stride, order."""
+"""Products of bfloat16 matrices (native/bf16_gemm.h) against float64: any shape, stride, order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from musictx.attention.native import build, library
 from musictx.errors import UserError
 
 EXPORT = """
-#include "brain.h"
+#include "bf16_gemm.h"
 #include <vector>
 extern "C" int there() {
 #ifdef MUSICTX_BRAIN
@@ -27,8 +27,8 @@ extern "C" int there() {
 extern "C" void product(int ta, int tb, int m, int n, int k, float alpha, const uint16_t* a,
                         int lda, const uint16_t* b, int ldb, float beta, float* c, int ldc) {
 #ifdef MUSICTX_BRAIN
-  std::vector<uint32_t> rows(brain::packed_rows(m, k)), columns(brain::packed_columns(n, k));
-  brain::product(ta ? 't' : 'n', tb ? 't' : 'n', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
+  std::vector<uint32_t> rows(bf16_gemm::packed_rows(m, k)), columns(bf16_gemm::packed_columns(n, k));
+  bf16_gemm::product(ta ? 't' : 'n', tb ? 't' : 'n', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
                  rows.data(), columns.data());
 #endif
 }
@@ -37,10 +37,10 @@ extern "C" void product(int ta, int tb, int m, int n, int k, float alpha, const 
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("brain")
+    folder = tmp_path_factory.mktemp("bf16")
     source = folder / "export.cpp"
     source.write_text(EXPORT)
-    shutil.copy(library.SOURCE.with_name("brain.h"), folder)
+    shutil.copy(library.SOURCE.with_name("bf16_gemm.h"), folder)
     try:
         compiled = ctypes.CDLL(str(build.built(source)))
     except UserError as error:

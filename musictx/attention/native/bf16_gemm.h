@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace brain {
+namespace bf16_gemm {
 
 constexpr int ROWS = 8, COLUMNS = 32;  // of the tile that is held in registers
 
@@ -188,5 +188,5 @@ inline void product(char ta, char tb, int m, int n, int k, float alpha, const ui
   }
 }
 
-}  // namespace brain
+}  // namespace bf16_gemm
 #endif

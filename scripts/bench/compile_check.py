@@ -1,14 +1,23 @@
-"""Compile the fused kernel for a GPU that is not there, and read what the compiler says.
+"""What the compiler makes of the kernels of attention and decoding for Hopper: no GPU needed.
 
-Triton carries the assembler of CUDA, so registers, spilled bytes and shared memory are known
-without a device. What is slow before it runs is found here: spills, lost matrix instructions.
-Needs a process in which ``TRITON_INTERPRET`` was not set.
+    python scripts/bench/compile_check.py             # the configurations worth measuring
+    python scripts/bench/compile_check.py quick=true  # the defaults only
+
+Registers for each thread (255 at most), bytes spilled to memory, shared memory of a program (228
+KiB to a multiprocessor), and instructions that tell whether a kernel is what it should be: wgmma
+(the matrix units of Hopper), cp.async (loads ahead), shuffles (the gather of plan A), atomic
+additions four numbers wide.
+
+Triton carries the assembler of CUDA, so all this is known without a device. What is slow before it
+runs is found here: spills, lost matrix instructions. Needs a process in which ``TRITON_INTERPRET``
+was not set.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -22,9 +31,13 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
-from musictx.attention.decode import ring_kernel as static_kernel
-from musictx.attention.fused import gather, gather_key, gather_query, panel, panel_backward
-from musictx.attention.fused.config import Config, Tile
+from musictx.attention.decode import kernel as ring_kernel
+from musictx.attention.fused.config import Config, Tile, choose
+from musictx.attention.fused.gather import forward as gather_forward
+from musictx.attention.fused.gather import key as gather_key
+from musictx.attention.fused.gather import query as gather_query
+from musictx.attention.fused.panel import backward as panel_backward
+from musictx.attention.fused.panel import forward as panel_forward
 
 TYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
 _FLOATS = {"BIASES", "LSE", "DELTA", "FACTOR", "DE", "DBIAS", "DA"}
@@ -35,7 +48,7 @@ _INTEGERS = {
 _INPUTS = {"Q", "P", "K", "V", "E", "A", "OUT", "DO", "DQ", "DP", "DK", "DV", "GRADIENTS"}
 _NUMBERS = {"scale", "natural", "inverse_share"}
 _KERNELS = {
-    "forward": {"gather": gather.forward, "panel": panel.forward},
+    "forward": {"gather": gather_forward.forward, "panel": panel_forward.forward},
     "backward_query": {
         "gather": gather_query.backward_query,
         "panel": panel_backward.backward_query,
@@ -126,7 +139,7 @@ def compile_kernel(
 
 
 def check_decoding(dtype: torch.dtype, head_dim: int, *, relative: bool = True) -> list[Report]:
-    """Compile the two kernels of ``attention/static_kernel.py``: many parts, and their join."""
+    """Compile the two kernels of ``attention/decode/kernel.py``: many parts, and their join."""
     kind, sizes = "*" + TYPES[dtype], {"D": head_dim}
     types = {
         **dict.fromkeys(("q", "k", "v", "out"), kind),
@@ -134,9 +147,9 @@ def check_decoding(dtype: torch.dtype, head_dim: int, *, relative: bool = True) 
         **dict.fromkeys(("position", "first"), "*i64"),
         "scale": "fp32",
     }
-    asked = {"BLOCK": static_kernel.BLOCK, "RELATIVE": relative, "WHOLE": False, "SPLITS": 16}
+    asked = {"BLOCK": ring_kernel.BLOCK, "RELATIVE": relative, "WHOLE": False, "SPLITS": 16}
     reports = []
-    for kernel in (static_kernel.parts, static_kernel.join):
+    for kernel in (ring_kernel.parts, ring_kernel.join):
         constants = {x: (sizes | asked)[x] for x in kernel.arg_names if x in sizes | asked}
         signature, known, attributes = {}, {}, {}
         for place, argument in enumerate(kernel.arg_names):
@@ -195,3 +208,63 @@ def _type(argument: str, dtype: torch.dtype, constants: dict[str, Any]) -> str:
     if argument == "PANEL":
         return "*fp32" if dtype == torch.float32 else "*fp16"
     return "fp32" if argument in _NUMBERS else "i32"
+
+
+#: Tiles to look at beside the defaults, for each pass, at head_dim 64 in bfloat16.
+ALTERNATIVES = {
+    "forward": ("panel-64x64w4s3", "panel-128x128w8s2", "gather-64x64w4s3", "gather-64x64w4s2"),
+    "backward_query": ("panel-64x64w8s2", "panel-64x64w4s1", "gather-64x64w4s2"),
+    "backward_key": ("gather-64x64w8s2", "gather-64x64w4s1", "panel-64x64w4s2"),
+}
+
+
+#: What schemes and options ask of the kernel beside the default, at head_dim 64 in bfloat16.
+VARIANTS: dict[str, dict[str, bool]] = {
+    "packed+dropout": {"PACKED": True, "DROP": True},
+    "deterministic": {"FIXED": True},
+    "transformer_xl": {"POSITION": True},
+    "local": {"PACKED": True, "LOCAL": True},
+    "shaw": {"VALUES": True},
+    "full": {"CAUSAL": False, "EDGE": True},
+    "full shaw": {"CAUSAL": False, "EDGE": True, "VALUES": True},
+    "bias": {"TABLE": False, "BIAS": True, "BIAS_GRADIENT": True},
+}
+
+
+def show(what: str, tile: Tile | str, report: Report) -> None:
+    print(
+        f"{what:22} {report.kernel:15} {tile!s:20} {report.registers:5} {report.spilled:8} "
+        f"{report.shared / 1024:9.1f} {report.wgmma:6} {report.cp_async:9} {report.shfl:8} "
+        f"{report.wide_atomics:11}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    quick = "quick=true" in sys.argv[1:]
+    print(
+        f"{'inputs':22} {'kernel':15} {'tile':20} {'regs':>5} {'spilled':>8} {'shared K':>9} "
+        f"{'wgmma':>6} {'cp.async':>9} {'shuffles':>8} {'4w atomics':>11}"
+    )
+    half = torch.bfloat16
+    variants = [("", half, 64, {})]
+    if not quick:
+        variants += [("", half, 32, {}), ("", half, 128, {}), ("", torch.float32, 64, {})]
+        variants += [(name, half, 64, features) for name, features in VARIANTS.items()]
+    for what, dtype, head_dim, features in variants:
+        config = choose("", dtype, head_dim, features.get("VALUES", False))
+        name = f"{str(dtype).removeprefix('torch.').replace('float', 'f')} {head_dim} {what}"
+        for kernel, made, constants, tile in kernels(config, dtype, head_dim, **features):
+            show(name, tile, compile_kernel(kernel, made, constants, tile, dtype))
+    for report in check_decoding(half, 64):
+        show("bf16 64 decoding", "", report)
+    for wanted, tiles in {} if quick else ALTERNATIVES.items():
+        for text in tiles:
+            tile = Tile.parse(text)
+            for name, kernel, constants, _ in kernels(Config(tile, tile, tile), half, 64):
+                if name == wanted:
+                    show("bf16 64", tile, compile_kernel(name, kernel, constants, tile, half))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""What each implementation of attention can compute, as data, and the one function that compares.
+
+Each implementation states its :class:`Capabilities` beside its code; a call is summed up as a
+:class:`Job`; :func:`why_not` sets one against the other and puts the difference into words. A Job
+has nothing in it that changes from token to token, so that answers can be remembered.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from musictx.attention.terms import Positions, Ring, Span, Terms
+
+#: How queries and keys stand to each other, each a special case of the next: the same tokens; the
+#: queries are the last of the keys; both consecutive; anything.
+SQUARE, LAST, CONSECUTIVE, ANY = "square", "last", "consecutive", "any"
+_LAYOUTS = (SQUARE, LAST, CONSECUTIVE, ANY)
+_LAYOUT_WORDS = {
+    SQUARE: "causal attention needs equal positions of queries and keys, or one last query",
+    LAST: "the queries must be the last of the keys",
+    CONSECUTIVE: "it needs consecutive positions (Span)",
+}
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an implementation can compute, and where.
+
+    causal_only    no attention to later keys
+    table_only     exactly one axis by order with a table of vectors, and nothing else
+    axes           axes of distance at most, those with labels apart; None: any number
+    further        axes without labels may measure other coordinates than the order
+    waves_only     axes must be made of sinusoids (``Axis.waves``)
+    bias           numbers for distances (``Axis.bias``)
+    labels         axes with labels: "channels" as further channels of the heads (labels.py),
+                   "numbers" by itself, None not at all
+    one_width      queries, keys, values and tables have heads of one size
+    query_biases   ``Terms.content_bias`` and ``position_bias``
+    value_table, blocks   these terms
+    clips          distances beyond an axis share its last rows
+    positions      the layouts of positions it takes; ``causal_positions``: if causal
+    any_scale      also ``Terms.scale`` of 0 and below
+    one_query      the layouts in which it takes, or leaves to attention/decode, a single causal
+                   query over earlier keys; None: no more than ``positions`` says
+    devices, dtypes, head_sizes   None: all
+    missing        why this machine lacks what it needs, or None; asked once a process
+    """
+
+    causal_only: bool = False
+    table_only: bool = False
+    axes: int | None = 1
+    further: bool = False
+    waves_only: bool = False
+    bias: bool = True
+    labels: str | None = None
+    one_width: bool = False
+    query_biases: bool = True
+    value_table: bool = True
+    blocks: bool = True
+    clips: bool = True
+    any_scale: bool = True
+    positions: str = CONSECUTIVE
+    causal_positions: str | None = None
+    one_query: str | None = ANY
+    devices: tuple[str, ...] | None = None
+    dtypes: tuple[torch.dtype, ...] | None = None
+    head_sizes: tuple[int, ...] | None = None
+    missing: Callable[[], str | None] | None = None
+
+
+class Job(NamedTuple):
+    """What a call asks for, as far as a choice depends on it.
+
+    axes, further, waves, table, bias   of the axes without labels: how many, whether one measures
+        another coordinate than order, whether all are made of sinusoids, what they have
+    labels      channels that the axes with labels would need, 0 without
+    clipped     some distance lies beyond its axis
+    layout      of positions; ``one``: a single causal query over earlier keys
+    device, dtype, size   of the queries; None: not looked at
+    packed, dropout       whether pieces are kept apart, whether weights are dropped
+    """
+
+    axes: int
+    further: bool
+    waves: bool
+    table: bool
+    bias: bool
+    labels: int
+    content_bias: bool
+    position_bias: bool
+    value_table: bool
+    blocks: bool
+    scale: bool
+    causal: bool
+    clipped: bool
+    layout: str
+    one: bool
+    device: str | None = None
+    dtype: torch.dtype | None = None
+    size: int | None = None
+    packed: bool = False
+    dropout: bool = False
+
+
+def job(
+    terms: Terms,
+    queries: Positions,
+    keys: Positions,
+    causal: bool,
+    q: Tensor | None = None,
+    packed: bool = False,
+    dropout: bool = False,
+) -> Job:
+    """The job of attention with ``terms`` of q; queries and keys: where they stand in order."""
+    left = [axis for axis in terms.axes if axis.labels is None]
+    layout, one, clipped = _layout(terms, queries, keys, causal)
+    return Job(
+        axes=len(left),
+        further=any(axis.coordinate for axis in left),
+        waves=all(axis.waves is not None for axis in left),
+        table=any(axis.table is not None for axis in left),
+        bias=any(axis.bias is not None for axis in left),
+        labels=sum(len(axis.labels) for axis in terms.axes if axis.labels is not None),
+        content_bias=terms.content_bias is not None,
+        position_bias=terms.position_bias is not None,
+        value_table=terms.value_table is not None,
+        blocks=terms.blocks is not None,
+        scale=terms.scale > 0,
+        causal=causal,
+        clipped=clipped,
+        layout=layout,
+        one=one,
+        device=None if q is None else q.device.type,
+        dtype=None if q is None else q.dtype,
+        size=None if q is None else q.shape[-1],
+        packed=packed,
+        dropout=dropout,
+    )
+
+
+def _layout(
+    terms: Terms, queries: Positions, keys: Positions, causal: bool
+) -> tuple[str, bool, bool]:
+    """(how the positions lie, whether it is a single causal query, whether distances are clipped);
+    of positions that are not Spans, nobody who minds clipping wants to know."""
+    if isinstance(keys, Ring):  # the newest token asks
+        return ANY, causal and len(queries) == 1, False
+    if not (isinstance(queries, Span) and isinstance(keys, Span)):
+        return ANY, False, False
+    lowest = 0 if causal else queries.start - (keys.stop - 1)
+    highest = queries.stop - 1 - keys.start
+    clipped = any(
+        axis.high < highest or axis.low > lowest for axis in terms.axes if axis.labels is None
+    )
+    one = causal and len(queries) == 1 and queries.start >= keys.stop - 1
+    if queries == keys:
+        return SQUARE, one, clipped
+    if queries.stop == keys.stop and len(queries) <= len(keys):
+        return LAST, one, clipped
+    return CONSECUTIVE, one, clipped
+
+
+def why_not(can: Capabilities, job: Job) -> str | None:
+    """Why an implementation that can do so much cannot do the job, or None if it can."""
+    if can.causal_only and not job.causal:
+        return "it computes causal attention only"
+    reason = _terms_why_not(can, job) or _positions_why_not(can, job)
+    if reason or job.device is None:
+        return reason
+    if can.devices is not None and job.device not in can.devices and not _interpreted(can):
+        return f"it computes on {' and '.join(can.devices)}, not on {job.device}"
+    if can.dtypes is not None and job.dtype not in can.dtypes:
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in can.dtypes)
+        return f"it computes in {known}, not {job.dtype}"
+    if can.head_sizes is not None and job.size is not None:
+        fits = job.size in can.head_sizes
+        if job.labels:
+            fits = job.size + job.labels <= max(can.head_sizes)
+        if not fits:
+            sizes = ", ".join(map(str, can.head_sizes))
+            return f"it knows heads of {sizes} numbers, not {job.size + job.labels}"
+    return at_hand(can)
+
+
+def _terms_why_not(can: Capabilities, job: Job) -> str | None:
+    """What of the terms is too much."""
+    if can.table_only and (job.axes, job.table, job.further, job.labels) != (1, True, False, 0):
+        return "it computes one table of vectors by the order of tokens"
+    if can.waves_only and job.axes and (not job.waves or job.bias):
+        return "it knows no relative terms but those made of sinusoids or with labels for keys"
+    if job.labels and not can.labels:
+        return "it knows no axes with labels for keys"
+    if can.axes is not None and job.axes > can.axes:
+        return f"it knows one axis of distance, not {job.axes}, beside those with labels for keys"
+    if job.further and not can.further:
+        return "it measures the order of tokens only, not further coordinates without labels"
+    if job.bias and not can.bias:
+        return "it knows no bias"
+    for name, able in (
+        ("content_bias", can.query_biases),
+        ("position_bias", can.query_biases),
+        ("value_table", can.value_table),
+        ("blocks", can.blocks),
+    ):
+        if getattr(job, name) and not able:
+            return f"it knows no {name}"
+    return None if job.scale or can.any_scale else "it needs a scale above 0"
+
+
+def _positions_why_not(can: Capabilities, job: Job) -> str | None:
+    """What of the positions is too irregular."""
+    if job.one and can.one_query and _within(job.layout, can.one_query):
+        return None
+    most = can.positions
+    if job.causal and can.causal_positions:
+        most = can.causal_positions
+    elif not job.causal and can.waves_only and not job.axes:
+        most = ANY  # plain attention to everything: nobody looks at positions
+    if not _within(job.layout, most):
+        return _LAYOUT_WORDS[CONSECUTIVE if job.layout == ANY else most]
+    if job.clipped and not can.clips:
+        return "distances beyond its axis are not clipped by it"
+    return None
+
+
+def _within(layout: str, most: str) -> bool:
+    return _LAYOUTS.index(layout) <= _LAYOUTS.index(most)
+
+
+def _interpreted(can: Capabilities) -> bool:
+    """Whether kernels for CUDA run on the CPU here, by Triton's interpreter: for tests."""
+    return can.devices == ("cuda",) and os.environ.get("TRITON_INTERPRET") == "1"
+
+
+_MISSING: dict[Capabilities, str | None] = {}
+
+
+def at_hand(can: Capabilities) -> str | None:
+    """Why this machine lacks what the implementation needs, or None; found out once a process."""
+    if can.missing is None:
+        return None
+    if can not in _MISSING:
+        _MISSING[can] = can.missing()
+    return _MISSING[can]
