@@ -7,19 +7,16 @@
     tokenizer.json      the tokenizer's config and the fingerprint of its vocabulary
     CARD.md             the card for people
 
-No pickle and no class names from files: the only class made from a folder is
-:class:`~musictx.model.transformer.MusicTransformer`, and the tokenizer comes from the registry of
-``tokens/build.py``. Loading is strict: a missing, foreign or wrongly shaped tensor is refused, and
-so is a vocabulary other than the one the model was trained with.
+No pickle, and no import by what a file says (but of modules named in MUSICTX_TRUST): the classes
+made from a folder are those of musictx. Loading is strict: numbers that do not belong to
+the stored weights are refused before anything is made of them, and so are a missing, foreign,
+wrongly shaped or broken tensor and a vocabulary other than the one the model was trained with.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import shutil
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,25 +29,36 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from musictx import __version__, shipped
+from musictx import __version__
+from musictx.card import card_text
 from musictx.config.position import SCHEMES
-from musictx.errors import UserError
-from musictx.files import swap
+from musictx.device import choose_device
+from musictx.errors import UserError, WriteError
+from musictx.files import atomic_folder, read_bytes, write_text
 from musictx.model.transformer import MusicTransformer
+from musictx.shipped import FILES, WHAT, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
+from musictx.untrusted import (
+    LARGEST_OPTION,
+    PlainYaml,
+    check_arguments,
+    check_import,
+    stored_shapes,
+    total,
+    whole,
+)
+
+__all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "save"]
 
 #: Raised by one whenever an older musictx could no longer read a new folder.
 FORMAT = 1
-FILES = ("model.safetensors", "config.yaml", "tokenizer.json", "CARD.md")
-_REQUIRED = FILES[:3]  # the card for people may be lost or rewritten without harm
-_WHAT = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
-#: The tokenizer that a model which harmonises has.
-FOUR_VOICES = "chorale"
+#: Most that config.yaml and tokenizer.json may hold, MB.
+_TEXT_MB = 4
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-@dataclass
+@dataclass(repr=False)
 class Bundle:
     """A loaded model folder: the model in evaluation mode, its tokenizer and card, where it was."""
 
@@ -58,6 +66,10 @@ class Bundle:
     tokenizer: Tokenizer
     card: dict[str, Any]
     folder: Path
+
+    def __repr__(self) -> str:
+        count = sum(p.numel() for p in self.model.parameters())
+        return f"Bundle({str(self.folder)!r}, {self.tokenizer.name} tokens, {count:,} parameters)"
 
 
 # ------------------------------------------------------------------------------------------ write
@@ -79,9 +91,9 @@ def save(
            and shown as well.
     dtype  of the weights in the file: float32, or float16 / bfloat16 for shipping (half the size).
 
-    The files are written to a temporary folder beside and then renamed. An existing model folder is
-    replaced; any other folder that is not empty is refused. Raises ``UserError`` for that, for a
-    place that cannot be written and for a tokenizer that is not the model's.
+    The folder appears whole or not at all. An existing model folder is replaced; any other folder
+    that is not empty is refused. Raises ``UserError`` for that and for a tokenizer that is not the
+    model's, ``WriteError`` for a place that cannot be written.
     """
     folder = Path(folder)
     if dtype not in _DTYPES:
@@ -93,7 +105,7 @@ def save(
         )
     if _holds_something(folder) and not (folder / "config.yaml").is_file():
         raise UserError(
-            f"{folder}: there is something else in this folder; give an empty or new one ({_WHAT})"
+            f"{folder}: there is something else in this folder; give an empty or new one ({WHAT})"
         )
     data = _plain(card)
     config = {
@@ -109,30 +121,20 @@ def save(
         "size": tokenizer.size,
         "config": _plain(tokenizer.to_config()),
     }
-    beside = folder.parent / f".{folder.name}.writing-{uuid.uuid4().hex[:8]}"
-    try:
-        beside.mkdir(parents=True)
+    with atomic_folder(folder) as beside:
         weights = beside / "model.safetensors"
-        save_file(_weights(model, _DTYPES[dtype]), weights, metadata={"format": "pt"})
-        _write(beside / "config.yaml", yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
-        _write(beside / "tokenizer.json", json.dumps(described, indent=1) + "\n")
-        weights.chmod(
-            (beside / "config.yaml").stat().st_mode
-        )  # safetensors writes for the owner only
-        _write(beside / "CARD.md", card_text(config, described, model))
-        swap(beside, folder)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot write the model folder: {error}") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        try:
+            save_file(_weights(model, _DTYPES[dtype]), weights, metadata={"format": "pt"})
+        except SafetensorError as error:  # a full disk comes as one of these
+            raise WriteError(f"{folder}: cannot be written: {error}") from None
+        write_text(
+            beside / "config.yaml", yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+        )
+        write_text(beside / "tokenizer.json", json.dumps(described, indent=1) + "\n")
+        write_text(beside / "CARD.md", card_text(config, described, model))
+        # safetensors writes for the owner only
+        weights.chmod((beside / "config.yaml").stat().st_mode)
     return folder
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _holds_something(folder: Path) -> bool:
@@ -181,72 +183,12 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-# ------------------------------------------------------------------------------------------- card
-
-
-def card_text(config: Mapping[str, Any], described: Mapping[str, Any], model: nn.Module) -> str:
-    """CARD.md: what the model is, what it heard, how it was made, how to use it."""
-    card = dict(config["card"])
-    parameters = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
-    lines = [f"# {card.pop('title', 'A Music Transformer')}", ""]
-    summary = card.pop("summary", None)
-    if summary:
-        lines += [str(summary), ""]
-    lines += [
-        f"Made with musictx {config['musictx']}: a decoder-only Music Transformer for MIDI with "
-        f"{parameters:,} parameters, stored as {config['dtype']}.",
-        "",
-        "## Use",
-        "",
-        "    musictx generate model.path=THIS_FOLDER",
-        "    musictx generate model.path=THIS_FOLDER primer=SONG.mid render=true",
-        "",
-    ]
-    command = card.pop("command", None)
-    if command:
-        lines += ["## Command it was made by", "", f"    {command}", ""]
-    known = {
-        "corpus": "What it was trained on",
-        "training": "Training",
-        "numbers": "Numbers",
-        "licence": "Licence and remarks",
-    }
-    for key in [k for k in known if k in card] + [k for k in card if k not in known]:
-        heading = known.get(key, key.replace("_", " ").capitalize())
-        lines += [f"## {heading}", "", *_listed(card[key]), ""]
-    lines += ["## Model", "", *_listed(config["model"]), ""]
-    lines += ["## Tokenizer", "", *_listed(described), ""]
-    return "\n".join(lines)
-
-
-def _listed(value: Any, indent: str = "") -> list[str]:
-    """A value as markdown: dicts and lists as bullets, the rest as it is."""
-    if isinstance(value, dict):
-        lines = []
-        for key, item in value.items():
-            if isinstance(item, dict) and item:
-                lines += [f"{indent}- {key}:", *_listed(item, indent + "  ")]
-            else:
-                lines.append(f"{indent}- {key}: {_short(item)}")
-        return lines or [f"{indent}none"]
-    if isinstance(value, list) and not indent:
-        return [f"- {_short(item)}" for item in value] or ["none"]
-    return [indent + _short(value)]
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, list):
-        return ", ".join(map(_short, value))
-    return "-" if value is None else str(value)
-
-
 # ------------------------------------------------------------------------------------------- read
 
 
 def load(folder: str | Path, device: str = "cpu", *, dtype: torch.dtype = torch.float32) -> Bundle:
-    """Read a model folder (or a run folder that holds one as ``model/``).
+    """Read a model folder (or a run folder that holds one as ``model/``), or a model that comes
+    with musictx by its name.
 
     The model comes in evaluation mode on ``device`` (auto, cpu, cuda, mps, ...), its weights as
     ``dtype`` whatever the file holds. Raises ``UserError`` for a folder that is missing, half
@@ -254,148 +196,102 @@ def load(folder: str | Path, device: str = "cpu", *, dtype: torch.dtype = torch.
     """
     target = choose_device(device)
     folder = locate(folder)
-    config = _read_config(folder)
-    tokenizer = _read_tokenizer(folder, config)
-    arguments = config["model"]
-    if not isinstance(arguments, dict) or arguments.get("vocab_size") != tokenizer.size:
-        size = arguments.get("vocab_size") if isinstance(arguments, dict) else None
+    config = _read_config(folder / "config.yaml")
+    arguments = renamed(config["model"])
+    shapes = stored_shapes(folder / "model.safetensors")
+    check_arguments(arguments, shapes, folder / "config.yaml")
+    tokenizer = _read_tokenizer(folder / "tokenizer.json", config)
+    if arguments.get("vocab_size") != tokenizer.size:
         raise UserError(
-            f"{folder}: the model is built for {size} ids but tokenizer.json has {tokenizer.size}; "
-            "the two files are not of one model"
+            f"{folder}: the model is built for {arguments.get('vocab_size')} ids but "
+            f"tokenizer.json has {tokenizer.size}; the two files are not of one model"
         )
     try:
-        model = MusicTransformer(**_renamed(arguments))
-    except (TypeError, ValueError, KeyError) as error:
+        model = MusicTransformer(**arguments)
+    except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(
-            f"{folder / 'config.yaml'}: no model can be built from it: {error}"
+            f"{folder / 'config.yaml'}: no model can be built from it: {reason}"
         ) from None
     _fill(model, folder / "model.safetensors")
     model = model.to(device=target, dtype=dtype).eval().requires_grad_(False)
-    return Bundle(model=model, tokenizer=tokenizer, card=config.get("card") or {}, folder=folder)
+    return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
 
 
-def locate(folder: str | Path) -> Path:
-    """The model folder meant by ``folder``: itself, ``folder/model``, or the model of that name
-    that comes along with musictx; else ``UserError``."""
-    name, folder = str(folder), Path(folder).expanduser()
-    if not folder.is_dir():
-        ours = shipped.models()
-        if name not in ours:
-            raise UserError(
-                f"{folder}: no such model folder ({_WHAT}), nor a model that comes with musictx "
-                f"({', '.join(ours) or 'none'})"
-            )
-        folder = ours[name]
-    if not (folder / "config.yaml").is_file() and (folder / "model" / "config.yaml").is_file():
-        folder = folder / "model"
-    missing = [name for name in _REQUIRED if not (folder / name).is_file()]
-    if missing:
-        raise UserError(f"{folder}: {' and '.join(missing)} missing; {_WHAT}")
-    return folder
+#: Names that options had before, and what they are called now, by the place they stand in.
+_RENAMED = {"position": {"cycles": "periods", "sinusoids": "concat_sinusoids"}}
 
 
-def find_latest(root: str | Path = "runs", *, melody: bool = False) -> Path:
-    """The model folder under ``root`` (``root/*/model``) that was written last; without any, the
-    model that comes along with musictx. For a ``melody``, only models of four voices count."""
-    found = [
-        path
-        for path in Path(root).glob("*/model")
-        if all((path / name).is_file() for name in _REQUIRED)
-        and (not melody or _tokens(path) == FOUR_VOICES)
-    ]
-    if found:
-        return max(found, key=lambda path: ((path / "config.yaml").stat().st_mtime_ns, str(path)))
-    ours = shipped.default(melody=melody)
-    if ours is None:
-        kind, option = ("model of four voices", " tokenizer=chorale") if melody else ("model", "")
-        raise UserError(
-            f"model.path: no trained {kind} under {root}/; train one with "
-            f"'musictx train corpus.path=DIR{option}' or give model.path=FOLDER"
-        )
-    return ours
+def renamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an older model folder under today's names."""
+    out = dict(arguments)
+    for place, names in _RENAMED.items():
+        if isinstance(out.get(place), dict):
+            out[place] = {names.get(key, key): value for key, value in out[place].items()}
+    position = out.get("position")
+    if isinstance(position, dict):
+        name = position.get("name", "huang")
+        scheme = SCHEMES.get(name) if isinstance(name, str) else None
+        known = getattr(scheme, "__dataclass_fields__", {})
+        for key, unset in (("max_distance", None), ("shared", False)):  # once written for all
+            if known and key not in known and position.get(key) is unset:
+                position.pop(key, None)
+    return out
 
 
-def _tokens(folder: Path) -> str | None:
-    """The name of a model folder's tokenizer; None if it cannot be read."""
+def _read_config(path: Path) -> dict[str, Any]:
+    text = read_bytes(path, _TEXT_MB, "the size of a configuration")
     try:
-        return str(json.loads((folder / "tokenizer.json").read_text())["config"]["name"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def choose_device(name: str) -> torch.device:
-    """``auto`` -> the best device of this machine; any other name is checked to be usable."""
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        mps = getattr(torch.backends, "mps", None)
-        return torch.device("mps" if mps is not None and mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(
-            f"device={name}: not usable on this machine ({reason}); try device=auto or device=cpu"
-        ) from None
-    return device
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.yaml"
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"{path}: cannot be read as YAML: {reason}") from None
-    if not isinstance(config, dict) or not isinstance(config.get("format"), int):
-        raise UserError(f"{path}: this is not the configuration of a model; {_WHAT}")
+        config = yaml.load(text.decode("utf-8"), PlainYaml)
+    except (ValueError, yaml.YAMLError, RecursionError, OverflowError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UserError(f"{path}: cannot be read as YAML: {reason.splitlines()[0]}") from None
+    if not isinstance(config, dict) or whole(config.get("format")) < 1:
+        raise UserError(f"{path}: this is not the configuration of a model; {WHAT}")
     if config["format"] > FORMAT:
         raise UserError(
-            f"{path}: format {config['format']}, written by musictx {config.get('musictx')}; this "
-            f"musictx reads formats up to {FORMAT}: install a newer one"
+            f"{path}: format {str(config['format'])[:20]}, written by musictx "
+            f"{str(config.get('musictx'))[:20]}; this musictx reads formats up to {FORMAT}: "
+            "install a newer one"
         )
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):
             raise UserError(f"{path}: the entry {key!r} is missing; the file is damaged")
+    config["card"] = config.get("card") or {}
+    if not isinstance(config["card"], dict):
+        raise UserError(f"{path}: card={str(config['card'])[:40]}: expected entries by name")
+    for key in ("note_limits", "habits"):
+        limits = config["card"].get(key) or {}
+        numbers = limits.values() if isinstance(limits, dict) else [None]
+        if not all(isinstance(n, (int, float)) and 0 <= n < 1e9 for n in numbers):
+            raise UserError(f"{path}: card.{key}={str(limits)[:40]}: expected numbers by name")
     return config
 
 
-#: Names that options of ``position`` had before, and what they are called now.
-_RENAMED = {"cycles": "periods", "sinusoids": "concat_sinusoids"}
-
-
-def _renamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an older model folder under today's names."""
-    position = dict(arguments.get("position") or {})
-    position = {_RENAMED.get(key, key): value for key, value in position.items()}
-    known = getattr(SCHEMES.get(position.get("name", "huang")), "__dataclass_fields__", {})
-    for key, unset in (("max_distance", None), ("shared", False)):  # once written for all schemes
-        if known and key not in known and position.get(key) is unset:
-            position.pop(key, None)
-    return {**arguments, "position": position}
-
-
-def _read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
-    path = folder / "tokenizer.json"
+def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
     try:
-        described = json.loads(path.read_text(encoding="utf-8"))
+        described = json.loads(read_bytes(path, _TEXT_MB, "the size of a tokenizer"))
         fingerprint, arguments = described["fingerprint"], dict(described["config"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except RecursionError:
+        raise UserError(f"{path}: it is nested too deeply; the file is damaged") from None
+    except (ValueError, KeyError, TypeError):
         raise UserError(
             f"{path}: expected JSON with 'fingerprint' and 'config'; the file is damaged"
         ) from None
     trained = config["vocabulary"].get("fingerprint")
     if fingerprint != trained:
         raise UserError(
-            f"{path}: it describes the vocabulary {fingerprint} but the model was trained with "
-            f"{trained}; use the tokenizer.json that belongs to this model"
+            f"{path}: it describes the vocabulary {str(fingerprint)[:40]} but the model was "
+            f"trained with {str(trained)[:40]}; use the tokenizer.json that belongs to this model"
         )
+    if not total(arguments) <= LARGEST_OPTION:
+        raise UserError(f"{path}: its options are too large; the file is damaged")
+    check_import(arguments.get("name", ""), f"{path}: tokenizer.name")
     try:
         tokenizer = build_tokenizer(**arguments)
-    except UserError:
-        raise
-    except (TypeError, ValueError, KeyError) as error:
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         raise UserError(f"{path}: no tokenizer can be built from it: {error}") from None
     if tokenizer.fingerprint != fingerprint:
         raise UserError(
@@ -424,6 +320,9 @@ def _fill(model: nn.Module, path: Path) -> None:
             if stored[names[name]].shape != tensor.shape:
                 came, right = tuple(stored[names[name]].shape), tuple(tensor.shape)
                 problem = f"{name} has shape {came} where the model has {right}"
+            elif not torch.isfinite(stored[names[name]]).all():
+                problem = f"{name} holds numbers that are not finite (NaN or infinity)"
+            if problem:
                 break
     if problem:
         raise UserError(f"{path}: the weights do not fit config.yaml: {problem}")

@@ -1,8 +1,19 @@
-"""What comes along with musictx: trained models, melodies and an opening, known by name."""
+"""Which model is meant: a folder, the newest one, or one of those that come with musictx; and the
+melodies and the opening that come with it, known by name."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+from musictx.errors import UserError
+
+#: What a model folder holds; the card for people may be lost or rewritten without harm.
+FILES = ("model.safetensors", "config.yaml", "tokenizer.json", "CARD.md")
+REQUIRED = FILES[:3]
+WHAT = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
+#: The tokenizer of a model that harmonises.
+FOUR_VOICES = "chorale"
 
 _HERE = Path(__file__).resolve().parent
 #: Which of the models is used where nothing has been trained yet: the first that is there. Only a
@@ -36,3 +47,52 @@ def examples() -> dict[str, Path]:
 def melodies() -> dict[str, Path]:
     """The examples that are melodies to harmonise: name -> MIDI file."""
     return {name: path for name, path in examples().items() if name not in OPENINGS}
+
+
+def locate(folder: str | Path) -> Path:
+    """The model folder meant by ``folder``: itself, ``folder/model``, or the model of that name
+    that comes along with musictx; else ``UserError``."""
+    name, folder = str(folder), Path(folder).expanduser()
+    if not folder.is_dir():
+        ours = models()
+        if name not in ours:
+            raise UserError(
+                f"{folder}: no such model folder ({WHAT}), nor a model that comes with musictx "
+                f"({', '.join(ours) or 'none'})"
+            )
+        folder = ours[name]
+    if not (folder / "config.yaml").is_file() and (folder / "model" / "config.yaml").is_file():
+        folder = folder / "model"
+    missing = [name for name in REQUIRED if not (folder / name).is_file()]
+    if missing:
+        raise UserError(f"{folder}: {' and '.join(missing)} missing; {WHAT}")
+    return folder
+
+
+def find_latest(root: str | Path = "runs", *, melody: bool = False) -> Path:
+    """The model folder under ``root`` (``root/*/model``) that was written last; without any, the
+    model that comes along with musictx. For a ``melody``, only models of four voices count."""
+    found = [
+        path
+        for path in Path(root).glob("*/model")
+        if all((path / name).is_file() for name in REQUIRED)
+        and (not melody or _tokens(path) == FOUR_VOICES)
+    ]
+    if found:
+        return max(found, key=lambda path: ((path / "config.yaml").stat().st_mtime_ns, str(path)))
+    ours = default(melody=melody)
+    if ours is None:
+        kind, option = ("model of four voices", " tokenizer=chorale") if melody else ("model", "")
+        raise UserError(
+            f"model.path: no trained {kind} under {root}/; train one with "
+            f"'musictx train corpus.path=DIR{option}' or give model.path=FOLDER"
+        )
+    return ours
+
+
+def _tokens(folder: Path) -> str | None:
+    """The name of a model folder's tokenizer; None if it cannot be read."""
+    try:
+        return str(json.loads((folder / "tokenizer.json").read_text())["config"]["name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -10,8 +11,10 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from musictx import __version__, bundle
+from musictx import __version__, bundle, shipped
+from musictx.device import choose_device
 from musictx.errors import UserError
+from musictx.files import PART
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
 
@@ -147,7 +150,7 @@ def test_saving_again_replaces_and_a_failure_keeps_the_old_one(folder, tokenizer
 
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
     monkeypatch.setattr(bundle, "save_file", fail)
-    with pytest.raises(UserError, match=r"cannot write the model folder: .*No space left"):
+    with pytest.raises(UserError, match=r"cannot be written: .*No space left"):
         bundle.save(folder, make(tokenizer, seed=6), tokenizer, {})
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
     assert [p.name for p in folder.parent.iterdir()] == ["model"], "something was left beside"
@@ -160,12 +163,12 @@ def test_the_old_model_stands_again_if_the_new_one_cannot_be_put_there(
     real = type(folder).rename
 
     def fail(self, target):
-        if ".writing-" in self.name:
+        if self.name.startswith(PART) and "-old-" not in self.name:
             raise OSError(5, "Input/output error")
         return real(self, target)
 
     monkeypatch.setattr(type(folder), "rename", fail)
-    with pytest.raises(UserError, match="cannot write the model folder"):
+    with pytest.raises(UserError, match="cannot be written"):
         bundle.save(folder, make(tokenizer, seed=6), tokenizer, {})
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
@@ -247,7 +250,7 @@ def change_config(folder, change):
 
 def test_another_vocabulary_size_is_refused(folder):
     change_config(folder, lambda c: c["model"].update(vocab_size=500))
-    with pytest.raises(UserError, match=r"built for 500 ids but tokenizer.json has \d+"):
+    with pytest.raises(UserError, match=r"vocab_size=500: expected \d+, as the weights have"):
         bundle.load(folder)
 
 
@@ -276,7 +279,27 @@ def test_weights_load_strictly(folder):
         (lambda c: c.pop("format"), "this is not the configuration of a model"),
         (lambda c: c.pop("vocabulary"), "the entry 'vocabulary' is missing"),
         (lambda c: c["model"].update(flavour=3), "no model can be built from it: .*flavour"),
-        (lambda c: c["model"].update(heads=3), "no model can be built from it"),
+        (lambda c: c["model"].update(heads=3), r"model\.heads=3: expected a divisor of width=16"),
+        (lambda c: c.update(card="abc"), "card=abc: expected entries by name"),
+        (lambda c: c["card"].update(habits="text"), r"card\.habits=text: expected numbers by name"),
+        (lambda c: c["card"].update(note_limits={"a": "b"}), r"card\.note_limits="),
+        (lambda c: c["model"].update(position={"name": "os:abort"}), "may not import code"),
+        (
+            lambda c: c["model"].update(position={"max_distance": 1e400}),
+            "bear out",
+        ),
+        (
+            lambda c: c["model"].update(position={"max_distance": 10**9}),
+            "bear out",
+        ),
+        (
+            lambda c: c["model"].update(position={"periods": [7] * 10**5}),
+            "bear out",
+        ),
+        (
+            lambda c: c["model"].update(intervals={"heard": [10**9]}),
+            r"intervals=.* bear out",
+        ),
     ],
 )
 def test_a_config_that_cannot_be_used_is_told(folder, change, words):
@@ -285,20 +308,86 @@ def test_a_config_that_cannot_be_used_is_told(folder, change, words):
         bundle.load(folder)
 
 
+@pytest.mark.parametrize(
+    "name", ["vocab_size", "layers", "width", "heads", "feedforward", "context", "dropout", "tied"]
+)
+def test_absurd_zero_and_text_values_are_refused_by_name(folder, name):
+    """Before anything is made of them: none of these takes memory or time."""
+    for value in (0, -1, 10**9, 10**5 + 1, float("nan"), float("inf"), "many", [1], True, None):
+        if [name, value] in (["dropout", 0], ["tied", True]):
+            continue
+        change_config(folder, lambda c, value=value: c["model"].update({name: value}))
+        with pytest.raises(UserError, match=rf"config\.yaml: model\.{name}=.*: expected "):
+            bundle.load(folder)
+
+
+def test_deep_large_and_referring_files_are_one_sentence(folder):
+    good = (folder / "config.yaml").read_text()
+    for text, words in (
+        ("[" * 100_000, "nested too deeply"),
+        ("a: &x [1, 2]\nb: [*x, *x]\n" + good, "it has references"),
+        (good + "z: " + "9" * 5000, "cannot be read as YAML"),
+        ("x" * 5_000_000, "larger than"),
+    ):
+        (folder / "config.yaml").write_text(text)
+        with pytest.raises(UserError, match=words) as caught:
+            bundle.load(folder)
+        assert "\n" not in str(caught.value)
+    (folder / "config.yaml").write_text(good)
+    for text in ("[" * 200_000, '{"fingerprint": 1}', "5", "null", '{"fingerprint":'):
+        (folder / "tokenizer.json").write_text(text)
+        with pytest.raises(UserError, match=r"tokenizer\.json: "):
+            bundle.load(folder)
+
+
+def test_a_tokenizer_of_absurd_size_is_refused(folder):
+    told = json.loads((folder / "tokenizer.json").read_text())
+    change_json(folder / "tokenizer.json", config=told["config"] | {"step_ms": 10**9})
+    with pytest.raises(UserError, match="its options are too large"):
+        bundle.load(folder)
+
+
+@pytest.mark.parametrize("name", ["os:abort", "subprocess:Popen", "musictx.files:tidy", "a.b:C"])
+def test_a_tokenizer_may_not_import_and_call_what_its_name_says(folder, name, monkeypatch):
+    change_json(folder / "tokenizer.json", config={"name": name})
+    with pytest.raises(UserError, match="may not import code; if you trust this one, set"):
+        bundle.load(folder)
+    monkeypatch.setenv("MUSICTX_TRUST", "a.b,c")
+    if name == "a.b:C":
+        with pytest.raises(UserError, match="cannot be imported"):
+            bundle.load(folder)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_told(folder, value):
+    path = folder / "model.safetensors"
+    stored = load_file(path)
+    name = next(iter(stored))
+    stored[name].view(-1)[0] = value
+    save_file(stored, path)
+    with pytest.raises(UserError, match=f"{name} holds numbers that are not finite"):
+        bundle.load(folder)
+
+
+def test_a_bundle_is_shown_in_one_line(folder):
+    text = repr(bundle.load(folder))
+    assert re.fullmatch(r"Bundle\('.*/model', performance tokens, [\d,]+ parameters\)", text)
+
+
 def test_find_latest_takes_the_newest_complete_model(tmp_path, tokenizer, monkeypatch):
-    monkeypatch.setattr(bundle.shipped, "models", dict)  # nothing comes along
+    monkeypatch.setattr(shipped, "models", dict)  # nothing comes along
     with pytest.raises(UserError, match=r"no trained model under .*musictx train corpus.path=DIR"):
-        bundle.find_latest(tmp_path / "runs")
+        shipped.find_latest(tmp_path / "runs")
     for age, name in ((30, "b"), (10, "a"), (20, "c")):
         made = bundle.save(tmp_path / "runs" / name / "model", make(tokenizer), tokenizer, {})
         os.utime(made / "config.yaml", (1e9 - age, 1e9 - age))
-    assert bundle.find_latest(tmp_path / "runs") == tmp_path / "runs" / "a" / "model"
+    assert shipped.find_latest(tmp_path / "runs") == tmp_path / "runs" / "a" / "model"
     (tmp_path / "runs" / "a" / "model" / "model.safetensors").unlink()
-    assert bundle.find_latest(tmp_path / "runs") == tmp_path / "runs" / "c" / "model"
+    assert shipped.find_latest(tmp_path / "runs") == tmp_path / "runs" / "c" / "model"
 
 
 def test_a_device_that_is_not_there_is_told():
-    assert bundle.choose_device("cpu").type == "cpu"
-    assert bundle.choose_device("auto").type in ("cpu", "cuda", "mps")
+    assert choose_device("cpu").type == "cpu"
+    assert choose_device("auto").type in ("cpu", "cuda", "mps")
     with pytest.raises(UserError, match="device=abacus: not usable on this machine"):
-        bundle.choose_device("abacus")
+        choose_device("abacus")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from musictx import bundle, midi, shipped
 from musictx.apps import harmonise
@@ -56,10 +57,36 @@ def test_a_model_is_small_described_and_names_no_private_place(name):
         assert not re.search(r"(?<![\w.])/(?!min\b)\w+/\w+", text), "an absolute path"
 
 
+#: Logits at tokens 0, 31 and 63 of the ids 7 * (1..64) mod size, of ids 0, 5, 17, 40 and 63, as the
+#: models gave them when they were shipped.
+LOGITS = {
+    "piano": [
+        [-9.82799, -0.83564, -0.43317, -0.83051, 0.11902],
+        [-12.69079, -3.53207, -1.43236, -0.78279, -1.91244],
+        [-10.14711, 0.05577, 1.12143, 0.64114, -2.58732],
+    ],
+    "chorale": [
+        [-10.23753, -8.66238, -7.6043, 1.06722, -11.69774],
+        [-6.09122, -15.91249, -15.19072, -10.18152, -10.71568],
+        [-7.32497, -18.80231, -19.3362, -17.06289, -27.17946],
+    ],
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_gives_the_logits_it_was_shipped_with(name):
+    loaded = bundle.load(name)
+    ids = torch.arange(1, 65)[None] * 7 % loaded.tokenizer.size
+    with torch.no_grad():
+        logits = loaded.model(ids)[0]
+    found = logits[[0, 31, 63]][:, [0, 5, 17, 40, 63]]
+    assert torch.allclose(found, torch.tensor(LOGITS[name]), atol=2e-3, rtol=0)
+
+
 def test_without_a_trained_model_one_that_comes_along_is_used(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert bundle.find_latest() == shipped.default()
-    assert bundle.find_latest(melody=True) == shipped.models()["chorale"]
+    assert shipped.find_latest() == shipped.default()
+    assert shipped.find_latest(melody=True) == shipped.models()["chorale"]
     with pytest.raises(UserError, match="nor a model that comes with musictx"):
         bundle.locate("nothing-of-the-kind")
 
@@ -80,11 +107,11 @@ def untrained(tmp_path, monkeypatch):
 
 
 def test_a_melody_goes_to_the_newest_model_of_four_voices(untrained):
-    newest = bundle.find_latest()
+    newest = shipped.find_latest()
     assert newest.parent.name == "events"
-    assert bundle.find_latest(melody=True) == shipped.models()["chorale"]
+    assert shipped.find_latest(melody=True) == shipped.models()["chorale"]
     untrained()
-    assert bundle.find_latest(melody=True).parent.name == "four"
+    assert shipped.find_latest(melody=True).parent.name == "four"
 
 
 def test_the_model_taken_is_told(untrained, tmp_path, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from musictx.bundle import Bundle, find_latest, load, locate
+from musictx.bundle import Bundle, load, locate
 from musictx.config import CorpusConfig, EvaluateConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare
@@ -15,6 +15,7 @@ from musictx.evaluate import nll
 from musictx.evaluate.sets import write_result
 from musictx.files import check_writable
 from musictx.progress import progress
+from musictx.shipped import find_latest
 from musictx.tokens.vocab import Tokenizer
 
 

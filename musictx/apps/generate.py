@@ -12,11 +12,12 @@ from typing import Any
 from tqdm import tqdm
 
 from musictx import formats, midi, shipped
-from musictx.bundle import Bundle, find_latest, load, locate
+from musictx.bundle import Bundle, load, locate
 from musictx.config import GenerateConfig, HarmoniseConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.music import Progress, Sample, continue_music, encode_primer
+from musictx.shipped import find_latest
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def run(config: GenerateConfig) -> list[Result]:
 
 def choose(config: GenerateConfig | HarmoniseConfig) -> Path:
     """The model folder that ``config`` names; if none, the one that suits what is asked for, and
-    says so (see :func:`~musictx.bundle.find_latest`)."""
+    says so (see :func:`~musictx.shipped.find_latest`)."""
     if config.model.path is not None:
         return locate(config.model.path)
     melody = isinstance(config, HarmoniseConfig)

@@ -28,7 +28,8 @@ def card(
     train, held_out = shards.totals("train"), shards.totals("validation")
     path = config.corpus.path if config.corpus.name != "bach" else None
     corpus = {
-        "name": shards.corpus["name"],
+        "name": config.corpus.name,
+        "label": shards.corpus["name"],
         "path": None if path is None else str(Path(path).expanduser().resolve()),
         "shards": str(shards.folder.resolve()),
         "pieces": {"train": train.pieces, "validation": held_out.pieces},

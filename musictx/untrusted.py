@@ -1,0 +1,108 @@
+"""Model folders come from strangers: what they say is held against what they hold.
+
+Nothing is allocated, built or imported here. The numbers of config.yaml must be those of the stored
+tensors, or small; files are plain values without references; names import nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors import SafetensorError, safe_open
+
+from musictx.config import IMPLEMENTATIONS
+from musictx.errors import UserError
+
+#: Numbers in config.yaml that no weight bears out (a context, a distance that has no table), and
+#: options of a tokenizer, may be this large.
+_LARGEST, LARGEST_OPTION = 2**16, 10**6
+#: Environment variable: modules, with commas between, whose classes model folders may name.
+TRUST = "MUSICTX_TRUST"
+
+
+def stored_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Tensor name -> shape, from the header of a file of weights alone."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
+
+
+def check_arguments(
+    arguments: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], path: Path
+) -> None:
+    """Refuse a model's arguments, by name, that the stored tensors (name -> shape) do not bear out,
+    so that no number in a file makes the machine build more than the file holds."""
+
+    def require(name: str, condition: bool, expected: str) -> None:
+        if not condition:
+            value = str(arguments.get(name, "missing"))[:40]
+            raise UserError(f"{path}: model.{name}={value}: expected {expected}")
+
+    layers = {key.split(".")[1] for key in shapes if key.startswith("blocks.")}
+    vocabulary, width = (*shapes.get("embedding.weight", ()), 0, 0)[:2]
+    inner = shapes.get("blocks.0.feedforward.0.weight", (0,))[0]
+    stored = {"vocab_size": vocabulary, "layers": len(layers), "width": width, "feedforward": inner}
+    for name, right in stored.items():
+        require(name, whole(arguments.get(name)) == right > 0, f"{right}, as the weights have")
+    heads = whole(arguments.get("heads"))
+    require("heads", 0 < heads <= width and width % heads == 0, f"a divisor of width={width}")
+    largest = max(_LARGEST, *(8 * max(shape, default=1) for shape in shapes.values()))
+    require("context", 2 <= whole(arguments.get("context")) <= largest, f"2 to {largest} tokens")
+    dropout = arguments.get("dropout", 0.0)
+    share = isinstance(dropout, (int, float)) and 0 <= dropout < 1
+    require("dropout", share, "a number from 0 up to but not including 1")
+    require("tied", isinstance(arguments.get("tied", True), bool), "true or false")
+    attention = arguments.get("attention", "auto")
+    require("attention", attention in IMPLEMENTATIONS, "one of " + ", ".join(IMPLEMENTATIONS))
+    room = _LARGEST + sum(max(shape, default=1) for shape in shapes.values())
+    for name in ("position", "intervals"):
+        value = arguments.get(name)
+        require(name, value is None or isinstance(value, dict), "options by name")
+        amount = total(value)
+        fits = f"numbers that the weights bear out (together at most {room})"
+        require(name, math.isfinite(amount) and amount <= room, fits)
+    position = arguments.get("position") or {}
+    check_import(position.get("name", ""), f"{path}: model.position.name")
+
+
+def whole(value: Any) -> int:
+    """A whole number; -1 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+
+def total(value: Any, depth: int = 8) -> float:
+    """All numbers in nested lists and dicts added up without signs; inf where they go too deep."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return sum((1 + total(item, depth - 1) for item in value), 0.0) if depth else math.inf
+    if isinstance(value, int):
+        return float(min(abs(value), 10**12))
+    return abs(value) if isinstance(value, float) else 0.0
+
+
+def check_import(name: Any, what: str) -> None:
+    """Refuse the import path of a class, ``module:Class``, unless its module is trusted: a file
+    that may name what is imported and called may do anything."""
+    module, colon, _ = str(name).partition(":")
+    if colon and module not in os.environ.get(TRUST, "").split(","):
+        raise UserError(
+            f"{what}={str(name)[:80]}: a model folder may not import code; if you trust this one, "
+            f"set the environment variable {TRUST}={module[:60]}"
+        )
+
+
+class PlainYaml(yaml.SafeLoader):
+    """YAML of plain values, without references: they could blow a small file up."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.YAMLError("it has references")
+        return super().compose_node(parent, index)
