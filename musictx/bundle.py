@@ -260,6 +260,8 @@ def _read_config(path: Path) -> dict[str, Any]:
     config["card"] = config.get("card") or {}
     if not isinstance(config["card"], dict):
         raise UserError(f"{path}: card={str(config['card'])[:40]}: expected entries by name")
+    if isinstance(corpus := config["card"].get("corpus"), dict):
+        check_import(corpus.get("name"), f"{path}: card.corpus.name")
     for key in ("note_limits", "habits"):
         limits = config["card"].get(key) or {}
         numbers = limits.values() if isinstance(limits, dict) else [None]

@@ -280,6 +280,7 @@ def test_weights_load_strictly(folder):
         (lambda c: c.pop("vocabulary"), "the entry 'vocabulary' is missing"),
         (lambda c: c["model"].update(flavour=3), "no model can be built from it: .*flavour"),
         (lambda c: c["model"].update(heads=3), r"model\.heads=3: expected a divisor of width=16"),
+        (lambda c: c["card"]["corpus"].update(name="os:system"), "may not import code"),
         (lambda c: c.update(card="abc"), "card=abc: expected entries by name"),
         (lambda c: c["card"].update(habits="text"), r"card\.habits=text: expected numbers by name"),
         (lambda c: c["card"].update(note_limits={"a": "b"}), r"card\.note_limits="),

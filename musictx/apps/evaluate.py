@@ -151,6 +151,7 @@ def _corpus_of(card: dict[str, Any]) -> CorpusConfig:
         )
     if shards and not is_shards(Path(shards)):
         shards = None  # gone: prepared again in the usual place
-    # The card's "name" is the corpus folder's own name, which may be anything.
-    is_json = told.get("name") == "jsb" and str(path).endswith(".json")
-    return CorpusConfig(name="jsb" if is_json else "folder", path=path, shards=shards, **held_out)
+    name = told.get("name")
+    if "label" not in told:  # an older card, whose "name" is the folder's own and may be anything
+        name = "jsb" if name == "jsb" and str(path).endswith(".json") else "folder"
+    return CorpusConfig(name=name, path=path, shards=shards, **held_out)

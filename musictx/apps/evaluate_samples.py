@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx.apps.evaluate import described, find_shards, unnamed
-from musictx.bundle import Bundle, find_latest, load, locate
+from musictx.bundle import Bundle, load, locate
 from musictx.chorale import evaluation as chorales
 from musictx.chorale.evaluation import Chorale
 from musictx.config import EvaluateConfig
@@ -19,6 +19,7 @@ from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Named
 from musictx.progress import progress
 from musictx.sampling.folder import SampleFolder, Start, fill
 from musictx.sampling.music import encode_primer
+from musictx.shipped import find_latest
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
 

@@ -13,8 +13,8 @@ import time
 
 import torch
 
-from musictx.bundle import choose_device
 from musictx.compose import compose
+from musictx.device import choose_device
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature

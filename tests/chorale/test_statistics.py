@@ -215,7 +215,12 @@ def test_summary_and_figures():
     found = c.summary(c.statistics([chords(CADENCE, 4)]))
     assert (found["pieces"], found["bars"]) == (1, 1)
     assert found["beats with a major or minor triad, %"] == 100
-    assert [c.figure(x) for x in (None, float("nan"), 1234.5, 0.12345)] == ["-", "-", "1234", "0.123"]
+    assert [c.figure(x) for x in (None, float("nan"), 1234.5, 0.12345)] == [
+        "-",
+        "-",
+        "1234",
+        "0.123",
+    ]
 
 
 def test_nothing_to_count_is_refused():
