@@ -1,47 +1,80 @@
-"""``musictx render``: any MIDI file -> WAV and piano-roll PNG."""
+"""``musictx render``: music files -> WAV and piano-roll PNG."""
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
 
-from musictx import midi
 from musictx.config import RenderConfig
 from musictx.errors import UserError
+from musictx.formats import SUFFIXES, read
 from musictx.notes import Score
 from musictx.render import audio, pianoroll
 
 
-def run(config: RenderConfig) -> dict[str, Path]:
-    """Render ``config.midi``; prints and returns the files: {"wav": path, "png": path}.
+def run(config: RenderConfig) -> list[Path]:
+    """Render ``config.files``, and all music in those that are folders; prints and returns what
+    was written.
 
-    They are named after the MIDI file and lie beside it, or in ``config.out``, which is made if
-    need be. Raises :class:`UserError` for a file that is missing, no MIDI or without notes, for a
-    sound font that is none, and for a folder that cannot be written.
+    Results are named after their files and lie beside them, or in ``config.out``, which is made if
+    need be. A file that cannot be rendered does not stop the others. Raises :class:`UserError` for
+    a file that is missing, no music or without notes, for a sound font that is none, and for a
+    folder that cannot be written.
     """
-    if config.midi is None:
-        raise UserError("midi: missing, give a MIDI file such as `musictx render song.mid`")
+    if not config.files:
+        raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
     if not (config.wav or config.png):
         raise UserError("wav=false png=false: nothing to write, expected at least one of them true")
-    source = Path(config.midi).expanduser()
-    if source.is_dir():
-        raise UserError(f"midi={config.midi}: this is a folder, expected one MIDI file")
-    if not source.exists():
-        raise UserError(f"midi={config.midi}: no such file")
-    score = midi.read(source)
+    sources = [file for name in config.files for file in _music(Path(name).expanduser())]
+    folder = None if config.out is None else Path(config.out).expanduser()
+    stems: dict[Path, Path] = {}
+    for source in sources:
+        stem = (folder or source.parent) / source.stem
+        if stems.setdefault(stem, source) != source:
+            raise UserError(f"files: {stems[stem]} and {source} would both become {stem}")
+    written, failed = [], []
+    for stem, source in stems.items():
+        try:
+            paths = _render(source, stem, config)
+        except UserError as error:
+            if len(sources) == 1:
+                raise
+            failed.append(str(error))
+            continue
+        for path in paths:
+            print(path, flush=True)
+        written += paths
+    if failed:
+        raise UserError(f"{len(failed)} of {len(sources)} files not rendered: {'; '.join(failed)}")
+    return written
+
+
+def _music(source: Path) -> list[Path]:
+    """``source``, or the music in it if it is a folder, at any depth."""
+    if not source.is_dir():
+        if not source.exists():
+            raise UserError(f"files={source}: no such file")
+        return [source]
+    found = sorted(p for p in source.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    if not found:
+        raise UserError(f"files={source}: no music in this folder, expected {', '.join(SUFFIXES)}")
+    return found
+
+
+def _render(source: Path, stem: Path, config: RenderConfig) -> list[Path]:
+    score = read(source)
     if not len(score):
-        raise UserError(f"midi={config.midi}: nothing to render, the file has no notes")
-    folder = source.parent if config.out is None else Path(config.out).expanduser()
-    made = [f for f in (folder, *folder.parents) if not f.exists()]
+        raise UserError(f"{source}: nothing to render, the file has no notes")
+    made = [f for f in stem.parents if not f.exists()]
     try:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            stem.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             why = error.strerror or error
             raise UserError(f"out={config.out}: this folder cannot be made ({why})") from None
-        paths = render_score(
+        return render_score(
             score,
-            folder / source.stem,
+            stem,
             wav=config.wav,
             png=config.png,
             sample_rate=config.sample_rate,
@@ -53,9 +86,6 @@ def run(config: RenderConfig) -> dict[str, Path]:
             with contextlib.suppress(OSError):
                 empty.rmdir()
         raise
-    for path in paths:
-        print(path, flush=True)
-    return {path.suffix[1:]: path for path in paths}
 
 
 def render_score(

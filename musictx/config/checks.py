@@ -17,12 +17,14 @@ from typing import Any
 from musictx.errors import ConfigError
 
 
-def option(default: Any, help: str, *, path: bool = False) -> Any:
+def option(default: Any, help: str, *, path: bool | str = False, names: str | None = None) -> Any:
     """A dataclass field with its one-line help; lists and dicts are copied for each instance.
 
-    ``path`` marks names of files and folders, in which ``~`` is the home folder.
+    ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
+    must be there. ``names`` says what may be named instead of a file: the "examples" or "models"
+    that come with musictx.
     """
-    metadata = {"help": help, "path": path}
+    metadata = {"help": help, "path": path, "names": names}
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: default.copy(), metadata=metadata)
     return field(default=default, metadata=metadata)

@@ -44,7 +44,9 @@ class CorpusConfig:
         "folder (your MIDI files), maestro (with its split), bach (chorales inside music21), jsb "
         "(a JSON file), or package.module:Class of your own",
     )
-    path: str | None = option(None, "the folder of MIDI files, searched at any depth", path=True)
+    path: str | None = option(
+        None, "folder of MIDI or MusicXML files, at any depth; jsb: the JSON file", path="in"
+    )
     validation: float = option(0.1, "share of the pieces held out to measure progress")
     test: float = option(0.0, "share of the pieces held out and never used by train")
     min_notes: int = option(2, "pieces with fewer notes are left out")

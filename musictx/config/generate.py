@@ -14,9 +14,10 @@ class ModelFolder:
 
     path: str | None = option(
         None,
-        "model folder, or one that comes along: piano, chorale; default: the newest under runs/, "
-        "else one of those, as suits what is asked for",
-        path=True,
+        "model folder, or a model that comes with musictx; default: the newest under runs/, or "
+        "else the model that comes with musictx",
+        path="in",
+        names="models",
     )
 
 
@@ -27,23 +28,30 @@ class GenerateConfig:
     model: ModelFolder = field(default_factory=ModelFolder)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     primer: str | None = option(
-        None, "MIDI file to continue, or mozart_k545, which comes along", path=True
+        None,
+        "MIDI or MusicXML file to continue, or an example that comes with musictx",
+        path="in",
+        names="examples",
     )
-    primer_seconds: float | None = option(None, "use only its first seconds")
-    primer_tokens: int | None = option(None, "use only its first tokens")
-    include_primer: bool = option(True, "write the primer before the continuation")
+    primer_seconds: float | None = option(None, "use only the first seconds of the primer")
+    primer_tokens: int | None = option(None, "use only the first tokens of the primer")
+    include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(30.0, "length of the new music, seconds")
     tokens: int | None = option(
-        None, "length of the new music, tokens; the first limit reached ends"
+        None, "length of the new music, tokens; the limit that is reached first counts"
     )
     may_end: bool = option(False, "let the model end the piece before that length")
-    samples: int = option(1, "how many pieces")
-    context: int | None = option(None, "tokens the model looks back on; default: its own context")
-    render: bool = option(False, "write .wav and .png beside each .mid")
+    samples: int = option(1, "how many pieces to write")
+    context: int | None = option(
+        None, "tokens that the model looks back on; default: as many as in training"
+    )
+    render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option("generated", "folder for the results", path=True)
-    name: str | None = option(None, "file name without ending; default: from primer or model, seed")
-    device: str = option("auto", "auto, cpu, cuda, mps")
-    seed: int = option(0, "of every random draw; sample i of seed s is always the same")
+    name: str | None = option(
+        None, "file name without ending; default: the primer's or the model's and the seed"
+    )
+    device: str = option("auto", "auto, cpu, cuda or mps")
+    seed: int = option(0, "seed of all random draws; the same seed gives the same music")
 
     def __post_init__(self) -> None:
         whole_seed(self.seed)

@@ -18,7 +18,8 @@ class HarmoniseConfig:
     melody: str | None = option(
         None,
         "MIDI or MusicXML file with the melody, or an example that comes with musictx",
-        path=True,
+        path="in",
+        names="examples",
     )
     particles: int = option(
         24, "harmonisations that are developed in parallel; more: better and slower"

@@ -9,19 +9,20 @@ from musictx.config.checks import one_of, option, require
 
 @dataclass
 class RenderConfig:
-    """musictx render: any MIDI file -> WAV and piano-roll PNG."""
+    """musictx render: music files -> WAV and piano-roll PNG."""
 
-    midi: str | None = option(None, "the MIDI file", path=True)
-    wav: bool = option(True, "write sound")
-    png: bool = option(True, "write a piano roll")
-    out: str | None = option(
-        None, "folder for the results; default: beside the MIDI file", path=True
-    )
-    sample_rate: int = option(44100, "of the WAV file, hertz")
+    files: list[str] = option([], "MIDI or MusicXML files, or folders of them", path="in")
+    wav: bool = option(True, "write the sound, a WAV file")
+    png: bool = option(True, "write a picture of the notes, a piano roll")
+    out: str | None = option(None, "folder for the results; default: beside each file", path=True)
+    sample_rate: int = option(44100, "sample rate of the WAV files, hertz")
     soundfont: str | None = option(
-        None, "SF2 file; default: the one pretty_midi installs", path=True
+        None, "sound font (SF2 file); default: the small one that pretty_midi installs", path="in"
     )
-    engine: str = option("auto", "sampler (built in), fluidsynth, or auto: fluidsynth if installed")
+    engine: str = option(
+        "auto",
+        "synthesiser: sampler (built in), fluidsynth, or auto: fluidsynth if it is installed",
+    )
 
     def __post_init__(self) -> None:
         require(

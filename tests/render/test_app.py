@@ -29,18 +29,32 @@ def run(**options):
 
 
 def test_sound_and_picture_lie_beside_the_file_and_are_named(song, capsys):
-    paths = run(midi=str(song))
+    paths = run(files=[str(song)])
     assert names(song.parent) == [f"My song no. 1.{e}" for e in ("mid", "png", "wav")]
-    assert paths == {e: song.with_name(f"My song no. 1.{e}") for e in ("wav", "png")}
-    assert capsys.readouterr().out.split("\n")[:2] == [str(paths["wav"]), str(paths["png"])]
+    assert paths == [song.with_name(f"My song no. 1.{e}") for e in ("wav", "png")]
+    assert capsys.readouterr().out.split("\n")[:2] == [str(path) for path in paths]
 
 
 def test_only_what_is_wanted_is_written_where_it_is_wanted(song, tmp_path):
     out = tmp_path / "some" / "where"
-    assert list(run(midi=str(song), wav=False, out=str(out))) == ["png"]
+    assert [p.suffix for p in run(files=[str(song)], wav=False, out=str(out))] == [".png"]
     assert names(out) == ["My song no. 1.png"]
-    assert list(run(midi=str(song), png=False, out=str(out))) == ["wav"]
+    assert [p.suffix for p in run(files=[str(song)], png=False, out=str(out))] == [".wav"]
     assert names(song.parent) == ["My song no. 1.mid"]
+
+
+def test_several_files_and_folders_are_all_rendered(song, tmp_path):
+    midi.write(SCORE, tmp_path / "two.mid")
+    midi.write(SCORE, song.with_name("three.MID"))
+    paths = run(files=[str(tmp_path / "two.mid"), str(song.parent)], png=False)
+    assert [p.name for p in paths] == ["two.wav", "My song no. 1.wav", "three.wav"]
+    (song.parent / "a text.mid").write_text("no music")
+    with pytest.raises(UserError, match=r"^1 of 3 files not rendered: .*a text\.mid"):
+        run(files=[str(song.parent)], wav=False)
+    assert (song.parent / "three.png").exists(), "the others are rendered"
+    midi.write(SCORE, tmp_path / "three.mid")
+    with pytest.raises(UserError, match="would both become"):
+        run(files=[str(song.parent / "three.MID"), str(tmp_path / "three.mid")], out="o")
 
 
 def test_the_reusable_part_keeps_dots_in_names_and_marks_the_seam(tmp_path):
@@ -53,24 +67,30 @@ def test_the_reusable_part_keeps_dots_in_names_and_marks_the_seam(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"^midi: missing, give a MIDI file"),
-        ({"midi": "{tmp}/none.mid"}, r"^midi=.*none\.mid: no such file$"),
-        ({"midi": "{tmp}"}, r"^midi=.*: this is a folder, expected one MIDI file$"),
-        ({"midi": "{tmp}/text.mid"}, r"text\.mid: .*not a MIDI file"),
-        ({"midi": "{tmp}/empty.mid"}, r"^midi=.*empty\.mid: nothing to render.*no notes$"),
-        ({"midi": "{song}", "wav": False, "png": False}, r"^wav=false png=false: nothing to write"),
-        ({"midi": "{song}", "out": "{tmp}/text.mid"}, r"^out=.*: this folder cannot be made"),
-        ({"midi": "{song}", "soundfont": "{tmp}/text.mid"}, r"^soundfont=.*: is no SF2"),
-        ({"midi": "{song}", "soundfont": "{tmp}/x.sf2"}, r"^soundfont=.*: cannot be read"),
+        ({}, r"^files: missing, give a MIDI file"),
+        ({"files": "{tmp}/none.mid"}, r"^files=.*none\.mid: no such file$"),
+        ({"files": "{tmp}/bare"}, r"^files=.*: no music in this folder, expected \.mid"),
+        ({"files": "{tmp}/text.mid"}, r"text\.mid: .*not a MIDI file"),
+        ({"files": "{tmp}/empty.mid"}, r"empty\.mid: nothing to render.*no notes$"),
+        (
+            {"files": "{song}", "wav": False, "png": False},
+            r"^wav=false png=false: nothing to write",
+        ),
+        ({"files": "{song}", "out": "{tmp}/text.mid"}, r"^out=.*: this folder cannot be made"),
+        ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, r"^soundfont=.*: is no SF2"),
+        ({"files": "{song}", "soundfont": "{tmp}/x.sf2"}, r"^soundfont=.*: cannot be read"),
     ],
 )
 def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, message, song, tmp_path):
     (tmp_path / "text.mid").write_text("no music")
     midi.write(Score(), tmp_path / "empty.mid")
+    (tmp_path / "bare").mkdir()
     options = {
         k: v.format(tmp=tmp_path, song=song) if isinstance(v, str) else v
         for k, v in {"out": "{tmp}/new/folder", **options}.items()
     }
+    if "files" in options:
+        options["files"] = [options["files"]]
     before = names(tmp_path)
     with pytest.raises(UserError, match=message):
         run(**options)
@@ -87,6 +107,6 @@ def test_options_out_of_range_are_refused_by_name():
 
 def test_another_font_can_be_chosen(song, tmp_path):
     font = f.build(tmp_path / "tiny.sf2", [f.sine()])
-    own = run(midi=str(song), png=False, soundfont=str(font), out=str(tmp_path / "a"))["wav"]
-    usual = run(midi=str(song), png=False, out=str(tmp_path / "b"))["wav"]
+    own = run(files=[str(song)], png=False, soundfont=str(font), out=str(tmp_path / "a"))[0]
+    usual = run(files=[str(song)], png=False, out=str(tmp_path / "b"))[0]
     assert own.read_bytes() != usual.read_bytes()

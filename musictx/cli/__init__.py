@@ -1,0 +1,145 @@
+"""``musictx COMMAND [name=value ...]``: the programs of ``musictx/apps`` by name.
+
+Help and completion come from the dataclasses of ``config/`` and the files of ``conf/`` alone, so
+they are instant; Hydra is imported when a command is composed, torch when it runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from musictx import __version__
+from musictx.cli.completion import complete, completion_script
+from musictx.cli.help import command_help, overview
+from musictx.compose import COMMANDS, run
+from musictx.compose.commands import groups, known_options
+from musictx.compose.hints import unknown_command, unknown_option
+from musictx.errors import UserError
+
+#: Hydra's flags: short and long name -> its choices, the first where none is given; (): any value.
+FLAGS: dict[str, tuple[str, ...] | None] = {
+    "--cfg": ("job", "hydra", "all"),
+    "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
+    "--config-dir": (),
+    "--config-name": (),
+    "--package": (),
+    "--multirun": None,
+    "--resolve": None,
+    "--run": None,
+}
+SHORT = {"-c": "--cfg", "-i": "--info", "-cd": "--config-dir", "-cn": "--config-name"}
+SHORT |= {"-p": "--package", "-m": "--multirun", "-r": "--run"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, 1 where the machine could not write, 2 for a
+    mistake in what was asked for, 130 for ^C."""
+    # OpenMP's threads wait by spinning unless told otherwise before torch loads. On a machine that
+    # does anything else at the same time that slows training down badly.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+    except UserError as error:
+        print(f"musictx: {' '.join(str(error).split())}", file=sys.stderr)
+        return error.status
+    except KeyboardInterrupt:
+        print("musictx: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `musictx ... | head` closed the pipe: nothing left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        named = [w for w in words[1:] if w in COMMANDS]
+        print(command_help(named[0], every="all" in words) if named else overview())
+        return 0
+    command, rest = words[0], words[1:]
+    if command in ("-V", "--version"):
+        print(f"musictx {__version__}")
+        return 0
+    if command == "completion":
+        print(completion_script(rest[0] if rest else ""))
+        return 0
+    if command == "__complete":
+        print("\n".join(complete(rest)))
+        return 0
+    if command == "continue":  # a form of generate: continue a primer
+        command = "generate"
+    if command not in COMMANDS:
+        raise UserError(unknown_command(command, list(COMMANDS)))
+    if {"-h", "--help", "--help=all"} & set(rest):
+        chosen = next((w.partition("=")[2] for w in rest if w.startswith("position=")), "huang")
+        every = "--help=all" in rest or "all" in rest
+        print(command_help(command, every=every, position=chosen))
+        return 0
+    flags, typed = _flags(command, rest)
+    folders = [Path(flags["--config-dir"])] if "--config-dir" in flags else []
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"--config-dir={folder}: no such folder")
+    given = [w for flag, value in flags.items() for w in ((flag, value) if value else (flag,))]
+    try:
+        run(command, typed, lambda c: _run(command, c), flags=given, folders=folders)
+    except SystemExit as end:  # Hydra ends so where a --package is not there, and has said it
+        return 2 if end.code else 0
+    return 0
+
+
+def _run(command: str, config: Any) -> Any:
+    return importlib.import_module(f"musictx.apps.{command}").run(config)
+
+
+def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Hydra's flags with their values, and the other words."""
+    flags: dict[str, str] = {}
+    rest: list[str] = []
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
+        if not word.startswith("-"):
+            rest.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        name = SHORT.get(name, name)
+        if name not in FLAGS:
+            raise UserError(_not_a_flag(command, word, waiting))
+        choices = FLAGS[name]
+        if choices is None:
+            value = ""
+        elif choices:
+            if not equals:
+                value = waiting.pop(0) if waiting and waiting[0] in choices else choices[0]
+            if value not in choices:
+                raise UserError(f"{name}={value}: expected one of {', '.join(choices)}")
+        elif not equals:
+            if not waiting:
+                raise UserError(f"{name}: expected a value, {name} VALUE")
+            value = waiting.pop(0)
+        flags[name] = value
+    shown = [f for f in ("--cfg", "--info", "--multirun", "--run") if f in flags]
+    if len(shown) > 1:
+        raise UserError(f"{' '.join(shown)}: expected only one of them")
+    if "--resolve" in flags and "--cfg" not in flags:
+        raise UserError("--resolve: has an effect only with --cfg")
+    return flags, rest
+
+
+def _not_a_flag(command: str, word: str, after: Sequence[str]) -> str:
+    """The sentence for ``--seconds 8``: options are written name=value."""
+    name, equals, value = word.lstrip("-").partition("=")
+    name = name.replace("-", "_")
+    names = [*known_options(command), *groups(command), "model"]
+    if name in names:
+        if not equals:
+            value = after[0] if after and not after[0].startswith("-") else "VALUE"
+        return f"{word}: options are written name=value; write {name}={value}"
+    if word.startswith("--") and len(name) > 1:
+        return unknown_option(command, name, names)
+    return f"{word}: no such flag; the flags are --help, {', '.join(FLAGS)}"

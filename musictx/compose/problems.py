@@ -1,0 +1,79 @@
+"""An exception of Hydra or OmegaConf as one sentence about the option that it concerns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from musictx.compose.commands import groups, known_options
+from musictx.compose.hints import unknown_option
+from musictx.compose.words import kind_of
+from musictx.errors import ConfigError
+
+
+@contextmanager
+def translated(command: str) -> Iterator[None]:
+    """Complaints of Hydra, OmegaConf and YAML in the block are raised as :class:`ConfigError`."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException, YAMLError) as error:
+        raise translate(command, error) from error
+
+
+def translate(command: str, error: Exception) -> ConfigError:
+    """The sentence for ``error``; it begins with the option where one can be found."""
+    from hydra.errors import MissingConfigException
+    from omegaconf.errors import MissingMandatoryValue
+
+    known = known_options(command)
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    text, inner = str(error), str(cause)
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        place = re.match(r"In '([^']+)'", text)
+        named = (place and place[1] not in (command, "config") and f"{place[1]}.yaml: ") or ""
+        if not group:
+            return ConfigError(f"{named}{choice}: no such file {choice}.yaml among the YAML files")
+        options = [o for o in error.options or [] if not o.endswith("_schema")]
+        return ConfigError(f"{named}{group}={choice}: expected one of {', '.join(options)}")
+    override = re.search(r"Error merging override \+*~?([^=\s]+)=?(.*)", text)
+    full_key = re.search(r"full_key: (\S+)", inner)
+    key = override[1] if override else full_key[1] if full_key else ""
+    if re.search(r"Key '.*' not in|is not in struct", inner) and key:
+        return ConfigError(_foreign(command, key, inner))
+    if isinstance(cause, MissingMandatoryValue):
+        return ConfigError(f"{key or inner}: the value is missing")
+    if key in known and re.search(r"[Vv]alue|could not be|Incompatible|Invalid type|Cannot", inner):
+        typed = override[2] if override else _came(inner)
+        return ConfigError(f"{key}={typed}: expected {kind_of(known[key])}")
+    ambiguous = re.match(r"Ambiguous value for argument '([^']*)'", text)
+    if ambiguous:
+        return ConfigError(f"{ambiguous[1]}: expected one value; add -m to run each of them")
+    line = next((line for line in inner.splitlines() if line.strip()), type(cause).__name__)
+    where = f"{key}: " if key and key not in line else ""
+    mark = getattr(cause, "problem_mark", None)  # of a YAML file
+    if mark is not None:
+        where, line = f"{mark.name}, line {mark.line + 1}: ", f"no YAML ({line})"
+    return ConfigError(where + line.removeprefix("Error executing job with overrides: "))
+
+
+def _foreign(command: str, key: str, text: str) -> str:
+    """The sentence for a key that the chosen dataclass does not have."""
+    names = [*known_options(command), *groups(command)]
+    scheme = re.search(r"not in '(\w+)'", text)
+    if key in names and scheme:
+        own = key.partition(".")[0]
+        return f"{key}: {scheme[1]} has no such option; {own}= chooses another that has it"
+    return unknown_option(command, key, names)
+
+
+def _came(text: str) -> str:
+    found = re.search(r"Value '([^']*)'", text)
+    return found[1] if found else "null" if "None" in text else "..."
