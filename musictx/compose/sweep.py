@@ -33,14 +33,15 @@ class Start:
 def keep(settings: Any, options: list[str], result: Any) -> float | None:
     """Note the result of the run with Hydra's ``settings``, or the ``UserError`` that ended it;
     returns its validation loss for the sweeper, NaN where it failed."""
-    row = {"run": int(settings.job.num), "options": " ".join(options)}
+    row: dict[str, Any] = {"run": int(settings.job.num), "options": " ".join(options)}
     if isinstance(result, UserError):
         row |= {"loss": math.nan, "error": str(result), "status": result.status}
     else:
         model = getattr(result, "model", None)
         row |= {"loss": getattr(result, "validation_loss", None), "model": model and str(model)}
     write_text(Path(settings.runtime.output_dir) / _RESULT, json.dumps(row) + "\n")
-    return row["loss"]
+    loss: float | None = row["loss"]
+    return loss
 
 
 def finish() -> None:
@@ -53,9 +54,9 @@ def finish() -> None:
     for path in folder.rglob(_RESULT):
         rows.append(json.loads(path.read_text(encoding="utf-8")))
         path.unlink()
-    for path, _, _ in sorted(os.walk(folder), reverse=True):  # innermost first
+    for inner, _, _ in sorted(os.walk(folder), reverse=True):  # innermost first
         with contextlib.suppress(OSError):
-            Path(path).rmdir()
+            os.rmdir(inner)
     scored = [row for row in rows if row["loss"] is not None]
     scored.sort(key=lambda row: (math.isnan(row["loss"]), row["loss"], row["run"]))
     if any(not math.isnan(row["loss"]) for row in scored):

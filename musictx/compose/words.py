@@ -48,7 +48,8 @@ def normalise(
         named.insert(0, "position=custom")
     own_scheme |= any(_own_choice("position", w, folders) for w in named)
     open_search = any(w.lstrip("+").startswith("hydra.searchpath=") for w in named)
-    words, group_words = [], {}
+    words: list[str] = []
+    group_words: dict[str, str] = {}
     for word in named:
         sign, name, equals, value = _split(word)
         if sign == "~":
@@ -72,7 +73,7 @@ def normalise(
                 raise ConfigError(f"{name}={value}: given twice, also as {group_words[name]}")
             words.append(f"{name}={value}")
         elif name in known and name not in free:
-            words.append(f"{name}={_value(name, known[name], value, sweep, named)}")
+            words.append(f"{name}={_value(name, known[name], value, sweep)}")
         elif _within(name, free) or (own_scheme and name.startswith("position.")):
             words.append(f"++{name}={value}")
         elif (sign == "+" and any((f / name).is_dir() for f in folders)) or (open_search and sign):
@@ -155,9 +156,7 @@ def check_choice(group: str, choice: str, choices: Sequence[str]) -> None:
         raise ConfigError(f"{group}={choice}: expected one of {', '.join(choices)}")
 
 
-def _value(
-    name: str, field: dataclasses.Field, value: str, sweep: bool, words: Sequence[str]
-) -> str:
+def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
     """``value`` as Hydra shall read it, each value of a sweep checked by itself."""
     kinds = _kinds(field)
     if _FUNCTION.fullmatch(value) and (sweep or "str" not in kinds):
@@ -170,13 +169,7 @@ def _value(
         if "${" not in one and not _fits(kinds, bare):
             more = "; add -m to run each of these values" if "," in one and not sweep else ""
             raise ConfigError(f"{name}={one}: expected {kind_of(field)}{more}")
-        prepared = name == "corpus.path" and any(w.startswith("corpus.shards=") for w in words)
-        if (
-            not prepared
-            and field.metadata.get("path") == "in"
-            and bare != "null"
-            and bare[:1] != "["
-        ):
+        if field.metadata.get("path") == "in" and bare != "null" and bare[:1] != "[":
             check_path(name, field, bare)
         checked.append(quote(one) if "str" in kinds else one)
     return ",".join(checked)
