@@ -1,4 +1,4 @@
-# make demo   environment, a small model trained on Bach chorales, a continuation with sound and picture
+# make demo   environment, and music by the models that come along, with sound and pictures
 # make test   environment and the whole test suite
 # make check  what CI runs: tests, lint, types, layers
 # Any Python from 3.11 to 3.13: make PYTHON=/path/to/python3.12 demo
@@ -8,7 +8,10 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
+
+MISSING := musictx needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=...
 
 .PHONY: demo test check lint types layers format clean help
 
@@ -16,13 +19,20 @@ help:
 	@sed -n 's/^# //p' Makefile
 
 $(READY): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "musictx needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=..." >&2; exit 2; }
+	@test -n "$(PYTHON)" || { echo "$(MISSING)" >&2; exit 2; }
 	@echo "== making the environment in $(VENV) (once; torch is a big download)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	@touch $@ $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "$(MISSING)" >&2; exit 2; }
+	@echo "== making the environment in $(VENV) (once; torch is a big download)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
-demo: $(READY)
+demo: $(INSTALLED)
 	$(BIN)/python scripts/demo.py
 
 test: $(READY)

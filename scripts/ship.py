@@ -1,22 +1,23 @@
 """Make a trained model one that comes along: half the size, no private paths, a card for people.
 
-    python scripts/ship.py model=runs/jsb/best/model name=chorale corpus=FILE.json
-    python scripts/ship.py model=runs/piano/model name=piano [corpus=DIR]
-        [pieces=0] [sliding=true] [attention=auto] [dtype=float16] [out=musictx/models]
+    python scripts/ship.py model=runs/jsb/best/model name=chorale corpus.path=FILE.json
+    python scripts/ship.py model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
+        [sliding=true] [attention=auto] [dtype=float16] [out=musictx/models]
 
 Writes OUT/NAME: weights in float16, attention=auto, and a card with what scripts/ships/NAME.yaml
-says of it, the numbers measured here (what and how: the entry ``measure`` there, and
-ship_numbers.py) and the command it was made by with the folders taken out.
+says of it, the numbers measured here of the weights as stored, and the command it was made by with
+the folders taken out.
 
-``corpus`` is the one that the model's card names, unless given. For a rehearsal, ``pieces`` takes
-only so many of each split (0: all) and ``sliding=false`` leaves the slow row out; the card says so.
-``attention`` is what measures (native is the fastest on a CPU with a compiler), not what is stored.
-The folder is whole before the first number is measured, and its card grows with each.
+The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
+only so many of each split and ``sliding=false`` leaves the slow row out; the card says so.
+``attention`` is what measures, not what is stored. The folder is whole before the first number is
+measured, and its card grows with each.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +25,35 @@ import yaml
 
 from musictx import bundle
 from musictx.apps.evaluate import find_shards
-from musictx.config import CorpusConfig, EvaluateConfig
-from musictx.data.shards import Shards, is_shards
+from musictx.compose import compose
+from musictx.data.shards import Shards
 from musictx.errors import UserError
+from musictx.evaluate.nll import SLIDE, evaluate
 from musictx.model.transformer import MusicTransformer
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import options
-import ship_numbers
+from musictx.progress import progress
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Options of a command that name places on the machine it was typed on.
 PRIVATE = ("out=", "corpus.shards=", "init=")
-DEFAULTS: dict[str, Any] = {
+DEFAULTS = {
     "model": "",
     "name": "",
-    "corpus": "",
-    "pieces": 0,
-    "sliding": True,
+    "windows": "",
+    "sliding": "true",
     "attention": "auto",
     "dtype": "float16",
     "out": str(ROOT / "musictx" / "models"),
 }
 #: Bytes of weights above which a model is too large to come along.
 MOST = 16_000_000
+#: How a card names its rows by what is measured (``measure.kind`` of scripts/ships/NAME.yaml).
+PROTOCOLS = {
+    "chorales": "the published split, whole pieces, all four voices, repeats counted, silence in "
+    "the vocabulary, ends not counted, first token scored, weights as stored",
+    "performances": "windows end to end over each piece, remainders included (or a quarter apart, "
+    "each token scored once), nothing carried over, no augmentation, padding and ends not "
+    "counted, first token of a window scored, weighted by tokens, weights as stored",
+}
 
 
 def without_places(command: str) -> str:
@@ -67,7 +73,8 @@ def described(name: str) -> dict[str, Any]:
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
         raise UserError(f"name={name}: no {path.name} in scripts/ships; there are {known}")
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
 
 
 def with_attention(model: MusicTransformer, name: str) -> MusicTransformer:
@@ -77,32 +84,72 @@ def with_attention(model: MusicTransformer, name: str) -> MusicTransformer:
     return made.eval().requires_grad_(False)
 
 
-def corpus_of(source: bundle.Bundle, path: str) -> Shards:
-    """The tokens of the corpus at ``path`` (or token shards), else of that which the card names."""
-    told = source.card.get("corpus") or {}
-    corpus = CorpusConfig()
-    if path and is_shards(Path(path)):
-        corpus = CorpusConfig(shards=path)
-    elif path:
-        kind = "jsb" if told.get("name") == "jsb" else "folder"
-        corpus = CorpusConfig(name=kind, path=path, **told.get("held out") or {})
-    return find_shards(EvaluateConfig(corpus=corpus), source)
+def rows(
+    model: MusicTransformer, shards: Shards, kind: str, window: int, sliding: bool
+) -> dict[str, dict[str, Any]]:
+    """Name of a row -> how it is measured."""
+    if kind == "chorales":
+        there = [split for split in ("validation", "test") if shards.pieces(split)]
+        return {split: {"split": split, "window": window} for split in there}
+    trained_on = int(model.config["context"])
+    found: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
+    if trained_on != window:
+        found[f"windows of {trained_on}, as in training"] = {"window": trained_on}
+    if sliding:
+        found[f"windows of {window}, a quarter apart"] = {
+            "window": window,
+            "stride": window // SLIDE,
+        }
+    return found
+
+
+def numbers(
+    model: MusicTransformer, shards: Shards, kind: str, ways: dict[str, dict[str, Any]], **few: Any
+) -> Iterator[dict[str, Any]]:
+    """The card's entry as far as it is known, so that a stopped measurement is not lost."""
+    found: dict[str, Any] = {}
+    for name, way in ways.items():
+        with progress(name, "windows") as tell:
+            row = evaluate(model, shards, **way, **few, progress=tell)
+        print(f"{name}: {row.nats_per_token:.4f} nats/token", flush=True)
+        if kind == "chorales":
+            found[f"{name}, nats per token (note-wise)"] = round(row.nats_per_token, 4)
+        else:
+            found[name] = {
+                "nats per token": round(row.nats_per_token, 4),
+                "nats per note": row.nats_per_note and round(row.nats_per_note, 4),
+                "bits per second of music": row.bits_per_second and round(row.bits_per_second, 2),
+                "accuracy": round(row.accuracy, 4),
+                "windows": row.windows,
+            }
+        measured = f"{row.pieces} pieces, {row.tokens:,} tokens, {row.notes:,} notes"
+        if not row.complete:
+            measured = f"A REHEARSAL: {row.windows} windows of {measured}"
+        told = {"measured on": f"the {row.split} split, {measured}"} if kind != "chorales" else {}
+        yield found | told | {"protocol": PROTOCOLS[kind]}
 
 
 def main(words: list[str]) -> Path:
-    given = options.read(words, DEFAULTS)
+    given, corpus = dict(DEFAULTS), []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name in given:
+            given[name] = value
+        elif name == "corpus" or name.startswith("corpus."):
+            corpus.append(word)
+        else:
+            raise UserError(f"{word}: expected corpus.path=... or one of {', '.join(given)}")
     if not given["model"] or not given["name"]:
         raise UserError("model=FOLDER and name=NAME are needed")
     card, source = described(given["name"]), bundle.load(given["model"])
     measure = card.pop("measure")
-    shards = ship_numbers.Some(corpus_of(source, given["corpus"]).folder, given["pieces"])
+    asked = compose("evaluate", corpus).corpus
+    shards = find_shards(asked, source.tokenizer, card=source.card)
     told = dict(source.card)
-    corpus = {
-        k: v
-        for k, v in (told.get("corpus") or {}).items()
-        if k not in ("path", "shards", "held out")
-    }
-    card = told | card | {"corpus": corpus, "command": without_places(str(told.get("command", "")))}
+    trained_on = told.get("corpus") or {}
+    private = ("path", "shards", "held out")
+    about = {k: v for k, v in trained_on.items() if k not in private}
+    card = told | card | {"corpus": about, "command": without_places(str(told.get("command", "")))}
     card.pop("numbers", None)
     model, out = with_attention(source.model, "auto"), Path(given["out"]) / given["name"]
     bundle.save(out, model, source.tokenizer, card, dtype=given["dtype"])
@@ -110,12 +157,11 @@ def main(words: list[str]) -> Path:
     if size > MOST:
         raise UserError(f"{out}: {size:,} bytes of weights, expected at most {MOST:,}")
     stored = with_attention(bundle.load(out).model, given["attention"])  # as rounded in the file
-    kind = ship_numbers.KINDS[measure["kind"]]
-    numbers: dict[str, Any] = {}
-    for numbers in kind(stored, shards, window=measure["window"], sliding=given["sliding"]):
-        bundle.save(out, model, source.tokenizer, card | {"numbers": numbers}, dtype=given["dtype"])
+    ways = rows(stored, shards, measure["kind"], measure["window"], given["sliding"] == "true")
+    few = {"windows": int(given["windows"])} if given["windows"] else {}
+    for found in numbers(stored, shards, measure["kind"], ways, **few):
+        bundle.save(out, model, source.tokenizer, card | {"numbers": found}, dtype=given["dtype"])
     print(f"{out}: {size / 1e6:.1f} MB")
-    print(yaml.safe_dump(numbers, sort_keys=False, allow_unicode=True), end="")
     return out
 
 

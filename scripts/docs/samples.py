@@ -1,6 +1,6 @@
 """The music that the README shows, by the models that come along: MIDI and piano rolls.
 
-    python scripts/docs/samples.py [only=piano,chorale] [out=docs]
+    python scripts/docs/samples.py [piano=MODEL] [chorale=MODEL] [out=docs]
 
 Each is the first that its seed gives; none was chosen. Writes OUT/samples/*.mid, OUT/images/*.png:
 
@@ -8,7 +8,7 @@ piano-1, piano-2   pieces from nothing, 30 s
 piano-continued    the opening that comes along, mozart_k545, and 30 s more
 harmonised         Ode to Joy in four voices, by the model of chorales
 
-``piano=FOLDER`` and ``chorale=FOLDER`` take other models than those that come along.
+``piano=`` and ``chorale=`` take other models than those that come along.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ from musictx.apps import generate, harmonise
 from musictx.apps.render import render_score
 from musictx.config import GenerateConfig, HarmoniseConfig, ModelFolder
 from musictx.errors import UserError
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import options
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The options of ``musictx generate`` or ``harmonise`` beside ``model``, by the model.
@@ -48,14 +45,16 @@ def draw(score: Any, stem: Path, seam: float) -> None:
 
 
 def main(words: list[str]) -> None:
-    defaults = {"only": list(PIECES), "out": str(ROOT / "docs")}
-    given = options.read(words, defaults | {name: name for name in PIECES})
+    given = {"out": str(ROOT / "docs")} | {kind: kind for kind in PIECES}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name not in given:
+            raise UserError(f"{word}: expected name=value with {', '.join(given)}")
+        given[name] = value
     out = Path(given["out"])
     (out / "images").mkdir(parents=True, exist_ok=True)
-    for kind in given["only"]:
-        if kind not in PIECES:
-            raise UserError(f"only={kind}: expected one of {', '.join(PIECES)}")
-        for asked in PIECES[kind]:
+    for kind, pieces in PIECES.items():
+        for asked in pieces:
             told = " ".join(f"{name}={value}" for name, value in asked.items())
             command = "harmonise" if "melody" in asked else "generate"
             print(f"$ musictx {command} model={given[kind]} {told}", flush=True)

@@ -1,181 +1,137 @@
 """Train and measure the rows of conf/experiment/maestro on MAESTRO v3, by the papers' protocol.
 
-    python scripts/reproduce/maestro.py path=DIR/maestro-v3.0.0        # the baselines on one GPU
-    python scripts/reproduce/maestro.py path=DIR rows=best seeds=0,1,2
-    python scripts/reproduce/maestro.py path=DIR rows=interim          # three hours on two cores
-    python scripts/reproduce/maestro.py path=DIR quick=true            # all of it, tiny: minutes
+    python scripts/reproduce/maestro.py path=DIR/maestro-v3.0.0     the baselines
+    python scripts/reproduce/maestro.py path=DIR rows=best seeds=0,1,2 trainer.accelerator=gpu
+    python scripts/reproduce/maestro.py path=DIR rows=interim       three hours of one CPU core
+    python scripts/reproduce/maestro.py path=DIR rehearse=true      every row, tiny: minutes
 
-Each row is ``musictx train experiment=maestro/ROW`` and goes on where it was stopped; what is
-measured already is not measured again. maestro.csv in ``out`` (default runs/maestro) is written
-after every row: windows of the training length end to end, remainders included, nothing carried
-over (compares with published validation figures), then sliding windows. Further words such as
-trainer.steps=5000 or trainer.minutes=null are handed to every row.
-
-``quick`` takes eight training and two validation pieces and one small model for every row: it shows
-that everything runs, its numbers mean nothing.
+Each row is ``musictx train experiment=maestro/ROW`` and two measurements by ``musictx evaluate``:
+windows of the training length end to end, remainders included, nothing carried over (compares with
+published validation figures), then windows that overlap by three quarters. Every command is printed
+before it runs; what is done is not done again. maestro.csv in ``out`` is written after every row.
+Words with a dot in them, such as trainer.max_steps=5000, go to every training.
 """
 
 from __future__ import annotations
 
-import csv
 import json
-import shutil
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
+import yaml
 
-from musictx import bundle
-from musictx.apps import train
-from musictx.compose import compose, groups
-from musictx.data.prepare import prepare
-from musictx.data.shards import Shards
+from musictx.compose import groups
 from musictx.errors import UserError
-from musictx.evaluate import protocol
-from musictx.train.runs import RunFolder
+from musictx.evaluate.nll import SLIDE
+from musictx.files import write_table
 
-OPTIONS = {
+DEFAULTS = {
     "path": "",
-    "out": "runs/maestro",
     "rows": "none,sinusoidal,rotary,huang",
     "seeds": "0",
     "split": "validation",
-    "quick": "false",
+    "out": "runs/maestro",
+    "rehearse": "false",
 }
-#: What ``quick`` changes: the same for every row, so that nothing is left of its size and length.
-QUICK = {
-    "model.layers": "2",
-    "model.width": "64",
-    "model.heads": "2",
-    "model.feedforward": "128",
-    "model.context": "256",
-    "trainer.minutes": "null",
-    "trainer.steps": "60",
-    "trainer.batch": "4",
-    "trainer.validate_every": "30",
-    "trainer.validation_windows": "16",
-    "trainer.sample_seconds": "0",
-    "trainer.workers": "0",
-    "optim.warmup": "10",
-}
-QUICK_PIECES = {"train": 8, "validation": 2}
-WAYS = {"end to end": protocol.end_to_end, "sliding": protocol.sliding}
+#: The same for every row, so that nothing is left of its size and length; the numbers mean nothing.
+REHEARSAL = [
+    *("model.layers=2", "model.width=64", "model.heads=2", "model.feedforward=128"),
+    *("model.context=256", "trainer.max_time=null", "trainer.max_steps=8", "data.batch_size=2"),
+    *("trainer.val_check_interval=4", "data.validation_windows=4", "data.num_workers=0"),
+    *("callbacks=quiet", "optim.warmup=2"),
+]
+COLUMNS = (
+    "row", "protocol", "nats_per_token", "nats_per_note", "bits_per_second", "accuracy", "position",
+    "optimizer", "seed", "parameters", "steps", "best_step", "tokens_seen", "epochs", "minutes",
+    "device", "split", "pieces", "tokens", "notes", "window", "stride", "windows", "command",
+)  # fmt: skip
 
 
-def few_pieces(corpus: Path, folder: Path) -> Path:
-    """A folder with the shortest pieces of each split and their table; made once."""
-    tables = sorted(corpus.glob("maestro*.csv"))
-    if not tables:
-        raise UserError(f"path={corpus}: expected a folder with maestro-v3.0.0.csv in it")
-    if folder.is_dir():
-        return folder
-    with tables[-1].open(newline="", encoding="utf-8") as file:
-        rows = [r for r in csv.DictReader(file) if (corpus / r["midi_filename"]).is_file()]
-    rows.sort(key=lambda r: (float(r["duration"]), r["midi_filename"]))
-    chosen = []
-    for split, count in QUICK_PIECES.items():
-        chosen += [r for r in rows if r["split"] == split][:count]
-    beside = folder.with_name(f".{folder.name}.writing")
-    shutil.rmtree(beside, ignore_errors=True)
-    for row in chosen:
-        target = beside / row["midi_filename"]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(corpus / row["midi_filename"], target)
-    protocol.write_table(beside / tables[-1].name, chosen)
-    beside.rename(folder)
-    return folder
-
-
-def measured(folder: Path, model_folder: Path, shards: Shards, split: str) -> list[dict[str, Any]]:
-    """The two rows of the protocol; kept in ``folder`` as JSON while the weights stay the same."""
-    weights = (model_folder / "model.safetensors").stat()
-    key = [split, shards.fingerprint, shards.key, weights.st_size, weights.st_mtime_ns]
-    path = folder / f"protocol-{split}.json"
-    kept = json.loads(path.read_text()) if path.is_file() else {}
-    rows: dict[str, Any] = kept["rows"] if kept.get("key") == key else {}
-    loaded = None
-    for way, measure in WAYS.items():
-        if way in rows:
-            continue
-        loaded = loaded or bundle.load(model_folder, "auto")
-        with tqdm(unit="window", desc=f"{folder.name}, {way}", disable=None, leave=False) as bar:
-
-            def progress(done: int, total: int, bar: Any = bar) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
-
-            rows[way] = measure(loaded.model, shards, split, progress=progress)
-        path.write_text(json.dumps({"key": key, "rows": rows}, indent=1) + "\n")
-    return [rows[way] for way in WAYS]
-
-
-def row(name: str, seed: str, words: list[str], out: Path, split: str) -> list[dict[str, Any]]:
-    """Train (or find trained) one row and measure it."""
-    folder = out / f"{name}-seed{seed}"
-    config = compose(
-        "train", [f"experiment=maestro/{name}", f"out={folder}", f"seed={seed}", *words]
-    )
-    model_folder = train.run(config)
-    made = bundle.load(model_folder)
-    status, card = RunFolder(folder).status(), made.card
-    shards = Shards(prepare(config.corpus, made.tokenizer).folder)
-    told = {
-        "row": name,
-        "position": config.position.name,
-        "optimizer": config.optim.name,
-        "seed": seed,
-        "parameters": sum(p.numel() for p in made.model.parameters()),
-        "steps": status["step"],
-        "best_step": card["numbers"]["of step"],
-        "tokens_seen": card["training"]["tokens seen"],
-        "epochs": round(card["training"]["tokens seen"] / shards.totals("train").tokens, 3),
-        "minutes": round(status["seconds"] / 60, 2),
-        "device": card["training"]["device"],
-        "augmentation": "transposed and stretched" if config.corpus.augment.transpose else "none",
-    }
-    return [told | found for found in measured(folder, model_folder, shards, split)]
-
-
-def main(words: list[str]) -> Path:
-    """Run as ``words`` say; returns the table."""
-    given, rest = dict(OPTIONS), []
+def options(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The options of this script, and the words with a dot, which are for ``musictx train``."""
+    given, rest = dict(DEFAULTS), []
     for word in words:
         name, equals, value = word.partition("=")
-        if equals and name in OPTIONS:
+        if equals and name in given:
             given[name] = value
         elif equals and "." in name:
             rest.append(word)
         else:
-            raise UserError(
-                f"{word}: expected NAME=VALUE with {', '.join(OPTIONS)}, or an option of "
-                "musictx train with a dot in it"
-            )
+            raise UserError(f"{word}: expected name=value with {', '.join(given)}, or trainer.x=y")
     known = [c.partition("/")[2] for c in groups("train")["experiment"] if c.startswith("maestro/")]
-    names = given["rows"].split(",")
-    for name in names:
-        if name not in known:
-            raise UserError(f"rows={name}: expected some of {', '.join(known)}")
-    if not given["path"]:
+    for row in given["rows"].split(","):
+        if row not in known:
+            raise UserError(f"rows={row}: expected some of {', '.join(known)}")
+    if not list(Path(given["path"]).expanduser().glob("*.csv")) or not given["path"]:
         raise UserError("path: expected path=FOLDER with maestro-v3.0.0.csv and its MIDI files")
-    out, corpus = Path(given["out"]), Path(given["path"]).expanduser()
-    if given["quick"] == "true":
-        out = out.with_name(out.name + "-quick")
-        out.mkdir(parents=True, exist_ok=True)
-        corpus = few_pieces(corpus, out / "corpus")
-        rest = [f"{name}={value}" for name, value in QUICK.items()] + rest
-    common = [f"corpus.path={corpus}", f"corpus.shards={out / 'shards'}", *rest]
+    return given, rest
+
+
+def musictx(*words: str) -> None:
+    """One command, as a person would type it; stops the script if it fails."""
+    print("\n$ musictx " + shlex.join(words), flush=True)
+    if status := subprocess.run([sys.executable, "-m", "musictx", *words]).returncode:
+        sys.exit(status)
+
+
+def evaluate(folder: Path, given: dict[str, str], name: str, *more: str) -> dict[str, Any]:
+    """A measurement, kept beside the model until the weights change."""
+    out, weights = folder / f"{name}.json", folder / "model" / "model.safetensors"
+    if not out.is_file() or out.stat().st_mtime < weights.stat().st_mtime:
+        few = ["windows=16"] if given["rehearse"] == "true" else []
+        corpus = [f"corpus.shards={given['out']}/shards", f"split={given['split']}"]
+        musictx("evaluate", f"model={folder / 'model'}", *corpus, *more, *few, f"out={out}")
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def row(name: str, seed: str, given: dict[str, str], rest: list[str]) -> list[dict[str, Any]]:
+    """Train (or find trained) one row and measure it: two lines of the table."""
+    folder = Path(given["out"], f"{name}-seed{seed}")
+    words = ["train", f"experiment=maestro/{name}", f"corpus.path={given['path']}", f"seed={seed}"]
+    words += [f"corpus.shards={given['out']}/shards", f"out={folder}"]
+    words += REHEARSAL if given["rehearse"] == "true" else []
+    musictx(*words, *rest)
+    settings = yaml.safe_load((folder / "run.yaml").read_text())
+    settings = settings.get("settings", settings)
+    status = json.loads((folder / "status.json").read_text())
+    card = yaml.safe_load((folder / "model" / "config.yaml").read_text())["card"]
+    told = {
+        "row": name,
+        "position": settings["position"]["name"],
+        "optimizer": settings["optim"]["name"],
+        "seed": seed,
+        "steps": status["step"],
+        "best_step": card["numbers"]["of step"],
+        "tokens_seen": card["training"]["tokens seen"],
+        "epochs": round(card["training"]["tokens seen"] / card["corpus"]["tokens"], 3),
+        "minutes": round(status["seconds"] / 60, 2),
+        "device": card["training"]["device"],
+        "command": "musictx " + shlex.join([*words, *rest]),
+    }
+    first = evaluate(folder, given, f"{given['split']}-end-to-end")
+    stride = f"stride={max(1, first['window'] // SLIDE)}"
+    second = evaluate(folder, given, f"{given['split']}-sliding", stride)
+    ways = (("end to end", first), ("sliding", second))
+    return [found | told | {"protocol": way} for way, found in ways]
+
+
+def main(words: list[str]) -> Path:
+    """Run as ``words`` say; returns the table."""
+    given, rest = options(words)
+    if given["rehearse"] == "true":
+        given["out"] += "-rehearsal"
+    path = Path(given["out"], "maestro.csv")
     table: list[dict[str, Any]] = []
-    for name in names:
+    for name in given["rows"].split(","):
         for seed in given["seeds"].split(","):
-            print(f"\n== {name}, seed {seed}", flush=True)
-            table += row(name, seed, common, out, given["split"])
-            path = protocol.write_table(out / "maestro.csv", table)
-            for line in table[-len(WAYS) :]:
-                print(
-                    f"{line['protocol']:<11} {line['nats_per_token']:.4f} nats/token, "
-                    f"{line['nats_per_note']:.4f} nats/note, {line['bits_per_second']:.2f} bits/s"
-                )
+            table += row(name, seed, given, rest)
+            write_table(path, table, COLUMNS)
+            for line in table[-2:]:
+                print(f"{name}, seed {seed}, {line['protocol']}: {line['nats_per_token']:.4f} nats")
     print(path)
     return path
 
@@ -185,5 +141,3 @@ if __name__ == "__main__":
         main(sys.argv[1:])
     except UserError as error:
         sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)

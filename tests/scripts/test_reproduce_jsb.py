@@ -34,8 +34,8 @@ def test_every_row_asked_for_is_trained_measured_and_kept(chorales, tmp_path, mo
         ran.append(words[0])
         assert cli.main(list(words)) in (None, 0)
 
-    monkeypatch.setattr(reproduce, "run", run)
-    words = [f"path={chorales}", f"runs={tmp_path}/runs", f"csv={tmp_path}/t.csv", "quick=true"]
+    monkeypatch.setattr(reproduce, "musictx", run)
+    words = [f"path={chorales}", f"runs={tmp_path}/runs", f"csv={tmp_path}/t.csv", "rehearse=true"]
     words += ["rows=plain,pitch_time", "transposition=true"]
     reproduce.main(words)
     with (tmp_path / "t.csv").open() as file:
@@ -45,7 +45,7 @@ def test_every_row_asked_for_is_trained_measured_and_kept(chorales, tmp_path, mo
     for line in table:
         assert 3 < float(line["validation_nats"]) < 5, "six steps leave it near log 64"
         assert int(line["tokens_seen"]) > 0
-        model = bundle.load(tmp_path / "runs" / f"{line['row']}-transposed-0-quick" / "model").model
+        model = bundle.load(tmp_path / "runs" / f"{line['row']}-transposed-0-rehearsal" / "model").model
         assert sum(p.numel() for p in model.parameters()) == int(line["parameters"])
     assert float(table[0]["test_nats"]) > 0
     assert (tmp_path / "t.png").stat().st_size > 1000
@@ -57,7 +57,7 @@ def test_every_row_asked_for_is_trained_measured_and_kept(chorales, tmp_path, mo
 
 
 def test_wrong_options_are_named(tmp_path):
-    with pytest.raises(UserError, match="path=None: expected the JSON file"):
+    with pytest.raises(UserError, match="path=: expected the JSON file"):
         reproduce.main([])
     file = tmp_path / "x.json"
     file.write_text("{}")
@@ -67,8 +67,8 @@ def test_wrong_options_are_named(tmp_path):
 
 def test_a_validation_between_two_rows_of_training_has_the_tokens_of_the_row_before():
     log = [
-        {"tokens": "2000000", "validation_nll": ""},
-        {"tokens": "", "validation_nll": "0.6"},
-        {"tokens": "3000000", "validation_nll": "0.5"},
+        {"train/tokens": "2000000", "val/loss": ""},
+        {"train/tokens": "", "val/loss": "0.6"},
+        {"train/tokens": "3000000", "val/loss": "0.5"},
     ]
-    assert reproduce.jsb_table.learning_curve(log) == ([2.0, 3.0], [0.6, 0.5])
+    assert reproduce.curve(log) == ([2.0, 3.0], [0.6, 0.5])
