@@ -18,12 +18,11 @@ from pathlib import Path
 STEPS = [
     (
         "Ode to Joy, harmonised by the model of chorales that comes along",
-        ["harmonise", "melody=ode_to_joy", "name=harmonised", "render=true"],
+        "harmonise melody=ode_to_joy name=harmonised render=true".split(),
     ),
     (
         "The opening of a sonata by Mozart, continued by the piano model that comes along",
-        ["generate", "model=piano", "primer=mozart_k545", "seconds=15", "name=sonata"]
-        + ["render=true"],
+        "generate model=piano primer=mozart_k545 seconds=15 name=sonata render=true".split(),
     ),
 ]
 
@@ -40,7 +39,9 @@ def main(words: list[str]) -> None:
         done = subprocess.run([sys.executable, "-m", "musictx", *command, f"out={out}"])
         if done.returncode:
             sys.exit(done.returncode)
-    print(f"\nDone in {time.monotonic() - began:.0f} s. Listen to {out}/*.wav, look at {out}/*.png,")
+    print(
+        f"\nDone in {time.monotonic() - began:.0f} s. Listen to {out}/*.wav, look at {out}/*.png,"
+    )
     print(f"open {out}/*.mid in any music program. Next:\n")
     command = Path(sys.executable).with_name("musictx")
     print(f"  {command} harmonise melody=YOUR_MELODY.mid")

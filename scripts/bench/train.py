@@ -36,7 +36,8 @@ from musictx.compose import compose
 from musictx.errors import UserError
 from musictx.files import write_table
 from musictx.formats import write
-from musictx.model import transformer
+from musictx.model import block
+from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
 
 #: Dense bfloat16 operations a second, from the vendor's data sheets (SXM parts).
@@ -46,7 +47,7 @@ COLUMNS = (
     "quartile1", "quartile3", "utilisation", "peak_MB", "operations_per_token", "torch",
 )  # fmt: skip
 #: The library's own ``attend``, wherever ``textbook`` has been put in its place.
-LIBRARY = transformer.attend
+LIBRARY = block.attend
 #: What the last run measured; filled by :class:`Speed`.
 MEASURED: dict[str, Any] = {}
 
@@ -87,7 +88,7 @@ class Speed(pl.Callback):
         )
 
 
-def operations_per_token(model: transformer.MusicTransformer, length: int) -> dict[str, float]:
+def operations_per_token(model: MusicTransformer, length: int) -> dict[str, float]:
     """Floating-point operations that a training step needs for a token, by what needs them.
 
         matrices   6 N: two for each weight of a matrix forward, four backward; N counts the
@@ -125,7 +126,7 @@ def textbook(
         (axis,) = terms.axes
         assert axis.table is not None
         table = axis.descending(axis.table.to(q.dtype), length)
-        moved = F.pad(q @ table.transpose(-1, -2), (1, 0)).view(*q.shape[:2], length + 1, length)
+        moved = F.pad(q @ table.transpose(-1, -2), (1, 0)).reshape(*q.shape[:2], length + 1, length)
         logits = (q @ k.transpose(-1, -2) + moved[:, :, 1:]) * terms.scale
         hidden = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)[None, None]
         if query_pieces is not None and key_pieces is not None:
@@ -148,7 +149,9 @@ def random_music(folder: Path, pieces: int = 6, notes: int = 600) -> Path:
     return folder
 
 
-def measure(attention: str, words: list[str], steps: int, warm: int, folder: Path) -> dict[str, Any]:
+def measure(
+    attention: str, words: list[str], steps: int, warm: int, folder: Path
+) -> dict[str, Any]:
     """One run of ``musictx train`` and what it measured: a line of the table."""
     chosen = "auto" if attention == "textbook" else attention
     given = {word.partition("=")[0] for word in words}
@@ -159,11 +162,11 @@ def measure(attention: str, words: list[str], steps: int, warm: int, folder: Pat
     config = compose("train", words)
     config.callbacks = config.callbacks | {"speed": {"_target_": f"{__name__}.Speed", "warm": warm}}
     MEASURED.clear()
-    transformer.attend = textbook if attention == "textbook" else LIBRARY  # type: ignore[assignment]
+    block.attend = textbook if attention == "textbook" else LIBRARY  # type: ignore[assignment]
     try:
         train.run(config)
     finally:
-        transformer.attend = LIBRARY
+        block.attend = LIBRARY
     found = dict(MEASURED)
     rates, work = found.pop("rates"), sum(found.pop("work").values())
     low, middle, high = statistics.quantiles(rates, n=4) if len(rates) > 1 else rates * 3
@@ -197,9 +200,7 @@ def main(words: list[str]) -> list[dict[str, Any]]:
             rest += [f"corpus.shards={made}/shards"]
         for attention in given["attention"].split(","):
             folder = Path(made) / "runs"
-            lines.append(
-                measure(attention, rest, int(given["steps"]), int(given["warm"]), folder)
-            )
+            lines.append(measure(attention, rest, int(given["steps"]), int(given["warm"]), folder))
     for line in lines:
         print(
             f"{line['attention']:9} {line['tokens_per_second']:10,} tokens/s "

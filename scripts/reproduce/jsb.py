@@ -93,7 +93,9 @@ def musictx(*words: str) -> None:
         sys.exit(status)
 
 
-def train(row: str, transposed: str, seed: str, folder: Path, given: Mapping[str, str]) -> list[str]:
+def train(
+    row: str, transposed: str, seed: str, folder: Path, given: Mapping[str, str]
+) -> list[str]:
     """The words of the training of a row."""
     words = ["train", f"experiment=jsb/{row}", f"corpus.path={given['path']}", f"seed={seed}"]
     words += [f"corpus.shards={given['runs']}/shards", f"out={folder}"]
@@ -112,7 +114,9 @@ def measure(
     row: str, transposed: str, seed: str, given: Mapping[str, str], rest: list[str]
 ) -> dict[str, Any]:
     """Train and evaluate one row; the line for the table."""
-    folder = Path(given["runs"], f"{row}-{'transposed' if transposed == 'true' else 'as-is'}-{seed}")
+    folder = Path(
+        given["runs"], f"{row}-{'transposed' if transposed == 'true' else 'as-is'}-{seed}"
+    )
     if given["rehearse"] == "true":
         folder = folder.with_name(folder.name + "-rehearsal")
     command = [*train(row, transposed, seed, folder, given), *rest]

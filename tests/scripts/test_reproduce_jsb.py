@@ -45,7 +45,9 @@ def test_every_row_asked_for_is_trained_measured_and_kept(chorales, tmp_path, mo
     for line in table:
         assert 3 < float(line["validation_nats"]) < 5, "six steps leave it near log 64"
         assert int(line["tokens_seen"]) > 0
-        model = bundle.load(tmp_path / "runs" / f"{line['row']}-transposed-0-rehearsal" / "model").model
+        model = bundle.load(
+            tmp_path / "runs" / f"{line['row']}-transposed-0-rehearsal" / "model"
+        ).model
         assert sum(p.numel() for p in model.parameters()) == int(line["parameters"])
     assert float(table[0]["test_nats"]) > 0
     assert (tmp_path / "t.png").stat().st_size > 1000

@@ -1,0 +1,55 @@
+"""A model that comes along: half the size, measured as stored, nothing private on its card."""
+
+import pytest
+import yaml
+
+from musictx import bundle
+from musictx.data.shards import Shards
+from musictx.errors import UserError
+from musictx.evaluate.nll import evaluate
+from tests.data.helpers import write_songs
+
+
+@pytest.fixture
+def ship(script, model, tmp_path, monkeypatch):
+    module = script("ship.py")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    (tmp_path / "scripts" / "ships").mkdir(parents=True)
+    card = {"title": "A piano", "measure": {"kind": "performances", "window": 16}}
+    (tmp_path / "scripts" / "ships" / "piano.yaml").write_text(yaml.safe_dump(card))
+    corpus = write_songs(tmp_path / "midi", range(6), notes=30)
+    where = [f"corpus.path={corpus}", f"corpus.shards={tmp_path / 's'}", "corpus.workers=1"]
+    words = [f"model={model}", "name=piano", f"out={tmp_path / 'models'}", *where]
+    return lambda *more: module.main([*words, *more])
+
+
+def test_a_shipped_model_states_its_numbers_and_nothing_private(ship, tmp_path):
+    folder = ship()
+    made = bundle.load(folder)
+    shards = Shards(tmp_path / "s")
+    numbers = made.card["numbers"]
+    for name, way in {
+        "windows of 16": {"window": 16},
+        "windows of 24, as in training": {},
+        "windows of 16, a quarter apart": {"window": 16, "stride": 4},
+    }.items():
+        wanted = evaluate(made.model, shards, **way)
+        assert numbers[name]["nats per token"] == pytest.approx(wanted.nats_per_token, abs=1e-4)
+        assert numbers[name]["windows"] == wanted.windows
+    assert made.card["title"] == "A piano"
+    assert made.card["command"] == "musictx train corpus.path=in"
+    assert str(tmp_path) not in (folder / "config.yaml").read_text()
+    assert made.model.config["attention"] == "auto"
+
+
+def test_a_rehearsal_says_so(ship):
+    numbers = bundle.load(ship("windows=2", "sliding=false")).card["numbers"]
+    assert "A REHEARSAL" in numbers["measured on"]
+    assert not any("quarter" in name for name in numbers if name.startswith("windows"))
+
+
+def test_mistakes_are_told(ship):
+    with pytest.raises(UserError, match=r"name=organ: no organ.yaml .* there are piano"):
+        ship("name=organ")
+    with pytest.raises(UserError, match=r"speed=1: expected corpus.path="):
+        ship("speed=1")
