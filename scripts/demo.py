@@ -18,11 +18,11 @@ from pathlib import Path
 STEPS = [
     (
         "Ode to Joy, harmonised by the model of chorales that comes along",
-        "harmonise melody=ode_to_joy name=harmonised render=true".split(),
+        "harmonise melody=ode_to_joy name=harmonised render=true",
     ),
     (
         "The opening of a sonata by Mozart, continued by the piano model that comes along",
-        "generate model=piano primer=mozart_k545 seconds=15 name=sonata render=true".split(),
+        "generate model=piano primer=mozart_k545 seconds=15 name=sonata render=true",
     ),
 ]
 
@@ -35,8 +35,10 @@ def main(words: list[str]) -> None:
             sys.exit(f"{word}: expected out=FOLDER")
     began = time.monotonic()
     for number, (said, command) in enumerate(STEPS, 1):
-        print(f"\n{number}. {said}\n\n$ musictx {shlex.join([*command, f'out={out}'])}", flush=True)
-        done = subprocess.run([sys.executable, "-m", "musictx", *command, f"out={out}"])
+        print(f"\n{number}. {said}\n\n$ musictx {command} out={out}", flush=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "musictx", *shlex.split(command), f"out={out}"]
+        )
         if done.returncode:
             sys.exit(done.returncode)
     print(
