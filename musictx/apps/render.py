@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
-from musictx.config import RenderConfig
+from musictx.config import Limits, RenderConfig
 from musictx.errors import UserError
-from musictx.formats import SUFFIXES, read
+from musictx.files import check_writable
+from musictx.formats import SUFFIXES, find, read
 from musictx.notes import Score
 from musictx.render import audio, pianoroll
+from musictx.render.soundfont import SoundFont
 
 
 def run(config: RenderConfig) -> list[Path]:
@@ -32,6 +33,10 @@ def run(config: RenderConfig) -> list[Path]:
         stem = (folder or source.parent) / source.stem
         if stems.setdefault(stem, source) != source:
             raise UserError(f"files: {stems[stem]} and {source} would both become {stem}")
+    for place in {stem.parent for stem in stems}:
+        check_writable(place, "out")
+    if config.wav and config.soundfont is not None:
+        SoundFont(Path(config.soundfont).expanduser(), config.limits)
     written, failed = [], []
     for stem, source in stems.items():
         try:
@@ -55,37 +60,50 @@ def _music(source: Path) -> list[Path]:
         if not source.exists():
             raise UserError(f"files={source}: no such file")
         return [source]
-    found = sorted(p for p in source.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    found = find(source)
     if not found:
         raise UserError(f"files={source}: no music in this folder, expected {', '.join(SUFFIXES)}")
     return found
 
 
 def _render(source: Path, stem: Path, config: RenderConfig) -> list[Path]:
-    score = read(source)
+    score = read(source, limits=config.limits)
     if not len(score):
         raise UserError(f"{source}: nothing to render, the file has no notes")
-    made = [f for f in stem.parents if not f.exists()]
-    try:
-        try:
-            stem.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            why = error.strerror or error
-            raise UserError(f"out={config.out}: this folder cannot be made ({why})") from None
-        return render_score(
-            score,
-            stem,
-            wav=config.wav,
-            png=config.png,
-            sample_rate=config.sample_rate,
-            soundfont=config.soundfont,
-            engine=config.engine,
-        )
-    except BaseException:
-        for empty in made:  # innermost first; a folder with anything in it stays
-            with contextlib.suppress(OSError):
-                empty.rmdir()
-        raise
+    return render_score(
+        score,
+        stem,
+        wav=config.wav,
+        png=config.png,
+        sample_rate=config.sample_rate,
+        soundfont=config.soundfont,
+        limits=config.limits,
+    )
+
+
+def render(
+    music: object,
+    path: str | Path,
+    *,
+    wav: bool = True,
+    png: bool = True,
+    title: str | None = None,
+    sample_rate: int = 44100,
+    soundfont: str | None = None,
+) -> list[Path]:
+    """Write the sound and the piano roll of ``music`` as ``path``.wav and ``path``.png.
+
+    ``music`` is a Score, a Sample or whatever :func:`musictx.read` reads; an ending .wav or .png of
+    ``path`` is taken off. Returns the files written; :class:`UserError` as :func:`render_score`.
+    """
+    stem = Path(path).expanduser()
+    if stem.suffix.lower() in (".wav", ".png"):
+        stem = stem.with_suffix("")
+    score = read(getattr(music, "score", music))
+    return render_score(
+        score, stem, wav=wav, png=png, title=title, sample_rate=sample_rate, soundfont=soundfont
+    )
+>>>>>>> e20325e (wip render)
 
 
 def render_score(
@@ -98,7 +116,7 @@ def render_score(
     seam: float | None = None,
     sample_rate: int = 44100,
     soundfont: str | None = None,
-    engine: str = "auto",
+    limits: Limits | None = None,
 ) -> list[Path]:
     """Write ``stem``.wav and ``stem``.png, those that are wanted; returns their paths.
 
@@ -112,7 +130,7 @@ def render_score(
         path = stem.with_name(stem.name + ".wav")
         if soundfont is not None:
             soundfont = str(Path(soundfont).expanduser())
-        audio.write(score, path, sample_rate=sample_rate, soundfont=soundfont, engine=engine)
+        audio.write(score, path, sample_rate=sample_rate, soundfont=soundfont, limits=limits)
         paths.append(path)
     if png:
         path = stem.with_name(stem.name + ".png")

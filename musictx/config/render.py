@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from musictx.config.checks import one_of, option, require
+from musictx.config.checks import option, require
+from musictx.config.limits import Limits
 
 
 @dataclass
@@ -19,13 +20,9 @@ class RenderConfig:
     soundfont: str | None = option(
         None, "sound font (SF2 file); default: the small one that pretty_midi installs", path="in"
     )
-    engine: str = option(
-        "auto",
-        "synthesiser: sampler (built in), fluidsynth, or auto: fluidsynth if it is installed",
-    )
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         require(
             8000 <= self.sample_rate <= 192000, "sample_rate", self.sample_rate, "8000 to 192000"
         )
-        one_of("engine", self.engine, ("auto", "sampler", "fluidsynth"))

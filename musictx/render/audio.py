@@ -1,16 +1,12 @@
 """Score -> WAV: 16-bit stereo, without system packages.
 
-The sound comes from FluidSynth (through pretty_midi) where pyfluidsynth and its library are
-installed, else from our own sampler, which plays the sound font that pretty_midi brings. Ours is
-stereo with a light reverberation, and works through a piece in blocks, so memory holds a few
-seconds of sound however long the piece is. The same Score gives the same samples.
+Our own sampler plays the sound font that pretty_midi brings, in stereo with a light reverberation,
+and works through a piece in blocks, so memory holds a few seconds of sound however long the piece
+is. The same Score gives the same samples.
 """
 
 from __future__ import annotations
 
-import importlib
-import math
-import os
 import tempfile
 import wave
 from collections.abc import Iterator
@@ -19,13 +15,14 @@ from typing import BinaryIO
 
 import numpy as np
 
-from musictx.errors import UserError
+from musictx.config.limits import Limits
+from musictx.errors import UserError, WriteError
+from musictx.files import atomic
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
 from musictx.render.sampler import Sampler
 from musictx.render.soundfont import SoundFont, installed
 
-ENGINES = ("auto", "sampler", "fluidsynth")
 #: The loudest sample of a file, of full scale: -1 dB. Quiet music is raised to it, but not by more
 #: than MAX_GAIN: what is marked very soft may stay soft.
 PEAK, MAX_GAIN = 0.89, 16.0
@@ -44,47 +41,39 @@ def write(
     *,
     sample_rate: int = 44100,
     soundfont: str | Path | None = None,
-    engine: str = "auto",
     reverb: bool = True,
+    limits: Limits | None = None,
 ) -> Path:
     """Write ``score`` as a WAV file, stereo, 16 bits; returns its path.
 
     ``sample_rate`` in hertz. ``soundfont`` is an SF2 file, by default the one that pretty_midi
-    installs. ``engine`` is ``sampler`` (ours), ``fluidsynth``, or ``auto``: FluidSynth if it is
-    there. The piece is scaled as a whole so that its loudest sample is 1 dB under full scale; it
+    installs. The piece is scaled as a whole so that its loudest sample is 1 dB under full scale; it
     never clips. The file appears whole or not at all.
 
-    Raises :class:`UserError` for a Score without notes, a file that is no sound font, an engine
-    that is not there, a piece longer than a WAV file can be (6.7 hours), an unwritable folder.
+    Raises :class:`UserError` for a Score without notes, a file that is no sound font and a piece
+    longer than ``limits.wav_seconds``, :class:`WriteError` where the machine cannot write.
     """
     path = Path(path)
+    limits = limits or Limits()
     if not len(score):
         raise UserError(f"{path.name}: nothing to render, the piece has no notes")
-    if score.duration * sample_rate * 4 > MAX_WAV_BYTES:
-        hours = score.duration / 3600
-        raise UserError(f"{path.name}: {hours:.1f} hours of sound do not fit into a WAV file")
-    if engine not in ENGINES:
-        raise UserError(f"engine={engine}: expected one of {', '.join(ENGINES)}")
-    if engine == "fluidsynth" and not has_fluidsynth():
+    most = min(limits.wav_seconds, MAX_WAV_BYTES / (4 * sample_rate))
+    if score.duration > most:
         raise UserError(
-            "engine=fluidsynth: not installed (pip install pyfluidsynth, and the FluidSynth "
-            "library of your system); engine=sampler needs neither"
+            f"{path.name}: {score.duration:.0f} seconds of sound, more than {most:.0f} "
+            f"(limits.wav_seconds={limits.wav_seconds})"
         )
-    if engine == "fluidsynth" or (engine == "auto" and has_fluidsynth()):
-        sound = _by_fluidsynth(score, sample_rate, soundfont)
-    else:
-        sound = blocks(score, sample_rate=sample_rate, soundfont=soundfont, reverb=reverb)
-    beside = path.with_name(f".{path.name}.part")
+    font = SoundFont(installed() if soundfont is None else soundfont, limits)
+    sound = blocks(score, sample_rate=sample_rate, soundfont=font, reverb=reverb)
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with tempfile.TemporaryFile(dir=path.parent) as scratch:
-            peak = _spool(sound, scratch)
-            scale = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
-            _wav(scratch, beside, scale, sample_rate)
-        os.replace(beside, path)
+        scratch = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
-    finally:
-        beside.unlink(missing_ok=True)
+        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with scratch, atomic(path) as beside:
+        peak = _spool(sound, scratch)
+        scale = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
+        _wav(scratch, beside, scale, sample_rate)
     return path
 
 
@@ -97,7 +86,7 @@ def blocks(
     score: Score,
     *,
     sample_rate: int = 44100,
-    soundfont: str | Path | None = None,
+    soundfont: SoundFont | str | Path | None = None,
     reverb: bool = True,
     block_seconds: float = 10.0,
 ) -> Iterator[np.ndarray]:
@@ -106,7 +95,9 @@ def blocks(
     Sustain pedals are folded in first. The result is the same, to the bit, for every
     ``block_seconds``; memory grows with it. The scale is free: many notes may exceed 1.
     """
-    font = SoundFont(installed() if soundfont is None else soundfont)
+    font = soundfont
+    if not isinstance(font, SoundFont):
+        font = SoundFont(installed() if font is None else font)
     dry = _mixed(score, font, sample_rate, _whole_hops(block_seconds * sample_rate))
     if not reverb:
         yield from (block.T for block in dry)
@@ -115,15 +106,6 @@ def blocks(
     for block in dry:
         yield room.add_to(block).T
     yield room.rest().T
-
-
-def has_fluidsynth() -> bool:
-    """Whether pyfluidsynth is installed and finds its library."""
-    try:
-        importlib.import_module("fluidsynth")
-    except (ImportError, OSError, AttributeError):
-        return False
-    return True
 
 
 def _whole_hops(frames: float) -> int:
@@ -138,19 +120,16 @@ def _mixed(score: Score, font: SoundFont, rate: int, size: int) -> Iterator[np.n
     """
     sampler = Sampler(font, rate)
     notes = fold_sustain(score).notes
-    cuts = _cuts(notes, font)
     buffer = np.zeros((2, 2 * size), np.float32)
     base = last = 0
-    for (start, end, pitch, velocity, program, drum, _), cut in zip(notes.tolist(), cuts):
+    for start, end, pitch, velocity, program, drum, _ in notes.tolist():
         first = round(start * rate)
         while first >= base + size:
             yield buffer[:, :size].copy()
             buffer = np.concatenate((buffer[:, size:], np.zeros((2, size), np.float32)), axis=1)
             base += size
-        for zone in font.zones(program, drum):
-            if not zone.covers(pitch, velocity):
-                continue
-            sound = sampler.note(zone, pitch, velocity, end - start, cut=cut)
+        for zone in font.sounding(program, drum, pitch, velocity):
+            sound = sampler.note(zone, pitch, velocity, end - start)
             a, b = first - base, first - base + len(sound)
             if b > buffer.shape[1]:
                 more = np.zeros((2, b - buffer.shape[1] + size), np.float32)
@@ -163,30 +142,6 @@ def _mixed(score: Score, font: SoundFont, rate: int, size: int) -> Iterator[np.n
         yield buffer[:, : min(size, last - base)].copy()
         buffer = buffer[:, size:]
         base += size
-
-
-def _cuts(notes: np.ndarray, font: SoundFont) -> list[float]:
-    """Seconds after which each note is cut off by the next stroke of its class; inf if by none.
-
-    A closed hi-hat ends the open one, though a drum's sound goes on after the end of its note.
-    """
-    cuts = [math.inf] * len(notes)
-    next_stroke: dict[tuple[int, int, int], float] = {}
-    later: dict[tuple[int, int, int], float] = {}
-    drums = np.flatnonzero(notes["drum"])
-    for i in reversed(drums.tolist()):
-        start, _, pitch, velocity, program, _, track = notes[i].tolist()
-        for zone in font.zones(program, drum=True):
-            if zone.exclusive and zone.covers(pitch, velocity):
-                key = (track, program, zone.exclusive)
-                stroke = next_stroke.get(key, math.inf)
-                if stroke == start:  # strokes at one moment do not silence each other
-                    stroke = later.get(key, math.inf)
-                else:
-                    later[key] = stroke
-                    next_stroke[key] = start
-                cuts[i] = min(cuts[i], stroke - start)
-    return cuts
 
 
 class _Room:
@@ -240,19 +195,6 @@ def _impulse_responses(rate: int) -> np.ndarray:
     heard = (hertz >= REVERB_BAND[0]) & (hertz <= REVERB_BAND[1])
     strength = np.sqrt(2 * power[:, heard].mean(axis=1, keepdims=True))  # 2: both channels go in
     return (response * (REVERB_LEVEL / strength)).astype(np.float32)
-
-
-def _by_fluidsynth(
-    score: Score, rate: int, soundfont: str | Path | None
-) -> Iterator[np.ndarray]:  # pragma: no cover - the library is seldom there
-    """The whole piece in one block; FluidSynth through pretty_midi is mono."""
-    from musictx import midi
-
-    path = installed() if soundfont is None else Path(soundfont)
-    SoundFont(path)  # our sentence for a file that is none, before a library prints its own
-    piano = midi.to_pretty_midi(fold_sustain(score))
-    mono = piano.fluidsynth(fs=rate, synthesizer=str(path)).astype(np.float32)
-    yield np.stack((mono, mono), axis=1)
 
 
 def _spool(sound: Iterator[np.ndarray], scratch: BinaryIO) -> float:

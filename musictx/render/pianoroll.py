@@ -9,14 +9,14 @@ size and scaled down, which smooths the edges. The same Score gives the same byt
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from musictx.errors import UserError
+from musictx.files import atomic
+from musictx.midi.names import DRUMS, part_names
 from musictx.notes import Score
 
 Colour = tuple[int, int, int]
@@ -55,53 +55,6 @@ PALETTE: tuple[Colour, ...] = (
     (98, 122, 50),
     (110, 110, 120),
 )
-FAMILIES = (
-    "piano",
-    "mallets",
-    "organ",
-    "guitar",
-    "bass",
-    "strings",
-    "ensemble",
-    "brass",
-    "reed",
-    "pipe",
-    "lead",
-    "pad",
-    "effects",
-    "world",
-    "percussion",
-    "sounds",
-)
-DRUMS = {
-    35: "kick",
-    36: "kick",
-    37: "stick",
-    38: "snare",
-    39: "clap",
-    40: "snare",
-    41: "tom",
-    42: "hat",
-    43: "tom",
-    44: "hat ped",
-    45: "tom",
-    46: "hat open",
-    47: "tom",
-    48: "tom",
-    49: "crash",
-    50: "tom",
-    51: "ride",
-    52: "china",
-    53: "bell",
-    54: "tamb",
-    55: "splash",
-    56: "cowbell",
-    57: "crash",
-    59: "ride",
-    69: "cabasa",
-    70: "maracas",
-    75: "claves",
-}
 _BLACK = (1, 3, 6, 8, 10)
 
 
@@ -112,17 +65,12 @@ def draw(
 
     ``title`` is the file's name if not given. ``seam`` marks the second at which a primer ends and
     its continuation begins. An empty Score gives an empty roll that says so. The file appears whole
-    or not at all; :class:`UserError` if the folder cannot be written.
+    or not at all; :class:`~musictx.errors.WriteError` if it cannot be written.
     """
     path = Path(path)
     page = image(score, title=path.stem if title is None else title, seam=seam)
-    beside = path.with_name(f".{path.name}.part")
-    try:
+    with atomic(path) as beside:
         page.save(beside, format="PNG", optimize=True)
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
     return path
 
 
@@ -241,7 +189,7 @@ def _header(
     pen.text((LEFT * SCALE, 48 * SCALE), facts, FAINT, small, anchor="ls")
     if len(colours) > 1:  # a legend, from the right edge inwards
         x = float((width - RIGHT) * SCALE)
-        names = _part_names(list(colours))
+        names = part_names(list(colours), score.names)
         shown = list(colours)[:8]
         if len(colours) > len(shown):
             more = f"and {len(colours) - len(shown)} more"
@@ -255,17 +203,6 @@ def _header(
             pen.rounded_rectangle(box, 2 * SCALE, fill=colours[part])
             x -= 31 * SCALE
     return _small(picture)
-
-
-def _part_names(parts: list[tuple[int, int, bool]]) -> dict[tuple[int, int, bool], str]:
-    """The instrument's family, numbered where several parts share it."""
-    plain = {part: "drums" if part[2] else FAMILIES[part[1] // 8] for part in parts}
-    names, seen = {}, dict.fromkeys(plain.values(), 0)
-    shared = [name for name in seen if list(plain.values()).count(name) > 1]
-    for part, name in plain.items():
-        seen[name] += 1
-        names[part] = f"{name} {seen[name]}" if name in shared else name
-    return names
 
 
 def _clock(seconds: float, duration: float) -> str:

@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from musictx.render.soundfont import Envelope, Oscillator, SoundFont, Zone
+from musictx.render.soundfont import Envelope, SoundFont, Zone
 
 #: Low-passed recordings stand this far apart, cents; between two of them is a linear fade.
 LEVEL = 300
@@ -32,6 +32,8 @@ RING = 0.03
 #: The shortest note sounds this long, so that notes of length 0 are heard; the steepest attack and
 #: release last this long, so that nothing clicks.
 MIN_NOTE, MIN_ATTACK, MIN_RELEASE = 0.03, 0.0005, 0.01
+#: The longest note sounds this long, seconds, so that none takes gigabytes.
+MAX_NOTE = 120.0
 #: A release fades by 100 dB; its last fifth is not worth computing.
 RELEASE_PART = 0.8
 #: Memory for low-passed recordings, and for tones and envelopes.
@@ -79,18 +81,12 @@ class Sampler:
         self._filtered: _Memory[Filtered] = _Memory(FILTERED_BYTES, lambda f: f.frames.nbytes)
         self._cache: _Memory[np.ndarray] = _Memory(TONE_BYTES, lambda array: array.nbytes)
 
-    def note(
-        self, zone: Zone, pitch: int, velocity: int, seconds: float, *, cut: float = math.inf
-    ) -> np.ndarray:
+    def note(self, zone: Zone, key: int, velocity: int, seconds: float) -> np.ndarray:
         """(n,) float32: the sound of a key held for ``seconds``, with its release, before panning.
-
-        ``cut`` silences it after so many seconds, as closing a hi-hat does. Full scale is 1.
-        """
-        key = zone.fixed_key if 0 <= zone.fixed_key <= 127 else pitch
-        velocity = zone.fixed_velocity if 1 <= zone.fixed_velocity <= 127 else velocity
-        held = max(round(seconds * self.rate), round(MIN_NOTE * self.rate))
+        Full scale is 1."""
+        held = round(min(max(seconds, MIN_NOTE), MAX_NOTE) * self.rate)
         fade = self._release(max(zone.volume.release, MIN_RELEASE))
-        envelope = self._envelope(zone, key, held + len(fade))
+        envelope = self._envelope(zone, held + len(fade))
         tone = self._tone(zone, key, velocity, len(envelope))
         length = min(len(envelope), len(tone))
         loudness = np.empty(length, np.float32)
@@ -100,11 +96,6 @@ class Sampler:
             np.multiply(fade[: length - held], envelope[held], out=loudness[held:])
         loudness *= tone[:length]
         loudness *= np.float32(zone.gain * (velocity / 127) ** 2)
-        if cut * self.rate < length:
-            leaving = np.linspace(1, 0, round(MIN_RELEASE * self.rate), dtype=np.float32)
-            first = round(cut * self.rate)
-            loudness = loudness[: first + len(leaving)]
-            loudness[first:] *= leaving[: len(loudness) - first]
         return loudness
 
     def _remembered(
@@ -130,9 +121,9 @@ class Sampler:
 
         return self._remembered(("release", seconds), frames, make)
 
-    def _envelope(self, zone: Zone, key: int, frames: int) -> np.ndarray:
+    def _envelope(self, zone: Zone, frames: int) -> np.ndarray:
         """Loudness of a held key, 0 to 1; ends where it has died away."""
-        volume = _scaled(zone.volume, zone, key)
+        volume = zone.volume
         attack = max(volume.attack, MIN_ATTACK)
         top = volume.delay + attack + volume.hold
         decay = max(volume.decay, MIN_RELEASE)
@@ -148,7 +139,7 @@ class Sampler:
             loudness[:rising] *= np.clip(rise, 0, 1)
             return loudness
 
-        return self._remembered(("envelope", id(zone), key), frames, make)
+        return self._remembered(("envelope", id(zone)), frames, make)
 
     def _tone(self, zone: Zone, key: int, velocity: int, frames: int) -> np.ndarray:
         """The recording at the key's pitch and the velocity's brightness, at even loudness."""
@@ -166,7 +157,6 @@ class Sampler:
         # Filters work on the recording, so their frequencies are those of the recorded pitch.
         band = 0.5 * self.rate / 2 ** (cents / 1200)
         speed = 2 ** (cents / 1200) * sample.rate * OVERSAMPLING / self.rate
-        modulation = _scaled(zone.modulation, zone, key)
         highest = math.ceil(_cents(sample.rate) / LEVEL)
         low = (cutoff - cents) / LEVEL
         low, high = (
@@ -175,7 +165,7 @@ class Sampler:
         )
 
         shape = self._low_passed(zone, highest, band)
-        position = self._positions(zone, modulation, speed, frames)
+        position = np.arange(frames, dtype=np.float64) * speed
         if shape.loop_start < 0:
             position = position[: np.searchsorted(position, shape.end)]
         else:
@@ -198,7 +188,7 @@ class Sampler:
         if low == high or n == 0:
             return at(round(low), 0, n)
         time = np.arange(n, dtype=np.float64) / self.rate
-        opened = _modulated(modulation, time)
+        opened = _modulated(zone.modulation, time)
         level = (low + (high - low) * opened).astype(np.float32)
         lower = np.minimum(level.astype(np.int32), highest - 1)
         edges = [0, *(np.flatnonzero(np.diff(lower)) + 1).tolist(), n]
@@ -210,18 +200,6 @@ class Sampler:
             bright *= level[a:b] - k
             np.add(dull, bright, out=tone[a:b])
         return tone
-
-    def _positions(self, zone: Zone, modulation: Envelope, speed: float, frames: int) -> np.ndarray:
-        """Where in the recording each output frame reads, before looping (float64, rising)."""
-        bends = [o for o in zone.vibrato if o.cents]
-        if not bends and not zone.pitch_envelope:
-            return np.arange(frames, dtype=np.float64) * speed
-        time = np.arange(frames, dtype=np.float64) / self.rate
-        cents = zone.pitch_envelope * _modulated(modulation, time)
-        for oscillator in bends:
-            cents += oscillator.cents * _triangle(oscillator, time)
-        steps = speed * np.exp2(cents / 1200)
-        return np.cumsum(steps) - steps[0]
 
     def _low_passed(self, zone: Zone, level: int, band: float) -> Filtered:
         """The zone's recording through a two-pole low-pass at ``level`` steps of the grid.
@@ -269,14 +247,6 @@ class Sampler:
         return Filtered(frames, loop_start, end * OVERSAMPLING)
 
 
-def _scaled(envelope: Envelope, zone: Zone, key: int) -> Envelope:
-    """Higher keys may die away sooner."""
-    if envelope is not zone.volume or not (zone.hold_cents or zone.decay_cents):
-        return envelope
-    hold, decay = (2 ** ((60 - key) * c / 1200) for c in (zone.hold_cents, zone.decay_cents))
-    return envelope._replace(hold=envelope.hold * hold, decay=envelope.decay * decay)
-
-
 def _fall(share: np.ndarray) -> np.ndarray:
     """1 at 0, down by 100 dB at 1."""
     return np.exp(share.astype(np.float32) * np.float32(-5 * math.log(10)))
@@ -292,12 +262,6 @@ def _modulated(envelope: Envelope, time: np.ndarray) -> np.ndarray:
     fall = top + envelope.hold
     low = fall + max(envelope.decay * envelope.sustain, 1e-4)
     return np.interp(time, [start, top, fall, low], [0.0, 1.0, 1.0, 1.0 - envelope.sustain])
-
-
-def _triangle(oscillator: Oscillator, time: np.ndarray) -> np.ndarray:
-    """-1 to 1, from 0 upwards once the delay is over."""
-    phase = np.maximum(time - oscillator.delay, 0.0) * oscillator.hertz + 0.25
-    return 1.0 - 4.0 * np.abs(phase - np.floor(phase) - 0.5)
 
 
 def _two_pole(ratio: np.ndarray, resonance: float) -> np.ndarray:

@@ -5,8 +5,9 @@ instrument lists zones, and a zone is a sample with a range of keys and velociti
 settings, called generators. Here all of that is resolved into :class:`Zone` values in plain units.
 Source: SoundFont Technical Specification 2.04, sections 7 (file) and 8 (generators, additivity).
 
-Not read: modulators (loudness follows velocity as in the default one), 24-bit extensions, ROM
-samples, compressed SF3 files.
+Not read: modulators (loudness follows velocity as in the default one), vibrato and bends of pitch,
+exclusive classes, fixed keys, 24-bit extensions, ROM samples, compressed SF3 files. Fonts are not
+trusted: what would make one file or one note cost minutes or gigabytes is refused or left out.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import importlib.util
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from musictx.config.limits import Limits
 from musictx.errors import UserError
+from musictx.files import read_bytes
 
 DRUM_BANK = 128
 #: Sound fonts turn an attenuation of 1 dB into this many, as the hardware they were made for did.
@@ -34,9 +37,12 @@ _KEY, _VELOCITY, _LOOP_MODE, _EXCLUSIVE, _ROOT = 46, 47, 54, 57, 58
 _ONLY_IN_INSTRUMENTS = frozenset(
     (*_START, *_END, *_LOOP_START, *_LOOP_END, _KEY, _VELOCITY, _LOOP_MODE, _EXCLUSIVE, _ROOT)
 )
-_DEFAULTS = {8: 13500, 56: 100, _KEY: -1, _VELOCITY: -1, _ROOT: -1} | dict.fromkeys(
-    (21, 23, 25, 26, 27, 28, 30, 33, 34, 35, 36, 38), -12000
+_DEFAULTS = {8: 13500, 56: 100, _ROOT: -1} | dict.fromkeys(
+    (25, 26, 27, 28, 30, 33, 34, 35, 36, 38), -12000
 )
+#: Recordings outside of these rates (hertz) or longer than this (frames) are left out, and no more
+#: zones than these are read for a preset, nor sound for one key.
+RATES, LONGEST_SAMPLE, MOST_ZONES, MOST_LAYERS = (400, 200_000), 1 << 23, 4096, 16
 
 _RECORDS = {
     b"phdr": "<20sHHHIII",
@@ -73,14 +79,6 @@ class Envelope(NamedTuple):
     release: float  # likewise
 
 
-class Oscillator(NamedTuple):
-    """A slow triangle wave that bends the pitch by up to ``cents``."""
-
-    delay: float
-    hertz: float
-    cents: int
-
-
 @dataclass(frozen=True)
 class Zone:
     """One sample as it sounds for a range of keys and velocities (both ends included)."""
@@ -92,20 +90,13 @@ class Zone:
     root: int  # key at which the sample sounds as recorded
     tuning: float  # cents added to that
     key_cents: int  # cents for each key: 100, or 0 where every key sounds alike
-    fixed_key: int  # -1: as played
-    fixed_velocity: int
     gain: float
     pan: float  # 0 left, 1 right
     cutoff: float  # of the low-pass filter, absolute cents (6900 is 440 Hz)
     resonance: float  # its peak, dB
     cutoff_envelope: int  # cents at the modulation envelope's top
-    pitch_envelope: int
     volume: Envelope
     modulation: Envelope
-    hold_cents: int  # of hold and decay for each key below 60
-    decay_cents: int
-    vibrato: tuple[Oscillator, Oscillator]
-    exclusive: int  # a note of the same class, if not 0, ends the one before: hi-hats
 
     def covers(self, key: int, velocity: int) -> bool:
         low, high = self.keys
@@ -119,15 +110,12 @@ class SoundFont:
     ``frames`` is the whole recording, mono int16; samples are slices of it.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, limits: Limits | None = None) -> None:
         self.path = Path(path)
         try:
-            data = self.path.read_bytes()
-        except OSError as error:
-            reason = error.strerror or error
-            raise UserError(
-                f"soundfont={path}: cannot be read ({reason}), expected an SF2 file"
-            ) from None
+            data = read_bytes(path, (limits or Limits()).font_mb, "limits.font_mb")
+        except UserError as error:
+            raise UserError(f"soundfont={path}: expected an SF2 file ({error})") from None
         try:
             self._parse(data)
         except (struct.error, IndexError, KeyError, ValueError) as error:
@@ -144,9 +132,14 @@ class SoundFont:
         for key in (*wanted, (0, 0), min(self._presets)):
             if key in self._presets:
                 if key not in self._zones:
-                    self._zones[key] = tuple(self._resolved(*self._presets[key]))
+                    self._zones[key] = tuple(islice(self._resolved(*self._presets[key]), MOST_ZONES))
                 return self._zones[key]
         raise AssertionError("unreachable")
+
+    def sounding(self, program: int, drum: bool, key: int, velocity: int) -> list[Zone]:
+        """The zones that one stroke of a key sets off."""
+        zones = (zone for zone in self.zones(program, drum) if zone.covers(key, velocity))
+        return list(islice(zones, MOST_LAYERS))
 
     def _parse(self, data: bytes) -> None:
         if data[:4] != b"RIFF" or data[8:12] != b"sfbk":
@@ -168,6 +161,9 @@ class SoundFont:
         self.frames = np.frombuffer(sound, "<i2", len(sound) // 2)
         self._samples = tables[b"shdr"]
         presets, instruments = tables[b"phdr"], tables[b"inst"]
+        for bags in (tables[b"pbag"], tables[b"ibag"]):
+            if any(one[0] > after[0] for one, after in pairwise(bags)):
+                raise ValueError("its ranges of generators cross")
         # Each table ends with a record that only says where the one before ends.
         self._instruments = [
             list(_zone_lists(tables[b"ibag"], tables[b"igen"], one[1], after[1], _SAMPLE))
@@ -219,7 +215,9 @@ class SoundFont:
             )
         )
         end = min(end, len(self.frames))
-        if kind & 0x8000 or rate <= 0 or not 0 <= start < end:
+        if kind & 0x8000 or not (RATES[0] <= rate <= RATES[1] and 0 <= start < end):
+            return None
+        if end - start > LONGEST_SAMPLE:
             return None
         # Mode 3, which loops until the key is released, is taken as 1, which loops on.
         looped = g(_LOOP_MODE, 0) & 1 == 1 and start <= loop_start < loop_end - 1 < end
@@ -234,25 +232,15 @@ class SoundFont:
             else Sample(start, end, start, end, rate),
             looped=looped,
             root=root,
-            tuning=g(51, 0) * 100.0 + g(52, 0) + correction,
-            key_cents=g(56, 100),
-            fixed_key=g(_KEY, -1),
-            fixed_velocity=g(_VELOCITY, -1),
+            tuning=min(max(g(51, 0) * 100.0 + g(52, 0) + correction, -12000.0), 12000.0),
+            key_cents=min(max(g(56, 100), 0), 1200),
             gain=_decibels(-ATTENUATION_SCALE * min(max(g(48, 0), 0), 1440) / 10),
             pan=min(max(g(17, 0) / 1000 + 0.5, 0.0), 1.0),
             cutoff=float(min(max(g(8, 13500), 1500), 13500)),
             resonance=min(max(g(9, 0), 0), 960) / 10,
-            cutoff_envelope=g(11, 0),
-            pitch_envelope=g(7, 0),
+            cutoff_envelope=min(max(g(11, 0), -12000), 12000),
             volume=_envelope(settings, 33),
             modulation=_envelope(settings, 25),
-            hold_cents=g(39, 0),
-            decay_cents=g(40, 0),
-            vibrato=(
-                Oscillator(_seconds(g(21, -12000)), _hertz(g(22, 0)), g(5, 0)),
-                Oscillator(_seconds(g(23, -12000)), _hertz(g(24, 0)), g(6, 0)),
-            ),
-            exclusive=g(_EXCLUSIVE, 0),
         )
 
 
@@ -290,6 +278,8 @@ def _zone_lists(
     The first zone is global if it does not end in ``target`` (a sample, an instrument); any other
     zone without one is ignored.
     """
+    if not 0 <= first <= last < len(bags):
+        raise ValueError("its ranges of zones cross")
     common: dict[int, int] = {}
     for i in range(first, last):
         settings = dict(generators[bags[i][0] : bags[i + 1][0]])
@@ -317,10 +307,6 @@ def _envelope(settings: dict[int, int], first: int) -> Envelope:
 
 def _seconds(timecents: int) -> float:
     return 0.0 if timecents <= -12000 else 2.0 ** (min(timecents, 8000) / 1200)
-
-
-def _hertz(cents: int) -> float:
-    return 8.176 * 2.0 ** (min(max(cents, -16000), 4500) / 1200)
 
 
 def _decibels(level: float) -> float:

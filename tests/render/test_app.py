@@ -4,7 +4,7 @@ import pytest
 
 from musictx import midi
 from musictx.apps import render
-from musictx.config import RenderConfig
+from musictx.config import Limits, RenderConfig
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 from tests.render import fonts as f
@@ -76,9 +76,9 @@ def test_the_reusable_part_keeps_dots_in_names_and_marks_the_seam(tmp_path):
             {"files": "{song}", "wav": False, "png": False},
             r"^wav=false png=false: nothing to write",
         ),
-        ({"files": "{song}", "out": "{tmp}/text.mid"}, r"^out=.*: this folder cannot be made"),
+        ({"files": "{song}", "out": "{tmp}/text.mid"}, r"^out=.*is a file, expected a folder"),
         ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, r"^soundfont=.*: is no SF2"),
-        ({"files": "{song}", "soundfont": "{tmp}/x.sf2"}, r"^soundfont=.*: cannot be read"),
+        ({"files": "{song}", "soundfont": "{tmp}/x.sf2"}, r"^soundfont=.*: expected an SF2 file .*cannot be opened"),
     ],
 )
 def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, message, song, tmp_path):
@@ -101,8 +101,6 @@ def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, message, song
 def test_options_out_of_range_are_refused_by_name():
     with pytest.raises(ConfigError, match=r"^sample_rate=100: expected 8000 to 192000"):
         RenderConfig(sample_rate=100)
-    with pytest.raises(ConfigError, match=r"^engine=organ: expected one of auto, sampler"):
-        RenderConfig(engine="organ")
 
 
 def test_another_font_can_be_chosen(song, tmp_path):
@@ -110,3 +108,17 @@ def test_another_font_can_be_chosen(song, tmp_path):
     own = run(files=[str(song)], png=False, soundfont=str(font), out=str(tmp_path / "a"))[0]
     usual = run(files=[str(song)], png=False, out=str(tmp_path / "b"))[0]
     assert own.read_bytes() != usual.read_bytes()
+
+
+def test_music_is_rendered_from_python_under_the_name_that_is_given(song, tmp_path):
+    for music in (SCORE, song, str(song), song.read_bytes()):
+        paths = render.render(music, tmp_path / "r" / "a.wav", sample_rate=8000)
+        assert [p.name for p in paths] == ["a.wav", "a.png"]
+
+
+def test_the_length_of_sound_is_limited(song, tmp_path):
+    midi.write(Score([(6 * 3600.0, 6 * 3600.0 + 1, 60, 80, 0, False, 0)]), tmp_path / "long.mid")
+    with pytest.raises(UserError, match=r"21601 seconds of sound, more than 3600 \(limits\.wav"):
+        run(files=[str(tmp_path / "long.mid")], png=False)
+    assert names(tmp_path) == ["in", "long.mid"]
+    run(files=[str(song)], limits=Limits(wav_seconds=1))
