@@ -103,7 +103,6 @@ def render(
     return render_score(
         score, stem, wav=wav, png=png, title=title, sample_rate=sample_rate, soundfont=soundfont
     )
->>>>>>> e20325e (wip render)
 
 
 def render_score(

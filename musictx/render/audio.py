@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from musictx.config.limits import Limits
-from musictx.errors import UserError, WriteError
+from musictx.errors import UserError
 from musictx.files import atomic
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
@@ -65,12 +65,7 @@ def write(
         )
     font = SoundFont(installed() if soundfont is None else soundfont, limits)
     sound = blocks(score, sample_rate=sample_rate, soundfont=font, reverb=reverb)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        scratch = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
-    except OSError as error:
-        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
-    with scratch, atomic(path) as beside:
+    with atomic(path) as beside, tempfile.TemporaryFile(dir=path.parent) as scratch:
         peak = _spool(sound, scratch)
         scale = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
         _wav(scratch, beside, scale, sample_rate)

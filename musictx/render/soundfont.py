@@ -132,7 +132,9 @@ class SoundFont:
         for key in (*wanted, (0, 0), min(self._presets)):
             if key in self._presets:
                 if key not in self._zones:
-                    self._zones[key] = tuple(islice(self._resolved(*self._presets[key]), MOST_ZONES))
+                    self._zones[key] = tuple(
+                        islice(self._resolved(*self._presets[key]), MOST_ZONES)
+                    )
                 return self._zones[key]
         raise AssertionError("unreachable")
 

@@ -78,7 +78,10 @@ def test_the_reusable_part_keeps_dots_in_names_and_marks_the_seam(tmp_path):
         ),
         ({"files": "{song}", "out": "{tmp}/text.mid"}, r"^out=.*is a file, expected a folder"),
         ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, r"^soundfont=.*: is no SF2"),
-        ({"files": "{song}", "soundfont": "{tmp}/x.sf2"}, r"^soundfont=.*: expected an SF2 file .*cannot be opened"),
+        (
+            {"files": "{song}", "soundfont": "{tmp}/x.sf2"},
+            r"^soundfont=.*: expected an SF2 file .*cannot be opened",
+        ),
     ],
 )
 def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, message, song, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from musictx.errors import UserError
+from musictx.midi.names import part_names
 from musictx.notes import Score
 from musictx.render import pianoroll
 from musictx.render.pianoroll import AXIS, GAP, LEFT, PLOT_WIDTH, RIGHT, TOP, Layout
@@ -134,7 +135,14 @@ def test_many_parts_and_long_titles_stay_on_the_page():
     assert right.min() > 250
 
 
-def test_a_folder_that_is_not_there_gets_one_sentence(tmp_path):
+def test_a_place_that_cannot_be_written_gets_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"a\.png: cannot be written"):
-        pianoroll.draw(Score(), tmp_path / "no" / "a.png")
-    assert not list(tmp_path.iterdir())
+        pianoroll.draw(Score(), tmp_path / "file" / "a.png")
+
+
+def test_parts_are_called_by_their_tracks_names_where_those_tell_them_apart():
+    parts = [(0, 0, False), (1, 0, False), (2, 0, False), (3, 40, False), (4, 0, True)]
+    names = {0: "Soprano", 1: "Alto", 2: "Alto", 3: "a" * 50}
+    named = list(part_names(parts, names).values())
+    assert named == ["Soprano", "piano 2", "piano 3", "a" * 19 + "…", "drums"]

@@ -33,7 +33,7 @@ def test_presets_cannot_change_what_belongs_to_the_sample(tmp_path):
     instrument = [{f.ROOT: 57, f.LOOP: 1, f.EXCLUSIVE: 3, f.SAMPLE: 0}]
     preset = [{f.ROOT: 7, f.LOOP: -1, f.EXCLUSIVE: 9, f.START: 5, f.INSTRUMENT: 0}]
     zone = only_zone(tmp_path, instrument, preset)
-    assert (zone.root, zone.looped, zone.exclusive, zone.sample.start) == (57, True, 3, 0)
+    assert (zone.root, zone.looped, zone.sample.start) == (57, True, 0)
 
 
 def test_key_and_velocity_ranges_of_preset_and_instrument_meet(tmp_path):
@@ -114,7 +114,7 @@ def test_compressed_fonts_and_missing_files_are_refused(tmp_path):
     path = f.build(tmp_path / "x.sf2", [f.sine()._replace(kind=0x11)])
     with pytest.raises(UserError, match="SF3"):
         SoundFont(path)
-    with pytest.raises(UserError, match=r"^soundfont=.*none\.sf2: cannot be read"):
+    with pytest.raises(UserError, match=r"^soundfont=.*SF2 file .*none\.sf2: cannot be opened"):
         SoundFont(tmp_path / "none.sf2")
 
 
@@ -125,3 +125,38 @@ def test_the_installed_font_has_every_program_and_drums():
     assert font.zones(0, drum=True) != font.zones(0)
     for key in range(21, 109):  # a piano without holes
         assert any(zone.covers(key, velocity) for zone in font.zones(0) for velocity in (1, 127))
+
+
+@pytest.mark.parametrize("rate", [0, 1, 2**31, 2**32 - 1])
+def test_recordings_of_absurd_rates_are_left_out(rate, tmp_path):
+    path = f.build(tmp_path / "x.sf2", [f.sine()._replace(rate=rate)])
+    assert SoundFont(path).zones(0) == ()
+
+
+def test_zones_are_bounded_for_a_preset_and_for_a_key(tmp_path):
+    """A preset that names an instrument a thousand times, which names a sample as often."""
+    instrument = [{f.LOOP: 1, f.SAMPLE: 0}] * 1000
+    path = f.build(
+        tmp_path / "x.sf2", [f.sine()], [instrument], {(0, 0): [{f.INSTRUMENT: 0}] * 1000}
+    )
+    font = SoundFont(path)
+    assert len(font.zones(0)) == 4096
+    assert len(font.sounding(0, False, 60, 80)) == 16
+
+
+def test_ranges_that_cross_are_refused(tmp_path):
+    """Bags that point back into the list of generators would make each zone hold all of them."""
+    path = f.build(tmp_path / "x.sf2", [f.sine()], [[{f.LOOP: 1, f.SAMPLE: 0}] * 3])
+    data = bytearray(path.read_bytes())
+    at = data.index(b"ibag") + 8
+    data[at : at + 2] = (5).to_bytes(2, "little")
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="ranges of generators cross"):
+        SoundFont(path)
+
+
+def test_a_font_larger_than_its_limit_is_not_read(tmp_path):
+    with (tmp_path / "x.sf2").open("wb") as file:
+        file.truncate(10**10)
+    with pytest.raises(UserError, match=r"larger than limits\.font_mb=1000"):
+        SoundFont(tmp_path / "x.sf2")
