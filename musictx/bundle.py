@@ -219,7 +219,10 @@ def load(folder: str | Path, device: str = "cpu", *, dtype: torch.dtype = torch.
 
 
 #: Names that options had before, and what they are called now, by the place they stand in.
-_RENAMED = {"position": {"cycles": "periods", "sinusoids": "concat_sinusoids"}}
+_RENAMED = {
+    "position": {"cycles": "periods", "sinusoids": "concat_sinusoids"},
+    "intervals": {"heard": "inputs", "asked": "outputs"},  # and so their tensors
+}
 
 
 def renamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,6 +240,14 @@ def renamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
             if known and key not in known and position.get(key) is unset:
                 position.pop(key, None)
     return out
+
+
+def _tensor_name(name: str) -> str:
+    """The name of a tensor of an older model folder as it is today."""
+    place, *rest = name.split(".")
+    if place == "intervals":
+        rest[0] = _RENAMED[place].get(rest[0], rest[0])
+    return ".".join([place, *rest])
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -307,7 +318,7 @@ def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
 def _fill(model: nn.Module, path: Path) -> None:
     """Copy the file's weights into ``model``: every tensor, none too many, all of equal shape."""
     try:
-        stored = load_file(path)
+        stored = {_tensor_name(name): tensor for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
     names = _canonical(model)

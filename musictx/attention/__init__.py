@@ -1,6 +1,19 @@
-"""Relative attention: one function, ``attend``, for a whole family of position schemes."""
+"""Relative attention: one function, ``attend``, and one module, for a whole family of schemes."""
 
+from musictx.attention import positions
 from musictx.attention.api import IMPLEMENTATIONS, attend, why_not
+from musictx.attention.module import RelativeAttention
 from musictx.attention.terms import Axis, Blocks, Ring, Span, Terms
 
-__all__ = ["IMPLEMENTATIONS", "Axis", "Blocks", "Ring", "Span", "Terms", "attend", "why_not"]
+__all__ = [
+    "IMPLEMENTATIONS",
+    "Axis",
+    "Blocks",
+    "RelativeAttention",
+    "Ring",
+    "Span",
+    "Terms",
+    "attend",
+    "positions",
+    "why_not",
+]

@@ -27,6 +27,7 @@ from musictx.attention import capabilities, chunked, decode, fused, native, refe
 from musictx.attention.capabilities import Capabilities, Job
 from musictx.attention.labels import widened
 from musictx.attention.terms import Positions, Ring, Span, Terms
+from musictx.config.model import IMPLEMENTATIONS
 
 _MODULES: dict[str, Any] = {
     "reference": reference,
@@ -37,7 +38,6 @@ _MODULES: dict[str, Any] = {
     "fused": fused,
     "decode": decode,
 }
-IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")
 _FASTEST = {"cpu": ("native", "chunked"), "cuda": ("fused", "chunked")}
 _LEAVE_ONE_QUERY = ("chunked", "native", "fused")
 
@@ -70,7 +70,7 @@ def attend(
     query_pieces     int64 (B, Tq), key_pieces (B, Tk): hide keys of other pieces; both or neither
     dropout          share of attention weights set to 0, the others scaled up; give 0 when not
                      training
-    implementation   one of :data:`IMPLEMENTATIONS`
+    implementation   one of ``IMPLEMENTATIONS`` (musictx/config/model.py)
 
     A query that may look at no key gives zeros. Softmax is taken in float32 at least. Raises
     ``ValueError`` for arguments that do not fit together, and for a named implementation that

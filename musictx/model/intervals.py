@@ -18,18 +18,17 @@ from torch.nn import functional as F
 class Intervals(nn.Module):
     """Learned vectors of intervals, by ``lag``: how many tokens lie between two notes.
 
-    heard     lags at which each note comes with its interval
-    asked     lags at which each candidate for the next note is judged by its interval
+    inputs    lags at which an embedding of the interval is added to each note
+    outputs   lags at which the interval to it is scored for each candidate for the next note
     pitches   (vocab,) int64: the pitch of each id, -1 if it has none
     dropout   in training a note comes without each of its intervals with this probability
 
     Both hold a table for each lag, (2 span + 2, width), where span is the largest difference of
     pitches: row 0 where one of the two is no note, row 1 + span + d for the later pitch minus the
-    earlier one = d. Those of ``asked`` begin at zero: no candidate is preferred.
+    earlier one = d. Those of ``outputs`` begin at zero: no candidate is preferred.
 
-    Transposed copies of a piece have the same intervals: a few passes over few pieces are enough to
-    know by heart what is heard. ``dropout`` is to intervals what transposition is to names of
-    pitches.
+    Transposed copies of a piece have the same intervals, so input intervals overfit within a few
+    passes over few pieces. ``dropout`` is to intervals what transposition is to names of pitches.
     """
 
     pitches: Tensor
@@ -39,21 +38,21 @@ class Intervals(nn.Module):
         pitches: Tensor,
         width: int,
         *,
-        heard: list[int],
-        asked: list[int],
+        inputs: list[int],
+        outputs: list[int],
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.dropout = dropout
         known = pitches[pitches >= 0]
-        self.heard_lags, self.asked_lags = list(heard), list(asked)
-        self.longest = max(*self.heard_lags, *self.asked_lags, 1)
+        self.input_lags, self.output_lags = list(inputs), list(outputs)
+        self.longest = max(*self.input_lags, *self.output_lags, 1)
         self.span = int(known.max() - known.min()) if len(known) else 0
         self.register_buffer("pitches", pitches, persistent=False)
         shape = (2 * self.span + 2, width)
         std = 0.5 * width**-0.5  # as large as the embeddings (MusicTransformer._initialise)
-        self.heard = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in heard)
-        self.asked = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in asked)
+        self.inputs = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in inputs)
+        self.outputs = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in outputs)
 
     def before(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.
@@ -73,16 +72,16 @@ class Intervals(nn.Module):
         return self.pitches[ids.clamp(min=0)].masked_fill(ids < 0, -1)
 
     def embed(self, x: Tensor, before: Tensor) -> Tensor:
-        """Embeddings ``x`` (B, T, width) and the vectors of the intervals that are heard between
-        each note and those before it, from ``before`` (1 + longest lag, B, T)."""
-        for lag, table in zip(self.heard_lags, self.heard):
+        """Embeddings ``x`` (B, T, width) and the input embeddings of the intervals between each
+        note and those before it, from ``before`` (1 + longest lag, B, T)."""
+        for lag, table in zip(self.input_lags, self.inputs):
             vectors = F.embedding(self._rows(before[0], before[lag]), table)
             if self.training and self.dropout:  # whole vectors, not channels
                 vectors = vectors * F.dropout(vectors.new_ones(*x.shape[:2], 1), self.dropout)
             x = x + vectors.to(x.dtype)
         return x
 
-    def judge(self, x: Tensor, before: Tensor) -> Tensor:
+    def score(self, x: Tensor, before: Tensor) -> Tensor:
         """What each id's intervals add to its logit as the next note: (B, T, vocab) in float32.
 
         <x, vector of the interval from the note ``lag`` before it>, summed over the lags; nothing
@@ -90,7 +89,7 @@ class Intervals(nn.Module):
         """
         candidates = self.pitches.expand(*x.shape[:2], -1)
         total = x.new_zeros(candidates.shape, dtype=torch.float32)
-        for lag, table in zip(self.asked_lags, self.asked):
+        for lag, table in zip(self.output_lags, self.outputs):
             rows = self._rows(candidates, before[lag - 1][..., None])
             total = total + F.linear(x, table).float().gather(-1, rows) * (rows > 0)
         return total

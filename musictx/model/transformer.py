@@ -31,7 +31,7 @@ class MusicTransformer(nn.Module):
     position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
                  follow from the context, as each scheme says (``musictx/config/position.py``)
     attention    implementation of attention, by name (see ``attention/api.py``)
-    intervals    {"heard": [1, 4], "asked": [1, 4], "dropout": 0.0, "pitches": ranges of ids as in
+    intervals    {"inputs": [1, 4], "outputs": [1, 4], "dropout": 0.0, "pitches": ranges of ids as in
                  ``coordinates.ranges``}: notes know their intervals (``model/intervals.py``)
 
     ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
@@ -177,7 +177,7 @@ class MusicTransformer(nn.Module):
         logits = F.linear(x, weight).float()
         if self.intervals is None or before is None:
             return logits
-        return logits + self.intervals.judge(x, before)
+        return logits + self.intervals.score(x, before)
 
     def hidden(
         self,

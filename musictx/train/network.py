@@ -34,8 +34,8 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     for option in ("input_intervals", "output_intervals"):
         if getattr(model, option):
             arguments["intervals"] = {
-                "heard": model.input_intervals,
-                "asked": model.output_intervals,
+                "inputs": model.input_intervals,
+                "outputs": model.output_intervals,
                 "dropout": model.interval_dropout,
                 "pitches": token_coordinates(tokenizer, f"model.{option}")["pitches"],
             }

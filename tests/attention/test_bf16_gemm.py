@@ -18,7 +18,7 @@ EXPORT = """
 #include "bf16_gemm.h"
 #include <vector>
 extern "C" int there() {
-#ifdef MUSICTX_BRAIN
+#ifdef MUSICTX_BF16
   return 1;
 #else
   return 0;
@@ -26,7 +26,7 @@ extern "C" int there() {
 }
 extern "C" void product(int ta, int tb, int m, int n, int k, float alpha, const uint16_t* a,
                         int lda, const uint16_t* b, int ldb, float beta, float* c, int ldc) {
-#ifdef MUSICTX_BRAIN
+#ifdef MUSICTX_BF16
   std::vector<uint32_t> rows(bf16_gemm::packed_rows(m, k)), columns(bf16_gemm::packed_columns(n, k));
   bf16_gemm::product(ta ? 't' : 'n', tb ? 't' : 'n', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
                  rows.data(), columns.data());

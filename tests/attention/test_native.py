@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import shutil
 
 import pytest
 import torch
@@ -194,11 +193,11 @@ def test_a_broken_skew_is_noticed(kernel, broken, monkeypatch, tmp_path):
     """The comparison of these tests fails for a kernel with one line of the skew wrong."""
     source = tmp_path / "kernel.cpp"
     right, wrong = BREAKS[broken]
-    text = library.SOURCE.read_text()
-    assert text.count(right) == 1
+    texts = {path.name: path.read_text() for path in library.SOURCE.parent.glob("*.[ch]*")}
+    assert sum(text.count(right) for text in texts.values()) == 1
     monkeypatch.setattr(build, "FLAGS", [f.replace("-O3", "-O0") for f in build.FLAGS])  # quick
-    source.write_text(text.replace(right, wrong))
-    shutil.copy(library.SOURCE.with_name("bf16_gemm.h"), tmp_path)
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text.replace(right, wrong))
     monkeypatch.setattr(
         library, "_outcome", library.Library(build.built(source), library.products())
     )

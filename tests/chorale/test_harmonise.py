@@ -32,7 +32,7 @@ def small_model(tokenizer, seed=0, position="two_d", intervals=False):
     pitches = token_coordinates(tokenizer)["pitches"]
     model = MusicTransformer(
         tokenizer.size, layers=2, width=16, heads=2, feedforward=16, context=96, position=place,
-        intervals={"heard": [1, 4], "asked": [1, 16], "pitches": pitches} if intervals else None,
+        intervals={"inputs": [1, 4], "outputs": [1, 16], "pitches": pitches} if intervals else None,
     )  # fmt: skip
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.4)  # far from uniform

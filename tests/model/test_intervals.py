@@ -13,13 +13,13 @@ from musictx.model.transformer import MusicTransformer
 #: Ids 0..3 are no notes, 4..15 are pitches 60..71.
 VOCAB, FIRST, LOWEST = 16, 4, 60
 PITCHES = torch.tensor([-1] * FIRST + list(range(LOWEST, LOWEST + VOCAB - FIRST)))
-HEARD, ASKED = [1, 4, 6], [1, 2, 7]
+INPUTS, OUTPUTS = [1, 4, 6], [1, 2, 7]
 
 
 def intervals(width: int = 8, **more) -> Intervals:
     torch.manual_seed(0)
-    found = Intervals(PITCHES, width, **({"heard": HEARD, "asked": ASKED} | more)).double()
-    for table in found.asked:  # they begin at zero
+    found = Intervals(PITCHES, width, **({"inputs": INPUTS, "outputs": OUTPUTS} | more)).double()
+    for table in found.outputs:  # they begin at zero
         torch.nn.init.normal_(table)
     return found
 
@@ -28,10 +28,10 @@ def model(name: str = "huang", **more) -> MusicTransformer:
     torch.manual_seed(1)
     found = MusicTransformer(
         VOCAB, layers=2, width=16, heads=2, feedforward=16, context=32, position={"name": name},
-        intervals={"heard": HEARD, "asked": ASKED, "pitches": [[FIRST, VOCAB, LOWEST]]}, **more,
+        intervals={"inputs": INPUTS, "outputs": OUTPUTS, "pitches": [[FIRST, VOCAB, LOWEST]]}, **more,
     )  # fmt: skip
     assert found.intervals is not None
-    for table in found.intervals.asked:
+    for table in found.intervals.outputs:
         torch.nn.init.normal_(table)
     return found.double().eval()
 
@@ -52,19 +52,19 @@ def test_both_are_the_sums_written_out(ids, known):
     places = torch.arange(known, len(ids))[None]
     before = found.before(whole[:, known:], whole[:, :known], places)
     x = torch.randn(1, len(ids) - known, 8, dtype=torch.float64)
-    heard, asked = found.embed(x, before)[0], found.judge(x, before)[0]
+    embedded, scored = found.embed(x, before)[0], found.score(x, before)[0]
     for n, t in enumerate(range(known, len(ids))):
         expected = x[0, n].clone()
         judged = torch.zeros(VOCAB, dtype=torch.float64)
-        for lag, table in zip(HEARD, found.heard):
+        for lag, table in zip(INPUTS, found.inputs):
             r = row(found, ids[t], ids[t - lag]) if t >= lag else None
             expected += table[0 if r is None else r]
-        for lag, table in zip(ASKED, found.asked):
+        for lag, table in zip(OUTPUTS, found.outputs):
             for candidate in range(VOCAB if t + 1 >= lag else 0):
                 r = row(found, candidate, ids[t + 1 - lag])
                 judged[candidate] += 0 if r is None else x[0, n] @ table[r]
-        torch.testing.assert_close(heard[n], expected)
-        torch.testing.assert_close(asked[n].double(), judged, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(embedded[n], expected)
+        torch.testing.assert_close(scored[n].double(), judged, rtol=1e-5, atol=1e-5)
 
 
 def test_transposed_music_has_the_same_intervals():
@@ -75,7 +75,7 @@ def test_transposed_music_has_the_same_intervals():
     here = found.before(ids, ids[:, :0], places)
     above = found.before(ids + 3, ids[:, :0], places)
     torch.testing.assert_close(found.embed(x, here), found.embed(x, above))
-    lower, higher = found.judge(x, here), found.judge(x, above)
+    lower, higher = found.score(x, here), found.score(x, above)
     torch.testing.assert_close(lower[..., FIRST : VOCAB - 3], higher[..., FIRST + 3 :])
     assert not lower[..., :FIRST].any()
 
@@ -119,7 +119,7 @@ def test_notes_that_slid_out_are_unknown_and_forks_remember():
 
 
 def test_dropout_withholds_whole_vectors_in_training_only():
-    found = intervals(heard=[2], asked=[], dropout=0.25)
+    found = intervals(inputs=[2], outputs=[], dropout=0.25)
     ids = torch.randint(FIRST, VOCAB, (4, 500), generator=torch.Generator().manual_seed(5))
     before = found.before(ids, ids[:, :0], torch.arange(500).expand(4, -1))
     nothing = torch.zeros(4, 500, 8, dtype=torch.float64)
@@ -138,10 +138,10 @@ def test_gradient_reaches_the_rows_that_are_met_and_no_others():
     found(torch.tensor([[4, 6, 5]])).square().sum().backward()
     assert found.intervals is not None
     span = found.intervals.span
-    met = found.intervals.heard[0].grad.abs().sum(1).nonzero().flatten().tolist()
+    met = found.intervals.inputs[0].grad.abs().sum(1).nonzero().flatten().tolist()
     assert met == sorted({0, 1 + span + 2, 1 + span - 1})
     lowest, highest = 4 - 6, 15 - 4  # of a candidate over the last note
-    met = found.intervals.asked[0].grad.abs().sum(1).nonzero().flatten().tolist()
+    met = found.intervals.outputs[0].grad.abs().sum(1).nonzero().flatten().tolist()
     assert met == list(range(1 + span + lowest, 1 + span + highest + 1))
 
 

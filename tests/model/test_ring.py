@@ -29,7 +29,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "two_d": {},
     GRID: {},
 }
-INTERVALS = {"heard": [1, 4], "asked": [1, 3], "pitches": [[6, 12, 60]]}
+INTERVALS = {"inputs": [1, 4], "outputs": [1, 3], "pitches": [[6, 12, 60]]}
 
 
 def make(scheme: str, *, context: int = 32, tied: bool = True, heads: int = 4) -> MusicTransformer:

@@ -21,7 +21,7 @@ def test_intervals_get_the_pitches_of_the_tokens():
     tokenizer = build("chorale")
     net = build_model(config(input_intervals=[1, 4], interval_dropout=0.3), tokenizer)
     pitches = net.intervals.pitches
-    assert (net.intervals.heard_lags, net.intervals.asked_lags) == ([1, 4], [])
+    assert (net.intervals.input_lags, net.intervals.output_lags) == ([1, 4], [])
     assert net.intervals.dropout == 0.3
     for note in (tokenizer.low, tokenizer.high):
         token = int(tokenizer.vocabulary.id("pitch", note))

@@ -112,7 +112,7 @@ def test_frozen_parameters_are_left_to_rest():
 
 def test_tables_of_positions_and_intervals_can_learn_at_a_rate_of_their_own():
     position = {"name": "huang", "concat_sinusoids": 4, "periods": [4]}
-    intervals = {"heard": [1, 4], "asked": [1, 4], "pitches": [[4, 12, 60]]}
+    intervals = {"inputs": [1, 4], "outputs": [1, 4], "pitches": [[4, 12, 60]]}
     net = MusicTransformer(
         12, layers=2, width=8, heads=2, feedforward=8, context=8, position=position,
         intervals=intervals,
@@ -121,8 +121,8 @@ def test_tables_of_positions_and_intervals_can_learn_at_a_rate_of_their_own():
     apart = [g for g in parameter_groups(net, 0.1, 4.0) if g.get("share", 1.0) != 1.0]
     assert [g["share"] for g in apart] == [4.0]
     assert [names[id(p)] for p in apart[0]["params"]] == [
-        "position.tables.0", "position.tables.1", "intervals.heard.0", "intervals.heard.1",
-        "intervals.asked.0", "intervals.asked.1",
+        "position.tables.0", "position.tables.1", "intervals.inputs.0", "intervals.inputs.1",
+        "intervals.outputs.0", "intervals.outputs.1",
     ]  # fmt: skip
     assert apart[0]["weight_decay"] == 0.0
     everything = [id(p) for g in parameter_groups(net, 0.1, 4.0) for p in g["params"]]

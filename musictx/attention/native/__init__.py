@@ -5,7 +5,8 @@ between the products; a table, a bias, packed pieces and dropout, float32 and bf
 is no compiler ``auto`` goes on with chunked, and who asks for it by name gets a sentence that says
 why not.
 
-kernel.cpp     the operator: no Python, no torch, nothing to link against
+kernel.cpp     the operator: no Python, no torch, nothing to link against; panel.h has the steps of
+               both passes, numbers.h the arithmetic
 bf16_gemm.h    products of bfloat16 matrices for CPUs that have the instruction
 build.py       source -> shared library in the user's cache
 library.py     the library loaded, with the matrix products that torch contains

@@ -12,7 +12,7 @@
 // Numbers below the smallest normal one count as zero: so the instruction is made.
 #pragma once
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
-#define MUSICTX_BRAIN 1
+#define MUSICTX_BF16 1
 
 #include <immintrin.h>
 

@@ -1,0 +1,116 @@
+"""``RelativeAttention``: multi-head attention with a position scheme, for models of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention import positions
+from musictx.attention.api import attend, why_not
+from musictx.attention.terms import Span
+from musictx.errors import ConfigError
+
+
+class RelativeAttention(nn.Module):
+    """Multi-head self- or cross-attention in which relative positions count.
+
+    ::
+
+        layer = RelativeAttention(width=256, heads=4)                        # Huang et al. 2018
+        y = layer(x)                                                         # (B, T, 256), causal
+
+        layer = RelativeAttention(256, 4, position={"name": "shaw"}, causal=False)
+        y = layer(x, pieces=pieces)                                          # packed sequences
+
+        cross = RelativeAttention(256, 4, position="t5", causal=False)
+        y = cross(x, memory)                                                 # over other tokens
+
+    width           channels of the inputs; ``heads`` divides it
+    position        a scheme by name, or with its options (musictx/config/position.py); schemes that
+                    read pitch or time off tokens need the whole model
+    causal          no token sees a later one
+    context         tokens of a usual input, from which options that are left out follow
+    dropout         on attention weights, in training
+    implementation  as of :func:`attend`
+
+    Raises ``ConfigError`` for a scheme or an option that cannot be.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        position: str | Mapping[str, Any] = "huang",
+        *,
+        causal: bool = True,
+        context: int = 1024,
+        dropout: float = 0.0,
+        implementation: str = "auto",
+    ) -> None:
+        super().__init__()
+        if width % heads:
+            raise ConfigError(f"heads={heads}: expected a divisor of width={width}")
+        self.heads, self.causal = heads, causal
+        self.dropout, self.implementation = dropout, implementation
+        given = {"name": position} if isinstance(position, str) else position
+        self.position = positions.build(
+            given, heads=heads, head_dim=width // heads, width=width, context=context, causal=causal
+        )
+        if self.position.further or type(self.position).embed is not positions.PositionScheme.embed:
+            raise ConfigError(
+                f"position={given['name']}: it has its say in the embeddings or reads tokens, so it "
+                "needs the whole model, MusicTransformer"
+            )
+        reason = why_not(implementation, self.position.terms(reach=1), causal=causal)
+        if reason:
+            raise ConfigError(f"implementation={implementation}: {reason}")
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        pieces: Tensor | None = None,
+        memory_pieces: Tensor | None = None,
+        start: int = 0,
+    ) -> Tensor:
+        """x (B, T, width) over itself or over ``memory`` (B, S, width): (B, T, width).
+
+        pieces  (B, T) int64: tokens see those of equal number only; with ``memory`` also
+                ``memory_pieces`` (B, S)
+        start   the position of the first of x, when that of the first of ``memory`` is 0
+        """
+        keys = x if memory is None else memory
+        width = x.shape[2]
+        weight, bias = self.qkv.weight, self.qkv.bias
+        q = self._split(F.linear(x, weight[:width], bias[:width]))
+        k, v = map(self._split, F.linear(keys, weight[width:], bias[width:]).chunk(2, dim=2))
+        at = Span(start, x.shape[1])
+        over = at if memory is None else Span(0, keys.shape[1])
+        q, _ = self.position.rotate(q, q, at, at)
+        k, _ = self.position.rotate(k, k, over, over)
+        reach = max(at.stop, over.stop) - min(at.start, over.start)
+        mixed = attend(
+            q,
+            k,
+            v,
+            self.position.terms(reach=reach),
+            query_positions=(at, at),
+            key_positions=(over, over),
+            causal=self.causal,
+            query_pieces=pieces,
+            key_pieces=pieces if memory is None else memory_pieces,
+            dropout=self.dropout if self.training else 0.0,
+            implementation=self.implementation,
+        )
+        out: Tensor = self.out(mixed.transpose(1, 2).reshape(x.shape))
+        return out
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(B, T, width) -> (B, heads, T, head_dim)."""
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
