@@ -61,8 +61,8 @@ class RelativeAttention(nn.Module):
         )
         if self.position.further or type(self.position).embed is not positions.PositionScheme.embed:
             raise ConfigError(
-                f"position={given['name']}: it has its say in the embeddings or reads tokens, so it "
-                "needs the whole model, MusicTransformer"
+                f"position={given['name']}: it adds to the embeddings or reads tokens, so it needs "
+                "the whole model, MusicTransformer"
             )
         reason = why_not(implementation, self.position.terms(reach=1), causal=causal)
         if reason:

@@ -27,7 +27,8 @@ extern "C" int there() {
 extern "C" void product(int ta, int tb, int m, int n, int k, float alpha, const uint16_t* a,
                         int lda, const uint16_t* b, int ldb, float beta, float* c, int ldc) {
 #ifdef MUSICTX_BF16
-  std::vector<uint32_t> rows(bf16_gemm::packed_rows(m, k)), columns(bf16_gemm::packed_columns(n, k));
+  std::vector<uint32_t> rows(bf16_gemm::packed_rows(m, k));
+  std::vector<uint32_t> columns(bf16_gemm::packed_columns(n, k));
   bf16_gemm::product(ta ? 't' : 'n', tb ? 't' : 'n', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
                  rows.data(), columns.data());
 #endif
