@@ -81,6 +81,13 @@ def order(*columns: np.ndarray) -> np.ndarray:
     return np.argsort(code.astype(np.uint16) if room <= 2**16 else code, kind="stable")
 
 
+def arranged(table: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """``table`` in the stable order of ``key`` (n,); itself where it is so already."""
+    if len(key) > 1 and np.any(key[1:] < key[:-1]):
+        return table[np.argsort(key, kind="stable")]
+    return table
+
+
 def _none(dtype: np.dtype) -> np.ndarray:
     return np.empty(0, dtype)
 

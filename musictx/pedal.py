@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from musictx.notes import PEDAL, Score
+from musictx.notes import PEDAL, Score, arranged
 
 #: The pedal is down from this controller value on.
 DOWN = 64
@@ -35,13 +35,15 @@ def fold_sustain(score: Score) -> Score:
     """
     notes = score.notes.copy()
     last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
-    pedals = score.pedals[np.argsort(score.pedals["track"], kind="stable")]
+    pedals = arranged(score.pedals, score.pedals["track"])
     tracks, first = np.unique(pedals["track"], return_index=True)
     movable = np.flatnonzero(np.isin(notes["track"], tracks) & ~notes["drum"])
-    movable = movable[np.argsort(notes["track"][movable], kind="stable")]
+    movable = arranged(movable, notes["track"][movable])
     edges = np.searchsorted(notes["track"][movable], tracks, side="left")
     for own, mine in zip(np.split(pedals, first[1:]), np.split(movable, edges[1:])):
-        if len(mine):
+        if len(mine) == len(notes):  # the one track there is
+            notes["end"] = _sounding_ends(notes, own, last)
+        elif len(mine):
             notes["end"][mine] = _sounding_ends(notes[mine], own, last)
     return replace(score, notes=notes, pedals=np.empty(0, PEDAL))
 

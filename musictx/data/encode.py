@@ -91,7 +91,9 @@ def encode(item: Item, read: Reader, tokenizer: Tokenizer, min_notes: int) -> Ou
     if kept < min_notes:
         detail = f"{kept} notes that can be written, corpus.min_notes={min_notes}"
         return Outcome(name, reason="too short", detail=detail)
-    lossy = {str(k): int(v) for k, v in (repairs + Counter(left_out)).items()}
+    changed = repairs + Counter(left_out)
+    changed["tracks merged with another"] = tokenizer.merged(score)
+    lossy = {str(label): int(n) for label, n in changed.items() if n}
     return Outcome(
         name,
         np.asarray(ids, np.uint16),

@@ -15,7 +15,7 @@ from musictx.config.limits import Limits
 from musictx.errors import MidiError
 from musictx.files import read_bytes
 from musictx.midi import scan as smf
-from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, order
+from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, arranged, order
 
 SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
 DRUM_CHANNEL = 9
@@ -74,7 +74,7 @@ def read(
             [(float(clock.seconds(tick)), *key) for _, tick, *key in file.keys],
         )
     ]
-    notes = notes[np.argsort(notes["start"], kind="stable")]
+    notes = arranged(notes, notes["start"])
     moment = np.cumsum(np.diff(notes["start"], prepend=notes["start"][:1]) > 0)
     return Score(
         notes=notes[order(moment, notes["pitch"], notes["track"])],
@@ -100,22 +100,22 @@ def _channel(events: np.ndarray) -> np.ndarray:
 
 def _notes(file: smf.File, clock: smf.Clock, repairs: Counter) -> tuple[np.ndarray, np.ndarray]:
     """The notes in the order of the file, their ``track`` still 0, and the channel of each."""
-    keyed = file.events[file.events["status"] < 0xA0]
-    struck = (keyed["status"] >= 0x90) & (keyed["b"] > 0)
-    onsets, offsets = smf.pair(_channel(keyed) * 128 + keyed["a"], struck)
+    keyed = np.flatnonzero(file.events["status"] < 0xA0)
+    tick, track, status, a, b = (file.events[name][keyed] for name in smf.EVENT.names or ())
+    channel = track * 16 + (status & 15)
+    onsets, offsets = smf.pair(channel * 128 + a, (status >= 0x90) & (b > 0))
     unended = offsets < 0
     if np.any(unended):
         repairs["notes left open"] += int(np.count_nonzero(unended))
-    begun = keyed[onsets]
-    ends = np.where(unended, file.ends[begun["track"]], keyed["tick"][offsets])
+    ends = np.where(unended, file.ends[track[onsets]], tick[offsets])
     notes = np.zeros(len(onsets), NOTE)
-    notes["start"] = clock.seconds(begun["tick"])
+    notes["start"] = clock.seconds(tick[onsets])
     notes["end"] = clock.seconds(ends)
-    notes["pitch"] = begun["a"]
-    notes["velocity"] = begun["b"]
-    notes["program"] = _programs(file.events)[file.events["status"] < 0xA0][onsets]
-    notes["drum"] = begun["status"] & 15 == DRUM_CHANNEL
-    return notes, _channel(begun)
+    notes["pitch"] = a[onsets]
+    notes["velocity"] = b[onsets]
+    notes["program"] = _programs(file.events)[keyed[onsets]]
+    notes["drum"] = status[onsets] & 15 == DRUM_CHANNEL
+    return notes, channel[onsets]
 
 
 def _programs(events: np.ndarray) -> np.ndarray:
@@ -143,7 +143,7 @@ def _pedals(
 ) -> np.ndarray:
     """Pedals copied to every part they move: see :func:`read`. ``part_channels`` ascends."""
     moved = file.events[file.events["status"] >> 4 == 0xB]
-    moved = moved[np.argsort(_channel(moved), kind="stable")]
+    moved = arranged(moved, _channel(moved))
     channel = _channel(moved)
     # Parts of the pedal's own track and channel stand side by side, and so, in another order, do
     # those of its channel in all tracks.
@@ -163,8 +163,8 @@ def _pedals(
         pedals["time"] = clock.seconds(moved["tick"])[row]
         pedals["value"] = moved["b"][row]
         pedals["track"] = np.where(has_own[row], rank[place], rank[across[place]])
-    pedals = pedals[np.argsort(pedals["track"], kind="stable")]
-    return pedals[np.argsort(pedals["time"], kind="stable")]
+    pedals = arranged(pedals, pedals["track"])
+    return arranged(pedals, pedals["time"])
 
 
 def _names(names: dict[int, str], part_channels: np.ndarray, rank: np.ndarray) -> dict[int, str]:

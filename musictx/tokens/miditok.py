@@ -32,6 +32,7 @@ from musictx.errors import ConfigError, UserError
 from musictx.notes import NOTE, Score
 from musictx.tokens.miditok_grammar import DRUM, STRIKES, MidiTokState, TypeTable
 from musictx.tokens.miditok_score import from_symusic, to_symusic
+from musictx.tokens.performance import merged_tracks
 from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer
 
 #: Parameters of MidiTok that are not the user's here, and why.
@@ -187,6 +188,9 @@ class MidiTokTokenizer(Tokenizer):
         sequence = written if not isinstance(written, list) else written[0]
         ids = self._our_ids[np.array(sequence.ids, np.int64)].astype(np.uint16)
         return ids[: self._after_last_note(ids)], left_out
+
+    def merged(self, score: Score) -> int:
+        return merged_tracks(score.notes, self.tracks)
 
     def _after_last_note(self, ids: np.ndarray) -> int:
         """Where the notes end: MidiTok writes on if a mark of tempo or meter comes after them."""

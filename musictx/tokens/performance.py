@@ -34,7 +34,7 @@ import numpy as np
 
 from musictx import pedal
 from musictx.config import TokenizerConfig
-from musictx.notes import NOTE, Score, order
+from musictx.notes import NOTE, Score, arranged, order
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer, Vocabulary
@@ -169,6 +169,9 @@ class PerformanceTokenizer(Tokenizer):
         notes, left_out = self._grid(score)
         return ev.write(_to_events(notes), self.vocabulary), left_out
 
+    def merged(self, score: Score) -> int:
+        return merged_tracks(score.notes, self.tracks)
+
     def quantise(self, score: Score) -> Score:
         """What survives writing and reading back: ``decode(encode(score)) == quantise(score)``."""
         return self._to_score(self._grid(score)[0])
@@ -293,7 +296,7 @@ class PerformanceTokenizer(Tokenizer):
         if self.tracks == "programs":
             grid["program"] = np.where(notes["drum"], 0, notes["program"])
         grid["end"][grid["drum"]] = grid["start"][grid["drum"]] + self._drum_steps
-        grid = grid[order(grid["start"], _program_key(grid))]
+        grid = arranged(grid, grid["start"] * 256 + _program_key(grid))
         # First in, first out: the k-th strike of a program and pitch has the k-th end.
         key = _program_key(grid) * 128 + grid["pitch"]
         grid["end"][order(key)] = grid["end"][order(key, grid["end"])]
@@ -308,7 +311,8 @@ class PerformanceTokenizer(Tokenizer):
         if not inside.all():
             reason = f"notes outside pitches {self.low}..{self.high} left out"
             left_out[reason] = int((~inside).sum())
-        return notes[inside]
+            notes = notes[inside]
+        return notes
 
     def _to_score(self, grid: np.ndarray) -> Score:
         """Notes on the grid -> Score; in "programs" each program is a track, drums the last."""
@@ -320,6 +324,17 @@ class PerformanceTokenizer(Tokenizer):
         notes["velocity"] = self._velocity_of[grid["bin"]]
         notes["track"] = np.unique(_program_key(grid), return_inverse=True)[1].reshape(-1)
         return Score(notes=notes)
+
+
+def merged_tracks(notes: np.ndarray, tracks: str) -> int:
+    """How many tracks of ``notes`` are lost where pitched ones are written as one ("piano", which
+    leaves drums out) or as one for each program ("programs")."""
+    if not len(notes) or notes["track"].min() == notes["track"].max():
+        return 0
+    if tracks == "piano":
+        return max(len(np.unique(notes["track"][~notes["drum"]])) - 1, 0)
+    key = _program_key(notes)
+    return len(np.unique(notes["track"] * np.int64(256) + key)) - len(np.unique(key))
 
 
 def _program_key(grid: np.ndarray) -> np.ndarray:
@@ -334,7 +349,8 @@ def _to_events(grid: np.ndarray) -> np.ndarray:
     strikes["order"] = np.arange(len(grid))
     for name in ("program", "pitch", "bin"):
         strikes[name] = grid[name]
-    releases = strikes[~grid["drum"]]
+    pitched = ~grid["drum"]
+    releases = strikes.copy() if pitched.all() else strikes[pitched]
     releases["what"] = ev.OFF
-    releases["step"] = grid["end"][~grid["drum"]]
+    releases["step"] = grid["end"][pitched]
     return ev.ordered(np.concatenate([strikes, releases]))

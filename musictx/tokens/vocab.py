@@ -262,6 +262,10 @@ class Tokenizer(Protocol):
         """As ``encode``, and what was left out: reason -> number of notes."""
         ...
 
+    def merged(self, score: Score) -> int:
+        """How many tracks of ``score`` the ids no longer tell from another."""
+        return 0
+
     def begins(self, score: Score) -> float:
         """The moment of ``score``, in its seconds, at which its ids begin."""
         return 0.0

@@ -1,72 +1,101 @@
-"""How fast a folder of MIDI becomes shards, and how fast shards become training batches.
+"""How fast files of MIDI become tokens, beside MidiTok on the same files and core.
 
-    python scripts/bench/prepare.py FOLDER [--workers 1 2] [--contexts 512 2048] [--seconds 2]
+    python scripts/bench/prepare.py FOLDER [files=30] [repeats=3] [seed=0]
 
-Prints files a second for each number of worker processes (wall clock, processes started anew) and
-million tokens a second and process of training batches, without augmentation, transposed only, and
-with the default augmentation (processor time). Writes nothing outside a temporary folder.
+Reads and encodes ``files`` of FOLDER (drawn by ``seed``) with musictx as ``musictx prepare`` does -
+notes, pedals, content hash, ids - and with MidiTok's REMI, in turn, ``repeats`` times, in this one
+process; times are processor time, so that a busy machine does not matter much. First it checks that
+both have read the same notes: those of symusic, MidiTok's reader, where the file leaves none open.
+Then ``musictx prepare`` as a whole, from the files to the folder of shards. Needs MidiTok; writes
+nothing outside a temporary folder.
 """
 
 from __future__ import annotations
 
-import argparse
+import random
+import statistics
+import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
-import torch
+import miditok
+import numpy as np
+import symusic
 
-from musictx.config import AugmentConfig, CorpusConfig
-from musictx.data.module import MusicDataModule
+from musictx import formats
+from musictx.config import CorpusConfig
+from musictx.data.encode import encode, read_file
 from musictx.data.prepare import prepare
-from musictx.data.shards import Shards
+from musictx.data.sources import Folder
 from musictx.tokens.build import build
-
-AUGMENTATIONS = {
-    "none": AugmentConfig(transpose=0, stretch=[1.0], velocity=0),
-    "transpose": AugmentConfig(stretch=[1.0]),
-    "default": AugmentConfig(),
-    "default and velocity": AugmentConfig(velocity=8),
-}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--contexts", type=int, nargs="+", default=[512, 2048])
-    parser.add_argument(
-        "--seconds", type=float, default=2.0, help="for each measurement of batches"
-    )
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    tokenizer = build(name="performance")
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    options = {"files": 30, "repeats": 3, "seed": 0}
+    options |= {k: int(v) for k, _, v in (word.partition("=") for word in sys.argv[2:])}
+    items = list(Folder(sys.argv[1]).items())
+    random.Random(options["seed"]).shuffle(items)
+    items = items[: options["files"]]
+    compared = sum(same_notes(item.source) for item in items)
+    print(f"{len(items)} files, {sum(i.size for i in items) / 1e6:.1f} MB; the notes of ", end="")
+    print(f"{compared} are those that symusic reads, the others were damaged and put right")
+
+    tokenizer, remi = build(name="performance"), miditok.REMI()
+    ways: dict[str, Callable[[], object]] = {
+        "musictx": lambda: [encode(item, read_file, tokenizer, 2) for item in items],
+        "MidiTok REMI": lambda: [remi(item.source) for item in items],
+        "symusic, reading only": lambda: [symusic.Score(item.source) for item in items],
+    }
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(options["repeats"] + 1):
+        for name, work in ways.items():
+            rates[name].append(len(items) / seconds(work))
+    median = {name: statistics.median(found[1:]) for name, found in rates.items()}  # 1: warm-up
+    for name, rate in median.items():
+        print(f"{name:<22} {rate:8.1f} files/s")
+    print(f"musictx / MidiTok REMI  {median['musictx'] / median['MidiTok REMI']:7.1f}")
+
     with tempfile.TemporaryDirectory() as temporary:
-        for workers in options.workers:
-            out = Path(temporary, str(workers))
-            started = time.perf_counter()
-            report = prepare(CorpusConfig(path=options.folder, workers=workers), tokenizer, out)
-            seconds = time.perf_counter() - started
-            print(f"{workers} workers: {report.found / seconds:8.1f} files/s in {seconds:.1f} s")
-        print(report)
-        shards = Shards(out)
-        for context in options.contexts:
-            for name, augment in AUGMENTATIONS.items():
-                module = MusicDataModule(
-                    shards,
-                    tokenizer,
-                    context=context,
-                    batch=max(1, 16384 // context),
-                    augment=augment,
-                )
-                batches = iter(module.train_dataloader())
-                next(batches)
-                tokens = 0
-                started = time.process_time()
-                while (spent := time.process_time() - started) < options.seconds:
-                    tokens += int((next(batches).targets != -100).sum())
-                rate = tokens / spent / 1e6
-                print(f"context {context:5}, {name:<20} {rate:7.2f} million scored tokens/s")
+        corpus = Path(temporary, "corpus")
+        corpus.mkdir()
+        for number, item in enumerate(items):
+            (corpus / f"{number}-{Path(item.source).name}").symlink_to(Path(item.source).resolve())
+        config = CorpusConfig(path=str(corpus), workers=1)
+        out = Path(temporary, "out")
+        for name in ("musictx prepare", "again, up to date"):
+            rate = len(items) / seconds(lambda: prepare(config, tokenizer, out, progress=False))
+            print(f"{name:<22} {rate:8.1f} files/s, from files to shards")
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time of ``work``."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def same_notes(path: str) -> bool:
+    """Whether symusic reads the same notes: start and end (float32 there) to two milliseconds,
+    pitch and velocity. Raises ``AssertionError`` if not, but for a file that was put right."""
+    repairs: Counter[str] = Counter()
+    ours = formats.read(path, repairs=repairs).notes
+    theirs = [
+        (note.start, note.start + note.duration, note.pitch, note.velocity)
+        for track in symusic.Score(path, ttype="Second").tracks
+        for note in track.notes
+    ]
+    mine = np.stack([ours[name].astype(float) for name in ("start", "end", "pitch", "velocity")], 1)
+    other = np.array(theirs, float).reshape(-1, 4)
+    mine, other = (table[np.lexsort(table.T[[1, 3, 0, 2]])] for table in (mine, other))
+    same = mine.shape == other.shape and bool(np.abs(mine - other).max(initial=0.0) < 2e-3)
+    if not same and not repairs:
+        raise AssertionError(f"{path}: {len(mine)} notes, symusic reads {len(other)}")
+    return same
 
 
 if __name__ == "__main__":

@@ -97,6 +97,23 @@ def test_what_was_lost_in_kept_pieces_is_counted(tmp_path):
     assert report.total().notes == 24
 
 
+def test_tracks_that_are_merged_are_counted(tmp_path):
+    """Three tracks of two programs and drums: piano makes one of them, programs keeps three."""
+    parts = [(song(1), 0, False), (song(2), 0, False), (song(3), 7, False), (song(4), 0, True)]
+    tables = []
+    for track, (score, program, drum) in enumerate(parts):
+        table = score.notes.copy()
+        table["track"], table["program"], table["drum"] = track, program, drum
+        tables.append(table)
+    (tmp_path / "c").mkdir()
+    midi.write(Score(notes=np.concatenate(tables)), tmp_path / "c" / "a.mid")
+    for tracks, merged in (("piano", 2), ("programs", 1)):
+        tokenizer = build(name="performance", tracks=tracks)
+        report = run(tmp_path / "c", tmp_path / tracks, tokenizer=tokenizer)
+        assert report.lossy["tracks merged with another"] == merged
+        assert "tracks merged with another" in (tmp_path / tracks / "report.txt").read_text()
+
+
 def test_same_bytes_for_any_number_of_workers(corpus, tmp_path, many_chunks):
     run(corpus, tmp_path / "1", workers=1)
     run(corpus, tmp_path / "2", workers=2)

@@ -1,0 +1,207 @@
+"""A corpus in parts, shards used as they are, and what a refused command leaves: nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from musictx.chorale import jsb
+from musictx.config import CorpusConfig
+from musictx.data.prepare import prepare, provisional
+from musictx.data.shards import Shards
+from musictx.errors import ConfigError, UserError
+from musictx.tokens.build import build
+from tests.data.helpers import TOKENIZER, contents, song, write_songs
+
+
+def run(path: Path | None, out: Path | None = None, *, part=None, **options):
+    config = CorpusConfig(path=path and str(path), **({"workers": 1} | options))
+    return prepare(config, TOKENIZER, out, part=part, progress=False)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    root = write_songs(tmp_path / "corpus", range(60))
+    return write_songs(root / "copies", range(20)).parent
+
+
+def by_content(folder: Path) -> dict[str, tuple]:
+    shards = Shards(folder)
+    return {p.hash: (p.split, shards.tokens(p.number).tolist(), p.notes) for p in shards.pieces()}
+
+
+def test_all_parts_are_the_corpus_each_content_once(corpus, tmp_path):
+    whole = run(corpus, tmp_path / "whole", validation=0.3, test=0.2)
+    for i in (2, 3, 1):
+        part = run(corpus, tmp_path / "out", part=f"{i}/3", validation=0.3, test=0.2)
+        assert part.folder == tmp_path / "out" / f"part-{i}-of-3"
+        assert 0 < part.found < 80
+    shards = Shards(tmp_path / "out")
+    assert by_content(tmp_path / "out") == by_content(tmp_path / "whole")
+    assert [p.number for p in shards.pieces()] == list(range(60))
+    assert shards.totals("test")[:3] == whole.splits["test"][:3]
+    report = run(corpus, tmp_path / "out", validation=0.3, test=0.2)
+    assert report.up_to_date
+    assert report.found == 80
+    assert report.total().pieces == 60
+
+
+def test_files_that_are_added_stay_in_their_part(corpus, tmp_path):
+    run(corpus, tmp_path / "before", part="2/3")
+    write_songs(corpus / "new", range(100, 130))
+    run(corpus, tmp_path / "after", part="2/3")
+    before, after = (by_content(tmp_path / when / "part-2-of-3") for when in ("before", "after"))
+    assert before.keys() < after.keys()
+
+
+def test_more_parts_than_pieces_leave_some_empty(tmp_path):
+    root = write_songs(tmp_path / "c", range(3))
+    for i in range(1, 11):
+        run(root, tmp_path / "out", part=f"{i}/10")
+    assert len(Shards(tmp_path / "out")) == 3
+
+
+def test_a_part_that_is_missing_is_named_and_nothing_is_overwritten(corpus, tmp_path):
+    for i in (1, 3, 4):
+        run(corpus, tmp_path / "out", part=f"{i}/4")
+    for use in (lambda: Shards(tmp_path / "out"), lambda: run(corpus, tmp_path / "out")):
+        with pytest.raises(UserError, match=r"out: part=2/4 missing; musictx prepare makes them"):
+            use()
+    run(corpus, tmp_path / "out", part="2/4", min_notes=3)
+    with pytest.raises(UserError, match=r"its parts are not of one corpus \(another corpus\)"):
+        Shards(tmp_path / "out")
+
+
+def test_parts_find_each_other_without_a_folder_being_named(corpus, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = {run(corpus, part=f"{i}/2").folder.parent for i in (1, 2)}
+    assert run(corpus).folder in folders
+    assert len(folders) == 1
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3", ""])
+def test_a_part_that_cannot_be_is_refused(corpus, tmp_path, part):
+    with pytest.raises(UserError, match=f"^part={part}: expected a part of so many parts"):
+        run(corpus, tmp_path / "out", part=part)
+    assert not (tmp_path / "out").exists()
+
+
+def test_shards_are_used_as_they_are_where_no_corpus_is_named(corpus, tmp_path):
+    made = run(corpus, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    shutil.rmtree(corpus)
+    report = run(None, shards=str(tmp_path / "out"))
+    assert report.up_to_date
+    assert (report.folder, report.splits, report.found) == (made.folder, made.splits, made.found)
+    assert contents(tmp_path / "out") == before
+    other = CorpusConfig(shards=str(tmp_path / "out"))
+    with pytest.raises(UserError, match="made by another tokenizer"):
+        prepare(other, build(name="performance", low=21, high=108))
+    (tmp_path / "out" / "tokens.bin").write_bytes(b"12")
+    with pytest.raises(UserError, match="damaged token shards"):
+        run(None, shards=str(tmp_path / "out"))
+    with pytest.raises(UserError, match="path is missing"):
+        run(None, shards=str(tmp_path / "nowhere"))
+
+
+def test_what_a_refused_command_has_prepared_goes_again(corpus, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def refused(report):
+        with pytest.raises(UserError, match="no"), provisional(report):
+            raise UserError("no")
+
+    refused(run(corpus))
+    assert os.listdir(tmp_path) == ["corpus"]
+    kept = run(corpus)
+    with provisional(kept):
+        pass
+    refused(run(corpus))  # up to date: made by a command that succeeded
+    assert Shards(kept.folder)
+
+
+def test_official_test_files_alone_are_all_measured(tmp_path):
+    root = write_songs(tmp_path / "c", range(30))
+    rows = [f"test,song-{i:03}.mid" for i in range(30)]
+    (root / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
+    for options in ({}, {"validation": 0.0}, {"validation": 0.0, "test": 0.0}):
+        report = run(root, tmp_path / f"out{len(options)}", **options)
+        assert {s: t.pieces for s, t in report.splits.items()} == {
+            "train": 0,
+            "validation": 0,
+            "test": 30,
+        }
+    alone = write_songs(tmp_path / "one", [1])
+    (alone / "maestro.csv").write_text("split,midi_filename\ntest,song-001.mid\n")
+    assert run(alone, tmp_path / "alone").splits["test"].pieces == 1
+
+
+class Mine:
+    """A corpus of one's own: two songs, read by a function of this module."""
+
+    label = "mine"
+    published = False
+
+    def __init__(self, path):
+        self.seeds = [int(word) for word in path.split("-")]
+
+    def __len__(self):
+        return len(self.seeds)
+
+    def identity(self):
+        return str(self.seeds)
+
+    def items(self):
+        from musictx.data.corpora import Item
+
+        return (Item(f"piece {seed}", seed, seed) for seed in self.seeds)
+
+    @staticmethod
+    def read(seed, tokenizer, repairs):
+        return song(seed), None
+
+
+def test_a_corpus_of_ones_own_is_named_by_its_import_path(tmp_path):
+    config = CorpusConfig(name="tests.data.test_parts:Mine", path="4-5", workers=1)
+    report = prepare(config, TOKENIZER, tmp_path / "out")
+    shards = Shards(tmp_path / "out")
+    assert [p.name for p in shards.pieces()] == ["piece 4", "piece 5"]
+    np.testing.assert_array_equal(shards.tokens(1), TOKENIZER.encode(song(5)))
+    assert report.source == "mine"
+    with pytest.raises(ConfigError, match=r"^corpus.name=no.such:Thing: expected"):
+        prepare(CorpusConfig(name="no.such:Thing"), TOKENIZER, tmp_path / "other")
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_folder_called_jsb_is_a_folder(tmp_path):
+    root = write_songs(tmp_path / "jsb", range(3))
+    run(root, tmp_path / "out")
+    assert Shards(tmp_path / "out").corpus["name"] == "jsb"
+    assert Shards(tmp_path / "out").corpus["kind"] == "folder"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[" * 200_000, "nested too deep"),
+        ('{"train": 5}', "train: expected a list of pieces"),
+        ('{"train": null}', "train: expected a list of pieces"),
+        ('{"test": {"a": 1}}', "test: expected a list of pieces"),
+        (f'{{"train": [[[1{"0" * 400}, 2, 3, 4]]]}}', "expected a list of steps"),
+        (f'{{"train": [[[1{"0" * 5000}, 2, 3, 4]]]}}', "cannot be read as JSON"),
+        ('{"train": [[[1e999, 2, 3, 4]]]}', "expected MIDI pitches"),
+        (f'{{"train": [{"[" * 90}1{"]" * 90}]}}', "expected a list of steps"),
+        ('{"train": ["abc"]}', "expected a list of steps"),
+    ],
+)
+def test_published_chorales_that_are_none_are_refused_in_a_sentence(tmp_path, content, said):
+    file = tmp_path / "bad.json"
+    file.write_text(content)
+    with pytest.raises(UserError, match=said) as caught:
+        jsb.read(str(file))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
