@@ -73,6 +73,7 @@ def free_form(command: str) -> list[str]:
     return [name for name, f in known_options(command).items() if str(f.type).startswith("dict")]
 
 
+@cache
 def register() -> None:
     """Make the dataclasses known to Hydra: COMMAND_schema, and position/SCHEME_schema."""
     from hydra.core.config_store import ConfigStore

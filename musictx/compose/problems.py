@@ -27,7 +27,7 @@ def translated(command: str) -> Iterator[None]:
 
 def translate(command: str, error: Exception) -> ConfigError:
     """The sentence for ``error``; it begins with the option where one can be found."""
-    from hydra.errors import MissingConfigException
+    from hydra.errors import MissingConfigException, OverrideParseException
     from omegaconf.errors import MissingMandatoryValue
 
     known = known_options(command)
@@ -43,6 +43,8 @@ def translate(command: str, error: Exception) -> ConfigError:
             return ConfigError(f"{named}{choice}: no such file {choice}.yaml among the YAML files")
         options = [o for o in error.options or [] if not o.endswith("_schema")]
         return ConfigError(f"{named}{group}={choice}: expected one of {', '.join(options)}")
+    if isinstance(error, OverrideParseException):
+        return ConfigError(f"{error.override}: this value cannot be read; put it in quotes")
     override = re.search(r"Error merging override \+*~?([^=\s]+)=?(.*)", text)
     full_key = re.search(r"full_key: (\S+)", inner)
     key = override[1] if override else full_key[1] if full_key else ""

@@ -35,12 +35,11 @@ def run(
     Raises :class:`ConfigError` in one sentence for what cannot be composed, and whatever ``task``
     raises.
     """
-    import hydra
+    words = normalise(command, typed, sweep="--multirun" in flags, folders=folders)
+    import hydra  # half a second, and a mistake is told before
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    many = "--multirun" in flags
-    words = normalise(command, typed, sweep=many, folders=folders)
     register()
 
     failed: list[UserError] = []

@@ -105,13 +105,13 @@ def _own_choice(group: str, word: str, folders: Sequence[Path]) -> bool:
 def _positional(command: str, typed: Sequence[str], names: Sequence[str]) -> list[str]:
     """Bare words, and names of files that hold a "=", become ``option=...``."""
     option = POSITIONAL.get(command)
-    bare, rest = [], []
+    bare: list[str] = []
+    rest: list[str] = []
     for word in typed:
-        name = _split(word)[1]
-        is_option = "=" in word and (_within(name, names) or name.startswith("hydra"))
-        exists = Path(word).expanduser().exists()
-        file = option is not None and not word.startswith(("+", "~k")) and not is_option
-        if file and (exists or ("=" not in word and (not word.startswith("~") or "/" in word))):
+        sign, name, equals, _ = _split(word)
+        is_option = bool(equals) and (_within(name, names) or name.startswith("hydra"))
+        path = (not sign or word.startswith("~/")) and not is_option
+        if option is not None and path and (not equals or Path(word).expanduser().exists()):
             bare.append(word)
         else:
             rest.append(word)

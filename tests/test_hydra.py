@@ -1,0 +1,238 @@
+"""What people who know Hydra type, and get."""
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
+
+from musictx import cli
+from musictx.attention.positions import PositionScheme, build
+from musictx.config.position import HuangConfig
+from musictx.errors import UserError
+
+TINY = ["model=tiny", "corpus=bach"]
+
+
+@pytest.fixture
+def ran(monkeypatch, tmp_path):
+    """The configurations that commands ran with, in an empty folder."""
+    seen = []
+
+    def runs(command, config):
+        seen.append(config)
+        if getattr(config, "seed", 0) == 13:
+            raise UserError("seed=13: expected luck")
+        loss = 1.0 / (1 + getattr(config, "seed", 0))
+        return SimpleNamespace(validation_loss=loss, model=Path("runs/x/model"), argv=sys.argv)
+
+    monkeypatch.setattr(cli, "_run", runs)
+    monkeypatch.chdir(tmp_path)
+    return seen
+
+
+def write(path: str, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+
+def left() -> list[str]:
+    return sorted(str(p) for p in Path().rglob("*"))
+
+
+class Mine(PositionScheme):
+    """A position scheme outside of the package."""
+
+    def __init__(self, sizes, *, radius):
+        super().__init__(sizes)
+        self.radius = radius
+
+
+MINE = f"{__name__}:Mine"
+
+
+@pytest.fixture
+def own_files(monkeypatch):
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Mine.__module__])
+    write(
+        "my/experiment/mine.yaml",
+        "# @package _global_\ndefaults:\n  - override /model: slim\n  - override /position: mine\n"
+        "seed: 4\noptim:\n  lr: 0.5\n",
+    )
+    write("my/model/slim.yaml", "name: slim\nlayers: 1\nwidth: 8\nheads: 2\n")
+    write("my/position/mine.yaml", f"_target_: {MINE.replace(':', '.')}\nradius: 3\nperiods: [4]\n")
+    write("my/position/near.yaml", "defaults:\n  - huang\nmax_distance: 7\n")
+    write("my/plan.yaml", "defaults:\n  - train\n  - _self_\nseed: 9\n")
+    write("my/alone.yaml", "seed: 9\n")
+    write("my/model/broken.yaml", "name: [\n")
+    write("my/model/wrong.yaml", "name: wrong\nlayres: 2\n")
+    write("my/hparams/wide.yaml", "# @package _global_\nmodel:\n  width: 64\n")
+
+
+@pytest.mark.parametrize("flag", [["--config-dir", "my"], ["--config-dir=my"], ["-cd", "my"]])
+def test_yaml_of_ones_own_composes_from_a_folder(flag, ran, own_files):
+    assert cli.main(["train", *flag, "experiment=mine", "corpus=bach"]) == 0
+    (config,) = ran
+    assert (config.model.name, config.seed, config.optim.lr) == ("slim", 4, 0.5)
+    scheme = build(config.position, heads=2, head_dim=4, width=8)
+    assert isinstance(scheme, Mine)
+    assert scheme.radius == 3
+    assert cli.main(["train", *flag, "position=mine", "position.radius=5", *TINY]) == 0
+    assert ran[-1].position["radius"] == 5
+    assert cli.main(["train", *flag, "position=near", "position.shared=true", *TINY]) == 0
+    assert ran[-1].position == HuangConfig(max_distance=7, shared=True)
+    assert cli.main(["train", *flag, "+hparams=wide", *TINY]) == 0
+    assert ran[-1].model.width == 64
+
+
+def test_the_searchpath_finds_it_too(ran, own_files):
+    where = f"hydra.searchpath=[file://{os.getcwd()}/my]"
+    assert cli.main(["train", where, "experiment=mine", "corpus=bach"]) == 0
+    assert ran[0].seed == 4
+
+
+def test_a_main_file_of_ones_own(ran, own_files, capsys):
+    assert cli.main(["train", "-cd", "my", "--config-name", "plan", *TINY]) == 0
+    assert ran[0].seed == 9
+    assert cli.main(["train", "-cd", "my", "--config-name", "alone"]) == 2
+    assert "expected a file with train among its defaults" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["model=broken"], "broken.yaml, line 2: no YAML"),
+        (["model=wrong"], "model.layres: no such option of musictx train; did you mean model.lay"),
+        (["model=slimm"], "model=slimm: expected one of broken, large, paper, slim"),
+        (["position=mine", "position.radius=[1"], "position.radius=[1"),
+        (["--config-name", "nothing"], "nothing: no such file nothing.yaml"),
+    ],
+)
+def test_mistakes_in_them_are_one_sentence(words, sentence, ran, own_files, capsys):
+    assert cli.main(["train", "-cd", "my", "corpus=bach", *words]) == 2
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not ran
+
+
+def test_a_scheme_of_ones_own_by_name(ran, own_files, capsys):
+    words = [f"position.name={MINE}", "position.radius=2", *TINY]
+    assert cli.main(["train", *words]) == 0
+    assert ran[0].position == {"name": MINE, "radius": 2}
+    assert cli.main(["train", "position.radius=2", *TINY]) == 2
+    assert "position.radius: no such option of musictx train" in capsys.readouterr().err
+
+
+def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("midi", "my midi (live), 2"):
+        Path(name).mkdir()
+    words = ["corpus.path=~/midi,'my midi (live), 2'", "seed=1,3", "optim.betas=[0.9,0.95]"]
+    assert cli.main(["train", "-m", *words]) == 0
+    assert [(c.corpus.path, c.seed) for c in ran] == [
+        (f"{tmp_path}/midi", 1),
+        (f"{tmp_path}/midi", 3),
+        ("my midi (live), 2", 1),
+        ("my midi (live), 2", 3),
+    ]
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].startswith("validation loss, best first (multirun/")
+    assert [line.split()[0] for line in table[1:]] == ["0.2500"] * 2 + ["0.5000"] * 2
+    (rows,) = Path("multirun").rglob("results.csv")
+    assert rows.read_text().startswith("run,loss,model,options,error\n1,0.25,runs/x/model,")
+    assert sorted(p.name for p in rows.parent.iterdir()) == ["multirun.yaml", "results.csv"]
+
+
+def test_each_run_of_a_sweep_can_have_a_folder(ran):
+    words = ["hydra.sweep.dir=S", "hydra.sweep.subdir=seed-${seed}"]
+    assert cli.main(["train", "--multirun", "seed=1,2", *words, *TINY]) == 0
+    assert [c.out for c in ran] == ["S/seed-1", "S/seed-2"]
+    assert left() == ["S", "S/multirun.yaml", "S/results.csv"]
+
+
+def test_a_run_of_a_sweep_that_fails_is_told_when_the_others_are_done(ran, capsys):
+    assert cli.main(["train", "-m", "seed=13,1", *TINY]) == 2
+    out, err = capsys.readouterr()
+    assert err == "musictx: seed=13: expected luck (run 0 of the sweep)\n"
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["0.5000", "nan"]
+    assert cli.main(["train", "-m", "model.heads=7,9", *TINY]) == 2
+    assert "model.heads=7: expected a divisor" in capsys.readouterr().err
+
+
+def test_the_processes_of_a_sweeps_run_are_started_for_that_run_alone(ran, monkeypatch):
+    seen = []
+    monkeypatch.setattr(cli, "_run", lambda command, config: seen.append(sys.argv[1:]))
+    before = list(sys.argv)
+    assert cli.main(["train", "-m", "seed=1,2", "hydra.sweep.dir=S", *TINY]) == 0
+    assert seen[1] == ["train", "seed=2", *TINY, "out=S/1"]
+    assert (
+        cli.main(seen[1] + ['hydra.run.dir="."', "hydra.job.name=rank", "hydra.output_subdir=null"])
+        == 0
+    )
+    assert seen[2][:3] == ["train", "seed=2", "model=tiny"]
+    assert sys.argv == before
+
+
+def test_the_run_folder_is_hydras(ran, capsys):
+    assert cli.main(["train", "hydra.run.dir=here", *TINY]) == 0
+    assert ran[0].out == "here"
+    assert cli.main(["train", "hydra.run.dir=other", "out=there", *TINY]) == 2
+    assert "both name the run folder" in capsys.readouterr().err
+    assert cli.main(["generate", "hydra.run.dir=here"]) == 2
+    assert "has an effect only in musictx train; write out=here" in capsys.readouterr().err
+
+
+def test_plus_and_tilde(ran):
+    assert cli.main(["train", "+seed=3", "++optim.lr=0.1", "+experiment=quick", *TINY]) == 0
+    assert (ran[0].seed, ran[0].optim.lr, ran[0].model.layers) == (3, 0.1, 2)
+    assert cli.main(["train", "~experiment", *TINY]) == 0
+    assert cli.main(["prepare", "tokenizer=remi", "tokenizer.params.use_chords=true"]) == 0
+    assert ran[-1].tokenizer.params == {"use_chords": True}
+    assert cli.main(["train", "~experimnt", *TINY]) == 2
+
+
+class Twice(Sweeper):
+    """The smallest sweeper that looks at what a run returns, as Optuna's does."""
+
+    losses: ClassVar[list[float]] = []
+
+    def setup(self, *, hydra_context, task_function, config):
+        self.config = config
+        from hydra.core.plugins import Plugins
+
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments):
+        seed = 1
+        for number in range(2):
+            (done,) = self.launcher.launch([[*arguments, f"seed={seed}"]], number)
+            assert isinstance(done.return_value, float)
+            Twice.losses.append(done.return_value)
+            seed = round(1 / done.return_value) + 5  # from the result to the next question
+
+
+def test_a_sweeper_plugin_gets_the_validation_loss(ran, capsys, monkeypatch):
+    Twice.__module__ = "hydra_plugins.twice"  # Hydra looks there alone
+    plugins = SimpleNamespace(twice=SimpleNamespace(Twice=Twice), __path__=[], __name__="")
+    monkeypatch.setitem(sys.modules, "hydra_plugins", plugins)
+    monkeypatch.setitem(sys.modules, "hydra_plugins.twice", plugins.twice)
+    Plugins.instance().register(Twice)
+    ConfigStore.instance().store(
+        group="hydra/sweeper", name="twice", node={"_target_": f"{Twice.__module__}.Twice"}
+    )
+    assert cli.main(["train", "-m", "hydra/sweeper=twice", *TINY]) == 0
+    assert [c.seed for c in ran] == [1, 7]
+    assert Twice.losses == [0.5, 0.125]
+    assert "0.1250  " in capsys.readouterr().out
+    assert cli.main(["train", "hydra/sweeper=twice", *TINY]) == 2
+    assert "has an effect only in a sweep; add -m" in capsys.readouterr().err
+    assert cli.main(["train", "-m", "hydra/sweeper=optuna", *TINY]) == 2
+    assert "hydra/sweeper=optuna: expected one of" in capsys.readouterr().err
