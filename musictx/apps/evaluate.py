@@ -8,7 +8,7 @@ from typing import Any
 from musictx.bundle import Bundle, load, locate
 from musictx.config import CorpusConfig, EvaluateConfig
 from musictx.data import corpora
-from musictx.data.prepare import prepare
+from musictx.data.prepare import prepare, provisional
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
@@ -114,9 +114,12 @@ def find_shards(
             return shards
     _check_split(corpus, split)
     report = prepare(corpus, tokenizer)
+    with provisional(report):
+        shards = Shards(report.folder)
+        nll.check_split(shards, split)
     if not report.up_to_date:
         print(report, flush=True)
-    return Shards(report.folder)
+    return shards
 
 
 def unnamed(corpus: CorpusConfig) -> bool:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.data.shards import SPLITS, Shards
+from musictx.data.shards import SPLITS, Shards, Totals
 from musictx.data.windows import UNSCORED, EvaluationWindows, Window, collate, evenly_spread
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
@@ -107,6 +107,18 @@ def _or_dash(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
+def check_split(shards: Shards, split: str) -> Totals:
+    """What there is to measure in ``split``. Raises ``UserError`` if it is empty."""
+    totals = shards.totals(split)
+    if totals.tokens == 0:
+        have = ", ".join(f"{s} {t.pieces}" for s in SPLITS if (t := shards.totals(s)).pieces)
+        raise UserError(
+            f"split={split}: no piece of this corpus is in it (pieces: {have or 'none'}); choose "
+            f"another split, or set corpus.{split} above 0 and prepare again"
+        )
+    return totals
+
+
 @torch.inference_mode()
 def evaluate(
     model: MusicTransformer,
@@ -133,13 +145,7 @@ def evaluate(
     empty, ``stride`` exceeds ``window`` or no window is whole.
     """
     window, stride = lengths(model, window, stride)
-    totals = shards.totals(split)
-    if totals.tokens == 0:
-        have = ", ".join(f"{s} {t.pieces}" for s in SPLITS if (t := shards.totals(s)).pieces)
-        raise UserError(
-            f"split={split}: no piece of this corpus is in it (pieces: {have or 'none'}); choose "
-            f"another split, or set corpus.{split} above 0 and prepare again"
-        )
+    totals = check_split(shards, split)
     rows = EvaluationWindows(shards, split, window, stride, score_eos=not whole)
     chosen = [i for i, w in enumerate(rows.table) if not whole or w.stop - w.start == window]
     if not chosen:
