@@ -1,0 +1,75 @@
+"""The benchmarks of attention and decoding on the CPU, tiny: they compare before they measure."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """A script of scripts/bench as a module, with the folder of a script first on the path."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    return importlib.import_module
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_attention_is_compared_and_timed(bench, tmp_path, capsys):
+    script, results = bench("attention"), tmp_path / "results.csv"
+    words = ["quick=true", "lengths=40", "only=textbook,chunked,sdpa", f"results={results}"]
+    assert script.main(words) == 0
+    found = rows(results)
+    assert [(row["implementation"], row["pass"]) for row in found] == [
+        (name, which)
+        for which in ("forward", "forward+backward")
+        for name in ("textbook", "chunked", "sdpa")
+    ]
+    assert all(float(row["median_ms"]) > 0 for row in found)
+    assert capsys.readouterr().out.count("\n") == 1 + 6
+
+
+def test_an_attention_that_is_wrong_is_not_timed(bench, monkeypatch, tmp_path, capsys):
+    script = bench("attention")
+    right = script.by_name
+
+    def broken(name):
+        run = right(name)
+        return (lambda q, k, v, table: run(q, k, v, table.roll(1, 1))) if name == "chunked" else run
+
+    monkeypatch.setattr(script, "by_name", broken)
+    words = ["quick=true", "lengths=40", "only=chunked", f"results={tmp_path / 'results.csv'}"]
+    assert script.main(words) == 1
+    assert "WRONG chunked, out" in capsys.readouterr().out
+    assert not (tmp_path / "results.csv").exists()
+
+
+def test_decoding_gives_equal_ids_over_every_cache(bench, monkeypatch, tmp_path, capsys):
+    script, results = bench("decode"), tmp_path / "results.csv"
+    words = ["quick=true", "rows=2", "prompt=12", "tokens=4", f"results={results}"]
+    assert script.main(words) == 0
+    assert [row["implementation"] for row in rows(results)] == [
+        "decode recomputed tiny", "decode growing tiny", "decode ring tiny",
+    ]  # fmt: skip
+    right = script.cached
+
+    def other(model, ids, count, cache):
+        found, times = right(model, ids, count, cache)
+        return found + (cache == "ring"), times
+
+    monkeypatch.setattr(script, "cached", other)
+    assert script.main(words) == 1
+    assert "cache=ring: other ids than recomputed" in capsys.readouterr().out
+
+
+def test_an_unknown_option_is_named(bench):
+    with pytest.raises(SystemExit, match="lenght=3: expected name=value with a name of quick"):
+        bench("attention").main(["lenght=3"])
