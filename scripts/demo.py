@@ -41,13 +41,11 @@ def main(words: list[str]) -> None:
         )
         if done.returncode:
             sys.exit(done.returncode)
-    print(
-        f"\nDone in {time.monotonic() - began:.0f} s. Listen to {out}/*.wav, look at {out}/*.png,"
-    )
-    print(f"open {out}/*.mid in any music program. Next:\n")
-    command = Path(sys.executable).with_name("musictx")
-    print(f"  {command} harmonise melody=YOUR_MELODY.mid")
-    print(f"  {command} train corpus.path=FOLDER_OF_MIDI")
+    print(f"\nDone in {time.monotonic() - began:.0f} s. Listen to {out}/*.wav,")
+    print(f"look at {out}/*.png, open {out}/*.mid in any music program. Next:\n")
+    musictx = Path(sys.executable).with_name("musictx")
+    print(f"  {musictx} harmonise melody=YOUR_MELODY.mid")
+    print(f"  {musictx} train corpus.path=FOLDER_OF_MIDI")
 
 
 if __name__ == "__main__":

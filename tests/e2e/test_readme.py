@@ -1,4 +1,4 @@
-"""Every command in the README is a command, and every recipe under conf/experiment trains."""
+"""Every command on the pages is a command, and every recipe under conf/experiment trains."""
 
 import json
 import re
@@ -13,19 +13,37 @@ from musictx.compose import words as words_of_compose
 from tests.data.helpers import write_songs
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
-COMMANDS = re.findall(r"^    (musictx .+)$", README, re.MULTILINE)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: A line of a block of code, fenced or indented, as a shell takes it.
+LINE = re.compile(r"^(?:    |\$ |    \$ )?((?:musictx|make|python) .+)$")
 
 
-def test_the_readme_shows_every_command_but_prepare():
-    shown = {shlex.split(line, comments=True)[1] for line in COMMANDS}
-    assert shown >= set(cli.COMMANDS) - {"prepare"}
+def shown() -> dict[str, list[str]]:
+    """musictx, make, python -> the lines that begin so in the blocks of code of all pages."""
+    found: dict[str, list[str]] = {"musictx": [], "make": [], "python": []}
+    for page in PAGES:
+        fenced = False
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith("```"):
+                fenced = not fenced
+            elif (match := LINE.match(line)) and (fenced or line.startswith("    ")):
+                command = match[1].split("  #")[0].split(" # ")[0].rstrip()
+                found[command.split()[0]].append(command)
+    return {name: list(dict.fromkeys(lines)) for name, lines in found.items()}
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_the_commands_of_the_readme_are_understood(line, capsys, tmp_path, monkeypatch):
-    _, command, *words = shlex.split(line, comments=True)
-    if "--help" in words:
+SHOWN = shown()
+
+
+def test_the_pages_show_every_command_but_prepare():
+    named = {shlex.split(line)[1] for line in SHOWN["musictx"]}
+    assert named >= set(cli.COMMANDS) - {"prepare"}
+
+
+@pytest.mark.parametrize("line", SHOWN["musictx"])
+def test_the_commands_of_the_pages_are_understood(line, capsys, tmp_path, monkeypatch):
+    _, command, *words = shlex.split(line)
+    if "--help" in words or command == "completion":
         assert cli.main([command, *words]) == 0
         return
     ran = []
@@ -33,17 +51,25 @@ def test_the_commands_of_the_readme_are_understood(line, capsys, tmp_path, monke
     monkeypatch.setattr(words_of_compose, "check_path", lambda *_: None)  # other people's files
     monkeypatch.chdir(tmp_path)
     assert cli.main([command, *words]) == 0
-    assert ran
+    assert ran or "--cfg" in words
 
 
-@pytest.mark.parametrize("target", re.findall(r"^    make (\w+)", README, re.MULTILINE))
-def test_the_make_targets_of_the_readme_exist(target):
+@pytest.mark.parametrize("line", SHOWN["make"])
+def test_the_make_targets_of_the_pages_exist(line):
+    target = line.split()[1]
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\(([^)]+)\)", README))
-def test_the_links_of_the_readme_lead_somewhere(path):
-    assert (ROOT / path).exists()
+@pytest.mark.parametrize("line", SHOWN["python"])
+def test_the_scripts_of_the_pages_are_there(line):
+    script = line.split()[1]
+    assert (ROOT / script).is_file() or script in ("-m", "-c", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_of_the_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
 
 
 @pytest.fixture(scope="module")
