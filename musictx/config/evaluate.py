@@ -110,9 +110,9 @@ class EvaluateConfig:
     def _refuse_options_of_the_other_form(self) -> None:
         foreign = _LIKELIHOOD if self.compares_samples else _SETS
         expected = (
-            "nothing beside samples= or pieces=, which measure samples and not the likelihood"
+            "its default with samples= or pieces=, which measure samples, not the likelihood"
             if self.compares_samples
-            else "samples=FOLDER or pieces=NUMBER beside it, since it is about samples"
+            else "samples=FOLDER or pieces=NUMBER with it, since it is about samples"
         )
         for f in dataclasses.fields(self):
             if f.name in foreign:
