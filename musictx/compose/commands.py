@@ -25,16 +25,13 @@ COMMANDS: dict[str, type] = {
 
 
 def conf_dir() -> Path:
-    """The folder of YAML files: the package ``musictx.conf`` when installed, else the checkout's.
-
-    Wheels and editable installs both map ``conf/`` to the package ``musictx.conf``.
-    """
-    spec = importlib.util.find_spec("musictx.conf")
-    if spec is not None and spec.submodule_search_locations:
-        return Path(next(iter(spec.submodule_search_locations)))
+    """The folder of YAML files: the checkout's, or the package ``musictx.conf`` of a wheel."""
     checkout = Path(__file__).resolve().parents[2] / "conf"
     if (checkout / "train.yaml").is_file():
         return checkout
+    spec = importlib.util.find_spec("musictx.conf")
+    if spec is not None and spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations)))
     raise UserError("musictx.conf: the configuration files are missing; install musictx again")
 
 

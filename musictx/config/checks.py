@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import math
 import os
+import re
 import sys
 from dataclasses import field
 from typing import Any
@@ -66,6 +67,12 @@ def imported(name: str, target: str) -> Any:
         raise ConfigError(
             f"{name}={target}: expected module:Class, importable from here ({error})"
         ) from None
+
+
+def device(value: str) -> None:
+    """A name that torch may know; whether this machine has it is seen when it is used."""
+    known = re.fullmatch(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", value) is not None
+    require(known, "device", value, "auto, cpu, cuda, cuda:1 or mps")
 
 
 def whole_seed(value: int) -> None:

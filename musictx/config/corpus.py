@@ -11,28 +11,37 @@ from musictx.config.checks import at_least, one_of, option, probability, require
 class AugmentConfig:
     """Changes made to training windows as they are drawn; validation never sees them."""
 
-    transpose: int = option(3, "semitones up and down; 3 means one of -3..+3 for each window")
-    whole: bool = option(False, "training windows begin where pieces begin, never inside")
-    align: int = option(1, "training windows begin at multiples of so many tokens of a piece")
-    stretch: list[float] = option(
-        [0.95, 0.975, 1.0, 1.025, 1.05], "factors of time, one drawn for each window"
+    transpose: int = option(3, "transpose each window by up to so many semitones, up or down")
+    whole: bool = option(False, "begin training windows only where pieces begin")
+    align: int = option(
+        1, "begin training windows only at multiples of this many tokens from the start of a piece"
     )
-    velocity: int = option(0, "MIDI velocity units up and down, one shift for each window")
+    stretch: list[float] = option(
+        [0.95, 0.975, 1.0, 1.025, 1.05], "stretch the time of each window by one of these factors"
+    )
+    velocity: int = option(
+        0, "make each window louder or softer by up to so many MIDI velocity units"
+    )
     misheard: float = option(
         0.0, "chorales: share of the notes read wrong by one or two semitones; targets stay right"
     )
 
     def __post_init__(self) -> None:
-        require(0 <= self.transpose <= 24, "augment.transpose", self.transpose, "0 to 24 semitones")
+        require(
+            0 <= self.transpose <= 24,
+            "corpus.augment.transpose",
+            self.transpose,
+            "0 to 24 semitones",
+        )
         require(
             bool(self.stretch) and all(0.5 <= s <= 2.0 for s in self.stretch),
-            "augment.stretch",
+            "corpus.augment.stretch",
             self.stretch,
             "a list of factors between 0.5 and 2, such as [0.95,1.0,1.05]",
         )
-        at_least("augment.align", self.align, 1)
-        require(0 <= self.velocity <= 64, "augment.velocity", self.velocity, "0 to 64")
-        probability("augment.misheard", self.misheard)
+        at_least("corpus.augment.align", self.align, 1)
+        require(0 <= self.velocity <= 64, "corpus.augment.velocity", self.velocity, "0 to 64")
+        probability("corpus.augment.misheard", self.misheard)
 
 
 @dataclass
@@ -47,8 +56,12 @@ class CorpusConfig:
     path: str | None = option(
         None, "folder of MIDI or MusicXML files, at any depth; jsb: the JSON file", path="in"
     )
-    validation: float = option(0.1, "share of the pieces held out to measure progress")
-    test: float = option(0.0, "share of the pieces held out and never used by train")
+    validation: float = option(
+        0.1, "share of the pieces held out to measure progress while training"
+    )
+    test: float = option(
+        0.0, "share of the pieces held out for a final test; train never reads them"
+    )
     min_notes: int = option(2, "pieces with fewer notes are left out")
     shards: str | None = option(
         None,
@@ -56,7 +69,7 @@ class CorpusConfig:
         "already in it are used as they are",
         path=True,
     )
-    workers: int = option(0, "processes that read files; 0 = one for each core")
+    workers: int = option(0, "processes that read files; 0 = as many as there are cores")
     max_seconds: float = option(60.0, "a file that takes longer to read is left out")
     max_megabytes: int = option(2048, "a file that needs more memory to read is left out")
     augment: AugmentConfig = field(default_factory=AugmentConfig)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from musictx.config.checks import at_least, one_of, option, require, whole_seed
+from musictx.config.checks import at_least, device, one_of, option, require, whole_seed
 from musictx.config.corpus import CorpusConfig
 from musictx.config.generate import ModelFolder
 from musictx.config.sampling import SamplingConfig
@@ -100,6 +100,7 @@ class EvaluateConfig:
             "a file name that ends with .json or .csv",
         )
         whole_seed(self.seed)
+        device(self.device)
         self._refuse_options_of_the_other_form()
 
     @property

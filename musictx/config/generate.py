@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import at_least, option, require, whole_seed
+from musictx.config.checks import at_least, device, option, require, whole_seed
 from musictx.config.sampling import SamplingConfig
 
 
@@ -55,6 +55,7 @@ class GenerateConfig:
 
     def __post_init__(self) -> None:
         whole_seed(self.seed)
+        device(self.device)
         for name in ("primer_seconds", "seconds"):
             value = getattr(self, name)
             if value is not None:
