@@ -114,7 +114,7 @@ def _part(text: str | None) -> Part | None:
 
 def _key(corpus: CorpusConfig, tokenizer: Tokenizer, found: Corpus) -> str:
     """32 hexadecimal digits that change whenever the shards would hold something else."""
-    options = [corpus.name, corpus.validation, corpus.test, _settings(corpus, tokenizer)]
+    options = [found.published, corpus.validation, corpus.test, _settings(corpus, tokenizer)]
     return digest([shards.FORMAT, chunks.VERSION, options, found.identity()])
 
 

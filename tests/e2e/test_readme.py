@@ -80,10 +80,14 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     small = [f"model.{k}={v}" for k, v in {"layers": 1, "width": 16, "heads": 2}.items()]
     piece = [[72, 67, 60, 48], [74, 67, 59, 50]] * 8
     (root / "jsb.json").write_text(json.dumps({"train": [piece] * 3, "valid": [piece]}))
+    songs = write_songs(root / "midi", range(6))
+    splits = ["validation", *["train"] * 5]
+    rows = [f"{split},{path.name}" for split, path in zip(splits, sorted(songs.iterdir()))]
+    (songs / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
     return {
         "jsb": [f"corpus.path={root / 'jsb.json'}", f"corpus.shards={root}/jsb", *small],
         "": [f"corpus.shards={root}/bach"],
-        "maestro": [f"corpus.path={write_songs(root / 'midi', range(6))}", *small],
+        "maestro": [f"corpus.path={songs}", *small],
     }
 
 
