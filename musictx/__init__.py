@@ -2,31 +2,67 @@
 
 The names below are imported when first used, so ``import musictx`` costs nothing.
 
-    score = musictx.read("song.mid")            # Score: notes as columns, in seconds
-    bundle = musictx.load("runs/mine/model")    # a trained model with its tokenizer
-    more = musictx.generate(bundle, primer=score, seconds=30)[0]
-    musictx.write(more.score, "song-continued.mid")
+    score = musictx.read("song.mid")                      # notes as columns, in seconds
+    more = musictx.generate("piano", primer=score, seconds=30)[0]
+    musictx.write(more, "song-continued.mid")             # or .wav, or .png
+    tune = musictx.harmonise("ode_to_joy")[0]
+    nats = musictx.log_likelihood("piano", score)
+    folder = musictx.train("corpus.path=~/midi")          # options as on the command line
+    bundle = musictx.load(folder)                         # the model, its tokenizer, its card
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from musictx.api import evaluate, generate, harmonise, log_likelihood, render, train
+    from musictx.bundle import Bundle, load
+    from musictx.config import Limits, SamplingConfig
+    from musictx.errors import UserError
+    from musictx.formats import read, write
+    from musictx.notes import Score
+    from musictx.sampling.music import Sample
 
 __version__ = "0.1.0"
 
 _WHERE = {
+    "Bundle": "musictx.bundle",
+    "Limits": "musictx.config",
+    "Sample": "musictx.sampling.music",
+    "SamplingConfig": "musictx.config",
     "Score": "musictx.notes",
     "UserError": "musictx.errors",
-    "read": "musictx.formats",
-    "write": "musictx.formats",
+    "evaluate": "musictx.api",
+    "generate": "musictx.api",
+    "harmonise": "musictx.api",
     "load": "musictx.bundle",
-    "generate": "musictx.apps.generate",
-    "log_likelihood": "musictx.evaluate.likelihood",
-    "compose": "musictx.compose",
+    "log_likelihood": "musictx.api",
+    "read": "musictx.formats",
+    "render": "musictx.api",
+    "train": "musictx.api",
+    "write": "musictx.formats",
 }
 
-__all__ = ["__version__", *_WHERE]
+__all__ = [
+    "Bundle",
+    "Limits",
+    "Sample",
+    "SamplingConfig",
+    "Score",
+    "UserError",
+    "__version__",
+    "evaluate",
+    "generate",
+    "harmonise",
+    "load",
+    "log_likelihood",
+    "read",
+    "render",
+    "train",
+    "write",
+]
 
 
 def __getattr__(name: str) -> Any:

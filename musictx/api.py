@@ -1,0 +1,230 @@
+"""The functions of the package, as they are called from Python.
+
+They take what a person has at hand - a model's name, a file, a preset - and say in one sentence
+what was wrong with it (:class:`~musictx.errors.UserError`); the work is done in ``apps/``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from musictx import shipped
+from musictx.apps import generate as generating
+from musictx.apps.render import render
+from musictx.bundle import Bundle, load
+from musictx.config import EvaluateConfig, SamplingConfig, TokenSampling, TrainConfig
+from musictx.errors import UserError
+from musictx.formats import read, write
+from musictx.notes import Score
+from musictx.sampling.music import Sample
+
+__all__ = [
+    "evaluate",
+    "generate",
+    "harmonise",
+    "load",
+    "log_likelihood",
+    "read",
+    "render",
+    "train",
+    "write",
+]
+
+#: A path, bytes, a Score, a ``mido.MidiFile`` or a ``pretty_midi.PrettyMIDI``.
+Music = Any
+Sampling = SamplingConfig | Mapping[str, Any] | str | None
+
+
+def generate(
+    model: Bundle | str | Path | None = None,
+    *,
+    primer: Music | None = None,
+    seconds: float | None = 30.0,
+    tokens: int | None = None,
+    samples: int = 1,
+    sampling: Sampling = None,
+    seed: int | None = 0,
+    include_primer: bool = True,
+    primer_seconds: float | None = None,
+    primer_tokens: int | None = None,
+    may_end: bool = False,
+    context: int | None = None,
+    progress: Callable[..., None] | None = None,
+) -> list[Sample]:
+    """New pieces, or continuations of ``primer``; ``result.score`` is the music of each.
+
+    model     a loaded model, its folder or its name (``musictx.generate("piano")``); None: the
+              newest under runs/, or the one that comes with musictx
+    primer    music to continue: a file, an example by name ("mozart_k545"), or what
+              :func:`musictx.read` takes
+    seconds, tokens    length of the new music; the limit that is reached first counts
+    samples   how many pieces
+    sampling  a :class:`SamplingConfig`, its options as a dict ({"temperature": 0.9}), or the name
+              of a preset of conf/sampling ("safe")
+    seed      the same seed gives the same music; None draws one and prints it
+    may_end   let the model end the piece before that length
+    context   tokens that the model looks back on; None: as many as in training
+
+    Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
+    tokens can hold.
+    """
+    bundle = _bundle(model)
+    return generating.generate(
+        bundle,
+        primer=None if primer is None else _music(primer, "primer"),
+        seconds=seconds,
+        tokens=tokens,
+        samples=_whole("samples", samples, 1),
+        sampling=_sampling(sampling, SamplingConfig),
+        seed=_seed(seed),
+        include_primer=include_primer,
+        primer_seconds=primer_seconds,
+        primer_tokens=primer_tokens,
+        may_end=may_end,
+        context=context,
+        progress=progress,
+    )
+
+
+def harmonise(
+    melody: Music,
+    model: Bundle | str | Path | None = None,
+    *,
+    samples: int = 1,
+    particles: int = 24,
+    sampling: TokenSampling | Mapping[str, Any] | str | None = None,
+    seed: int | None = 0,
+) -> list[Sample]:
+    """``melody`` as the upper voice of ``samples`` four-part chorales.
+
+    melody     a file, an example by name ("ode_to_joy"), or what :func:`musictx.read` takes; its
+               highest notes count
+    model      as in :func:`generate`, of four voices; None: the newest such, or the one that comes
+               with musictx
+    particles  harmonisations written side by side, of which the likeliest survive: more, better
+
+    Raises :class:`UserError` for wrong arguments and for a model that does not write chorales.
+    """
+    from musictx.apps.harmonise import harmonisations
+
+    found = harmonisations(
+        _bundle(model, melody=True),
+        _music(melody, "melody"),
+        samples=_whole("samples", samples, 1),
+        particles=_whole("particles", particles, 1),
+        sampling=_sampling(sampling, TokenSampling),
+        seed=_seed(seed),
+    )
+    return [sample for _, sample in found]
+
+
+def log_likelihood(model: Bundle | str | Path, music: Music) -> float:
+    """ln p of the whole piece under a model, nats: of two pieces of one length the more likely has
+    the larger one. :func:`musictx.evaluate.likelihood.log_likelihood` gives it token by token."""
+    from musictx.evaluate.likelihood import log_likelihood as measured
+
+    return -float(measured(_bundle(model), _music(music, "music")).total)
+
+
+def train(*options: str) -> Path:
+    """Train a model as ``musictx train`` does and return its folder.
+
+    ``options`` are those of the command line: ``musictx.train("corpus.path=~/midi")``.
+    """
+    from musictx.apps import train as training
+
+    config: TrainConfig = _composed("train", options)
+    folder: Path = training.run(config)
+    return folder
+
+
+def evaluate(*options: str) -> Any:
+    """Measure a model as ``musictx evaluate`` does and return the result, such as an
+    :class:`~musictx.evaluate.nll.Evaluation`.
+
+    ``options`` are those of the command line: ``musictx.evaluate("model=piano", "split=test")``.
+    """
+    from musictx.apps import evaluate as evaluating
+
+    config: EvaluateConfig = _composed("evaluate", options)
+    return evaluating.run(config)
+
+
+def _composed(command: str, options: tuple[str, ...]) -> Any:
+    from musictx.compose import compose
+
+    for option in options:
+        if not isinstance(option, str):
+            raise UserError(
+                f"{command}: {option!r} is no option; write them as on the command line, such as "
+                f'musictx.{command}("seed=1")'
+            )
+    return compose(command, options)
+
+
+def _bundle(model: Any, *, melody: bool = False) -> Bundle:
+    if isinstance(model, Bundle):
+        return model
+    if model is None:
+        model = shipped.find_latest(melody=melody)
+    if isinstance(model, (str, os.PathLike)):
+        return load(model)  # type: ignore[arg-type]
+    raise UserError(
+        f"model: {type(model).__name__} is no model; expected a loaded one (musictx.load), its "
+        f"folder or a name such as {', '.join(shipped.models())}"
+    )
+
+
+def _music(music: Any, name: str) -> Score:
+    if isinstance(music, str) and not Path(music).expanduser().exists():
+        music = shipped.examples().get(music, music)
+    try:
+        return read(getattr(music, "score", music))
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+
+
+def _sampling(given: Any, kind: type[Any]) -> Any:
+    """``given`` as an instance of ``kind``; None stays."""
+    if given is None or isinstance(given, kind):
+        return given
+    if isinstance(given, str):
+        from musictx.compose import conf_dir
+
+        presets = {file.stem: file for file in (conf_dir() / "sampling").glob("*.yaml")}
+        if given not in presets:
+            names = ", ".join(sorted(presets))
+            raise UserError(f"sampling={given}: expected one of {names}, options or SamplingConfig")
+        given = yaml.safe_load(presets[given].read_text(encoding="utf-8")) or {}
+    if not isinstance(given, Mapping):
+        raise UserError(
+            f"sampling={given!r}: expected a SamplingConfig, options such as "
+            "{'temperature': 0.9}, or the name of a preset such as 'safe'"
+        )
+    known = [field.name for field in dataclasses.fields(kind)]
+    for name, value in given.items():
+        if name not in known:
+            raise UserError(f"sampling.{name}: no such option; expected {', '.join(known)}")
+        if value is not None and not isinstance(value, (bool, int, float)):
+            raise UserError(f"sampling.{name}={value!r}: expected a number")
+    return kind(**given)
+
+
+def _seed(seed: Any) -> int:
+    if seed is None:
+        seed = secrets.randbelow(2**31)
+        print(f"seed: {seed}", flush=True)
+    return _whole("seed", seed, 0)
+
+
+def _whole(name: str, value: Any, low: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**31:
+        raise UserError(f"{name}={value!r}: expected a whole number from {low} to {2**31 - 1}")
+    return value

@@ -1,0 +1,144 @@
+"""The package from Python: typed, lazy, and mistakes are said in a sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import musictx
+from musictx import bundle
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
+from musictx.tokens.build import build
+
+PRIMER = Score([(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 0, False, 0) for i in range(4)])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    torch.manual_seed(0)
+    tokenizer = build(name="performance", low=48, high=84, velocity_bins=4)
+    made = MusicTransformer(
+        tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=32
+    ).eval()
+    return bundle.save(tmp_path_factory.mktemp("m") / "model", made, tokenizer, {})
+
+
+def test_a_model_is_known_by_its_folder_and_a_primer_by_its_file(model, tmp_path):
+    path = musictx.write(PRIMER, tmp_path / "p.mid")
+    options = {"tokens": 8, "seconds": None, "seed": 3}
+    one, two, three = (
+        musictx.generate(which, primer=primer, **options)[0].ids.tolist()
+        for which, primer in [
+            (model, path),
+            (str(model), PRIMER),
+            (musictx.load(model), str(path)),
+        ]
+    )
+    assert one == two == three
+    sample = musictx.generate(model, primer="mozart_k545", sampling="safe", **options)[0]
+    assert musictx.write(sample, tmp_path / "s.mid").stat().st_size > 0
+
+
+def test_sampling_is_a_preset_a_dict_or_a_config(model):
+    def ids(sampling):
+        return musictx.generate(model, tokens=12, sampling=sampling, seed=1)[0].ids.tolist()
+
+    greedy = ids("greedy")
+    assert greedy == ids({"temperature": 0.0}) == ids(musictx.SamplingConfig(temperature=0.0))
+
+
+def test_no_seed_is_a_fresh_one_that_is_printed(model, capsys):
+    first = musictx.generate(model, tokens=12, seed=None)[0]
+    seed = int(capsys.readouterr().out.removeprefix("seed: "))
+    again = musictx.generate(model, tokens=12, seed=seed)[0]
+    assert np.array_equal(first.ids, again.ids)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"model": "nothing"}, "nothing: no such model folder"),
+        ({"model": 3}, "model: int is no model; expected a loaded one"),
+        ({"primer": "none.mid"}, r"primer: none\.mid: cannot be opened"),
+        ({"primer": 3}, "primer: read: cannot read int; expected a path"),
+        ({"sampling": "wild"}, "sampling=wild: expected one of free, greedy, safe"),
+        ({"sampling": {"heat": 1}}, r"sampling\.heat: no such option; expected temperature"),
+        ({"sampling": {"temperature": "hot"}}, r"sampling\.temperature='hot': expected a number"),
+        ({"sampling": {"top_p": 2}}, r"sampling\.top_p=2: expected a number above 0"),
+        ({"sampling": 3}, "sampling=3: expected a SamplingConfig"),
+        ({"seed": "x"}, "seed='x': expected a whole number"),
+        ({"samples": 0}, "samples=0: expected a whole number from 1"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(arguments, words, model):
+    with pytest.raises(UserError, match=words) as caught:
+        musictx.generate(**({"model": model, "tokens": 4} | arguments))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_likelihood_of_a_piece_is_the_sum_over_its_tokens(model):
+    loaded = musictx.load(model)
+    ids = loaded.tokenizer.encode(PRIMER).astype(np.int64)
+    row = torch.tensor([[1, *ids.tolist()]])
+    with torch.no_grad():
+        logits = loaded.model(row)[0].double().log_softmax(-1)
+    expected = sum(float(logits[i, token]) for i, token in enumerate(ids))
+    assert musictx.log_likelihood(model, PRIMER) == pytest.approx(expected, abs=1e-4)
+
+
+def test_options_of_train_and_evaluate_are_those_of_the_command_line(model):
+    with pytest.raises(UserError, match="no such option"):
+        musictx.train("nonsense=1")
+    with pytest.raises(UserError, match=r"evaluate: 3 is no option; write them as"):
+        musictx.evaluate(3)
+
+
+def test_packages_can_be_called_and_still_be_imported_from(tmp_path):
+    from musictx.render import audio
+
+    assert audio.PEAK
+    (path,) = musictx.render(PRIMER, tmp_path / "a.png", wav=False)
+    assert path == tmp_path / "a.png"
+    for name in ("train", "evaluate", "generate", "harmonise"):
+        assert callable(getattr(musictx, name))
+
+
+@pytest.mark.slow
+def test_editors_and_mypy_see_the_types(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import musictx\n"
+        "reveal_type(musictx.load('piano'))\n"
+        "reveal_type(musictx.generate('piano', seconds=1.0))\n"
+        "reveal_type(musictx.read('x.mid'))\n"
+        "reveal_type(musictx.log_likelihood('piano', 'x.mid'))\n"
+        "reveal_type(musictx.harmonise('ode_to_joy'))\n"
+        "reveal_type(musictx.render('x.mid', 'x'))\n"
+        "reveal_type(musictx.train('seed=1'))\n"
+        "musictx.generate('piano', second=1.0)\n"
+    )
+    root = Path(musictx.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--follow-imports=silent", str(program)],
+        capture_output=True,
+        text=True,
+        cwd=root,
+    )
+    for kind in (
+        "musictx.bundle.Bundle",
+        "list[musictx.sampling.music.Sample]",
+        "musictx.notes.Score",
+        "float",
+        "list[pathlib.Path]",
+        "pathlib.Path",
+    ):
+        assert f'Revealed type is "{kind}"' in done.stdout, done.stdout
+    assert "Any" not in done.stdout
+    assert 'Unexpected keyword argument "second"' in done.stdout
