@@ -5,53 +5,39 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-#: Words of other programs and of everyday speech -> our options; the first that a command has.
-SYNONYMS: dict[str, tuple[str, ...]] = {
-    "accumulate": ("trainer.accumulate_grad_batches",),
-    "attention": ("model.attention", "position"),
-    "batch_size": ("data.batch_size", "trainer.batch", "batch"),
-    "checkpoint": ("ckpt_path", "model.path"),
-    "config": ("experiment",),
-    "count": ("samples",),
-    "d_ff": ("model.feedforward",),
-    "d_model": ("model.width",),
-    "data": ("corpus.path",),
-    "data_dir": ("corpus.path",),
-    "dataset": ("corpus",),
-    "duration": ("seconds",),
-    "epochs": ("trainer.max_epochs", "trainer.max_steps"),
-    "file": ("primer", "melody", "files"),
-    "finetune": ("init",),
-    "from": ("init",),
-    "gpus": ("trainer.devices",),
-    "grad_clip": ("trainer.gradient_clip_val",),
-    "hidden_size": ("model.width",),
-    "input": ("primer", "melody", "files", "corpus.path"),
-    "instruments": ("tokenizer",),
-    "learning_rate": ("optim.lr",),
-    "length": ("seconds",),
-    "max_len": ("model.context", "context"),
-    "midi": ("files", "primer", "melody"),
-    "minutes": ("trainer.max_time",),
-    "n": ("samples",),
-    "n_heads": ("model.heads",),
-    "n_layers": ("model.layers",),
-    "num_heads": ("model.heads",),
-    "num_layers": ("model.layers",),
-    "num_samples": ("samples",),
-    "num_workers": ("data.workers", "trainer.workers", "corpus.workers"),
-    "optimizer": ("optim",),
-    "output": ("out",),
-    "output_dir": ("out",),
-    "prompt": ("primer", "melody"),
-    "resume": ("ckpt_path", "out"),
-    "save_dir": ("out",),
-    "seq_len": ("model.context", "context"),
-    "soprano": ("melody",),
-    "steps": ("trainer.max_steps", "trainer.steps", "tokens"),
-    "takes": ("samples",),
-    "tune": ("melody", "primer"),
-    "variations": ("samples",),
+#: Our options, and the words of other programs and of everyday speech for them.
+SYNONYMS = {
+    "samples": "variations takes count n num_samples",
+    "seconds": "duration length",
+    "primer": "prompt input file midi tune",
+    "melody": "soprano prompt input file midi tune",
+    "files": "input file midi",
+    "out": "output output_dir save_dir resume",
+    "init": "finetune from pretrained",
+    "experiment": "config",
+    "ckpt_path": "checkpoint resume",
+    "context": "max_len seq_len",
+    "corpus": "dataset",
+    "corpus.path": "data data_dir input",
+    "model.path": "checkpoint",
+    "model.attention": "attention",
+    "model.context": "max_len seq_len",
+    "model.feedforward": "d_ff",
+    "model.heads": "n_heads num_heads",
+    "model.layers": "n_layers num_layers",
+    "model.width": "d_model hidden_size",
+    "optim": "optimizer",
+    "optim.lr": "learning_rate",
+    "tokens": "steps",
+    "tokenizer": "instruments",
+    "data.batch_size": "batch",
+    "data.num_workers": "workers",
+    "trainer.accumulate_grad_batches": "accumulate",
+    "trainer.devices": "gpus num_gpus",
+    "trainer.gradient_clip_val": "grad_clip clip",
+    "trainer.max_epochs": "epochs",
+    "trainer.max_steps": "steps",
+    "trainer.max_time": "minutes hours time",
 }
 #: Options of other commands, and what does not exist but is often looked for.
 ELSEWHERE = {
@@ -83,7 +69,7 @@ COMMANDS = {
 def meant(name: str, known: Sequence[str]) -> list[str]:
     """The options of ``known`` that ``name`` may stand for, best first; none where all are far."""
     last = name.rpartition(".")[2].lower().replace("-", "_")
-    found = [option for option in SYNONYMS.get(last, ()) if option in known][:1]
+    found = [o for o, words in SYNONYMS.items() if last in words.split() and o in known]
     found = found or [k for k in known if k.rpartition(".")[2] == last]
     found = found or difflib.get_close_matches(name, known, n=1, cutoff=0.8)
     return found or [

@@ -13,15 +13,18 @@ IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fu
 class ModelConfig:
     """The network's shape; the sizes are files under conf/model."""
 
-    name: str = option("paper", "label of the size")
-    layers: int = option(6, "blocks of attention and feed-forward")
-    width: int = option(512, "size of the residual stream")
-    heads: int = option(8, "attention heads; width must be a multiple of it")
-    feedforward: int = option(2048, "hidden size of the feed-forward part")
+    name: str = option("paper", "name of the size, for the model card")
+    layers: int = option(6, "number of transformer blocks")
+    width: int = option(512, "channels of the residual stream")
+    heads: int = option(8, "attention heads; they divide the width")
+    feedforward: int = option(2048, "hidden channels of the feed-forward layers")
     context: int = option(2048, "length of a training window, tokens")
     dropout: float = option(0.1, "on embeddings, attention weights and each residual branch")
-    tied: bool = option(True, "use the token embedding as output matrix too")
-    attention: str = option("auto", "implementation: " + ", ".join(IMPLEMENTATIONS))
+    tied: bool = option(True, "share the token embedding with the output layer")
+    attention: str = option(
+        "auto",
+        "implementation of attention; auto = the fastest that can: " + ", ".join(IMPLEMENTATIONS),
+    )
     input_intervals: list[int] = option(
         [],
         "add to each note an embedding of its interval to the note n tokens earlier, for each n; "

@@ -16,15 +16,19 @@ class TokenizerConfig:
         "performance",
         "performance, chorale (four voices), or a MidiTok one: remi, tsd, midilike, ...",
     )
-    tracks: str = option("piano", "piano (pitched instruments merged, no drums) or programs (all)")
-    low: int = option(0, "lowest MIDI pitch kept (piano: 21)")
-    high: int = option(127, "highest MIDI pitch kept (piano: 108)")
-    step_ms: int = option(10, "time grid, milliseconds")
-    max_shift_ms: int = option(1000, "longest single time shift, milliseconds")
-    velocity_bins: int = option(32, "loudness levels")
-    sustain: bool = option(True, "fold the sustain pedal into note ends")
-    ties: bool = option(False, "chorale only: write held notes as ties, not as their pitch again")
-    params: dict[str, Any] = option({}, "MidiTok only: TokenizerConfig parameters")
+    tracks: str = option(
+        "piano", "piano (all pitched instruments as one, no drums) or programs (each kept apart)"
+    )
+    low: int = option(0, "lowest MIDI pitch that is kept; 21 is the lowest of a piano")
+    high: int = option(127, "highest MIDI pitch that is kept; 108 is the highest of a piano")
+    step_ms: int = option(10, "resolution of time, milliseconds")
+    max_shift_ms: int = option(1000, "longest time shift in one token, milliseconds")
+    velocity_bins: int = option(32, "levels of loudness")
+    sustain: bool = option(True, "let the sustain pedal lengthen notes")
+    ties: bool = option(False, "chorale: write held notes as ties instead of repeating their pitch")
+    params: dict[str, Any] = option(
+        {}, "MidiTok: parameters of its TokenizerConfig, tokenizer.params.NAME=VALUE"
+    )
 
     def __post_init__(self) -> None:
         one_of("tokenizer.tracks", self.tracks, ("piano", "programs"))
