@@ -31,7 +31,7 @@ def script():
 
     yield load
     for name in made:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="session")
