@@ -51,7 +51,7 @@ class Piece(NamedTuple):
     offset   where its ids begin in tokens.bin, counted in ids;  tokens  how many they are
     notes    notes written in these ids;  seconds  from the start of the piece to its last note end
     begins   the ids start where the piece starts;  ends  they end where it ends. Both are true but
-             for the two parts of a corpus of one piece (see ``data/prepare.py``).
+             for the two parts of a corpus of one piece (see ``data/assemble.py``).
     crc      CRC-32 of its bytes in tokens.bin
     """
 

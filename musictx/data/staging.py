@@ -1,0 +1,133 @@
+"""The pieces of a corpus encoded chunk by chunk, each finished chunk a file: a stopped run goes on.
+
+The corpus is a stream, and of each piece no more than the hash of its content stays in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from musictx.config import CorpusConfig
+from musictx.data import chunks, encode, parallel, splits
+from musictx.data.budget import Budget
+from musictx.data.chunks import Outcome
+from musictx.data.corpora import Corpus, Item
+from musictx.tokens.vocab import Tokenizer
+
+Part = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A corpus on its way to the shard folder ``target``; of ``part`` (i, n) only that part."""
+
+    found: Corpus
+    corpus: CorpusConfig
+    tokenizer: Tokenizer
+    target: Path
+    key: str
+    part: Part | None
+
+    @property
+    def partial(self) -> Path:
+        """Where the chunks of this corpus are kept until all are there."""
+        return self.target.parent / f"{self.target.name}.partial"
+
+    def items(self) -> Iterator[Item]:
+        """The pieces of the corpus that are in the part."""
+        for item in self.found.items():
+            if self.part is None or _in_part(item.name, self.part):
+                yield item
+
+
+def settings(corpus: CorpusConfig, tokenizer: Tokenizer) -> list[Any]:
+    """What decides, beside its content, what becomes of a piece."""
+    return [tokenizer.fingerprint, corpus.min_notes, corpus.max_seconds, corpus.max_megabytes]
+
+
+class Encoded:
+    """What is known of each chunk: its file and, by piece, the content and the published split."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._files: list[Path] = []
+        self._hashes: dict[int, np.ndarray] = {}
+        self._official: list[np.ndarray] = []
+        self._rejected = 0
+
+    @property
+    def hashes(self) -> np.ndarray:
+        """(n,) ``S32``: the content of each piece in the order of the corpus, empty if unusable."""
+        found = (self._hashes[number] for number in range(len(self._files)))
+        return np.concatenate([np.empty(0, "S32"), *found])
+
+    @property
+    def official(self) -> np.ndarray:
+        """(n,) int8: the published split of each piece, as :func:`musictx.data.splits.code`."""
+        return np.concatenate([np.empty(0, np.int8), *self._official])
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """What became of each piece. Raises ``FileNotFoundError`` if another process has cleared
+        the chunks away."""
+        for path in self._files:
+            outcomes = chunks.load(path)
+            if outcomes is None:
+                raise FileNotFoundError(path)
+            yield from outcomes
+
+    def _todo(self, bar: tqdm) -> Iterator[tuple[int, list[Item]]]:
+        """The numbered chunks whose outcomes no earlier run has left."""
+        decides = settings(self.job.corpus, self.job.tokenizer)
+        for number, chunk in enumerate(chunks.in_chunks(self.job.items())):
+            self._files.append(chunks.place(self.job.partial, chunk, decides))
+            self._official.append(np.array([splits.code(i.split) for i in chunk], np.int8))
+            done = chunks.load(self._files[-1])
+            if done is None:
+                yield number, chunk
+            else:
+                self._note(number, done, bar)
+
+    def _note(self, number: int, outcomes: Sequence[Outcome], bar: tqdm) -> None:
+        self._hashes[number] = np.array([o.hash for o in outcomes], "S32")
+        self._rejected += sum(bool(o.reason) for o in outcomes)
+        bar.set_postfix(rejected=self._rejected, refresh=False)
+        bar.update(len(outcomes))
+
+    def encode(self, progress: bool) -> None:
+        """Encode every chunk whose file is not there (or cannot be read) yet."""
+        work = functools.partial(
+            encode.encode_items,
+            read=self.job.found.read,
+            config=json.dumps(self.job.tokenizer.to_config(), sort_keys=True),
+            fingerprint=self.job.tokenizer.fingerprint,
+            min_notes=self.job.corpus.min_notes,
+            budget=Budget(self.job.corpus.max_seconds, self.job.corpus.max_megabytes),
+        )
+        count = len(self.job.found) // (self.job.part[1] if self.job.part else 1)
+        quiet = None if progress else True  # None: a bar only on a terminal
+        with tqdm(total=count, unit="file", desc="reading MIDI", disable=quiet) as bar:
+            todo = self._todo(bar)
+            first = list(islice(todo, 2))
+            workers = (self.job.corpus.workers or parallel.cores()) if len(first) > 1 else 1
+            running = parallel.run(work, chain(first, todo), encode.crashed, workers=workers)
+            with contextlib.closing(running):  # no worker outlives a Ctrl-C
+                for number, outcomes in running:
+                    chunks.store(self._files[number], outcomes)
+                    self._note(number, outcomes, bar)
+
+
+def _in_part(name: str, part: Part) -> bool:
+    """Whether the piece of that name is in part ``(i, n)``: by a hash, so adding moves no other."""
+    number = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:8]
+    return int.from_bytes(number, "big") % part[1] == part[0] - 1
