@@ -151,7 +151,10 @@ def inputs(length: int, given: dict[str, str]) -> tuple[list[Tensor], Tensor]:
 def step(run: Candidate, tensors: list[Tensor], upstream: Tensor) -> list[Tensor]:
     out = run(*tensors)
     found = torch.autograd.grad(out, tensors, upstream, allow_unused=True)
-    return [out.detach(), *(torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found))]
+    return [
+        out.detach(),
+        *(torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found)),
+    ]
 
 
 def wrong(length: int, given: dict[str, str]) -> list[str]:

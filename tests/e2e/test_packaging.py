@@ -12,16 +12,24 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+def files_of_the_package() -> list[Path]:
+    """All files of musictx/ and conf/, of whatever kind, but what Python leaves there."""
+    return [
+        path.relative_to(CHECKOUT)
+        for name in ("musictx", "conf")
+        for path in sorted((CHECKOUT / name).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")
+    ]
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     """A wheel built from a copy, so that the checkout stays clean."""
     copy = tmp_path_factory.mktemp("copy")
-    for name in ("musictx", "conf"):
-        for source in (CHECKOUT / name).rglob("*"):
-            if source.suffix in (".py", ".yaml", ".typed", ".json", ".safetensors", ".md", ".cpp"):
-                target = copy / source.relative_to(CHECKOUT)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(source.read_bytes())
+    for name in files_of_the_package():
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((CHECKOUT / name).read_bytes())
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         (copy / name).write_bytes((CHECKOUT / name).read_bytes())
     out = tmp_path_factory.mktemp("wheel")
@@ -30,12 +38,14 @@ def wheel(tmp_path_factory) -> Path:
     return next(out.glob("musictx-*.whl"))
 
 
-def test_every_module_and_every_configuration_file_is_in_the_wheel(wheel):
+def test_every_file_of_the_checkout_is_in_the_wheel(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    for path in (CHECKOUT / "musictx").rglob("*.py"):
-        assert path.relative_to(CHECKOUT).as_posix() in names, "add its folder to pyproject"
-    for path in (CHECKOUT / "conf").rglob("*.yaml"):
-        assert f"musictx/{path.relative_to(CHECKOUT).as_posix()}" in names
+    expected = {
+        (Path("musictx") / path if path.parts[0] == "conf" else path).as_posix()
+        for path in files_of_the_package()
+    }
+    assert not expected - names, "add its folder or its ending to pyproject"
+    assert {Path(name).suffix for name in expected} >= {".py", ".yaml", ".mid", ".cpp", ".h"}
 
 
 @pytest.fixture(scope="module")
