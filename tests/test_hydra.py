@@ -184,6 +184,7 @@ def test_the_run_folder_is_hydras(ran, capsys):
     assert ran[0].out == "here"
     assert cli.main(["train", "hydra.run.dir=other", "out=there", *TINY]) == 2
     assert "both name the run folder" in capsys.readouterr().err
+    assert not Path("other").exists()
     assert cli.main(["generate", "hydra.run.dir=here"]) == 2
     assert "has an effect only in musictx train; write out=here" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,15 @@ def run(
             return sweep.keep(settings, options, result)
         return None
 
+    made = [Path(w.split("=", 1)[1].strip("'\"")) for w in words if w.startswith("hydra.run.dir=")]
+    made = [folder for folder in made if not folder.exists()]  # Hydra makes it before the job
     try:
         with translated(command), _argv([*flags, *words]), _environment("HYDRA_FULL_ERROR", "1"):
             job()
     finally:
+        for folder in made:
+            with suppress(OSError):  # what is not empty stays
+                folder.rmdir()
         sweep.finish()
     if failed:
         raise failed[0]
