@@ -29,7 +29,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 #: What musictx imports to train, with their own needs, that a machine with torch may lack.
 WHEELS = (
-    *("hydra-core>=1.3.2,<1.4", "omegaconf>=2.3", "antlr4-python3-runtime==4.9.3", "mido>=1.3"),
+    *(
+        "hydra-core>=1.3.2,<1.4",
+        "omegaconf>=2.2,<2.4",
+        "antlr4-python3-runtime==4.9.3",
+        "mido>=1.3",
+    ),
     *("pretty_midi>=0.2.11", "six", "packaging", "PyYAML", "safetensors>=0.4.5", "pillow>=10.1"),
     "tqdm",
 )
