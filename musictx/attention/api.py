@@ -26,7 +26,7 @@ from torch import Tensor
 from musictx.attention import capabilities, chunked, decode, fused, native, reference, sdpa, skew
 from musictx.attention.capabilities import Capabilities, Job
 from musictx.attention.labels import widened
-from musictx.attention.terms import Positions, Ring, Span, Terms
+from musictx.attention.terms import KeyPositions, Ring, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
 _MODULES: dict[str, Any] = {
@@ -51,8 +51,8 @@ def attend(
     v: Tensor,
     terms: Terms | None = None,
     *,
-    query_positions: Positions | tuple[Positions, ...] | None = None,
-    key_positions: Positions | tuple[Positions, ...] | None = None,
+    query_positions: KeyPositions | tuple[KeyPositions, ...] | None = None,
+    key_positions: KeyPositions | tuple[KeyPositions, ...] | None = None,
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
@@ -178,8 +178,8 @@ def _check(
     k: Tensor,
     v: Tensor,
     terms: Terms,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
+    query_positions: KeyPositions | tuple[KeyPositions, ...],
+    key_positions: KeyPositions | tuple[KeyPositions, ...],
     query_pieces: Tensor | None,
     key_pieces: Tensor | None,
     dropout: float,
@@ -243,12 +243,12 @@ def _tables(terms: Terms, heads: int, size: int) -> list[tuple[str, Tensor, list
 
 def _check_positions(
     name: str,
-    positions: Positions | tuple[Positions, ...],
+    positions: KeyPositions | tuple[KeyPositions, ...],
     batch: int,
     length: int,
     terms: Terms,
 ) -> None:
-    several = (positions,) if isinstance(positions, Positions) else positions
+    several = (positions,) if isinstance(positions, KeyPositions) else positions
     needed = terms.coordinates
     if len(several) < needed:
         raise ValueError(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import Positions, Ring, Span, Terms
+from musictx.attention.terms import KeyPositions, Ring, Span, Terms
 
 #: How queries and keys stand to each other, each a special case of the next: the same tokens; the
 #: queries are the last of the keys; both consecutive; anything.
@@ -110,8 +110,8 @@ class Job(NamedTuple):
 
 def job(
     terms: Terms,
-    queries: Positions,
-    keys: Positions,
+    queries: KeyPositions,
+    keys: KeyPositions,
     causal: bool,
     q: Tensor | None = None,
     packed: bool = False,
@@ -145,7 +145,7 @@ def job(
 
 
 def _layout(
-    terms: Terms, queries: Positions, keys: Positions, causal: bool
+    terms: Terms, queries: KeyPositions, keys: KeyPositions, causal: bool
 ) -> tuple[str, bool, bool]:
     """(how the positions lie, whether it is a single causal query, whether distances are clipped);
     of positions that are not Spans, nobody who minds clipping wants to know."""

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.terms import Axis, Positions, Terms, as_tensor
+from musictx.attention.terms import Axis, KeyPositions, Terms, as_tensor
 
 
 def split(terms: Terms) -> tuple[tuple[Axis, ...], Terms]:
@@ -69,7 +69,8 @@ class Wide(NamedTuple):
         values = terms.value_table
         terms = replace(terms, axes=axes, value_table=None if values is None else fill(values))
         tensors = (self.content, self.position, self.k, self.v)
-        return Wide(*(fill(x).to(dtype) for x in tensors), terms)
+        content, position, k, v = (fill(x).to(dtype) for x in tensors)
+        return Wide(content, position, k, v, terms)
 
 
 def widened(
@@ -77,12 +78,12 @@ def widened(
     k: Tensor,
     v: Tensor,
     terms: Terms,
-    query_positions: tuple[Positions, ...],
-    key_positions: tuple[Positions, ...],
+    query_positions: tuple[KeyPositions, ...],
+    key_positions: tuple[KeyPositions, ...],
 ) -> Wide:
     """q (B, H, Tq, D) and k (B, H, Tk, D), with every axis of labels in their further channels.
 
-    Positions have a coordinate for each that ``terms`` measures. Computed in float32 at least; to
+    KeyPositions have a coordinate for each that ``terms`` measures. Computed in float32 at least; to
     be called with autocast off.
     """
     precise = torch.promote_types(q.dtype, torch.float32)

@@ -15,20 +15,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.capabilities import Capabilities
-from musictx.attention.terms import Blocks, Positions, Terms, as_tensor
+from musictx.attention.terms import Blocks, KeyPositions, Terms, as_tensor
 
 CAN = Capabilities(axes=None, further=True, labels="numbers", positions="any")
 
 
-def coordinates(positions: Positions | tuple[Positions, ...], device: torch.device) -> list[Tensor]:
+def coordinates(
+    positions: KeyPositions | tuple[KeyPositions, ...], device: torch.device
+) -> list[Tensor]:
     """Each coordinate as an int64 tensor (1, T) or (B, T)."""
     several = positions if isinstance(positions, tuple) else (positions,)
     return [as_tensor(p, device) for p in several]
 
 
 def visible(
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
+    query_positions: KeyPositions | tuple[KeyPositions, ...],
+    key_positions: KeyPositions | tuple[KeyPositions, ...],
     *,
     causal: bool,
     query_pieces: Tensor | None,
@@ -52,8 +54,8 @@ def visible(
 
 def distance_rows(
     terms: Terms,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
+    query_positions: KeyPositions | tuple[KeyPositions, ...],
+    key_positions: KeyPositions | tuple[KeyPositions, ...],
     device: torch.device,
 ) -> list[Tensor]:
     """For each axis the table row of every (query, key): int64 (1 or B, Tq, Tk)."""
@@ -67,8 +69,8 @@ def attention_weights(
     k: Tensor,
     terms: Terms,
     *,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
+    query_positions: KeyPositions | tuple[KeyPositions, ...],
+    key_positions: KeyPositions | tuple[KeyPositions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
@@ -124,8 +126,8 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: Positions | tuple[Positions, ...],
-    key_positions: Positions | tuple[Positions, ...],
+    query_positions: KeyPositions | tuple[KeyPositions, ...],
+    key_positions: KeyPositions | tuple[KeyPositions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,

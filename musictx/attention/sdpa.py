@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.capabilities import CONSECUTIVE, SQUARE, Capabilities
-from musictx.attention.terms import Axis, Positions, Terms, angles, as_tensor
+from musictx.attention.terms import Axis, KeyPositions, Terms, angles, as_tensor
 
 CAN = Capabilities(
     waves_only=True,
@@ -40,8 +40,8 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: tuple[Positions, ...],
-    key_positions: tuple[Positions, ...],
+    query_positions: tuple[KeyPositions, ...],
+    key_positions: tuple[KeyPositions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
@@ -85,13 +85,13 @@ def attend(
         return out[..., : v.shape[-1]].to(v.dtype)
 
 
-def _phases(axis: Axis, positions: Positions, device: torch.device) -> Tensor:
+def _phases(axis: Axis, positions: KeyPositions, device: torch.device) -> Tensor:
     """f p for each position: (T, F)."""
     assert axis.waves is not None
     return angles(as_tensor(positions, device)[0], axis.waves.frequencies)
 
 
-def _of_query(position: Tensor, axis: Axis, positions: Positions) -> Tensor:
+def _of_query(position: Tensor, axis: Axis, positions: KeyPositions) -> Tensor:
     """The factor of the query: (B, H, Tq, 2F), first what meets cosines, then what meets sines."""
     assert axis.waves is not None
     phases = _phases(axis, positions, position.device)
@@ -103,7 +103,7 @@ def _of_query(position: Tensor, axis: Axis, positions: Positions) -> Tensor:
     )
 
 
-def _of_key(axis: Axis, positions: Positions, device: torch.device) -> Tensor:
+def _of_key(axis: Axis, positions: KeyPositions, device: torch.device) -> Tensor:
     """The factor of the key: (Tk, 2F)."""
     phases = _phases(axis, positions, device)
     return torch.cat([phases.cos(), phases.sin()], dim=-1)

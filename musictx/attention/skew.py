@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.capabilities import LAST, Capabilities
-from musictx.attention.terms import Positions, Terms
+from musictx.attention.terms import KeyPositions, Terms
 
 CAN = Capabilities(
     causal_only=True,
@@ -55,8 +55,8 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: tuple[Positions, ...],
-    key_positions: tuple[Positions, ...],
+    query_positions: tuple[KeyPositions, ...],
+    key_positions: tuple[KeyPositions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,

@@ -86,11 +86,13 @@ class Ring:
         return self.positions if device is None else self.positions.to(device)
 
 
-#: Where queries or keys stand: a Span, or an int64 tensor (T,) or (B, T); keys also in a Ring.
-Positions = Span | Ring | Tensor
+#: Where queries stand: a Span, or an int64 tensor (T,) or (B, T).
+Positions = Span | Tensor
+#: Where keys stand: so too, or in a Ring.
+KeyPositions = Span | Ring | Tensor
 
 
-def as_tensor(positions: Positions, device: torch.device) -> Tensor:
+def as_tensor(positions: KeyPositions, device: torch.device) -> Tensor:
     """Positions as an int64 tensor (1, T) or (B, T)."""
     found = positions.to(device) if isinstance(positions, Tensor) else positions.tensor(device)
     return found if found.dim() == 2 else found[None]
@@ -295,7 +297,7 @@ class Terms:
             measured.append(self.blocks.coordinate)
         return 1 + max(measured, default=ORDER)
 
-    def needed(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
+    def needed(self, positions: KeyPositions | Sequence[KeyPositions]) -> tuple[KeyPositions, ...]:
         """Of the coordinates in ``positions`` those that are looked at."""
-        several = (positions,) if isinstance(positions, Positions) else tuple(positions)
+        several = (positions,) if isinstance(positions, KeyPositions) else tuple(positions)
         return several[: self.coordinates]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from musictx.attention import attend
 from musictx.attention.positions import PositionScheme
-from musictx.attention.terms import Positions
+from musictx.attention.terms import KeyPositions, Positions
 from musictx.model.cache import Cache
 
 
@@ -20,7 +20,7 @@ class Where(NamedTuple):
     """
 
     queries: tuple[Positions, ...]
-    keys: tuple[Positions, ...]
+    keys: tuple[KeyPositions, ...]
     pieces: Tensor | None
     reach: int
 

@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import Positions, Span
+from musictx.attention.terms import KeyPositions, Positions, Span
 
 
 class Cache(Protocol):
@@ -30,7 +30,7 @@ class Cache(Protocol):
     @property
     def layers(self) -> int: ...
 
-    def where(self, count: int) -> tuple[Positions, Positions]: ...
+    def where(self, count: int) -> tuple[Positions, KeyPositions]: ...
 
     def reach(self, count: int) -> int: ...
 
@@ -106,7 +106,7 @@ class KVCache:
         """(rows, coordinates, length) of the tokens held: a view."""
         return self._coordinates[:, :, self._offset : self._offset + self.length]
 
-    def where(self, count: int) -> tuple[Positions, Positions]:
+    def where(self, count: int) -> tuple[Positions, KeyPositions]:
         """Where the next ``count`` tokens stand, and the keys that they look at, themselves
         included."""
         return Span(self.next_position, count), Span(self.start, self.length + count)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import Positions, Ring
+from musictx.attention.terms import KeyPositions, Positions, Ring
 from musictx.model.cache import KVCache
 
 
@@ -62,7 +62,7 @@ class RingCache:
         self._next.fill_(cache.next_position)
         self._oldest.fill_(cache.next_position - held)
 
-    def where(self, count: int) -> tuple[Positions, Positions]:
+    def where(self, count: int) -> tuple[Positions, KeyPositions]:
         """Where the next token stands, and the keys that it looks at, itself included."""
         if count != 1:
             raise ValueError(f"RingCache: {count} tokens at once, expected one")

@@ -13,7 +13,7 @@ from musictx.attention import positions as schemes
 from musictx.attention.api import IMPLEMENTATIONS, why_not
 from musictx.attention.positions.absolute import Beside
 from musictx.attention.positions.coordinates import ranges
-from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
+from musictx.attention.terms import FURTHER, KeyPositions, Positions, Span, as_tensor
 from musictx.errors import ConfigError
 from musictx.model.block import Block, Where
 from musictx.model.cache import Cache, KVCache
@@ -31,7 +31,7 @@ class MusicTransformer(nn.Module):
     position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
                  follow from the context, as each scheme says (``musictx/config/position.py``)
     attention    implementation of attention, by name (see ``attention/api.py``)
-    intervals    {"inputs": [1, 4], "outputs": [1, 4], "dropout": 0.0, "pitches": ranges of ids as in
+    intervals    {"inputs": [1, 4], "outputs": [1], "dropout": 0.0, "pitches": ranges of ids as in
                  ``coordinates.ranges``}: notes know their intervals (``model/intervals.py``)
 
     ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
@@ -230,6 +230,7 @@ class MusicTransformer(nn.Module):
         """Where the tokens stand, and the keys that they look at."""
         count = ids.shape[1]
         order: Positions
+        over: KeyPositions
         if cache is not None:
             order, over = cache.where(count)
             reach = cache.reach(count)
@@ -240,7 +241,7 @@ class MusicTransformer(nn.Module):
         if piece_ids is not None and positions is None:
             places = _positions_in_piece(piece_ids)
         queries: tuple[Positions, ...] = (order, places)
-        keys: tuple[Positions, ...] = (over, places if cache is None else over)
+        keys: tuple[KeyPositions, ...] = (over, places if cache is None else over)
         as_query = as_key = ids[:, None][:, :0]  # no coordinates (rows, 0, count)
         if self.position.further:
             last = None if cache is None else cache.last()

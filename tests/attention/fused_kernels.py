@@ -22,16 +22,15 @@ assert os.environ.get("TRITON_INTERPRET") == "1", __doc__
 from triton.runtime import interpreter  # noqa: E402
 
 from musictx.attention import fused, reference  # noqa: E402
-from musictx.attention.fused import (  # noqa: E402
-    Config,
-    gather,
-    gather_key,
-    launch,
-    op,
-    panel,
-    panel_backward,
-)
+from musictx.attention.fused import Config, launch, op  # noqa: E402
 from musictx.attention.fused.config import Tile  # noqa: E402
+from musictx.attention.fused.gather import forward as gather_forward  # noqa: E402
+from musictx.attention.fused.gather import key as gather_key  # noqa: E402
+from musictx.attention.fused.gather import query as gather_query  # noqa: E402
+from musictx.attention.fused.gather import skew as gather_skew  # noqa: E402
+from musictx.attention.fused.panel import backward as panel_backward  # noqa: E402
+from musictx.attention.fused.panel import forward as panel_forward  # noqa: E402
+from musictx.attention.fused.panel import skew as panel_skew  # noqa: E402
 from musictx.attention.terms import PLACE, Axis, Blocks, Span, Terms  # noqa: E402
 from tests.attention import cases  # noqa: E402
 
@@ -407,15 +406,16 @@ def test_an_infinite_gradient_is_not_hidden_by_the_deterministic_mode() -> None:
 
 def test_a_broken_skew_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(queries=33, rows=33)
-    for module in (gather, gather_key):  # gather_query takes it from gather
-        monkeypatch.setattr(module, "skew", lambda x, delta, T: x)
+    for module in (gather_skew, gather_forward, gather_query, gather_key):
+        if hasattr(module, "skew"):
+            monkeypatch.setattr(module, "skew", lambda x, delta, T: x)
     assert min(errors(case, config("gather"))) > 0.05
-    read = panel.read_panel
+    read = panel_skew.read_panel
 
     def one_too_far(memory: Any, x0: Any, LENGTH: Any, flags: Any) -> Any:
         return read(memory, x0 + 1, LENGTH, flags)
 
-    for module in (panel, panel_backward):
+    for module in (panel_skew, panel_forward, panel_backward):
         monkeypatch.setattr(module, "read_panel", one_too_far)
     found = errors(case, config("panel"))
     assert not min(found) < 0.05, found  # NaN is noticed too
@@ -427,7 +427,7 @@ def test_tiles_that_hide_everything_are_not_looked_at(
     what: str, plan: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice the length costs twice the tiles of keys, not four times."""
-    module = gather if plan == "gather" else panel
+    module = gather_forward if plan == "gather" else panel_forward
     load, loads = module.load_keys, 0
 
     def counted(*arguments: Any) -> Any:

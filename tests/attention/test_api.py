@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
-from musictx.attention import chunked, decode, reference, sdpa, skew
+from musictx.attention import (
+    api,
+    capabilities,
+    chunked,
+    decode,
+    fused,
+    native,
+    reference,
+    sdpa,
+    skew,
+)
 from musictx.attention.api import attend
 from musictx.attention.terms import Axis, Span, Terms
 from tests.attention import cases
@@ -178,3 +190,45 @@ def test_arguments_that_do_not_fit_are_named(change, words):
     args, where = change(args, where)
     with pytest.raises(ValueError, match=words):
         attend(*args, **where)
+
+
+@pytest.mark.parametrize(
+    ("device", "lacking", "change", "wanted"),
+    [
+        ("cpu", None, {}, "native"),
+        ("cpu", None, {"packed": True, "dropout": True}, "native"),
+        ("cpu", "no compiler", {}, "chunked"),
+        ("cpu", None, {"dtype": torch.float64}, "chunked"),
+        ("cpu", None, {"value_table": True}, "chunked"),
+        ("cpu", None, {"axes": 2}, "reference"),
+        ("cpu", None, {"one": True}, "decode"),
+        ("cuda", None, {}, "fused"),
+        ("cuda", None, {"labels": 48, "value_table": True}, "fused"),
+        ("cuda", None, {"labels": 80}, "chunked"),
+        ("cuda", "no Triton", {}, "chunked"),
+        ("mps", None, {}, "reference"),
+    ],
+)
+def test_auto_takes_the_fastest_of_this_machine(device, lacking, change, wanted, monkeypatch):
+    monkeypatch.setattr(api, "_CHOSEN", {})
+    monkeypatch.setattr(capabilities, "_MISSING", {native.CAN: lacking, fused.CAN: lacking})
+    terms = Terms(0.1, (Axis(torch.zeros(1, 4, 64), high=3),))
+    job = capabilities.job(terms, Span(0, 9), Span(0, 9), True, torch.zeros(1, 1, 9, 64))
+    job = job._replace(**({"device": device} | change))
+    assert api.chosen("auto", job) == wanted
+    for name in ("native", "fused"):
+        if lacking and device == ("cpu" if name == "native" else "cuda"):
+            with pytest.raises(ValueError, match=f"implementation={name}: {lacking}"):
+                api.chosen(name, job)
+
+
+def test_importing_attention_and_the_model_leaves_the_compiler_alone():
+    """torch._dynamo takes longer to import than everything else together."""
+    program = (
+        "import sys, torch, musictx.model, musictx.attention as a\n"
+        "q = torch.randn(1, 2, 9, 8, requires_grad=True)\n"
+        "terms = a.Terms(0.3, (a.Axis(torch.randn(2, 9, 8), high=8),))\n"
+        "a.attend(q, q, q, terms).sum().backward()\n"
+        "assert 'torch._dynamo' not in sys.modules and 'triton' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -28,7 +28,8 @@ def model(name: str = "huang", **more) -> MusicTransformer:
     torch.manual_seed(1)
     found = MusicTransformer(
         VOCAB, layers=2, width=16, heads=2, feedforward=16, context=32, position={"name": name},
-        intervals={"inputs": INPUTS, "outputs": OUTPUTS, "pitches": [[FIRST, VOCAB, LOWEST]]}, **more,
+        intervals={"inputs": INPUTS, "outputs": OUTPUTS, "pitches": [[FIRST, VOCAB, LOWEST]]},
+        **more,
     )  # fmt: skip
     assert found.intervals is not None
     for table in found.intervals.outputs:

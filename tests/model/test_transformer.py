@@ -444,3 +444,26 @@ def test_heads_and_implementations_that_cannot_be_are_refused():
         build("two_d", attention="chunked")
     with pytest.raises(ValueError, match="heads=3, expected a divisor of width=16"):
         build(heads=3)
+
+
+def test_the_compiled_and_the_exported_model_give_the_same_logits():
+    torch._dynamo.reset()
+    model = build().requires_grad_(False)
+    ids = random_ids(2, 30)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    try:
+        native.library.load()
+    except UserError as error:
+        pytest.skip(str(error))
+    close(compiled(ids), model(ids))
+    program = torch.export.export(model, (ids,))
+    assert not [n for n in program.graph.nodes if "musictx" in str(n.target)], "torch alone runs it"
+    close(program.module()(ids), model(ids))
+
+
+def test_hidden_states_are_what_the_logits_are_made_of():
+    model = build(tied=False)
+    ids = random_ids(2, 12)
+    hidden = model.hidden(ids)
+    assert hidden.shape == (2, 12, 16)
+    close(model.output(hidden), model(ids))

@@ -27,7 +27,7 @@ from musictx.attention.capabilities import Capabilities
 from musictx.attention.chunked.function import Chunked
 from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.chunked.plan import Call, Local, is_aligned
-from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention.terms import KeyPositions, Ring, Span, Terms
 
 __all__ = ["CAN", "attend"]
 
@@ -40,8 +40,8 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: tuple[Positions, ...],
-    key_positions: tuple[Positions, ...],
+    query_positions: tuple[KeyPositions, ...],
+    key_positions: tuple[KeyPositions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
@@ -61,7 +61,10 @@ def attend(
     local = None
     if terms.blocks is not None:
         number, length = terms.blocks.coordinate, terms.blocks.length
-        local = Local(length, at[number], over[number])
+        here, there = at[number], over[number]
+        assert not isinstance(here, Ring)
+        assert not isinstance(there, Ring)
+        local = Local(length, here, there)
     # The seed comes from the generator of the CPU: no waiting for a device, and a run that is
     # seeded or resumed drops the same weights.
     seed = int(torch.randint(2**62, ())) if dropout else 0

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from musictx.attention.capabilities import ANY, Capabilities
 from musictx.attention.decode import op, step
-from musictx.attention.terms import Positions, Ring, Terms
+from musictx.attention.terms import KeyPositions, Ring, Terms
 
 __all__ = ["CAN", "attend", "kernel_why_not"]
 
@@ -30,8 +30,8 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: tuple[Positions, ...],
-    key_positions: tuple[Positions, ...],
+    query_positions: tuple[KeyPositions, ...],
+    key_positions: tuple[KeyPositions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.labels import by_key
-from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor
+from musictx.attention.terms import Axis, KeyPositions, Span, Terms, as_tensor
 
 
 def attend(
@@ -22,8 +22,8 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: tuple[Positions, ...],
-    key_positions: tuple[Positions, ...],
+    query_positions: tuple[KeyPositions, ...],
+    key_positions: tuple[KeyPositions, ...],
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
     dropout: float = 0.0,
@@ -86,7 +86,7 @@ def _with_slice(logits: Tensor, position: Tensor, axis: Axis, query: Span, keys:
 
 
 def _of_values(
-    weights: Tensor, table: Tensor, axis: Axis, query: Positions, keys: Positions
+    weights: Tensor, table: Tensor, axis: Axis, query: KeyPositions, keys: KeyPositions
 ) -> Tensor:
     """What the table of values adds: (B, H, 1, D)."""
     if isinstance(query, Span) and isinstance(keys, Span):
@@ -100,8 +100,8 @@ def _of_values(
 def _hidden(
     q: Tensor,
     terms: Terms,
-    query: tuple[Positions, ...],
-    keys: tuple[Positions, ...],
+    query: tuple[KeyPositions, ...],
+    keys: tuple[KeyPositions, ...],
     query_pieces: Tensor | None,
     key_pieces: Tensor | None,
 ) -> Tensor | None:

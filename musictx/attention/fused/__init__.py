@@ -23,7 +23,7 @@ from musictx.attention.capabilities import Capabilities
 from musictx.attention.fused import op
 from musictx.attention.fused.config import HEAD_DIMS, Config
 from musictx.attention.fused.masks import Mask, mask
-from musictx.attention.terms import ORDER, Axis, Positions, Span, Terms
+from musictx.attention.terms import ORDER, Axis, KeyPositions, Ring, Span, Terms
 
 __all__ = ["CAN", "Config", "attend"]
 
@@ -49,8 +49,8 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: tuple[Positions, ...],
-    key_positions: tuple[Positions, ...],
+    query_positions: tuple[KeyPositions, ...],
+    key_positions: tuple[KeyPositions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
@@ -81,8 +81,11 @@ def attend(
     else:
         content, position = q, position if terms.axes and axis.table is not None else None
     place = ORDER if terms.blocks is None else terms.blocks.coordinate
+    here, there = at[place], over[place]
+    assert not isinstance(here, Ring)
+    assert not isinstance(there, Ring)
     hidden = mask(
-        batch, query_pieces, key_pieces, terms.blocks, at[place], over[place], q.device
+        batch, query_pieces, key_pieces, terms.blocks, here, there, q.device
     ) or [None] * len(Mask._fields)  # fmt: skip
     row_random = column_random = None
     if dropout:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from musictx.attention.capabilities import LAST, Capabilities
 from musictx.attention.native import build, library, op
-from musictx.attention.terms import Positions, Terms
+from musictx.attention.terms import KeyPositions, Terms
 from musictx.errors import UserError
 
 __all__ = ["CAN", "attend"]
@@ -66,8 +66,8 @@ def attend(
     v: Tensor,
     terms: Terms,
     *,
-    query_positions: tuple[Positions, ...],
-    key_positions: tuple[Positions, ...],
+    query_positions: tuple[KeyPositions, ...],
+    key_positions: tuple[KeyPositions, ...],
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
