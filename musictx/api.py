@@ -141,8 +141,10 @@ def train(*options: str) -> Path:
     from musictx.apps import train as training
 
     config: TrainConfig = _composed("train", options)
-    folder: Path = training.run(config)
-    return folder
+    trained = training.run(config)
+    if trained.model is None:
+        raise UserError("train: a fast_dev_run leaves no model; leave trainer.fast_dev_run out")
+    return trained.model
 
 
 def evaluate(*options: str) -> Any:

@@ -30,7 +30,10 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
         (lambda: config.ModelConfig(dropout=1.0), "model.dropout=1.0: expected a number from 0"),
         (lambda: config.ModelConfig(input_intervals=[0, 4]), "model.input_intervals=[0, 4]: exp"),
         (lambda: config.ModelConfig(output_intervals=[4, 4]), "model.output_intervals=[4, 4]: exp"),
-        (lambda: config.OptimConfig(tables=0.0), "optim.tables=0.0: expected a share above 0"),
+        (
+            lambda: config.OptimConfig(table_lr=0.0),
+            "optim.table_lr=0.0: expected a multiplier above 0",
+        ),
         (lambda: config.ModelConfig(heads=7), "model.heads=7: expected a divisor of model.width"),
         (lambda: config.TokenizerConfig(low=60, high=50), "tokenizer.high=50: expected a MIDI"),
         (
@@ -46,8 +49,12 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
         (lambda: config.GenerateConfig(seconds=-3.0), "seconds=-3.0: expected a positive number"),
         (lambda: config.TrainConfig(seed=-1), "seed=-1: expected a whole number"),
         (lambda: config.AugmentConfig(stretch=[]), "augment.stretch"),
-        (lambda: config.TrainerConfig(minutes=0.0), "trainer.minutes=0.0: expected a positive"),
-        (lambda: config.TrainerConfig(validation_windows=float("nan")), "validation_windows"),
+        (lambda: config.TrainerConfig(max_time="5"), "trainer.max_time=5: expected days, hours"),
+        (
+            lambda: config.TrainerConfig(strategy="fsdp"),
+            "trainer.strategy=fsdp: expected one of auto",
+        ),
+        (lambda: config.DataConfig(validation_windows=float("nan")), "validation_windows"),
         (
             lambda: config.TrainConfig(position={"name": "huang", "block": 8}),
             "position.block: no option of position=huang, which has name, concat_sinusoids",
@@ -84,10 +91,12 @@ def test_options_lists_nested_fields_by_dotted_name():
     assert all(isinstance(f, dataclasses.Field) for _, f in checks.options(config.TrainConfig))
 
 
-def test_misheard_notes_need_tokens_that_are_notes():
+def test_token_noise_needs_tokens_that_are_notes():
     """Before a run has a folder; what ``init`` names has a tokenizer of its own."""
-    corpus = config.CorpusConfig(augment=config.AugmentConfig(misheard=0.1))
-    with pytest.raises(ConfigError, match=r"misheard=0\.1: expected 0 with tokenizer=performance"):
+    corpus = config.CorpusConfig(augment=config.AugmentConfig(token_noise=0.1))
+    with pytest.raises(
+        ConfigError, match=r"token_noise=0\.1: expected 0 with tokenizer=performance"
+    ):
         config.TrainConfig(corpus=corpus)
     config.TrainConfig(corpus=corpus, tokenizer=config.TokenizerConfig(name="chorale"))
     config.TrainConfig(corpus=corpus, init="model")

@@ -1,401 +1,382 @@
-"""``musictx train``: a corpus -> a model folder, resumable at any step."""
+"""``musictx train``: a corpus -> a model folder, resumable at any step.
+
+:func:`run` is a list of steps; each is a function below, in the same order.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.util
-import shlex
 import signal
 from collections.abc import Callable
-from functools import cached_property
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
-import torch
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
-from torch import nn
+from safetensors import SafetensorError
 
-from musictx import __version__, bundle
-from musictx.attention.native.build import compiler
+from musictx import __version__, bundle, files
 from musictx.config import TrainConfig
 from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare
 from musictx.data.report import Report
 from musictx.data.shards import Shards
-from musictx.errors import UserError
+from musictx.errors import UserError, WriteError
 from musictx.evaluate.note_limits import habits
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_music
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
-from musictx.train import checkpoint, runs
-from musictx.train.callbacks import BEST, Checkpoints, Samples, averaged
-from musictx.train.card import card, protocol
-from musictx.train.lit import Epochs, Training
-from musictx.train.metrics import CsvLog, Metrics
+from musictx.train import checkpoint, ranks, runs, spoken
+from musictx.train.callbacks import Run, RunCallback
+from musictx.train.card import best, card
+from musictx.train.ema import Ema, averaged
+from musictx.train.lit import LitMusicTransformer
+from musictx.train.lock import Lock
 from musictx.train.network import build_model
-from musictx.train.progress import Progress, compact, duration
+from musictx.train.progress import Progress, clock, duration
 from musictx.train.quiet import quiet_lightning
 from musictx.train.schedule import learning_rate
 from musictx.train.stopping import Stopped, StoppedAtOnce, StopRequest
-from musictx.train.trainer import build_trainer, describe_device
+from musictx.train.trainer import build_trainer, instantiate
 
 #: What fine-tuning takes of the usual learning rate.
 FINE_TUNING = 0.2
 #: A warm-up longer than this share of the steps would leave too little to train at full rate.
 MOST_WARMUP = 0.2
-#: More parameters than this for each token to train on: the model will know them by heart.
-MOST_PARAMETERS_PER_TOKEN = 20
-#: Pieces from which the habits of a corpus are read.
+#: Pieces from which the note limits of a corpus are read.
 MOST_PIECES = 100
 #: Tokens for each second of a sample; more means that time has stopped passing.
 SAMPLE_TOKENS_PER_SECOND = 60
 
+Say = Callable[[str], None]
 
-def run(config: TrainConfig) -> Path:
-    """Train as ``config`` says and return the model folder.
+
+class Trained(NamedTuple):
+    """The model folder (None after ``fast_dev_run``), and the best validation in nats a token."""
+
+    model: Path | None
+    validation_loss: float | None
+
+
+def run(config: TrainConfig) -> Trained:
+    """Train as ``config`` says.
 
     Prepares the corpus if need be. A run folder with a checkpoint is gone on with, one that is
     finished is returned at once. ``UserError`` for whatever cannot be, before anything heavy
-    starts where that can be seen. On Ctrl-C the state is saved, told, and ``KeyboardInterrupt``
-    raised.
+    starts where that can be seen; ``WriteError`` for a full disk, after which the same command goes
+    on. On Ctrl-C the state is saved, told, and ``KeyboardInterrupt`` raised.
 
     With several processes (DDP) each runs this; only the first writes and prints. When a launcher
-    outside (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
+    (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
     """
+    ranks.end_with_parent()
+    first = not getattr(rank_zero_only, "rank", 0)
+    say: Say = print if first else (lambda text: None)
     with quiet_lightning():
-        return _Run(config).run()
+        config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
+        files.check_writable(Path(config.out or "runs"), "out")
+        build_trainer(config.trainer)  # what is not possible here is said at once
+        tokenizer, model = start(config, say)
+        shards, report = corpus(config, tokenizer)
+        made_of = ingredients(config, shards, tokenizer)
+        folder = runs.RunFolder(runs.choose(config, shards.corpus["name"], made_of))
+        if config.trainer.fast_dev_run:
+            return train(config, folder, shards, tokenizer, model, report, say)
+        with Lock(folder.path / runs.LOCK) if first else nullcontext():
+            if first:
+                folder.begin(config, made_of, fresh=config.fresh, musictx=__version__)
+            done = None if config.fresh else finished_before(config, folder, say)
+            return done or train(config, folder, shards, tokenizer, model, report, say)
 
 
-class _Run:
-    """The steps of one call of :func:`run`, in their order, and what they share."""
-
-    def __init__(self, config: TrainConfig) -> None:
-        self.config = config
-        self.first = not getattr(rank_zero_only, "rank", 0)
-        self.say: Callable[[str], None] = print if self.first else (lambda text: None)
-
-    def run(self) -> Path:
-        config = self.config
-        runs.check_writable(Path(config.out or "runs").expanduser())
-        self.trainer = build_trainer(config.trainer)
-        self.tokenizer, self.model = self._model()
-        report = prepare(config.corpus, self.tokenizer)
-        self.shards = Shards(report.folder)
-        self.applied_to = self._applied_to()
-        self.folder = runs.RunFolder(runs.choose(config, self._label(report), self.applied_to))
-        if self.first:
-            self.folder.begin(config, self.applied_to, fresh=config.fresh, musictx=__version__)
-        if (done := self._finished_before()) is not None:
-            return done
-        self.training = self._training()
-        resumed = self._restore()
-        self._header(report, resumed)
-        self._fit(resumed)
-        return self._finish()
-
-    # -------------------------------------------------------------------------------- beginning
-
-    def _model(self) -> tuple[Tokenizer, MusicTransformer]:
-        """New ones, or those of ``init=FOLDER``: its tokenizer, shape and position scheme count."""
-        config = self.config
-        if config.init is not None:
-            start = bundle.load(config.init)
-            model = start.model.requires_grad_(True).train()
-            self.say(
-                f"init    {start.folder}: its weights, and its tokenizer, model and position "
-                "settings instead of those given here"
-            )
-            return start.tokenizer, model
-        tokenizer = build_tokenizer(**dataclasses.asdict(config.tokenizer))
-        return tokenizer, build_model(config, tokenizer)
-
-    def _applied_to(self) -> dict[str, str]:
-        """What a run is made of beside its settings: it must be the same to go on."""
-        pieces = [(p.name, p.hash, p.split, p.tokens) for p in self.shards.pieces()]
-        made_of = {
-            "corpus": hashlib.sha256(repr(pieces).encode()).hexdigest()[:16],
-            "vocabulary": self.tokenizer.fingerprint,
-        }
-        if self.config.init is not None:
-            weights = bundle.locate(self.config.init) / "model.safetensors"
-            with weights.open("rb") as file:
-                made_of["init model"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-        return made_of
-
-    def _label(self, report: Report) -> str:
-        path = self.config.corpus.path
-        if self.config.corpus.name == "folder" and path is not None:
-            return Path(path).expanduser().resolve().name
-        return self.config.corpus.name
-
-    def _finished_before(self) -> Path | None:
-        """The model folder, if this run has already done all that is asked."""
-        config, status = self.config, self.folder.status()
-        if not status.get("finished") or not (self.folder.model / "model.safetensors").is_file():
-            return None
-        if config.trainer.minutes is not None:
-            enough = status.get("seconds", 0.0) >= 60 * config.trainer.minutes
-        else:
-            enough = status.get("step", 0) >= config.trainer.steps
-        if not enough:
-            return None
-        more = "trainer.steps" if config.trainer.minutes is None else "trainer.minutes"
-        self.say(
-            f"already trained: {self.folder.path} has {status['step']:,} steps "
-            f"({duration(status['seconds'])}); ask for a larger {more} to go on, "
-            f"or fresh=true to start again\nmodel   {self.folder.model}"
+def start(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
+    """New ones, or those of ``init=FOLDER``: its tokenizer, shape and position scheme count."""
+    if config.init is not None:
+        loaded = bundle.load(config.init)
+        say(
+            f"init    {loaded.folder}: its weights, and its tokenizer, model and position "
+            "settings instead of those given here"
         )
-        return self.folder.model
+        return loaded.tokenizer, loaded.model.requires_grad_(True).train()
+    tokenizer = build_tokenizer(**dataclasses.asdict(config.tokenizer))
+    return tokenizer, build_model(config, tokenizer)
 
-    def _training(self) -> Training:
-        config = self.config
-        optim = dataclasses.asdict(config.optim)
-        if optim["lr"] is None:
-            share = 1.0 if config.init is None else FINE_TUNING
-            optim["lr"] = share * learning_rate(self.model.config["width"])
-        if config.trainer.minutes is None:
-            most = max(1, int(MOST_WARMUP * config.trainer.steps))
-            if optim["warmup"] > most:
-                self.say(
-                    f"note    optim.warmup={optim['warmup']} is long for "
-                    f"{config.trainer.steps} steps; it ends after {most}"
-                )
-                optim["warmup"] = most
-        return Training(
-            self.model,
-            optim=optim,
-            steps=config.trainer.steps,
-            minutes=config.trainer.minutes,
-            accumulate=config.trainer.accumulate,
-            seed=config.seed,
-        )
 
-    def _restore(self) -> bool:
-        last = self.folder.checkpoint
-        if last is None:
-            return False
-        state = checkpoint.read(last)
-        try:
-            self.training.restore(state)
-        except (RuntimeError, KeyError, TypeError) as error:
-            reason = str(error).splitlines()[0]
-            raise UserError(
-                f"{last}: not of this model ({reason}); start again with fresh=true"
-            ) from None
-        return True
+def corpus(config: TrainConfig, tokenizer: Tokenizer) -> tuple[Shards, Report | None]:
+    """The shards of the corpus, prepared if need be; as they are if only they are named."""
+    if config.corpus.path is None and config.corpus.shards and config.corpus.name != "bach":
+        return Shards(Path(config.corpus.shards)), None
+    report = prepare(config.corpus, tokenizer)
+    return Shards(report.folder), report
 
-    def _header(self, report: Report, resumed: bool) -> None:
-        config, shards, training = self.config, self.shards, self.training
-        if not report.up_to_date:
-            self.say(str(report))
-        train, held_out = shards.totals("train"), shards.totals("validation")
-        parameters = sum(p.numel() for p in self.model.parameters())
-        shape = self.model.config
-        device = describe_device(self.trainer)
-        length = (
-            f"{training.steps:,} steps"
-            if training.minutes is None
-            else f"{training.minutes:g} minutes"
-        )
-        trainer = config.trainer
-        rows = trainer.batch * trainer.accumulate * self.trainer.world_size
-        self.say(f"corpus  {shards.corpus['name']}: {train}; {held_out.pieces:,} pieces held out")
-        self.say(
-            f"model   {parameters:,} parameters: {shape['layers']} layers, width {shape['width']}, "
-            f"context {shape['context']} tokens, positions {shape['position']['name']}"
-        )
-        self.say(
-            f"train   {length} of {rows} x {shape['context']} tokens on {device}, "
-            f"learning rate {training.optim['lr']:.2g}"
-        )
-        self.say(f"run     {self.folder.path}")
-        if training.minutes is not None:
-            self.say("note    ends by the clock: the same command will not give the same weights")
-        if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and config.init is None:
-            self.say(
-                f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: it will "
-                "learn them by heart; init=FOLDER (fine-tuning) or a smaller model does better"
-            )
-        if not resumed and self._native_would_do():
-            self.say(
-                "note    there is a C++ compiler: model.attention=native takes less time; so does "
-                "trainer.precision=bf16 with it, if the CPU multiplies bfloat16"
-            )
-        if resumed:
-            self.say(f"resume  at step {training.step:,}, after {duration(training.seconds)}")
 
-    def _native_would_do(self) -> bool:
-        """Whether attention was left to choice on a CPU that could have the compiled one."""
-        if self.config.model.attention != "auto" or self.trainer.strategy.root_device.type != "cpu":
-            return False
-        try:
-            compiler()
-            self.model.check_attention("native")
-        except UserError:
-            return False
-        return True
+def ingredients(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> dict[str, str]:
+    """What a run is made of beside its settings: it must be the same to go on."""
+    pieces = [(p.name, p.hash, p.split, p.tokens) for p in shards.pieces()]
+    made_of = {
+        "corpus": hashlib.sha256(repr(pieces).encode()).hexdigest()[:16],
+        "vocabulary": tokenizer.fingerprint,
+    }
+    if config.init is not None:
+        weights = bundle.locate(config.init) / "model.safetensors"
+        with weights.open("rb") as file:
+            made_of["init model"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return made_of
 
-    # --------------------------------------------------------------------------------- training
 
-    def _fit(self, resumed: bool) -> None:
-        config, training, trainer = self.config, self.training, self.trainer
-        if training.finished:
-            return
-        progress = Progress()
-        say = progress.say
-        data = MusicDataModule(
-            self.shards,
-            self.tokenizer,
-            context=self.model.config["context"],
-            batch=config.trainer.batch,
-            augment=config.corpus.augment,
-            seed=config.seed,
-            validation_windows=config.trainer.validation_windows,
-            workers=config.trainer.workers,
-            accumulate=config.trainer.accumulate,
-        )
-        with StopRequest(tell=self.first) as request:
-            callbacks: list[pl.Callback] = [
-                Metrics(config.trainer.validate_every),
-                progress,
-                Checkpoints(
-                    self.folder.path,
-                    validate_every=config.trainer.validate_every,
-                    request=request,
-                    save_model=self._save_model,
-                    say=say,
-                ),
-            ]
-            if config.trainer.sample_seconds > 0:
-                callbacks.append(
-                    Samples(
-                        self.folder.path / "samples",
-                        self._sample,
-                        draw,
-                        seconds=config.trainer.sample_seconds,
-                        seed=config.seed,
-                        request=request,
-                        say=say,
-                    )
-                )
-            trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
-            if self.first:
-                trainer.loggers = self._loggers()
-            if not self.shards.pieces("validation"):
-                trainer.limit_val_batches = 0
-            try:
-                trainer.fit(
-                    training,
-                    datamodule=Epochs(data, training, every=config.trainer.validate_every),
-                )
-            except (Stopped, StoppedAtOnce) as stop:
-                progress.close()
-                self._stopped(request, at_once=isinstance(stop, StoppedAtOnce))
+def finished_before(config: TrainConfig, folder: runs.RunFolder, say: Say) -> Trained | None:
+    """The result, if this run has already done all that is asked."""
+    status, asked = folder.status(), config.trainer
+    if not status.get("finished") or not (folder.model / "model.safetensors").is_file():
+        return None
+    if config.ckpt_path is not None:
+        return None
+    if asked.seconds is not None:
+        enough, more = status.get("seconds", 0.0) >= asked.seconds, "trainer.max_time"
+    else:
+        enough, more = status.get("step", 0) >= asked.max_steps > 0, "trainer.max_steps"
+    if not enough:
+        return None
+    say(
+        f"already trained: {folder.path} has {status['step']:,} steps "
+        f"({duration(status['seconds'])}); ask for a larger {more} to go on, "
+        f"or fresh=true to start again\nmodel   {folder.model}"
+    )
+    return Trained(folder.model, status.get("validation_loss"))
 
-    def _loggers(self) -> list[Any]:
-        step = self.training.step
-        loggers: list[Any] = [CsvLog(self.folder.path / "metrics.csv", keep_to=step)]
-        if self.config.trainer.tensorboard and importlib.util.find_spec("tensorboard"):
-            from pytorch_lightning.loggers import TensorBoardLogger
 
-            loggers.append(
-                TensorBoardLogger(
-                    self.folder.path, name="", version="tensorboard", purge_step=step + 1
-                )
-            )
-        return loggers
+def train(
+    config: TrainConfig,
+    folder: runs.RunFolder,
+    shards: Shards,
+    tokenizer: Tokenizer,
+    model: MusicTransformer,
+    report: Report | None,
+    say: Say,
+) -> Trained:
+    """Fit, and leave the best weights as a model folder."""
+    lit = LitMusicTransformer(
+        model.config,
+        optimizer_options(config, model, say),
+        tokenizer.to_config(),
+        config.seed,
+        model=model,
+    )
+    data = MusicDataModule(
+        shards,
+        tokenizer,
+        context=model.config["context"],
+        augment=config.corpus.augment,
+        seed=config.seed,
+        **dataclasses.asdict(config.data),
+    )
+    path = checkpoint_to_load(config, folder)
+    limits = habits(
+        tokenizer.decode(shards.tokens(p.number))
+        for p in shards.pieces("train")[:: max(1, len(shards.pieces("train")) // MOST_PIECES)]
+    )
 
-    def _sample(self, model: nn.Module, seconds: float, seed: int) -> Score:
-        assert isinstance(model, MusicTransformer)
-        (sample,) = continue_music(
+    def save_model(trainer: pl.Trainer) -> None:
+        described = {**card(config, shards, lit, trainer), "habits": limits}
+        bundle.save(folder.model, model, tokenizer, described)
+
+    def sample(seconds: float, seed: int) -> Score:
+        (found,) = continue_music(
             model,
-            self.tokenizer,
+            tokenizer,
             seconds=seconds,
             tokens=int(seconds * SAMPLE_TOKENS_PER_SECOND) + 100,
-            sampling=self.config.sampling,
-            habits=self._habits,
+            sampling=config.sampling,
+            habits=limits,
             seed=seed,
         )
-        return sample.score
+        return found.score
 
-    @cached_property
-    def _habits(self) -> dict[str, float | int]:
-        """What up to :data:`MOST_PIECES` pieces of the corpus, evenly spread, do with notes."""
-        pieces = self.shards.pieces("train")
-        some = pieces[:: max(1, len(pieces) // MOST_PIECES)]
-        return habits(self.tokenizer.decode(self.shards.tokens(p.number)) for p in some)
-
-    # ----------------------------------------------------------------------------------- ending
-
-    def _save_model(self, model: nn.Module, training: Training) -> None:
-        assert isinstance(model, MusicTransformer)
-        described = card(self.config, self.shards, training, self.trainer)
-        described["habits"] = dict(self._habits)
-        bundle.save(self.folder.model, model, self.tokenizer, described)
-
-    def _stopped(self, request: StopRequest, *, at_once: bool) -> None:
-        """Say where things are, and end the program as the signal asked."""
-        training, last = self.training, self.folder.checkpoint
-        if self.first:
-            if last is None:
-                self.say(f"stopped at step {training.step:,}, before the first checkpoint")
-            else:
-                step = checkpoint.read(last)["step"] if at_once else training.step
-                self.say(f"stopped; the state at step {step:,} is in {last}")
-                self.say("go on with the same command")
-            if not at_once and not self.folder.model.is_dir():
-                with averaged(training):
-                    self._save_model(self.model, training)
-            if self.folder.model.is_dir():
-                best = training.best
-                quality = (
-                    "not validated yet"
-                    if best is None
-                    else f"validation {best['nll']:.4f} at step {best['step']:,}"
-                )
-                self.say(f"model so far: {self.folder.model} ({quality})")
-        if request.signal == signal.SIGTERM or not self.first:
-            raise SystemExit(128 + (request.signal or signal.SIGINT))
-        raise KeyboardInterrupt
-
-    def _finish(self) -> Path:
-        """The model folder of the best checkpoint, the status, and a summary."""
-        training, folder = self.training, self.folder
-        if not self.first:
-            return folder.model
-        state = checkpoint.read(folder.path / BEST)
-        self.model.load_state_dict(state["model"], strict=True)
-        if state["ema"] is not None:
-            with torch.no_grad():
-                for name, p in self.model.named_parameters():
-                    p.copy_(state["ema"]["mean"][name])
-        self.model.cpu()
-        self._save_model(self.model, training)
-        folder.write_status(
-            finished=True, step=training.step, seconds=training.seconds, best=training.best
+    with StopRequest() as request:
+        bar = Progress()
+        told: Say = bar.print if say is print else say
+        known = Run(save_model, sample, draw, told, request, config.seed)
+        trainer = trainer_of(
+            config, folder, bar, known, validates=bool(shards.pieces("validation"))
         )
-        self.say(
-            f"trained {training.step:,} steps on {compact(training.tokens)} tokens "
-            f"in {duration(training.seconds)}"
+        if report is not None and not report.up_to_date:
+            say(str(report))
+        for line in spoken.header(config, shards, lit, trainer, folder.path):
+            say(line)
+        before = validation_before(config, lit, data, trainer, path, say)
+        try:
+            fit(lit, data, trainer, path, say)
+        except (Stopped, StoppedAtOnce) as stop:
+            bar.close()
+            stopped(folder, trainer, known, request, at_once=isinstance(stop, StoppedAtOnce))
+    if config.trainer.fast_dev_run:
+        say("fast_dev_run: training and validation run through; nothing was written")
+        return Trained(None, _loss(trainer))
+    if trainer.is_global_zero:
+        keep_best(folder, lit, trainer, save_model)
+        for line in spoken.summary(config, shards, lit, trainer, folder.path, before):
+            say(line)
+    return Trained(folder.model, _loss(trainer))
+
+
+def optimizer_options(config: TrainConfig, model: MusicTransformer, say: Say) -> dict[str, Any]:
+    """``config.optim`` with the learning rate decided and the warm-up fitted to the run."""
+    optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
+    if optim["lr"] is None:
+        share = 1.0 if config.init is None else FINE_TUNING
+        optim["lr"] = share * learning_rate(model.config["width"])
+    most = max(1, int(MOST_WARMUP * steps))
+    if config.trainer.seconds is None and steps > 0 and optim["warmup"] > most:
+        warmup = optim["warmup"]
+        say(f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {most}")
+        optim["warmup"] = most
+    return optim
+
+
+def checkpoint_to_load(config: TrainConfig, folder: runs.RunFolder) -> Path | None:
+    """``ckpt_path``, or what the run folder holds; None to start."""
+    if config.ckpt_path not in (None, "last", "best"):
+        path = Path(str(config.ckpt_path))
+        if not path.is_file():
+            raise UserError(f"ckpt_path={path}: no such file; give a checkpoint, last or best")
+        return path
+    if config.fresh or config.trainer.fast_dev_run:
+        return None
+    found = folder.best if config.ckpt_path == "best" else folder.checkpoint
+    if found is None and config.ckpt_path is not None:
+        raise UserError(f"ckpt_path={config.ckpt_path}: {folder.path} has no checkpoint yet")
+    return found
+
+
+def trainer_of(
+    config: TrainConfig, folder: runs.RunFolder, bar: Progress, known: Run, *, validates: bool
+) -> pl.Trainer:
+    """The Trainer with the callbacks and loggers of the configuration."""
+    callbacks = instantiate("callbacks", config.callbacks, folder.path)
+    for callback in callbacks:
+        if isinstance(callback, RunCallback):
+            callback.run = known
+    own = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
+    if config.trainer.enable_progress_bar and not own:
+        callbacks.append(bar)
+    if config.optim.ema > 0:
+        callbacks.append(Ema(config.optim.ema))
+    options = config.trainer
+    if not validates:
+        options = dataclasses.replace(options, limit_val_batches=0)
+    loggers: list[Any] | bool = bool(config.logger)  # Lightning's dummy in a fast_dev_run
+    if not options.fast_dev_run:
+        loggers = instantiate("logger", config.logger, folder.path)
+    return build_trainer(options, folder.path, callbacks=callbacks, loggers=loggers)
+
+
+def validation_before(
+    config: TrainConfig,
+    lit: LitMusicTransformer,
+    data: MusicDataModule,
+    trainer: pl.Trainer,
+    path: Path | None,
+    say: Say,
+) -> float | None:
+    """With ``init=`` the validation loss of the model that fine-tuning starts from."""
+    if path is not None:
+        step = checkpoint.read(path)["global_step"]
+        say(f"resume  at step {step:,} from {path}")
+        return None
+    if config.init is None or trainer.limit_val_batches == 0 or config.trainer.fast_dev_run:
+        return None
+    trainer.validate(lit, data, verbose=False)
+    loss = float(trainer.callback_metrics["val/loss"])
+    say(f"before  {loss:.4f} nats/token in validation, before the first step")
+    return loss
+
+
+def fit(
+    lit: LitMusicTransformer,
+    data: MusicDataModule,
+    trainer: pl.Trainer,
+    path: Path | None,
+    say: Say,
+) -> None:
+    """``trainer.fit`` with what a disk or a checkpoint can do said in one sentence."""
+    try:
+        trainer.fit(lit, data, ckpt_path=path, weights_only=True)
+    except UserError as error:
+        raise _with_way_on(error, trainer) from error
+    except MisconfigurationException as error:  # such as a callback that wants a logger
+        raise UserError(" ".join(str(error).split())) from error
+    except (OSError, SafetensorError) as error:
+        reason = f"{getattr(error, 'filename', None) or trainer.default_root_dir}: {error}"
+        raise _with_way_on(WriteError(f"{reason}: cannot be written"), trainer) from error
+    except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        if path is None or trainer.global_step != checkpoint.read(path)["global_step"]:
+            raise
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(
+            f"{path}: not of this model ({reason}); start again with fresh=true"
+        ) from error
+
+
+def _with_way_on(error: UserError, trainer: pl.Trainer) -> UserError:
+    if isinstance(error, WriteError):
+        return WriteError(
+            f"{error}; what last.ckpt holds is kept: when there is space, the same command goes on"
         )
-        if training.best is not None:
-            context = self.model.config["context"]
-            windows = protocol(self.shards, context, self.config.trainer.validation_windows)
-            self.say(
-                f"best    {training.best['nll']:.4f} nats/token in validation, "
-                f"at step {training.best['step']:,} ({windows})"
-            )
-        model = shlex.quote(str(folder.model))
-        self.say(f"model   {folder.model}")
-        if self.config.trainer.sample_seconds > 0:
-            self.say(f"samples {folder.path / 'samples'}")
-        self.say(f"try     musictx generate model={model} render=true")
-        self.say(f"        musictx evaluate model={model}")
-        return folder.model
+    return error
+
+
+def stopped(
+    folder: runs.RunFolder, trainer: pl.Trainer, known: Run, request: StopRequest, *, at_once: bool
+) -> None:
+    """Say where things are, and end the program as the signal asked."""
+    if trainer.is_global_zero:
+        if folder.checkpoint is None:
+            known.say(f"stopped at step {trainer.global_step:,}, before the first checkpoint")
+        else:
+            step = checkpoint.read(folder.checkpoint)["global_step"]
+            known.say(f"stopped; the state at step {step:,} is in {folder.checkpoint}")
+            known.say("go on with the same command")
+        if not at_once and not folder.model.is_dir():
+            with averaged(trainer):
+                known.save_model(trainer)
+        if folder.model.is_dir():
+            loss, step = best(trainer)
+            quality = f"validation {loss:.4f} at step {step:,}" if loss else "not validated yet"
+            known.say(f"model so far: {folder.model} ({quality})")
+    if request.signal == signal.SIGTERM or not trainer.is_global_zero:
+        raise SystemExit(128 + (request.signal or signal.SIGINT))
+    raise KeyboardInterrupt
+
+
+def keep_best(
+    folder: runs.RunFolder,
+    lit: LitMusicTransformer,
+    trainer: pl.Trainer,
+    save_model: Callable[[pl.Trainer], None],
+) -> None:
+    """The model folder of the best checkpoint (the last, where nothing was validated)."""
+    path = folder.best or folder.checkpoint
+    if path is not None:
+        lit.load_state_dict(checkpoint.read(path)["state_dict"])
+    lit.cpu()
+    save_model(trainer)
+    folder.write_status(
+        finished=True,
+        step=trainer.global_step,
+        seconds=clock(trainer).time_elapsed(),
+        validation_loss=_loss(trainer),
+    )
+
+
+def _loss(trainer: pl.Trainer) -> float | None:
+    """The best validation, or the latest where none was kept."""
+    latest = trainer.callback_metrics.get("val/loss")
+    return best(trainer)[0] or (None if latest is None else float(latest))
 
 
 def draw(score: Score, path: Path) -> None:

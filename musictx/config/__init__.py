@@ -7,6 +7,7 @@ field is its help: ``musictx train --help`` prints it.
 """
 
 from musictx.config.corpus import AugmentConfig, CorpusConfig
+from musictx.config.data import DataConfig
 from musictx.config.evaluate import EvaluateConfig
 from musictx.config.generate import GenerateConfig, ModelFolder
 from musictx.config.harmonise import HarmoniseConfig
@@ -27,6 +28,7 @@ __all__ = [
     "SCHEMES",
     "AugmentConfig",
     "CorpusConfig",
+    "DataConfig",
     "EvaluateConfig",
     "GenerateConfig",
     "HarmoniseConfig",

@@ -22,8 +22,8 @@ class AugmentConfig:
     velocity: int = option(
         0, "make each window louder or softer by up to so many MIDI velocity units"
     )
-    misheard: float = option(
-        0.0, "chorales: share of the notes read wrong by one or two semitones; targets stay right"
+    token_noise: float = option(
+        0.0, "chorales: share of the input notes moved by one or two semitones; targets stay"
     )
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class AugmentConfig:
         )
         at_least("corpus.augment.align", self.align, 1)
         require(0 <= self.velocity <= 64, "corpus.augment.velocity", self.velocity, "0 to 64")
-        probability("corpus.augment.misheard", self.misheard)
+        probability("corpus.augment.token_noise", self.token_noise)
 
 
 @dataclass

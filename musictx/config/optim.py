@@ -15,19 +15,21 @@ class OptimConfig:
     lr: float | None = option(
         None, "highest learning rate; default: 1e-3 * sqrt(512 / width), a fifth of it with init="
     )
-    rest: float = option(
-        1.0, "muon: learning rate of all but the hidden matrices, as a share of lr"
+    adamw_lr: float = option(
+        1.0, "muon: multiplier of lr for what AdamW trains (all but the hidden matrices)"
     )
-    tables: float = option(
-        1.0, "learning rate of the tables of distances and intervals, times that of their like"
+    table_lr: float = option(
+        1.0, "further multiplier of lr for the tables of relative positions and intervals"
     )
     betas: list[float] = option([0.9, 0.98], "AdamW's two decay rates")
     weight_decay: float = option(0.01, "on matrices; never on biases, norms and embeddings")
-    clip: float = option(1.0, "largest norm of the gradient; 0 = no clipping")
     schedule: str = option("cosine", "cosine (to min_lr), rsqrt (inverse square root) or constant")
     warmup: int = option(100, "steps of linear rise at the start")
     min_lr: float = option(0.0, "cosine: the last learning rate, as a share of lr")
-    ema: float = option(0.0, "decay of the running mean of weights that is kept; 0 = none")
+    ema: float = option(
+        0.0,
+        "decay of the exponential moving average of the weights, which then is the model; 0 = none",
+    )
 
     def __post_init__(self) -> None:
         one_of("optim.name", self.name, ("adamw", "muon"))
@@ -39,11 +41,10 @@ class OptimConfig:
             self.betas,
             "two numbers from 0 up to 1, such as [0.9,0.98]",
         )
-        for name in ("rest", "tables"):
+        for name in ("adamw_lr", "table_lr"):
             share = getattr(self, name)
-            require(0 < share <= 10, f"optim.{name}", share, "a share above 0, at most 10")
+            require(0 < share <= 10, f"optim.{name}", share, "a multiplier above 0, at most 10")
         at_least("optim.weight_decay", self.weight_decay, 0)
-        at_least("optim.clip", self.clip, 0)
         one_of("optim.schedule", self.schedule, ("cosine", "rsqrt", "constant"))
         at_least("optim.warmup", self.warmup, 0)
         require(0 <= self.min_lr <= 1, "optim.min_lr", self.min_lr, "a share from 0 to 1")

@@ -7,6 +7,7 @@ from typing import Any
 
 from musictx.config.checks import option, require, whole_seed
 from musictx.config.corpus import CorpusConfig
+from musictx.config.data import DataConfig
 from musictx.config.model import ModelConfig
 from musictx.config.optim import OptimConfig
 from musictx.config.position import HuangConfig, checked
@@ -23,9 +24,19 @@ class TrainConfig:
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     position: Any = field(default_factory=HuangConfig)  # a PositionConfig, or a dict: own class
+    data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    callbacks: dict[str, Any] = option(
+        {},
+        "Lightning callbacks, each by its _target_: callbacks=none, or +callbacks.mine._target_=",
+    )
+    logger: dict[str, Any] = option({}, "Lightning loggers, each by its _target_")
+    tags: list[str] = option([], "words by which you find this run again")
+    ckpt_path: str | None = option(
+        None, "checkpoint to go on from: a file, last or best; default: last of the run folder"
+    )
     init: str | None = option(None, "model folder to start from (fine-tuning)", path=True)
     out: str | None = option(
         None, "run folder; default runs/CORPUS-KEY, resumed if it is there", path=True
@@ -37,10 +48,10 @@ class TrainConfig:
         whole_seed(self.seed)
         self.position = checked(self.position)
         require(
-            not self.corpus.augment.misheard
+            not self.corpus.augment.token_noise
             or self.init is not None
             or self.tokenizer.name == "chorale",
-            "corpus.augment.misheard",
-            self.corpus.augment.misheard,
+            "corpus.augment.token_noise",
+            self.corpus.augment.token_noise,
             f"0 with tokenizer={self.tokenizer.name}; only in tokenizer=chorale is a token a note",
         )

@@ -1,4 +1,4 @@
-"""Training rows as a pure function of (seed, rank, batch, row): random windows, augmented, packed.
+"""Training rows as a pure function of (seed, batch, row): random windows, augmented, packed.
 
 Nothing is shuffled or remembered: batch ``n`` can be made without the ones before it, so a resumed
 run sees exactly the batches that an uninterrupted one would have, whatever the number of loader
@@ -42,7 +42,7 @@ class TrainingRows:
     ``augment.whole`` they start at the beginnings of pieces only, each piece being drawn equally
     often; one that does not fit into what is left of a row is drawn anew, after :data:`TRIES` cut.
 
-    With ``augment.misheard`` inputs differ from what was written: each note by itself, with that
+    With ``augment.token_noise`` inputs differ from what was written: each note by itself, with that
     probability, stands one or two semitones off. Targets stay. A bar is then never read twice in
     the same way, and a model learns not to believe a single note, its own mistakes included.
     """
@@ -62,12 +62,15 @@ class TrainingRows:
         self._starts = np.cumsum(lengths + context - 1)
         self._first = self._starts - (lengths + context - 1)
         self.align = math.lcm(tokenizer.align, augment.align)
-        self._notes = _notes(tokenizer) if augment.misheard else None
+        self._notes = _notes(tokenizer) if augment.token_noise else None
         self._changes = augment.transpose > 0 or augment.velocity > 0 or set(augment.stretch) != {1}
 
-    def row(self, batch: int, row: int, rank: int = 0) -> Row:
-        """Row ``row`` of batch ``batch`` on device ``rank``: (context,) ids, targets, piece_ids."""
-        random = np.random.default_rng([self.seed, rank, batch, row])
+    def row(self, batch: int, row: int) -> Row:
+        """Row ``row`` of batch ``batch``: (context,) ids, targets, piece_ids.
+
+        ``row`` counts over all devices, so how many share a batch does not change what is in it.
+        """
+        random = np.random.default_rng([self.seed, 0, batch, row])
         parts: list[Row] = []
         free = self.context
         while free > 0 and len(parts) < MOST_PIECES:
@@ -88,7 +91,7 @@ class TrainingRows:
             events[:free], begins=piece.begins and start == 0, ends=ends, piece_id=piece_id
         )
         if self._notes is not None:
-            _mishear(row.ids, self._notes, self.augment.misheard, random)
+            _add_noise(row.ids, self._notes, self.augment.token_noise, random)
         return row
 
     def _place(self, random: np.random.Generator) -> tuple[Piece, int]:
@@ -122,13 +125,13 @@ def _notes(tokenizer: Tokenizer) -> tuple[int, int]:
     """The ids of pitches, first and stop, of tokens that are a pitch each."""
     if tokenizer.pitch_ids is None:
         raise UserError(
-            "corpus.augment.misheard: expected tokenizer=chorale, where a token is a note, not "
+            "corpus.augment.token_noise: expected tokenizer=chorale, where a token is a note, not "
             f"{tokenizer.name}"
         )
     return tokenizer.pitch_ids
 
 
-def _mishear(
+def _add_noise(
     ids: np.ndarray, notes: tuple[int, int], share: float, random: np.random.Generator
 ) -> None:
     """Move each note in ``ids`` with probability ``share`` by one or two semitones up or down, in

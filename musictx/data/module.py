@@ -1,42 +1,35 @@
-"""The LightningDataModule: training batches without end, validation windows that never change."""
+"""The LightningDataModule: training batches without end, validation windows that never change.
+
+A batch is a pure function of its number, so nothing is shuffled or remembered: a run that goes on
+after step n needs only the number of its next batch, which travels in ``state_dict``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import pytorch_lightning as pl
-import torch.distributed
-from torch.utils.data import DataLoader
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from musictx.config import AugmentConfig
-from musictx.data.batches import TrainingBatches, ValidationBatches, load
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.windows import Batch, EvaluationWindows, collate, windows
+from musictx.data.windows import Batch, EvaluationWindows, Row, collate, join
 from musictx.tokens.vocab import Tokenizer
-
-__all__ = [
-    "Batch",
-    "EvaluationWindows",
-    "MusicDataModule",
-    "TrainingBatches",
-    "ValidationBatches",
-    "collate",
-    "windows",
-]
 
 
 class MusicDataModule(pl.LightningDataModule):
     """Batches for training and validation from a shard folder.
 
-    context             tokens in a row;  batch  rows on each device
+    context             tokens in a row;  batch_size  rows on each device
     augment             changes of training windows; validation is never changed
     seed                of every draw: same seed, same batches
-    validation_windows  full-coverage validation windows used, spread evenly; 0 = all
-    workers             loader processes for training (validation needs none)
-    accumulate          batches of one optimizer step, for :meth:`start_at_step`
+    validation_windows  validation windows used, spread evenly over all of them; 0 = all
+    num_workers         loader processes for training (validation needs none)
 
-    Before ``train_dataloader()`` is called, ``start_batch`` may be set to the number of batches
-    that an earlier run has seen; training then goes on exactly there.
-
+    The devices of a run share each batch: device r has rows r * batch_size and following of it.
     Raises ``UserError`` if the shards are of another tokenizer or have no piece to train on.
     """
 
@@ -46,52 +39,138 @@ class MusicDataModule(pl.LightningDataModule):
         tokenizer: Tokenizer,
         *,
         context: int,
-        batch: int,
+        batch_size: int,
         augment: AugmentConfig | None = None,
         seed: int = 0,
         validation_windows: int = 0,
-        workers: int = 0,
-        accumulate: int = 1,
+        num_workers: int = 0,
     ) -> None:
         super().__init__()
         shards.check(tokenizer)
         self.shards = shards
         self.tokenizer = tokenizer
         self.context = context
-        self.batch = batch
+        self.batch_size = batch_size
         self.seed = seed
         self.validation_windows = validation_windows
-        self.workers = workers
-        self.accumulate = accumulate
-        self.start_batch = 0
-        self._rows = TrainingRows(shards, tokenizer, context, augment or AugmentConfig(), seed)
-
-    def start_at_step(self, step: int) -> None:
-        """Go on after ``step`` optimizer steps: sets ``start_batch``."""
-        self.start_batch = step * self.accumulate
+        self.num_workers = num_workers
+        self.rows = TrainingRows(shards, tokenizer, context, augment or AugmentConfig(), seed)
+        self._loaded = 0  # the number of the next batch, of a run that was stopped
 
     @property
-    def rank(self) -> int:
-        """The number of this device among all of the run."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return torch.distributed.get_rank()
-        return self.trainer.global_rank if self.trainer is not None else 0
+    def next_batch(self) -> int:
+        """The number of the batch that is trained on next."""
+        trainer: Any = self.trainer
+        if trainer is None:
+            return self._loaded
+        if trainer.overfit_batches:
+            return 0  # the same ones in every epoch
+        return max(self._loaded, trainer.global_step * trainer.accumulate_grad_batches)
 
-    @property
-    def devices(self) -> int:
-        """How many devices share the run."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return torch.distributed.get_world_size()
-        return self.trainer.world_size if self.trainer is not None else 1
+    def state_dict(self) -> dict[str, Any]:
+        return {"next_batch": self.next_batch}
 
-    def train_dataloader(self) -> DataLoader[Batch]:
-        """Batches ``start_batch``, ``start_batch + 1``, ... without end."""
-        batches = TrainingBatches(self._rows, self.batch, rank=self.rank, start=self.start_batch)
-        return load(batches, self.workers)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._loaded = int(state["next_batch"])
 
-    def val_dataloader(self) -> ValidationBatches:
+    def train_dataloader(self) -> TrainingLoader:
+        """Batches from ``next_batch`` on, without end."""
+        return TrainingLoader(self)
+
+    def val_dataloader(self) -> ValidationLoader:
         """Full-coverage validation windows, all or evenly spread ones, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.context)
         count = min(self.validation_windows or len(rows), len(rows))
         chosen = [(2 * i + 1) * len(rows) // (2 * count) for i in range(count)]
-        return ValidationBatches(rows, chosen, self.batch, rank=self.rank, devices=self.devices)
+        rank, devices = (
+            (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        )
+        return ValidationLoader(rows, chosen, self.batch_size, rank=rank, devices=devices)
+
+
+class TrainingLoader:
+    """Training batches from ``data.next_batch`` on, anew for each ``iter``; without a length."""
+
+    def __init__(self, data: MusicDataModule) -> None:
+        self.data = data
+
+    def __iter__(self) -> Iterator[Batch]:
+        data = self.data
+        rank = data.trainer.global_rank if data.trainer else 0
+        batches = TrainingBatches(data.rows, data.batch_size, rank=rank, start=data.next_batch)
+        workers = data.num_workers
+        return iter(
+            DataLoader(
+                batches,
+                batch_size=None,
+                num_workers=workers,
+                worker_init_fn=_one_thread,
+                pin_memory=torch.cuda.is_available(),
+                prefetch_factor=4 if workers else None,
+            )
+        )
+
+
+class TrainingBatches(IterableDataset[Batch]):
+    """Batch ``start``, ``start + 1``, ... without end: the rows of device ``rank``.
+
+    In a loader with W processes the w-th makes every W-th batch; the loader takes them in turn, so
+    the order is the same for any W.
+    """
+
+    def __init__(self, rows: TrainingRows, batch_size: int, *, rank: int = 0, start: int = 0):
+        self.rows = rows
+        self.batch_size = batch_size
+        self.rank = rank
+        self.start = start
+
+    def make(self, number: int) -> Batch:
+        """Batch ``number``: (batch_size, context) tensors."""
+        first = self.rank * self.batch_size
+        return collate(self.rows.row(number, first + row) for row in range(self.batch_size))
+
+    def __iter__(self) -> Iterator[Batch]:
+        info = get_worker_info()
+        number = self.start + (info.id if info else 0)
+        step = info.num_workers if info else 1
+        while True:
+            yield self.make(number)
+            number += step
+
+
+class ValidationLoader:
+    """Some of a split's evaluation windows in batches, shared among devices.
+
+    chosen  which rows of ``rows``, in this order
+
+    Iterable again and again, the same each time. Every device gets the same number of rows and
+    batches (collective operations wait for each other), so the last rows may be all padding with
+    nothing scored: weigh batches by their scored targets.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        chosen: Sequence[int],
+        batch_size: int,
+        *,
+        rank: int = 0,
+        devices: int = 1,
+    ) -> None:
+        self._rows = rows
+        self._share = -(-len(chosen) // devices)
+        self._mine = chosen[rank::devices]
+        self._batch_size = batch_size
+
+    def __len__(self) -> int:
+        return -(-self._share // self._batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for at in range(0, self._share, self._batch_size):
+            rows = [self._rows[i] for i in self._mine[at : at + self._batch_size]]
+            missing = min(self._batch_size, self._share - at) - len(rows)
+            yield collate(rows + [join([], 1)] * missing)
+
+
+def _one_thread(worker: int) -> None:
+    torch.set_num_threads(1)

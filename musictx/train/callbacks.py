@@ -1,198 +1,240 @@
-"""What happens at the end of a step and at each validation: checkpoints, samples, stopping."""
+"""What happens in a run beside learning: checkpoints, stopping, the clock, samples.
+
+All are Lightning callbacks and work in any ``Trainer``; what they need to know of the run they
+belong to (``RunCallback.run``) is given to them by ``apps/train.py``.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from torch import nn
+from pytorch_lightning.callbacks import ModelCheckpoint, Timer
 
 from musictx import midi
 from musictx.notes import Score
-from musictx.train import checkpoint
-from musictx.train.lit import Training
+from musictx.train.ema import averaged
 from musictx.train.stopping import Stopped, StopRequest
 
-#: Seconds after which a checkpoint is written between two validations.
-CHECKPOINT_SECONDS = 300.0
 
-LAST, BEST = "last.ckpt", "best.ckpt"
+@dataclass
+class Run:
+    """What the callbacks know of the run they are in.
 
-#: Writes the model folder: (model with the weights to keep, the training it comes from).
-SaveModel = Callable[[nn.Module, Training], None]
-#: Draws a score into a PNG file.
-Draw = Callable[[Score, Path], object]
-#: (model, seconds, seed) -> a piece of about so many seconds
-Sample = Callable[[nn.Module, float, int], Score]
-Say = Callable[[str], None]
-
-
-class Checkpoints(pl.Callback):
-    """Keeps ``last.ckpt``, ``best.ckpt`` and the model folder of the best validation; stops a run.
-
-    folder      of the run;  extra  goes into each checkpoint beside the training state
-    request     set by Ctrl-C: the state is saved at the end of the step and ``Stopped`` is raised
-    save_model  called at each best validation (each one, if nothing is held out to validate on)
-
-    A kill at any moment leaves a ``last.ckpt`` from which the run goes on: the files that depend on
-    it are written before it, and writing them again changes nothing.
+    save_model  writes the model folder from the module's weights as they are
+    sample      (seconds, seed) -> a piece by the network as it is;  draw  a score into a PNG file
+    say         tells the person at the terminal;  stop  set by Ctrl-C
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        validate_every: int,
-        request: StopRequest,
-        save_model: SaveModel,
-        say: Say = print,
-        extra: Mapping[str, Any] | None = None,
-        seconds: float = CHECKPOINT_SECONDS,
-    ) -> None:
-        self.folder = folder
-        self.validate_every = validate_every
-        self.request = request
-        self.save_model = save_model
-        self.say = say
-        self.extra = dict(extra or {})
-        self.seconds = seconds
-        self._saved_at = time.monotonic()
+    save_model: Callable[[pl.Trainer], object] = lambda trainer: None
+    sample: Callable[[float, int], Score] | None = None
+    draw: Callable[[Score, Path], object] = lambda score, path: None
+    say: Callable[[str], object] = print
+    stop: StopRequest = field(default_factory=StopRequest)
+    seed: int = 0
+
+
+class RunCallback:
+    """A callback that is told of its run before training begins."""
+
+    run: Run = Run()
+
+
+class _InRunFolder(RunCallback, ModelCheckpoint):
+    """A ``ModelCheckpoint`` that writes one file into the run folder, which may be moved."""
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        if self.dirpath is None:
+            self.dirpath = str(Path(trainer.default_root_dir).absolute())
+        super().setup(trainer, pl_module, stage)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """The paths in the state are those of the folder as it was called then."""
+        here = str(self.dirpath)
+
+        def moved(path: str) -> str:
+            return str(Path(here, Path(path).name)) if path else path
+
+        paths = ("best_model_path", "kth_best_model_path", "last_model_path")
+        best = {moved(path): score for path, score in state_dict["best_k_models"].items()}
+        changed = {name: moved(state_dict[name]) for name in paths}
+        super().load_state_dict(
+            {**state_dict, **changed, "best_k_models": best, "dirpath": self.dirpath}
+        )
+
+
+class BestCheckpoint(_InRunFolder):
+    """``best.ckpt`` and the model folder: rewritten whenever ``val/loss`` is the lowest so far."""
+
+    def __init__(self, filename: str = "best", monitor: str = "val/loss", **options: Any) -> None:
+        super().__init__(
+            filename=filename, monitor=monitor, enable_version_counter=False, **options
+        )
+        self.step = 0  # of the best validation
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "step": self.step}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self.step = state_dict["step"]
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.state.fn != "fit" or trainer.sanity_checking or _is_trial(trainer):
+            return
+        loss = trainer.callback_metrics.get("val/loss")
+        if loss is None:
+            return  # nothing is held out to validate on
+        super().on_validation_end(trainer, pl_module)
+        is_best = self.step == trainer.global_step
+        note = (
+            "the best so far"
+            if is_best
+            else f"best {float(self.best_model_score or 0):.4f} at step {self.step:,}"
+        )
+        if trainer.is_global_zero:
+            if is_best:
+                with averaged(trainer):
+                    self.run.save_model(trainer)
+            self.run.say(
+                f"step {trainer.global_step:,}: validation {float(loss):.4f} nats/token, {note}"
+            )
+
+    def _save_checkpoint(self, trainer: pl.Trainer, filepath: str) -> None:
+        self.step = trainer.global_step  # before saving: it is part of the state
+        super()._save_checkpoint(trainer, filepath)
+
+
+class LastCheckpoint(_InRunFolder):
+    """``last.ckpt``: from which the run goes on, bit for bit.
+
+    Written at each validation, after ``minutes`` without one, at the last step and when the run is
+    asked to stop; always between two optimizer steps, and after all that depends on it.
+    """
+
+    def __init__(self, filename: str = "last", minutes: float = 5.0, **options: Any) -> None:
+        super().__init__(
+            filename=filename,
+            train_time_interval=timedelta(minutes=minutes),
+            enable_version_counter=False,
+            **options,
+        )
+        self._saved = self._stops = False  # since the last batch began
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._saved_at = time.monotonic()
+        self.run.stop.listen()  # Lightning has just put its own ear to SIGTERM
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *args: Any) -> None:
+        """By now Lightning has handed the row of the step that was saved to the loggers."""
+        if self._saved:
+            _write_logs(trainer)
+        self._saved = False
+        if self._stops:
+            raise Stopped
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
     ) -> None:
-        assert isinstance(pl_module, Training)
-        if (args[-1] + 1) % pl_module.accumulate:
+        batch = args[-1] + 1
+        if batch % trainer.accumulate_grad_batches:
             return
-        due = time.monotonic() - self._saved_at > self.seconds
-        stop, over, due = _agree(trainer, bool(self.request), pl_module.finished, due)
-        if over:
-            trainer.should_stop = True  # Lightning validates, then ends the epoch
-        elif pl_module.step % self.validate_every == 0:
-            pass  # likewise: a stop waits for it, so that a resumed run has nothing to make up
-        elif stop:
-            self._write_last(trainer, pl_module)
-            raise Stopped
-        elif due:
-            self._write_last(trainer, pl_module)
+        stop = agreed(trainer, bool(self.run.stop))
+        over = trainer.should_stop or trainer.global_step >= trainer.max_steps > 0
+        validates = bool(trainer.limit_val_batches) and any(_sizes(trainer))
+        total = trainer.fit_loop.total_batch_idx + 1
+        if validates and (over or total % trainer.val_check_interval == 0):
+            return  # it is written after the validation
+        if stop or over or total % trainer.val_check_interval == 0:
+            self._save(trainer)
+        else:
+            super().on_train_batch_end(trainer, pl_module, *args)
+        self._stops = stop and not over
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert isinstance(pl_module, Training)
-        training = pl_module
-        training.drain()
-        nll = training.validation_nll
-        before = training.best
-        is_best = nll is None or before is None or nll < before["nll"]
-        if nll is not None and is_best:
-            training.best = {"nll": nll, "step": training.step}
-        self._flush(trainer)
-        state = self._state(training)
-        if trainer.is_global_zero:
-            if is_best:
-                with averaged(training):
-                    self.save_model(training.model, training)
-                checkpoint.write(self.folder / BEST, state)
-                checkpoint.copy(self.folder / BEST, self.folder / LAST)
-            else:
-                checkpoint.write(self.folder / LAST, state)
-            self._report(training, is_best)
-        self._saved_at = time.monotonic()
-        (stop,) = _agree(trainer, bool(self.request))
-        if stop and not training.finished:
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.state.fn != "fit" or trainer.sanity_checking:
+            return
+        self._save(trainer)
+        stop = agreed(trainer, bool(self.run.stop))
+        if stop and not trainer.should_stop and trainer.global_step != trainer.max_steps:
             raise Stopped
 
-    def _report(self, training: Training, is_best: bool) -> None:
-        if training.validation_nll is None:
-            self.say(f"step {training.step:,}: checkpoint (no pieces are held out to validate on)")
+    def _save_checkpoint(self, trainer: pl.Trainer, filepath: str) -> None:
+        super()._save_checkpoint(trainer, filepath)
+        self._saved = True
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        if self._should_skip_saving_checkpoint(trainer):
             return
-        best = training.best
-        assert best is not None
-        note = "the best so far" if is_best else f"best {best['nll']:.4f} at step {best['step']:,}"
-        self.say(
-            f"step {training.step:,}: validation {training.validation_nll:.4f} nats/token, {note}"
-        )
-
-    def _write_last(self, trainer: pl.Trainer, training: Training) -> None:
-        training.drain()
-        self._flush(trainer)
-        state = self._state(training)
-        if trainer.is_global_zero:
-            checkpoint.write(self.folder / LAST, state)
-        self._saved_at = time.monotonic()
-
-    def _state(self, training: Training) -> dict[str, Any]:
-        return {**training.state(), **self.extra}
-
-    @staticmethod
-    def _flush(trainer: pl.Trainer) -> None:
-        """The log on disk is never behind a checkpoint."""
-        for logger in trainer.loggers:
-            logger.save()
+        _write_logs(trainer)  # the log on disk is not behind the checkpoint
+        self._save_topk_checkpoint(trainer, self._monitor_candidates(trainer))
 
 
-class Samples(pl.Callback):
-    """At each validation a short piece by the model as it is, ``samples/step-000200.mid`` and .png.
+def _is_trial(trainer: Any) -> bool:
+    return bool(trainer.fast_dev_run)
+
+
+def _write_logs(trainer: pl.Trainer) -> None:
+    for logger in trainer.loggers:
+        logger.save()
+
+
+def _sizes(trainer: pl.Trainer) -> list[int | float]:
+    batches: Any = trainer.num_val_batches
+    return list(batches) if isinstance(batches, list) else [batches]
+
+
+class Clock(Timer):
+    """Lightning's timer, over all sessions of a run; it ends training between two steps only."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        super().__init__(None if seconds is None else timedelta(seconds=seconds), verbose=False)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
+        if (args[-1] + 1) % trainer.accumulate_grad_batches == 0:
+            super().on_train_batch_end(trainer, *args, **options)
+
+
+class Samples(RunCallback, pl.Callback):
+    """At each validation a short piece by the model as it is: ``samples/step-000200.mid``, .png.
 
     The seed is always the same, so that the pictures show what training changed. Whatever goes
     wrong with a sample is told and training goes on.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        sample: Sample,
-        draw: Draw,
-        *,
-        seconds: float,
-        seed: int,
-        request: StopRequest | None = None,
-        say: Say = print,
-    ) -> None:
-        self.folder = folder
-        self.sample = sample
-        self.draw = draw
+    def __init__(self, seconds: float = 10.0) -> None:
         self.seconds = seconds
-        self.seed = seed
-        self.request = request
-        self.say = say
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert isinstance(pl_module, Training)
-        if not trainer.is_global_zero or self.request:
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        run, step = self.run, trainer.global_step
+        fitting = trainer.state.fn == "fit" and not trainer.sanity_checking
+        if not fitting or not trainer.is_global_zero or _is_trial(trainer) or run.stop:
             return
-        training = pl_module.model.training
+        if run.sample is None or not self.seconds:
+            return
+        training = pl_module.training
         try:
-            pl_module.model.eval()
-            with torch.no_grad(), averaged(pl_module):
-                score = self.sample(pl_module.model, self.seconds, self.seed)
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"step-{pl_module.step:06}.mid"
+            pl_module.eval()
+            with torch.no_grad(), averaged(trainer):
+                score = run.sample(self.seconds, run.seed)
+            path = Path(trainer.default_root_dir, "samples", f"step-{step:06}.mid")
+            path.parent.mkdir(parents=True, exist_ok=True)
             midi.write(score, path)
-            self.draw(score, path.with_suffix(".png"))
-            self.say(f"  sample with {len(score):,} notes: {path}")
+            run.draw(score, path.with_suffix(".png"))
+            run.say(f"  sample with {len(score):,} notes: {path}")
         except Exception as error:  # the sample is a convenience; hours of training are not
-            self.say(f"  no sample at step {pl_module.step:,}: {type(error).__name__}: {error}")
+            run.say(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
         finally:
-            pl_module.model.train(training)
+            pl_module.train(training)
 
 
-def averaged(training: Training) -> Any:
-    """A context in which the model has its averaged weights, if the run keeps them."""
-    return nullcontext() if training.ema is None else training.ema.swapped(training.model)
-
-
-def _agree(trainer: pl.Trainer, *wishes: bool) -> list[bool]:
+def agreed(trainer: pl.Trainer, wish: bool) -> bool:
     """What the first rank wishes, known to all: ranks that part company hang for ever."""
     if trainer.world_size == 1:
-        return list(wishes)
-    mine = [float(w and trainer.is_global_zero) for w in wishes]
-    told = torch.tensor(mine, device=trainer.strategy.root_device)
-    return [bool(w) for w in trainer.strategy.reduce(told, reduce_op="sum").tolist()]
+        return wish
+    mine = torch.tensor(float(wish and trainer.is_global_zero), device=trainer.strategy.root_device)
+    return bool(trainer.strategy.reduce(mine, reduce_op="sum"))

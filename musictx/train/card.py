@@ -14,14 +14,16 @@ import torch
 from musictx.config import TrainConfig
 from musictx.data.shards import Shards
 from musictx.data.windows import EvaluationWindows
-from musictx.train.lit import Training
+from musictx.train.callbacks import BestCheckpoint
+from musictx.train.lit import LitMusicTransformer
+from musictx.train.progress import clock, share
 from musictx.train.trainer import describe_device
 
 
 def card(
-    config: TrainConfig, shards: Shards, training: Training, trainer: pl.Trainer
+    config: TrainConfig, shards: Shards, trained: LitMusicTransformer, trainer: pl.Trainer
 ) -> dict[str, Any]:
-    """The card of ``training``'s best weights so far, as ``bundle.save`` takes it.
+    """The card of the best weights of ``trained`` so far, as ``bundle.save`` takes it.
 
     ``apps/evaluate.py`` finds the corpus again by ``corpus`` (name, path, shards, held out).
     """
@@ -38,25 +40,26 @@ def card(
         "held out": {"validation": config.corpus.validation, "test": config.corpus.test},
         "augmentation": dataclasses.asdict(config.corpus.augment),
     }
-    best = training.best
-    shape: Any = training.model.config
-    windows = protocol(shards, shape["context"], config.trainer.validation_windows)
+    loss, step = best(trainer)
+    shape: Any = trained.model.config
+    windows = protocol(shards, shape["context"], config.data.validation_windows)
     numbers = {
-        "validation, nats per token": None if best is None else best["nll"],
-        "of step": None if best is None else int(best["step"]),
+        "validation, nats per token": loss,
+        "of step": None if loss is None else step,
         "protocol": f"{windows} cut end to end from the pieces held out, no context carried over, "
         "no augmentation, padding not counted, ends of pieces counted, weighted by tokens",
     }
     details = {
-        "finished": training.finished,
-        "steps": training.step,
-        "tokens seen": training.tokens,
-        "minutes": round(training.seconds / 60, 2),
+        "finished": share(trainer) >= 1,
+        "steps": trainer.global_step,
+        "tokens seen": trained.tokens,
+        "minutes": round(clock(trainer).time_elapsed() / 60, 2),
         "device": describe_device(trainer),
         "precision": str(trainer.precision),
-        "batch": config.trainer.batch * config.trainer.accumulate * trainer.world_size,
-        "optimizer": training.optim,
+        "batch": rows_per_step(config, trainer),
+        "optimizer": trained.optim,
         "seed": config.seed,
+        "tags": list(config.tags),
         "init": config.init,
         "torch": str(torch.__version__),
         "lightning": pl.__version__,
@@ -71,6 +74,19 @@ def card(
         "licence": f"The weights were learnt from the {sources}: the terms of that music apply to "
         "them and to what they play. musictx itself is under the MIT licence.",
     }
+
+
+def best(trainer: pl.Trainer) -> tuple[float | None, int]:
+    """(nats per token, step) of the best validation of the run; (None, 0) if there was none."""
+    for callback in trainer.checkpoint_callbacks:
+        if isinstance(callback, BestCheckpoint) and callback.best_model_score is not None:
+            return float(callback.best_model_score), callback.step
+    return None, 0
+
+
+def rows_per_step(config: TrainConfig, trainer: pl.Trainer) -> int:
+    """Windows that a step learns from, on all devices together."""
+    return config.data.batch_size * config.trainer.accumulate_grad_batches * trainer.world_size
 
 
 def protocol(shards: Shards, context: int, asked: int) -> str:

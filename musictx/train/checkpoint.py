@@ -1,104 +1,83 @@
-"""A training state as one file that is there whole or not at all."""
+"""Lightning checkpoints that are there whole or not at all, and that cannot run anything."""
 
 from __future__ import annotations
 
-import os
 import pickle
-import shutil
 import warnings
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from pytorch_lightning.plugins.io import CheckpointIO
 
-from musictx.errors import UserError
+from musictx import files
+from musictx.errors import UserError, WriteError
 
-#: Raised by one whenever an older musictx could no longer read a new checkpoint.
-FORMAT = 1
-
-
-def write(path: str | Path, state: Mapping[str, Any]) -> Path:
-    """Save ``state`` (tensors, numbers, text, lists and dicts of them) at ``path``.
-
-    Written beside under a hidden name, forced to the disk and renamed: a kill at any moment leaves
-    the old file or the new one. Raises ``UserError`` if the place cannot be written.
-    """
-    path = Path(path)
-    beside = path.with_name(f".{path.name}.writing")
-    try:
-        with beside.open("wb") as file:
-            torch.save({"format": FORMAT, **state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        _put(beside, path)
-    except (OSError, RuntimeError) as error:  # torch turns a full disk into a RuntimeError
-        raise UserError(f"{path}: cannot write the checkpoint: {error}") from error
-    finally:
-        beside.unlink(missing_ok=True)
-    return path
+#: What a checkpoint of a training must have, and as what.
+PARTS: dict[str, type] = {
+    "state_dict": dict,
+    "optimizer_states": list,
+    "lr_schedulers": list,
+    "loops": dict,
+    "callbacks": dict,
+    "global_step": int,
+    "pytorch-lightning_version": str,
+}
 
 
-def copy(path: str | Path, to: str | Path) -> Path:
-    """Make ``to`` the same checkpoint as ``path``, whole or not at all."""
-    path, to = Path(path), Path(to)
-    beside = to.with_name(f".{to.name}.writing")
-    try:
-        beside.unlink(missing_ok=True)
+class AtomicCheckpoints(CheckpointIO):
+    """How Lightning writes and reads checkpoints here: beside and renamed, ``weights_only``."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
+        """Raises ``WriteError`` where there is no space, or no folder any more."""
         try:
-            os.link(
-                path, beside
-            )  # no second copy on the disk; checkpoints are replaced, not edited
-        except OSError:
-            shutil.copyfile(path, beside)
-        _put(beside, to)
-    except OSError as error:
-        raise UserError(f"{to}: cannot write the checkpoint: {error}") from error
-    finally:
-        beside.unlink(missing_ok=True)
-    return to
+            with files.atomic(path) as beside, beside.open("wb") as file:
+                torch.save(checkpoint, file)
+        except RuntimeError as error:  # what torch makes of a full disk
+            reason = str(error).splitlines()[0]
+            raise WriteError(f"{path}: cannot be written: {reason}") from error
+
+    def load_checkpoint(
+        self, path: str | Path, map_location: Any = "cpu", weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        return read(path)
+
+    def remove_checkpoint(self, path: str | Path) -> None:
+        Path(path).unlink(missing_ok=True)
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """What :func:`write` saved, on the CPU; nothing in the file can run (``weights_only``).
+    """A checkpoint of a training, on the CPU; nothing in the file can run (``weights_only``).
 
-    Raises ``UserError`` for a file that is missing, damaged or of a newer format.
+    Raises ``UserError`` for a file that is missing, damaged or something else.
     """
-    path = Path(path)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Detected pickle protocol")  # no file of ours
-            state = torch.load(path, map_location="cpu", weights_only=True)
-        version = state["format"]
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise _refused(path, "it holds objects other than tensors and plain values") from None
     except (
-        OSError,
-        RuntimeError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        pickle.UnpicklingError,
-        zipfile.BadZipFile,
-    ) as error:
+        OSError, RuntimeError, EOFError, KeyError, IndexError, TypeError, ValueError,
+        AttributeError, MemoryError, RecursionError, zipfile.BadZipFile,
+    ) as error:  # fmt: skip
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(
-            f"{path}: not a checkpoint of musictx train ({reason}); "
-            "delete it, or start again with fresh=true"
-        ) from None
-    if version > FORMAT:
-        raise UserError(
-            f"{path}: a checkpoint of format {version}, this musictx reads up to {FORMAT}; "
-            "install a newer one, or start again with fresh=true"
-        )
-    return state
+        raise _refused(path, reason) from None
+    if not isinstance(checkpoint, dict):
+        raise _refused(path, f"it holds a {type(checkpoint).__name__}")
+    for name, kind in PARTS.items():
+        if not isinstance(checkpoint.get(name), kind):
+            raise _refused(path, f"{name} is missing or no {kind.__name__}")
+    if checkpoint["global_step"] < 0:
+        raise _refused(path, f"global_step is {checkpoint['global_step']}")
+    return checkpoint
 
 
-def _put(beside: Path, path: Path) -> None:
-    os.replace(beside, path)
-    if os.name == "posix":  # the rename itself must reach the disk too
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def _refused(path: str | Path, reason: str) -> UserError:
+    return UserError(
+        f"{path}: not a checkpoint of musictx train ({reason}); delete it, or start again with "
+        "fresh=true"
+    )

@@ -1,62 +1,48 @@
-"""A running mean of the weights (Polyak averaging), kept beside the ones that train."""
+"""The exponential moving average of the weights (Polyak averaging), as a Lightning callback."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
+import pytorch_lightning as pl
 import torch
-from torch import Tensor, nn
+from pytorch_lightning.callbacks import WeightAveraging
+from torch import Tensor
 
 
-class Ema:
-    """Exponential moving average of every parameter of a model.
+class Ema(WeightAveraging):
+    """Averages the weights after each step: ``d * mean + (1 - d) * weight``.
 
-    After update number n (0, 1, ...) the mean is ``d * mean + (1 - d) * weight`` with
-    ``d = min(decay, (1 + n) / (10 + n))``: short at first, so that the random weights of the
-    beginning are soon forgotten, then ``decay``. Buffers are not averaged.
+    For the n-th average d is ``min(decay, (1 + n) / (10 + n))``: short at first, so that the random
+    weights of the beginning are soon forgotten. Validation, samples, ``state_dict`` of checkpoints
+    and the model folder have the averages; the weights that train are a checkpoint's
+    ``current_model_state``.
     """
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        if not 0.0 < decay < 1.0:
-            raise ValueError(f"decay {decay}: expected a number between 0 and 1")
+    def __init__(self, decay: float) -> None:
+        def average(mean: Tensor, weight: Tensor, n: Tensor | int) -> Tensor:
+            d = min(decay, (1 + int(n)) / (10 + int(n)))
+            return torch.lerp(mean, weight, 1.0 - d)
+
+        super().__init__(use_buffers=False, avg_fn=average)
         self.decay = decay
-        self.updates = 0
-        self.mean = {name: p.detach().clone() for name, p in model.named_parameters()}
-
-    @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        """Take in the weights as they are now: once after each optimizer step."""
-        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        for name, p in model.named_parameters():
-            self.mean[name].lerp_(p.detach(), 1.0 - decay)
-        self.updates += 1
-
-    @torch.no_grad()
-    def swap(self, model: nn.Module) -> None:
-        """Exchange the model's weights and the means; a second call puts them back, bit for bit."""
-        for name, p in model.named_parameters():
-            weight = p.detach().clone()
-            p.copy_(self.mean[name])
-            self.mean[name].copy_(weight)
 
     @contextmanager
-    def swapped(self, model: nn.Module) -> Iterator[None]:
-        """Within it the model has the mean weights; whatever happens, they are put back after."""
-        self.swap(model)
+    def swapped(self, module: pl.LightningModule) -> Iterator[None]:
+        """Within it ``module`` has the averages; whatever happens, its weights come back after."""
+        if self._average_model is None:
+            yield
+            return
+        self._swap_models(module)
         try:
             yield
         finally:
-            self.swap(model)
+            self._swap_models(module)
 
-    def state_dict(self) -> dict[str, Tensor | int | dict[str, Tensor]]:
-        """Everything but ``decay``, for the checkpoint."""
-        return {"updates": self.updates, "mean": self.mean}
 
-    def load_state_dict(self, state: Mapping) -> None:
-        """Take over a saved state. Raises ``ValueError`` if it is of another model."""
-        if state["mean"].keys() != self.mean.keys():
-            raise ValueError("these means belong to a model with other parameters")
-        self.updates = int(state["updates"])
-        for name, mean in self.mean.items():
-            mean.copy_(state["mean"][name])
+def averaged(trainer: pl.Trainer) -> Any:
+    """A context in which the trained module has its averaged weights, if the run averages them."""
+    ema = next((c for c in trainer.callbacks if isinstance(c, Ema)), None)  # type: ignore[attr-defined]
+    return nullcontext() if ema is None else ema.swapped(trainer.lightning_module)

@@ -1,216 +1,163 @@
-"""The LightningModule: loss, learning rate, averaging of weights, and the state of a run.
+"""The LightningModule around the network: loss, optimizer, learning rate, log.
 
-It owns no architecture (a model is given to it) and no files. What it adds to Lightning is that a
-run can be stopped after any optimizer step and go on as if nothing had happened:
+The network knows nothing of Lightning, this module nothing of files. What it adds to Lightning:
 
-- Lightning's own loops always start from zero. How far the run is, is ``step`` here, and it alone
-  decides the learning rate, the training batches (:class:`Epochs`) and the random draws.
-- Before each batch torch's generators are seeded from (seed, rank, number of the batch), so dropout
-  needs no saved generator states.
-- ``state()`` holds everything else: weights, optimizer, averages, counters, the best result.
+- The loss of a step is the mean over all its real targets, exactly: batches with much padding weigh
+  less, however many are accumulated and on however many devices.
+- Before each batch torch's generators are seeded from (seed, rank, number of the batch), so a run
+  that goes on from a checkpoint draws the same dropout without saved generator states.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.callbacks import Timer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
-from musictx.train.ema import Ema
+from musictx.model.transformer import MusicTransformer
 from musictx.train.optimizer import build_optimizer
 from musictx.train.schedule import multiplier, multiplier_by_time
 
-#: The target of positions where nothing is scored.
-IGNORE = -100
+#: A batch's loss is its nats times this, so that float16 gradients do not overflow. A power of two:
+#: it changes no bit of the result.
+SCALE = 2.0**-10
 
 
-class Batch(Protocol):
-    """What a batch must have: (B, T) int64 tensors; see ``data/module.py``."""
-
-    @property
-    def ids(self) -> Tensor: ...
-
-    @property
-    def targets(self) -> Tensor: ...
-
-    @property
-    def piece_ids(self) -> Tensor: ...
+class _Sums(NamedTuple):
+    nats: float = 0.0
+    targets: int = 0
 
 
-class Training(pl.LightningModule):
-    """Trains ``model`` to predict each next token.
+class LitMusicTransformer(pl.LightningModule):
+    """Trains a Music Transformer to predict each next token.
 
-    model       called as ``model(ids, piece_ids=...)`` -> logits (B, T, vocab)
-    optim       the options of ``config.OptimConfig`` as a plain dict
-    steps       optimizer steps of the whole run (ignored with ``minutes``)
-    minutes     end by the clock instead, the time of earlier sittings included
-    accumulate  batches added up for each step;  seed  of every random draw
+    network    arguments of ``MusicTransformer`` (its ``config``)
+    optim      the options of ``config.OptimConfig``, ``lr`` given
+    tokenizer  the tokenizer's config, kept with the weights
+    seed       of dropout
+    model      the network itself, if it is there already; else it is made from ``network``
 
-    The loss of a step is the mean over all its real targets: the nats of every batch and rank are
-    summed, and the gradient is divided by the number of targets of them all just before clipping.
-    So a batch with much padding weighs less, exactly, however many are accumulated.
+    All but ``model`` are hyperparameters of the checkpoint, so
+    ``LitMusicTransformer.load_from_checkpoint(path)`` needs no arguments. ``model(ids)`` gives
+    logits; ``self(ids)`` is the same.
 
-    Validation (``validation_nll``) is likewise the sum of nats over the number of targets, over all
-    windows and ranks, with the averaged weights if there are any.
+    Logs ``train/loss``, ``val/loss`` and ``test/loss`` (nats per token), ``train/grad_norm``
+    (before clipping), ``train/tokens`` (targets learnt from so far) and ``lr``.
     """
 
     def __init__(
         self,
-        model: nn.Module,
-        *,
+        network: Mapping[str, Any],
         optim: Mapping[str, Any],
-        steps: int,
-        minutes: float | None = None,
-        accumulate: int = 1,
+        tokenizer: Mapping[str, Any] | None = None,
         seed: int = 0,
+        *,
+        model: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.model = model
+        self.save_hyperparameters(ignore=["model"])
+        self.model = MusicTransformer(**network) if model is None else model
         self.optim = dict(optim)
-        self.steps = steps
-        self.minutes = minutes
-        self.accumulate = accumulate
         self.seed = seed
-        self.ema: Ema | None = None
-
-        self.step = 0  # optimizer steps done
-        self.tokens = 0  # targets learnt from, all ranks
-        self.best: dict[str, float] | None = None  # {"nll", "step"} of the best validation
-        self.validation_nll: float | None = None  # the latest one
-        self.validation_targets = 0
-        self.learning_rate = 0.0
-        self.gradient_norm: Tensor | None = None
-        #: Nats and targets of the steps since the last row of the log; see ``drain``.
-        self.window = {"nats": 0.0, "targets": 0}
-        #: Told of each step's loss in nats/token as it is drained; for the progress line.
-        self.on_loss: Callable[[float], None] | None = None
-
-        self._seconds_before = 0.0
-        self._began: float | None = None
-        self._saved: Mapping[str, Any] | None = None
-        self._undrained: list[Tensor] = []
-        self._sums: Tensor | None = None
-        self._validation_sums = [0.0, 0]
-
-    # ------------------------------------------------------------------------------- the clock
+        self._tokens: Tensor | float = 0.0  # targets learnt from; kept on the device
+        self._sums: Tensor | None = None  # nats and targets of this device since the last step
+        self._evaluated = _Sums()
+        self._share = 0.0  # of the time of a run that goes by the clock; the same on all devices
 
     @property
-    def seconds(self) -> float:
-        """Time spent training so far, validation and samples included, over all sittings."""
-        since = 0.0 if self._began is None else time.monotonic() - self._began
-        return self._seconds_before + since
+    def tokens(self) -> int:
+        """Targets learnt from so far, by all devices together."""
+        return int(self._tokens)
 
-    @property
-    def share(self) -> float:
-        """How much of the run is done, 0..1."""
-        if self.minutes is None:
-            return min(1.0, self.step / self.steps)
-        return min(1.0, self.seconds / (60.0 * self.minutes))
+    def forward(self, ids: Tensor, **kwargs: Any) -> Tensor:
+        logits: Tensor = self.model(ids, **kwargs)
+        return logits
 
-    @property
-    def finished(self) -> bool:
-        """Whether the steps, or the minutes, are used up."""
-        return self.share >= 1.0
+    # ------------------------------------------------------------------------------ optimizer
 
-    # ------------------------------------------------------------------------------- the state
-
-    def state(self) -> dict[str, Any]:
-        """Everything needed to go on from here, as tensors and plain values.
-
-        Called between two optimizer steps, on every rank.
-        """
-        self.drain()
-        strategy = self.trainer.strategy
+    def configure_optimizers(self) -> Any:
+        optimizer = build_optimizer(self.model, self.optim, fused=self.device.type == "cuda")
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self._rate(step))
         return {
-            "step": self.step,
-            "tokens": self.tokens,
-            "seconds": self.seconds,
-            "best": self.best,
-            "validation_nll": self.validation_nll,
-            "validation_targets": self.validation_targets,
-            "window": dict(self.window),
-            "model": self.model.state_dict(),
-            "optimizer": strategy.optimizer_state(self.trainer.optimizers[0]),
-            "ema": None if self.ema is None else self.ema.state_dict(),
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over a saved state; call before ``Trainer.fit``. Weights must fit exactly."""
-        self.model.load_state_dict(state["model"], strict=True)
-        self.step = state["step"]
-        self.tokens = state["tokens"]
-        self._seconds_before = state["seconds"]
-        self.best = state["best"]
-        self.validation_nll = state["validation_nll"]
-        self.validation_targets = state["validation_targets"]
-        self.window = dict(state["window"])
-        self._saved = state  # optimizer and averages are made when the device is known
+    def _rate(self, step: int) -> float:
+        """The share of the highest learning rate for the step after ``step`` steps."""
+        kind, low, warmup = (self.optim[k] for k in ("schedule", "min_lr", "warmup"))
+        if self._timer is not None:
+            return multiplier_by_time(step, self._share, warmup=warmup, kind=kind, min_share=low)
+        total = self.trainer.max_steps
+        if total < 1:  # without end
+            kind, total = ("constant" if kind == "cosine" else kind), 1
+        return multiplier(step, total=total, warmup=warmup, kind=kind, min_share=low)
 
-    def on_fit_start(self) -> None:
-        if self.optim["ema"] > 0:
-            self.ema = Ema(self.model, self.optim["ema"])
-        if self._saved is not None:
-            optimizer = self.trainer.optimizers[0]
-            # This machine's flags (such as fused), that run's moments.
-            groups = optimizer.state_dict()["param_groups"]
-            saved = {"state": self._saved["optimizer"]["state"], "param_groups": groups}
-            self.trainer.strategy.load_optimizer_state_dict({"optimizer_states": [saved]})
-            if self.ema is not None and self._saved["ema"] is not None:
-                self.ema.load_state_dict(self._saved["ema"])
-            self._saved = None
-        self._began = time.monotonic()
+    @property
+    def _timer(self) -> Timer | None:
+        """The clock by which the run ends, if it does."""
+        callbacks = self.trainer.callbacks  # type: ignore[attr-defined]
+        timers = (c for c in callbacks if isinstance(c, Timer))
+        return next((t for t in timers if t.time_remaining() is not None), None)
 
-    def on_fit_end(self) -> None:
-        self._seconds_before, self._began = self.seconds, None
+    def on_train_start(self) -> None:
+        """After a resume this run's length and this machine's kernels count, not the saved ones."""
+        self._sums = None
+        if (timer := self._timer) is not None:
+            self._share = self.trainer.strategy.broadcast(_used(timer))
+        for config in self.trainer.lr_scheduler_configs:
+            scheduler: Any = config.scheduler
+            for group, base, rate in zip(
+                scheduler.optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas
+            ):
+                group["lr"] = base * rate(scheduler.last_epoch)
+                group["fused"] = self.device.type == "cuda"
 
-    # -------------------------------------------------------------------------------- learning
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return build_optimizer(self.model, self.optim, fused=self.device.type == "cuda")
+    # --------------------------------------------------------------------------------- training
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        number = self.step * self.accumulate + batch_idx % self.accumulate
-        torch.manual_seed(batch_seed(self.seed, self.trainer.global_rank, number))
+        trainer = self.trainer
+        # Lightning sets this back by one at some resumes; rows of the log stand at its multiples.
+        trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
+        accumulate = trainer.accumulate_grad_batches
+        number = trainer.global_step * accumulate + batch_idx % accumulate
+        torch.manual_seed(batch_seed(self.seed, trainer.global_rank, number))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         nats, targets = self._score(batch)
         sums = torch.stack([nats.detach(), targets.to(nats.dtype)])
         self._sums = sums if self._sums is None else self._sums + sums
-        return nats
+        return nats * SCALE
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         assert self._sums is not None
-        strategy, share = self.trainer.strategy, self.share
+        trainer, timer = self.trainer, self._timer
         sums, self._sums = self._sums, None
-        if self.trainer.world_size > 1:
-            mine = share if self.trainer.is_global_zero else 0.0  # the first rank's clock counts
-            sums = strategy.reduce(torch.cat([sums, sums.new_tensor([mine])]), reduce_op="sum")
-            share = float(sums[2])
-        # Lightning has divided by ``accumulate`` and averaged over ranks; we want the sum over both
+        if trainer.world_size > 1:
+            mine = _used(timer) if timer is not None and trainer.is_global_zero else 0.0
+            sums = torch.cat([sums, sums.new_tensor([mine])])
+            sums = trainer.strategy.reduce(sums, reduce_op="sum")
+            self._share = float(sums[2]) if timer is not None else 0.0
+        elif timer is not None:
+            self._share = _used(timer)
+        # Lightning has divided by the number of batches and devices; we want the sum over both
         # divided by all targets.
-        scale = self.accumulate * self.trainer.world_size / sums[1].clamp(min=1)
+        factor = trainer.accumulate_grad_batches * trainer.world_size / SCALE
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        torch._foreach_mul_(gradients, scale)
-        self._undrained.append(sums[:2])
-        self.learning_rate = self.optim["lr"] * self._multiplier(share)
-        for group in optimizer.param_groups:
-            group["lr"] = self.learning_rate * group.get("share", 1.0)
-
-    def _multiplier(self, share: float) -> float:
-        kind, low = self.optim["schedule"], self.optim["min_lr"]
-        warmup = self.optim["warmup"]
-        if self.minutes is not None:
-            return multiplier_by_time(self.step, share, warmup=warmup, kind=kind, min_share=low)
-        return multiplier(self.step, total=self.steps, warmup=warmup, kind=kind, min_share=low)
+        torch._foreach_mul_(gradients, factor / sums[1].clamp(min=1))
+        self._tokens = sums[1].to(_exact(self.device)) + self._tokens
+        self.log("train/loss", sums[0] / sums[1].clamp(min=1), prog_bar=True)
+        self.log("train/tokens", self._tokens)
+        self.log("lr", optimizer.param_groups[0]["lr"], prog_bar=True)
 
     def configure_gradient_clipping(
         self,
@@ -218,63 +165,67 @@ class Training(pl.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        largest = self.optim["clip"] or math.inf
-        self.gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), largest)
-        if self.device.type == "cpu" and not bool(self.gradient_norm.isfinite()):
-            raise self._diverged()  # before the weights are touched; on a GPU ``drain`` finds it
+        by_value = gradient_clip_algorithm == "value"
+        largest = math.inf if by_value else gradient_clip_val or math.inf
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), largest)
+        # To look at a number waits for the device: on a GPU only where one is logged anyway.
+        trainer: Any = self.trainer
+        step, every = trainer.global_step + 1, trainer.log_every_n_steps
+        look = self.device.type == "cpu" or (every and step % every == 0)
+        scaled = str(self.trainer.precision).startswith("16-mixed")  # its scaler skips such steps
+        if look and not scaled and not bool(norm.isfinite()):
+            raise self._diverged()  # before the weights are touched
+        if by_value:
+            self.clip_gradients(optimizer, gradient_clip_val, "value")
+        self.log("train/grad_norm", norm)
 
-    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        super().optimizer_step(*args, **kwargs)
-        self.step += 1
-        if self.ema is not None:
-            self.ema.update(self.model)
-
-    def drain(self) -> None:
-        """Bring the losses of the latest steps from the device into ``window`` and ``tokens``.
-
-        Apart from the steps themselves because reading a number waits for the device. Raises
-        ``UserError`` if a loss is not a number.
-        """
-        for sums in self._undrained:
-            nats, targets = sums.tolist()
-            if not math.isfinite(nats):
-                raise self._diverged()
-            self.window["nats"] += nats
-            self.window["targets"] += int(targets)
-            self.tokens += int(targets)
-            if self.on_loss is not None and targets:
-                self.on_loss(nats / targets)
-        self._undrained.clear()
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        trainer: Any = self.trainer
+        if trainer.global_step >= trainer.max_steps > 0 and not trainer.fast_dev_run:
+            trainer.should_stop = True  # Lightning then validates once more before it ends
 
     def _diverged(self) -> UserError:
         return UserError(
-            f"training diverged at step {self.step}: the loss or its gradient is no longer a "
-            f"finite number; lower optim.lr (it was {self.optim['lr']:g}) or raise optim.warmup "
-            f"(it was {self.optim['warmup']}) and start again with fresh=true"
+            f"training diverged at step {self.trainer.global_step}: the loss or its gradient is no "
+            f"longer a finite number; lower optim.lr (it was {self.optim['lr']:g}) or raise "
+            f"optim.warmup (it was {self.optim['warmup']}) and start again with fresh=true"
         )
 
-    # ------------------------------------------------------------------------------ validation
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["tokens"] = self.tokens
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self._tokens = float(checkpoint.get("tokens", 0))
+
+    # ------------------------------------------------------------------------------ evaluation
 
     def on_validation_epoch_start(self) -> None:
-        self._validation_sums = [0.0, 0]
-        if self.ema is not None:
-            self.ema.swap(self.model)
+        self._evaluated = _Sums()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         nats, targets = self._score(batch)
-        self._validation_sums[0] += float(nats)
-        self._validation_sums[1] += int(targets)
+        before = self._evaluated
+        self._evaluated = _Sums(before.nats + float(nats), before.targets + int(targets))
 
     def on_validation_epoch_end(self) -> None:
-        if self.ema is not None:
-            self.ema.swap(self.model)
-        exact = torch.float32 if self.device.type == "mps" else torch.float64
-        sums = torch.tensor(self._validation_sums, dtype=exact, device=self.device)
+        self._log_evaluated("val/loss")
+
+    on_test_epoch_start = on_validation_epoch_start
+    test_step = validation_step
+
+    def on_test_epoch_end(self) -> None:
+        self._log_evaluated("test/loss")
+
+    def _log_evaluated(self, name: str) -> None:
+        """The sum of nats over the number of targets, over all windows and devices."""
+        exact = _exact(self.device)
+        sums = torch.tensor(self._evaluated, dtype=exact, device=self.device)
         nats, targets = self.trainer.strategy.reduce(sums, reduce_op="sum").tolist()
-        self.validation_targets = int(targets)
-        self.validation_nll = nats / targets if targets else None
-        if self.validation_nll is not None and not math.isfinite(self.validation_nll):
+        if not targets:
+            return
+        if not math.isfinite(nats) and self.trainer.training:
             raise self._diverged()
+        self.log(name, torch.tensor(nats / targets, dtype=exact, device=self.device), prog_bar=True)
 
     def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(sum of nats, number of targets) of a batch; positions with target -100 do not count."""
@@ -282,10 +233,10 @@ class Training(pl.LightningModule):
         nats = F.cross_entropy(
             logits.flatten(0, 1).float(),
             batch.targets.flatten(),
-            ignore_index=IGNORE,
+            ignore_index=UNSCORED,
             reduction="sum",
         )
-        return nats, (batch.targets != IGNORE).sum()
+        return nats, (batch.targets != UNSCORED).sum()
 
 
 def batch_seed(seed: int, rank: int, number: int) -> int:
@@ -293,47 +244,12 @@ def batch_seed(seed: int, rank: int, number: int) -> int:
     return int(np.random.SeedSequence((seed, rank, number)).generate_state(1, np.uint64)[0])
 
 
-class Take:
-    """The first ``count`` batches of an iterable, sized; every ``iter`` begins anew."""
-
-    def __init__(self, batches: Iterable[Batch], count: int) -> None:
-        self.batches = batches
-        self.count = count
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[Batch]:
-        yield from itertools.islice(self.batches, self.count)  # lazily: Lightning asks twice
+def _exact(device: torch.device) -> torch.dtype:
+    """The most exact numbers that ``device`` has."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
-class Epochs(pl.LightningDataModule):
-    """Cuts endless training into Lightning epochs that end where validation is due.
-
-    data      a ``MusicDataModule``: ``start_batch``, ``train_dataloader()``, ``val_dataloader()``
-    training  whose ``step`` says where to go on: epochs end at multiples of ``every`` steps and at
-              the last step, so after a resume the first one is shorter
-    """
-
-    def __init__(self, data: Any, training: Training, *, every: int) -> None:
-        super().__init__()
-        self.data = data
-        self.training = training
-        self.every = every
-
-    def setup(self, stage: str) -> None:
-        self.data.trainer = self.trainer
-        self.data.setup(stage)
-
-    def train_dataloader(self) -> Take:
-        """The batches from ``training.step`` to the next validation. Needs ``Trainer`` to ask anew
-        for every epoch (``reload_dataloaders_every_n_epochs=1``)."""
-        step, accumulate = self.training.step, self.training.accumulate
-        count = self.every - step % self.every
-        if self.training.minutes is None:
-            count = min(count, self.training.steps - step)
-        self.data.start_batch = step * accumulate
-        return Take(self.data.train_dataloader(), count * accumulate)
-
-    def val_dataloader(self) -> Any:
-        return self.data.val_dataloader()
+def _used(timer: Timer) -> float:
+    """How much of its time is used up, 0..1."""
+    left, used = timer.time_remaining(), timer.time_elapsed()
+    return min(1.0, used / max(used + (left or 0.0), 1e-9))

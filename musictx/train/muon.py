@@ -5,6 +5,11 @@ of Liu et al., "Muon is scalable for LLM training" (arXiv 2502.16982, section 2.
 matrix times 0.2 sqrt(max(rows, columns)) has the root mean square of a usual AdamW step, so
 learning rate and weight decay are AdamW's. Embeddings, norms, biases, tables of positions and the
 output matrix are no maps between hidden layers: they go on with AdamW.
+
+Why not ``torch.optim.Muon``: it makes each parameter orthogonal as one matrix, and here queries,
+keys and values are three maps in one parameter, which are to be made orthogonal each by itself. It
+also takes one matrix after the other, where this one stacks equal shapes, and it is an optimizer
+beside AdamW, where Lightning's automatic optimization wants one.
 """
 
 from __future__ import annotations
@@ -109,13 +114,13 @@ def _multiplies_bfloat16(device: torch.device) -> bool:
 
 
 def groups(
-    model: nn.Module, weight_decay: float, rest: float = 1.0, tables: float = 1.0
+    model: nn.Module, weight_decay: float, adamw_lr: float = 1.0, table_lr: float = 1.0
 ) -> list[dict[str, Any]]:
     """The groups of ``train.schedule.parameter_groups``, those for Muon apart.
 
     Muon gets the matrices of ``nn.Linear`` layers but for an untied output (``model.output``);
-    matrices named ``qkv`` hold three maps. ``rest`` is the ``share`` of the learning rate that all
-    others learn with, ``rest * tables`` that of tables of differences.
+    matrices named ``qkv`` hold three maps. All others, which AdamW trains, get ``adamw_lr`` as
+    ``lr_multiplier``, the tables of positions and intervals ``adamw_lr * table_lr``.
     """
     output = getattr(model, "output", None)
     kept = set() if output is None else {id(p) for p in output.parameters()}
@@ -124,7 +129,7 @@ def groups(
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     mine = linear - embeddings - kept
     found: list[dict[str, Any]] = []
-    for group in parameter_groups(model, weight_decay, tables):
+    for group in parameter_groups(model, weight_decay, table_lr):
         decay = group["weight_decay"]
         matrices = [p for p in group["params"] if id(p) in mine]
         single = [p for p in matrices if id(p) not in of_three]
@@ -137,7 +142,7 @@ def groups(
                 "params": others,
                 "weight_decay": decay,
                 "muon": False,
-                "share": rest * group.get("share", 1.0),
+                "lr_multiplier": adamw_lr * group.get("lr_multiplier", 1.0),
             },
         ]
     return [group for group in found if group["params"]]

@@ -15,13 +15,19 @@ from musictx.train.schedule import parameter_groups
 def build_optimizer(
     model: nn.Module, optim: Mapping[str, Any], *, fused: bool
 ) -> torch.optim.Optimizer:
-    """AdamW, or Muon for the hidden matrices and AdamW for the rest (``name=muon``).
+    """AdamW, or Muon for the hidden matrices and AdamW for all else (``name=muon``).
 
     optim  ``config.OptimConfig`` as a dict, ``lr`` given;  fused  AdamW's kernel for CUDA
+
+    Each group's ``lr`` is ``optim["lr"]`` times its multiplier (``adamw_lr``, ``table_lr``).
     """
-    options: dict[str, Any] = {"lr": optim["lr"], "betas": tuple(optim["betas"]), "fused": fused}
-    tables = optim.get("tables", 1.0)
-    if optim.get("name", "adamw") == "muon":
-        rest = optim.get("rest", 1.0)
-        return muon.Muon(muon.groups(model, optim["weight_decay"], rest, tables), **options)
-    return torch.optim.AdamW(parameter_groups(model, optim["weight_decay"], tables), **options)
+    decay, table_lr = optim["weight_decay"], optim.get("table_lr", 1.0)
+    is_muon = optim.get("name", "adamw") == "muon"
+    if is_muon:
+        groups = muon.groups(model, decay, optim.get("adamw_lr", 1.0), table_lr)
+    else:
+        groups = parameter_groups(model, decay, table_lr)
+    for group in groups:
+        group["lr"] = optim["lr"] * group.pop("lr_multiplier", 1.0)
+    kind = muon.Muon if is_muon else torch.optim.AdamW
+    return kind(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)

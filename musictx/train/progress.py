@@ -1,4 +1,4 @@
-"""The line a person watches while a model trains."""
+"""The line a person watches while a model trains: a Lightning progress bar."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import time
 from typing import Any, TextIO
 
 import pytorch_lightning as pl
+from pytorch_lightning.callbacks import ProgressBar
 from tqdm import tqdm
 
-from musictx.train.lit import Training
+from musictx.train.callbacks import Clock
 
-#: The weight of the past in the smoothed loss, per step.
-SMOOTHING = 0.95
+#: The weight of the past in the smoothed loss, each time the line is shown.
+SMOOTHING = 0.8
 
 
 def duration(seconds: float) -> str:
@@ -33,70 +34,66 @@ def compact(number: float) -> str:
     return f"{number:.3g}"
 
 
-class Progress(pl.Callback):
-    """Step, loss, validation, learning rate, speed, time left: a bar on a terminal, else lines.
+class Progress(ProgressBar):
+    """Step, what is logged with ``prog_bar=True``, speed, time left.
 
-    The loss is smoothed over some twenty steps; ``every`` seconds a line is printed where there is
-    no terminal. The time left counts validations and samples as they have been so far.
+    A bar over the whole run on a terminal, else a line every ``every`` seconds. The training loss
+    is smoothed. The time left counts validations and samples as they have been so far.
     """
 
     def __init__(self, *, every: float = 10.0, file: TextIO | None = None) -> None:
+        super().__init__()
         self.file = sys.stdout if file is None else file
         self.terminal = self.file.isatty()
         self.interval = 0.5 if self.terminal else every
         self.bar: Any = None
+        self.shown = True
         self.loss: float | None = None
-        self._shown = 0.0
-        self._mark: tuple[float, int] | None = None
-        self._speed = 0.0
-        self._started = (0.0, 0.0)
+        self._last = (0.0, 0.0)  # time and targets when the line was last shown
+        self._started = (0.0, 0.0)  # time and share of the run at the start
 
-    def say(self, text: str) -> None:
-        """Print ``text`` above the bar."""
+    def enable(self) -> None:
+        self.shown = True
+
+    def disable(self) -> None:
+        self.shown = False
+
+    def print(self, *parts: Any, **options: Any) -> None:
+        """Print above the bar."""
+        text = " ".join(map(str, parts))
         if self.bar is not None:
             self.bar.write(text, file=self.file)
         else:
             print(text, file=self.file, flush=True)
 
-    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert isinstance(pl_module, Training)
-        if not trainer.is_global_zero:
-            return
-        pl_module.on_loss = self._smooth
-        self._started = (time.monotonic(), pl_module.share)
-        self._shown = time.monotonic()
-        if self.terminal:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        now = time.monotonic()
+        self._started, self._last = (now, share(trainer)), (now, 0.0)
+        if self.shown and self.terminal:
             self.bar = tqdm(
                 total=1.0,
-                initial=pl_module.share,
+                initial=share(trainer),
                 file=self.file,
                 bar_format="{percentage:3.0f}% |{bar:16}| {desc}",
                 leave=False,
                 dynamic_ncols=True,
             )
 
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert isinstance(pl_module, Training)
-        pl_module.drain()
-        self._mark = (time.monotonic(), pl_module.tokens)
-
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
     ) -> None:
-        assert isinstance(pl_module, Training)
         now = time.monotonic()
-        if now - self._shown < self.interval or not trainer.is_global_zero:
+        if not self.shown or now - self._last[0] < self.interval:
             return
-        pl_module.drain()
-        self._measure(now, pl_module.tokens)
-        self._show(now, pl_module)
+        text = self.line(trainer, now)
+        if self.bar is None:
+            print(text, file=self.file, flush=True)
+            return
+        self.bar.n = share(trainer)
+        self.bar.set_description_str(text, refresh=False)
+        self.bar.refresh()
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert isinstance(pl_module, Training)
-        if trainer.is_global_zero:
-            pl_module.drain()
-
-    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.close()
 
     def on_exception(
@@ -110,42 +107,40 @@ class Progress(pl.Callback):
             self.bar.close()
             self.bar = None
 
-    def _smooth(self, loss: float) -> None:
-        self.loss = loss if self.loss is None else SMOOTHING * self.loss + (1 - SMOOTHING) * loss
-
-    def _measure(self, now: float, tokens: int) -> None:
-        if self._mark is not None and tokens > self._mark[1]:
-            speed = (tokens - self._mark[1]) / max(now - self._mark[0], 1e-9)
-            self._speed = speed if not self._speed else 0.7 * self._speed + 0.3 * speed
-            self._mark = (now, tokens)
-
-    def _show(self, now: float, training: Training) -> None:
-        self._shown = now
-        text = self.line(training)
-        if self.bar is None:
-            print(text, file=self.file, flush=True)
-            return
-        self.bar.n = training.share
-        self.bar.set_description_str(text, refresh=False)
-        self.bar.refresh()
-
-    def line(self, training: Training) -> str:
+    def line(self, trainer: pl.Trainer, now: float) -> str:
         """Where the training stands, in one line."""
-        parts = [f"step {training.step:,}"]
-        if training.minutes is None:
-            parts[0] += f"/{training.steps:,}"
+        metrics: dict[str, Any] = dict(self.get_metrics(trainer, trainer.lightning_module))
+        metrics.pop("v_num", None)
+        if (loss := metrics.pop("train/loss", None)) is not None:
+            past = loss if self.loss is None else self.loss
+            self.loss = SMOOTHING * past + (1 - SMOOTHING) * loss
+        of = f"/{trainer.max_steps:,}" if trainer.max_steps > 0 else ""
+        parts = [f"step {trainer.global_step:,}{of}"]
         if self.loss is not None:
-            parts.append(f"loss {self.loss:.3f}")
-        if training.validation_nll is not None:
-            best = "" if training.best is None else f" (best {training.best['nll']:.3f})"
-            parts.append(f"validation {training.validation_nll:.3f}{best}")
-        parts.append(f"lr {training.learning_rate:.1e}")
-        if self._speed:
-            parts.append(f"{compact(self._speed)} tokens/s")
-        began, share = self._started
-        if training.minutes is not None:
-            parts.append(f"{duration(60 * training.minutes - training.seconds)} left")
-        elif training.share > share:
-            rate = (time.monotonic() - began) / (training.share - share)
-            parts.append(f"{duration(rate * (1 - training.share))} left")
+            parts.append(f"train/loss {self.loss:.3f}")
+        for name, value in metrics.items():
+            parts.append(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}")
+        tokens = float(trainer.callback_metrics.get("train/tokens", 0.0))
+        then, before = self._last
+        if before and tokens > before:
+            parts.append(f"{compact((tokens - before) / (now - then))} tokens/s")
+        self._last = (now, tokens)
+        began, first = self._started
+        if (done := share(trainer)) > first:
+            parts.append(f"{duration((now - began) * (1 - done) / (done - first))} left")
         return "  ".join(parts)
+
+
+def clock(trainer: pl.Trainer) -> Clock:
+    """The clock of a trainer of ``build_trainer``."""
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    return next((c for c in callbacks if isinstance(c, Clock)), Clock())
+
+
+def share(trainer: pl.Trainer) -> float:
+    """How much of the run is done, 0..1; 0 for a run without end."""
+    timer = clock(trainer)
+    left, used = timer.time_remaining(), timer.time_elapsed()
+    if left is not None:
+        return min(1.0, used / max(used + left, 1e-9))
+    return min(1.0, trainer.global_step / trainer.max_steps) if trainer.max_steps > 0 else 0.0

@@ -11,10 +11,20 @@ _LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "light
 
 #: Beginnings of warnings (regular expressions) that concern choices we made on purpose.
 _EXPECTED = (
-    # Loader processes are the user's choice (trainer.workers); batches are cheap to make.
+    # Loader processes are the user's choice (data.num_workers); batches are cheap to make.
     r"The '\w+' does not have many workers",
-    # The log has its own rows (train/metrics.py).
+    # Short epochs are asked for (limit_train_batches, overfit_batches).
     r"The number of training batches .* is smaller than the logging interval",
+    # The data module says where to go on; the loader need not.
+    r"You're resuming from a checkpoint that ended before the epoch ended",
+    # last.ckpt and best.ckpt are replaced, in a folder that also holds the rest of the run.
+    r"Checkpoint directory .* exists and is not empty",
+    # What is logged at the end of a validation is summed over all devices already.
+    r"It is recommended to use .*sync_dist=True",
+    # A resumed run may have other callbacks, and averages that the checkpoint does not know.
+    r"Be aware that when using .ckpt_path., callbacks used to create the checkpoint",
+    # Lightning calls the scheduler once when it restores it.
+    r"Detected call of `lr_scheduler.step\(\)` before `optimizer.step\(\)`",
     # A GPU left unused because of trainer.accelerator=cpu is a decision.
     r"GPU available but not used",
     # bf16 and friends: what precision means is said in our own header.

@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from musictx import files
 from musictx.config import TrainConfig
 from musictx.errors import UserError
 
@@ -39,29 +39,38 @@ OURS = (
     "samples",
     "model",
 )
+LOCK = ".lock"
 
-#: Options that may change between two sittings of one run: they change how long it goes on, where
-#: and how it is told, not what a step computes.
+#: Options that may change between two sessions of one run: they say how long it goes on, where it
+#: runs and what is told of it, not what a step computes.
 FREE = {
     "out",
     "fresh",
+    "tags",
+    "ckpt_path",
     "model.name",
     "corpus.path",  # the notes in it are compared instead
     "corpus.shards",
     "corpus.workers",
-    "trainer.steps",
-    "trainer.minutes",
-    "trainer.workers",
-    "trainer.tensorboard",
-    "trainer.sample_seconds",
+    "data.num_workers",
+    "trainer.max_steps",
+    "trainer.max_time",
+    "trainer.max_epochs",
+    "trainer.log_every_n_steps",
+    "trainer.num_sanity_val_steps",
+    "trainer.fast_dev_run",
+    "trainer.profiler",
+    "trainer.detect_anomaly",
+    "trainer.enable_progress_bar",
+    "trainer.enable_model_summary",
 }
-_FREE_GROUPS = ("sampling.",)
+_FREE_GROUPS = ("sampling.", "callbacks.", "logger.")
 #: With ``init=FOLDER`` these come from the folder.
 _FROM_INIT = ("model.", "position.", "tokenizer.")
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested options as dotted names: {"trainer": {"steps": 5}} -> {"trainer.steps": 5}."""
+    """Nested options as dotted names: {"trainer": {"max_steps": 5}} -> {"trainer.max_steps": 5}."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping) and name != "params":
@@ -92,17 +101,6 @@ def choose(config: TrainConfig, label: str, applied_to: Mapping[str, str]) -> Pa
     return Path("runs", f"{safe}-{key(config, applied_to)}")
 
 
-def check_writable(folder: Path) -> None:
-    """Raise ``UserError`` if ``folder`` cannot be made or written; nothing is left behind."""
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    if not existing.is_dir():
-        raise UserError(f"out={folder}: {existing} is a file; give the name of a folder")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise UserError(f"out={folder}: {existing} cannot be written; give another folder")
-
-
 class RunFolder:
     """One run folder, opened to start or to go on. Only the first rank writes in it."""
 
@@ -116,7 +114,15 @@ class RunFolder:
     @property
     def checkpoint(self) -> Path | None:
         """``last.ckpt``, if there is one to go on from."""
-        path = self.path / "last.ckpt"
+        return self._there("last.ckpt")
+
+    @property
+    def best(self) -> Path | None:
+        """``best.ckpt``, if there was a validation."""
+        return self._there("best.ckpt")
+
+    def _there(self, name: str) -> Path | None:
+        path = self.path / name
         return path if path.is_file() else None
 
     def status(self) -> dict[str, Any]:
@@ -128,7 +134,7 @@ class RunFolder:
         return status if isinstance(status, dict) else {}
 
     def write_status(self, **status: Any) -> None:
-        _write(self.path / STATUS, json.dumps(status, indent=1) + "\n")
+        files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
 
     def begin(
         self, config: TrainConfig, applied_to: Mapping[str, str], *, fresh: bool, musictx: str
@@ -138,14 +144,14 @@ class RunFolder:
         Raises ``UserError`` if it holds a run with other settings, corpus or vocabulary (naming
         them), or something that is no run.
         """
-        self._tidy()
+        files.tidy(self.path)
         settings = self.path / SETTINGS
         if settings.is_file():
             if fresh:
                 self._clear()
             else:
                 self._compare(config, applied_to)
-        elif self.path.is_dir() and any(self.path.iterdir()):
+        elif self.path.is_dir() and any(p.name != LOCK for p in self.path.iterdir()):
             raise UserError(
                 f"out={self.path}: there is something else in this folder (no {SETTINGS}); "
                 "give an empty or new one"
@@ -156,20 +162,8 @@ class RunFolder:
             "applied_to": dict(applied_to),
             "settings": dataclasses.asdict(config),
         }
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            _write(settings, yaml.safe_dump(described, sort_keys=False, allow_unicode=True))
-        except OSError as error:
-            raise UserError(f"out={self.path}: cannot be written: {error}") from error
-
-    def _tidy(self) -> None:
-        """Remove what a killed run was just writing: hidden, beside the whole one."""
-        for pattern in (".*.writing", ".model.writing-*", ".model.old-*"):
-            for path in self.path.glob(pattern):
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+        text = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
+        files.write_text(settings, text)
 
     def _clear(self) -> None:
         """Remove what a run left here, and nothing else."""
@@ -208,12 +202,3 @@ class RunFolder:
                 f"out={self.path}: the run in this folder is a different one "
                 f"({'; '.join(told[:3])}{more}); give another out=, or fresh=true to replace it"
             )
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.writing")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ RISE_SHARE = 0.1
 
 
 def parameter_groups(
-    model: nn.Module, weight_decay: float, tables: float = 1.0
+    model: nn.Module, weight_decay: float, table_lr: float = 1.0
 ) -> list[dict[str, Any]]:
     """Groups for the optimizer: what decays, and what does not.
 
@@ -25,9 +25,9 @@ def parameter_groups(
     relative positions are scales and look-ups, not maps: pulling them to zero forgets rare tokens
     and far distances. A matrix that is also an embedding (tied output) counts as an embedding.
 
-    ``tables`` other than 1 sets what differences look up apart, the tables of the position scheme
-    and of intervals, in a group with this ``share`` of the learning rate. In a step of few windows
-    each of their rows meets far less than a matrix does.
+    ``table_lr`` other than 1 puts the tables of the position scheme and of the intervals into a
+    group of their own with this ``lr_multiplier``: a step of few windows reaches few of their rows,
+    which therefore learn more slowly than matrices.
 
     Each trainable parameter is in exactly one group, in the order of ``named_parameters``; a group
     without parameters is left out.
@@ -35,12 +35,16 @@ def parameter_groups(
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - embeddings
     trained = [p for p in model.parameters() if p.requires_grad]
-    apart = _tables(model) if tables != 1.0 else set()
+    apart = _tables(model) if table_lr != 1.0 else set()
     fixed = [p for p in trained if id(p) not in matrices]
     groups: list[dict[str, Any]] = [
         {"params": [p for p in trained if id(p) in matrices], "weight_decay": weight_decay},
         {"params": [p for p in fixed if id(p) not in apart], "weight_decay": 0.0},
-        {"params": [p for p in fixed if id(p) in apart], "weight_decay": 0.0, "share": tables},
+        {
+            "params": [p for p in fixed if id(p) in apart],
+            "weight_decay": 0.0,
+            "lr_multiplier": table_lr,
+        },
     ]
     return [group for group in groups if group["params"]]
 

@@ -36,8 +36,14 @@ class StopRequest:
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._handle)
+                self._before[number] = signal.getsignal(number)
+        self.listen()
         return self
+
+    def listen(self) -> None:
+        """Take the signals (again), within the ``with`` block."""
+        for number in self._before:
+            signal.signal(number, self._handle)
 
     def __exit__(
         self,
@@ -47,6 +53,7 @@ class StopRequest:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        self._before = {}
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None and number == signal.SIGINT:

@@ -1,7 +1,10 @@
-"""Lightning's Trainer as we use it: what it may decide is precision and devices, no more."""
+"""``config.TrainerConfig`` -> Lightning's Trainer."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
@@ -9,45 +12,90 @@ import torch
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from musictx.config import TrainerConfig
-from musictx.errors import UserError
+from musictx.errors import ConfigError, UserError
+from musictx.train.callbacks import Clock
+from musictx.train.checkpoint import AtomicCheckpoints
+
+#: Stands for the run folder in the options of callbacks and loggers.
+RUN_FOLDER = "{run_folder}"
 
 
-def build_trainer(options: TrainerConfig) -> pl.Trainer:
-    """Lightning's Trainer, bare: no bar, logger or checkpoint of its own, loops without end.
+def build_trainer(
+    options: TrainerConfig,
+    folder: Path | None = None,
+    *,
+    callbacks: Sequence[pl.Callback] = (),
+    loggers: Sequence[Any] | bool = (),
+) -> pl.Trainer:
+    """Lightning's Trainer for a run in ``folder``; an epoch is endless, steps or the clock count.
 
-    How far to go is decided in ``train/``. Raises ``UserError`` for a device that is not there.
+    Raises ``UserError`` for a device or a strategy that this machine does not have.
     """
+    flags = dataclasses.asdict(options)
+    seconds, devices = options.seconds, flags.pop("devices")
+    del flags["max_time"]
+    flags |= {
+        "devices": int(devices) if devices.isdigit() else devices,
+        "precision": precision(options.precision, options.accelerator),
+        "max_steps": options.max_steps if seconds is None else -1,
+        "check_val_every_n_epoch": None,  # val_check_interval counts batches across epochs
+        "default_root_dir": None if folder is None else str(folder),
+        "callbacks": [Clock(seconds), *callbacks],
+        "logger": loggers if isinstance(loggers, bool) else list(loggers) or False,
+        "enable_checkpointing": any(isinstance(c, pl.callbacks.Checkpoint) for c in callbacks),
+        "use_distributed_sampler": False,  # the data module shares the rows
+        "inference_mode": False,  # tensors made in validation may be met again in training
+    }
     try:
-        return pl.Trainer(
-            accelerator=options.accelerator,
-            devices=int(options.devices) if options.devices.isdigit() else options.devices,
-            strategy=options.strategy,
-            precision=precision(options.precision, options.accelerator),
-            max_epochs=-1,
-            accumulate_grad_batches=options.accumulate,
-            reload_dataloaders_every_n_epochs=1,
-            use_distributed_sampler=False,
-            num_sanity_val_steps=0,
-            inference_mode=False,  # tensors made in validation may be met again in training
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-        )
+        return pl.Trainer(**flags, plugins=[AtomicCheckpoints()])
     except (MisconfigurationException, ValueError, RuntimeError, TypeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(
             f"trainer.accelerator={options.accelerator}, trainer.devices={options.devices}, "
-            f"trainer.strategy={options.strategy}: not possible on this machine ({reason})"
+            f"trainer.strategy={options.strategy}, trainer.precision={options.precision}: "
+            f"not possible on this machine ({reason})"
         ) from None
 
 
+def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]:
+    """The callbacks or loggers of a configuration group, each made from its ``_target_``.
+
+    ``{run_folder}`` in their options is the run folder; an entry that is null is left out.
+    Raises ``ConfigError`` with the entry's name where that cannot be.
+    """
+    from hydra.utils import instantiate as make
+
+    made = []
+    for name, node in nodes.items():
+        if node is None:
+            continue
+        if not isinstance(node, Mapping) or "_target_" not in node:
+            raise ConfigError(f"{group}.{name}={node}: expected options with a _target_, or null")
+        try:
+            made.append(make(_placed(node, str(folder)), _convert_="all"))
+        except Exception as error:  # whatever a class of the user's raises
+            cause = error.__cause__ or error
+            reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+            raise ConfigError(
+                f"{group}.{name}._target_={node['_target_']}: cannot be made ({reason})"
+            ) from error
+    return made
+
+
+def _placed(node: Any, folder: str) -> Any:
+    if isinstance(node, Mapping):
+        return {k: _placed(v, folder) for k, v in node.items()}
+    if isinstance(node, list):
+        return [_placed(v, folder) for v in node]
+    return node.replace(RUN_FOLDER, folder) if isinstance(node, str) else node
+
+
 def precision(asked: str, accelerator: str) -> Any:
-    """``config.TrainerConfig.precision`` in Lightning's words."""
-    if asked == "auto":
-        on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-        asked = "bf16" if on_gpu and torch.cuda.get_device_capability()[0] >= 8 else "32"
-    return {"bf16": "bf16-mixed", "32": "32-true"}[asked]
+    """``trainer.precision``, with auto decided."""
+    if asked != "auto":
+        return asked
+    on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+    return "bf16-mixed" if on_gpu and torch.cuda.get_device_capability()[0] >= 8 else "32-true"
 
 
 def describe_device(trainer: pl.Trainer) -> str:

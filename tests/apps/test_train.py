@@ -16,7 +16,7 @@ from musictx import bundle, midi
 from musictx.apps import train
 from musictx.errors import UserError
 from musictx.train import checkpoint
-from musictx.train.lit import Training
+from musictx.train.lit import LitMusicTransformer
 from tests.apps.train_driver import config, tune, write_corpus
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -54,44 +54,47 @@ def same(one, two) -> bool:
 def assert_same_run(run: Path, whole: Path) -> None:
     for name in ("last.ckpt", "best.ckpt"):
         here, there = checkpoint.read(run / name), checkpoint.read(whole / name)
-        for key in here.keys() - {"seconds"}:
+        assert here.keys() == there.keys()
+        for key in here.keys() - {"callbacks", "loops"}:  # times and paths; what Lightning counts
             assert same(here[key], there[key]), (name, key)
-    logged = ("step", "tokens", "train_nll", "validation_nll", "learning_rate", "gradient_norm")
-
-    def table(folder):
-        with (folder / "metrics.csv").open(newline="") as file:
-            return [[row[c] for c in logged] for row in csv.DictReader(file)]
-
-    assert table(run) == table(whole)
+        best = [
+            [(s["best_model_score"], s["step"]) for k, s in c["callbacks"].items() if "Best" in k]
+            for c in (here, there)
+        ]
+        assert same(*best)
+    assert (run / "metrics.csv").read_bytes() == (whole / "metrics.csv").read_bytes()
     weights = "model/model.safetensors"
     assert (run / weights).read_bytes() == (whole / weights).read_bytes()
 
 
 def interrupt_at(monkeypatch, step: int, number: int = signal.SIGINT) -> None:
     """Ctrl-C while step ``step`` is being made."""
-    original = Training.optimizer_step
+    original = LitMusicTransformer.optimizer_step
 
     def with_signal(self, *args, **kwargs):
         original(self, *args, **kwargs)
-        if self.step == step:
+        if self.trainer.global_step + 1 == step:  # Lightning counts it after this
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(Training, "optimizer_step", with_signal)
+    monkeypatch.setattr(LitMusicTransformer, "optimizer_step", with_signal)
 
 
 def test_the_uninterrupted_run_is_what_it_says(root):
     whole = root / "whole"
     last = checkpoint.read(whole / "last.ckpt")
-    assert last["step"] == 12
-    assert last["ema"]["updates"] == 12
+    assert last["global_step"] == 12
+    assert last["averaging_state"]["n_averaged"] == 12
+    assert last["MusicDataModule"] == {"next_batch": 24}
     with (whole / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [r["step"] for r in rows] == [str(s) for s in range(1, 13)]
-    assert [r["step"] for r in rows if r["validation_nll"]] == ["5", "10", "12"]
+    assert [r["step"] for r in rows if r["val/loss"]] == ["5", "10", "12"]
     loaded = bundle.load(whole / "model")
     best = checkpoint.read(whole / "best.ckpt")
     for name, p in loaded.model.named_parameters():
-        assert torch.equal(p, best["ema"]["mean"][name])  # the averages, for this run keeps them
+        assert torch.equal(
+            p, best["state_dict"][f"model.{name}"]
+        )  # the averages, for this run keeps them
 
 
 @pytest.mark.parametrize("step", [3, 5, 7, 11])
@@ -105,7 +108,7 @@ def test_ctrl_c_at_any_step_resumes_to_the_same_bits(step, root, monkeypatch, ca
     assert f"the state at step {step} is in {root / run / 'last.ckpt'}" in out
     assert "go on with the same command" in out
     assert "model so far" in out
-    assert checkpoint.read(root / run / "last.ckpt")["step"] == step
+    assert checkpoint.read(root / run / "last.ckpt")["global_step"] == step
     bundle.load(root / run / "model")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     train.run(config(root, run))
@@ -114,18 +117,18 @@ def test_ctrl_c_at_any_step_resumes_to_the_same_bits(step, root, monkeypatch, ca
 
 
 def test_an_exception_loses_only_what_came_after_the_checkpoint(root, monkeypatch):
-    original = Training.training_step
+    original = LitMusicTransformer.training_step
 
     def failing(self, batch, batch_idx):
-        if self.step == 7:
+        if self.trainer.global_step == 7:
             raise RuntimeError("power cut")
         return original(self, batch, batch_idx)
 
-    monkeypatch.setattr(Training, "training_step", failing)
+    monkeypatch.setattr(LitMusicTransformer, "training_step", failing)
     with pytest.raises(RuntimeError, match="power cut"):
         train.run(config(root, "power-cut"))
     monkeypatch.undo()
-    assert checkpoint.read(root / "power-cut" / "last.ckpt")["step"] == 5
+    assert checkpoint.read(root / "power-cut" / "last.ckpt")["global_step"] == 5
     train.run(config(root, "power-cut"))
     assert_same_run(root / "power-cut", root / "whole")
 
@@ -137,22 +140,27 @@ def driver(root: Path, *words: str) -> list[str]:
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-def test_a_kill_in_the_middle_of_writing_a_checkpoint_resumes_to_the_same_bits(root):
+@pytest.mark.parametrize("number", [3, 4])  # best.ckpt and last.ckpt of the second validation
+def test_a_kill_in_the_middle_of_writing_a_checkpoint_resumes_to_the_same_bits(number, root):
+    run = f"killed-{number}"
     ended = subprocess.run(
-        driver(root, "run=killed", "die=2"), cwd=CHECKOUT, env=ENVIRONMENT, capture_output=True
+        driver(root, f"run={run}", f"die={number}"),
+        cwd=CHECKOUT,
+        env=ENVIRONMENT,
+        capture_output=True,
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
-    left = {p.name for p in (root / "killed").iterdir() if p.name.startswith(".")}
+    left = {p.name for p in (root / run).iterdir() if p.name.startswith(".")}
     assert left  # a file half-written
-    assert checkpoint.read(root / "killed" / "last.ckpt")["step"] == 5
-    train.run(config(root, "killed"))
-    assert_same_run(root / "killed", root / "whole")
-    assert not [p for p in (root / "killed").iterdir() if p.name.startswith(".")]
+    assert checkpoint.read(root / run / "last.ckpt")["global_step"] == 5
+    train.run(config(root, run))
+    assert_same_run(root / run, root / "whole")
+    assert not [p for p in (root / run).iterdir() if p.name.startswith(".")]
 
 
 def test_ctrl_c_from_outside_leaves_checkpoint_and_model_and_status_130(root):
     process = subprocess.Popen(
-        driver(root, "run=endless", "steps=1000000"),
+        driver(root, "run=endless", "max_steps=1000000"),
         cwd=CHECKOUT,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
@@ -172,32 +180,33 @@ def test_ctrl_c_from_outside_leaves_checkpoint_and_model_and_status_130(root):
     assert "Traceback" not in err
     assert "stopping after this step" in err
     assert "go on with the same command" in out
-    assert checkpoint.read(root / "endless" / "last.ckpt")["step"] >= 5
+    assert checkpoint.read(root / "endless" / "last.ckpt")["global_step"] >= 5
     bundle.load(root / "endless" / "model")
 
 
 def test_a_finished_run_returns_at_once_and_asks_for_more(root, monkeypatch, capsys):
-    monkeypatch.setattr(train._Run, "_fit", None)  # would fail if called
-    model = train.run(config(root, "whole"))
-    assert model == root / "whole" / "model"
+    monkeypatch.setattr(train, "fit", None)  # would fail if called
+    trained = train.run(config(root, "whole"))
+    assert trained.model == root / "whole" / "model"
+    assert trained.validation_loss == pytest.approx(5.264, abs=0.01)
     assert "already trained" in (out := capsys.readouterr().out)
-    assert "larger trainer.steps" in out
+    assert "larger trainer.max_steps" in out
 
 
 def test_more_steps_go_on_and_fresh_starts_again(root, capsys):
-    train.run(config(root, "longer", steps=6))
-    train.run(config(root, "longer", steps=8))
-    assert "resume  at step 6" in capsys.readouterr().out
-    assert checkpoint.read(root / "longer" / "last.ckpt")["step"] == 8
+    train.run(config(root, "longer", max_steps=6))
+    train.run(config(root, "longer", max_steps=8))
+    assert "resume  at step 6 " in capsys.readouterr().out
+    assert checkpoint.read(root / "longer" / "last.ckpt")["global_step"] == 8
     first = (root / "longer" / "model" / "model.safetensors").read_bytes()
-    train.run(config(root, "longer", steps=6, fresh=True))
+    train.run(config(root, "longer", max_steps=6, fresh=True))
     assert "resume" not in capsys.readouterr().out
-    assert checkpoint.read(root / "longer" / "last.ckpt")["step"] == 6
+    assert checkpoint.read(root / "longer" / "last.ckpt")["global_step"] == 6
     assert (root / "longer" / "model" / "model.safetensors").read_bytes() != first
 
 
 def test_a_run_killed_after_its_last_step_is_only_finished(root, monkeypatch, capsys):
-    monkeypatch.setattr(train._Run, "_finish", lambda self: 1 / 0)
+    monkeypatch.setattr(train, "keep_best", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train.run(config(root, "unfinished"))
     monkeypatch.undo()
@@ -212,7 +221,16 @@ def test_another_run_in_the_same_folder_is_refused(root):
 
 
 def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
-    train.run(config(root, tmp_path / "run", sample_seconds=2, accumulate=1, steps=6))
+    train.run(
+        config(
+            root,
+            tmp_path / "run",
+            seconds=2,
+            accumulate_grad_batches=1,
+            val_check_interval=5,
+            max_steps=6,
+        )
+    )
     out, err = capfd.readouterr()
     for words in (
         "corpus  midi: 5 pieces",
@@ -239,29 +257,9 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     assert "the terms of that music apply" in card
 
 
-def test_native_attention_is_proposed_where_it_would_do(root, tmp_path, monkeypatch, capsys):
-    def missing() -> list[str]:
-        raise UserError("no compiler")
-
-    for number, (compiler, options, proposed) in enumerate(
-        [
-            (lambda: ["c++"], {}, True),
-            (missing, {}, False),
-            (lambda: ["c++"], {"attention": "chunked"}, False),  # chosen already
-            (lambda: ["c++"], {"position": "shaw"}, False),  # it cannot compute that
-        ]
-    ):
-        monkeypatch.setattr(train, "compiler", compiler)
-        settings = config(root, tmp_path / str(number), steps=2)
-        settings.model.attention = options.get("attention", "auto")
-        settings.position.name = options.get("position", "huang")
-        train.run(settings)
-        assert ("model.attention=native takes less" in capsys.readouterr().out) == proposed, options
-
-
 def test_a_sample_that_fails_is_told_and_training_goes_on(root, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(train, "draw", lambda score, path: 1 / 0)
-    train.run(config(root, tmp_path / "run", sample_seconds=1, steps=5))
+    train.run(config(root, tmp_path / "run", seconds=1, max_steps=5))
     assert "no sample at step 5: ZeroDivisionError" in capsys.readouterr().out
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
 
@@ -270,10 +268,16 @@ def test_fine_tuning_takes_tokenizer_and_shape_from_the_model_folder(root, tmp_p
     (tmp_path / "mine").mkdir()
     midi.write(tune(99, 30), tmp_path / "mine" / "only.mid")
     settings = config(
-        tmp_path, "run", path=str(tmp_path / "mine"), layers=3, init=str(root / "whole"), steps=4
+        tmp_path,
+        "run",
+        path=str(tmp_path / "mine"),
+        layers=3,
+        init=str(root / "whole"),
+        max_steps=4,
     )
     settings.tokenizer.velocity_bins = 8
-    model = train.run(settings)
+    model = train.run(settings).model
+    assert model is not None
     assert "instead of those given here" in capsys.readouterr().out
     start, tuned = bundle.load(root / "whole" / "model"), bundle.load(model)
     assert tuned.model.config == start.model.config
@@ -286,23 +290,26 @@ def test_fine_tuning_takes_tokenizer_and_shape_from_the_model_folder(root, tmp_p
 
 
 def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp_path, capsys):
-    model = train.run(config(root, tmp_path / "run", shards=str(tmp_path / "s"), validation=0.0))
-    assert "no pieces are held out" in capsys.readouterr().out
+    model = train.run(
+        config(root, tmp_path / "run", shards=str(tmp_path / "s"), validation=0.0)
+    ).model
+    assert "0 pieces held out" in capsys.readouterr().out
     last = checkpoint.read(tmp_path / "run" / "last.ckpt")
+    assert last["global_step"] == 12
     loaded = dict(bundle.load(model).model.named_parameters())
-    assert all(torch.equal(loaded[n], p) for n, p in last["ema"]["mean"].items())
+    assert all(torch.equal(p, last["state_dict"][f"model.{n}"]) for n, p in loaded.items())
 
 
 def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path, capsys):
     began = time.monotonic()
-    train.run(config(root, tmp_path / "run", minutes=1 / 60))
+    train.run(config(root, tmp_path / "run", max_time="00:00:00:01"))
     assert time.monotonic() - began < 20
     assert "ends by the clock" in capsys.readouterr().out
-    step = checkpoint.read(tmp_path / "run" / "last.ckpt")["step"]
-    train.run(config(root, tmp_path / "run", minutes=1 / 60))
-    assert "larger trainer.minutes" in capsys.readouterr().out
-    train.run(config(root, tmp_path / "run", minutes=1.5 / 60))
-    assert checkpoint.read(tmp_path / "run" / "last.ckpt")["step"] > step
+    step = checkpoint.read(tmp_path / "run" / "last.ckpt")["global_step"]
+    train.run(config(root, tmp_path / "run", max_time="00:00:00:01"))
+    assert "larger trainer.max_time" in capsys.readouterr().out
+    train.run(config(root, tmp_path / "run", max_time="00:00:00:02"))
+    assert checkpoint.read(tmp_path / "run" / "last.ckpt")["global_step"] > step
 
 
 @pytest.mark.parametrize(
@@ -324,17 +331,19 @@ def test_what_cannot_be_is_said_before_anything_is_written(options, sentence, ro
 
 
 def test_the_run_folder_of_a_damaged_checkpoint_is_refused(root, tmp_path):
-    settings = config(root, tmp_path / "run", steps=5)
+    settings = config(root, tmp_path / "run", max_steps=5)
     train.run(settings)
     (tmp_path / "run" / "last.ckpt").write_bytes(b"noise")
-    settings.trainer.steps = 8
+    settings.trainer.max_steps = 8
     with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint.*fresh=true"):
         train.run(settings)
 
 
 def test_the_learning_rate_follows_the_width_unless_it_is_given(root, tmp_path):
     def rate(name, **options):
-        card = bundle.load(train.run(config(root, tmp_path / name, steps=1, **options))).card
+        card = bundle.load(
+            train.run(config(root, tmp_path / name, max_steps=1, **options)).model
+        ).card
         return card["training"]["optimizer"]["lr"]
 
     assert rate("usual", lr=None) == pytest.approx(1e-3 * 32**0.5)

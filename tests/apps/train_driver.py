@@ -16,6 +16,7 @@ from musictx import midi
 from musictx.config import (
     AugmentConfig,
     CorpusConfig,
+    DataConfig,
     ModelConfig,
     OptimConfig,
     TrainConfig,
@@ -47,28 +48,36 @@ def config(root: Path, run: str, **options) -> TrainConfig:
     """A training of 12 steps on ``root/midi`` in ``root/run``: dropout, averaging, accumulation."""
     optim = {k: options.pop(k) for k in ("lr", "ema") if k in options}
     trainer = {k: options.pop(k) for k in list(options) if k in TrainerConfig.__dataclass_fields__}
-    model = {k: options.pop(k) for k in ("layers", "context") if k in options}
+    model = {k: options.pop(k) for k in ("layers", "context", "dropout") if k in options}
+    data = {k: options.pop(k) for k in list(options) if k in DataConfig.__dataclass_fields__}
     corpus = {k: options.pop(k) for k in ("path", "shards", "validation") if k in options}
     shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 32, "context": 32}
     tiny = {
-        "steps": 12,
-        "batch": 2,
-        "accumulate": 2,
-        "validate_every": 5,
-        "validation_windows": 4,
+        "max_steps": 12,
+        "accumulate_grad_batches": 2,
+        "val_check_interval": 10,  # five steps
+        "log_every_n_steps": 1,
         "accelerator": "cpu",
-        "sample_seconds": 0,
-        "tensorboard": False,
+        "devices": "1",
     }
+    samples = {"_target_": "musictx.train.callbacks.Samples", "seconds": options.pop("seconds", 0)}
+    kept = {
+        name: {"_target_": f"musictx.train.callbacks.{name.title()}Checkpoint"}
+        for name in ("best", "last")
+    }
+    table = {"_target_": "musictx.train.loggers.MetricsTable", "save_dir": "{run_folder}"}
     return TrainConfig(
         corpus=CorpusConfig(
             **{"path": str(root / "midi"), "shards": str(root / "shards")} | corpus,
             workers=1,
             augment=AugmentConfig(transpose=2),
         ),
-        model=ModelConfig(**shape | model, dropout=0.2),
+        model=ModelConfig(**shape | {"dropout": 0.2} | model),
+        data=DataConfig(**{"batch_size": 2, "validation_windows": 4} | data),
         optim=OptimConfig(**{"ema": 0.9, "lr": 3e-3} | optim, warmup=2),
         trainer=TrainerConfig(**tiny | trainer),
+        callbacks={"samples": samples, **kept, **options.pop("callbacks", {})},
+        logger={"csv": table},
         out=str(root / run),
         **options,
     )
@@ -101,7 +110,11 @@ def main() -> int:
         die_in_checkpoint(int(options.pop("die")))
     run = options.pop("run")
     try:
-        train.run(config(Path(sys.argv[1]), run, **{k: int(v) for k, v in options.items()}))
+        text = {"devices", "strategy"}
+        typed = {k: v if k in text else int(v) for k, v in options.items()}
+        if "dropout" in typed or "devices" in typed:
+            typed.setdefault("accumulate_grad_batches", 1)
+        train.run(config(Path(sys.argv[1]), run, **typed))
     except KeyboardInterrupt:
         return 130
     return 0

@@ -77,8 +77,8 @@ def test_whole_pieces_begin_at_their_beginning_and_fit_if_they_can(shards):
     assert CUT not in {opened for _, opened, _ in found}
 
 
-def test_misheard_notes_are_near_the_written_ones_and_targets_stay(shards):
-    augment = AugmentConfig(transpose=0, stretch=[1.0], misheard=0.2)
+def test_noisy_notes_are_near_the_written_ones_and_targets_stay(shards):
+    augment = AugmentConfig(transpose=0, stretch=[1.0], token_noise=0.2)
     rows = TrainingRows(shards, TOKENIZER, 64, augment, seed=0)
     first, _ = TOKENIZER.vocabulary.range("pitch")
     off, notes = [], 0
@@ -87,7 +87,7 @@ def test_misheard_notes_are_near_the_written_ones_and_targets_stay(shards):
         inside = np.flatnonzero(row.piece_ids[1:] == row.piece_ids[:-1])
         inside = inside[row.piece_ids[inside] >= 0]
         written, read = row.targets[inside], row.ids[inside + 1]
-        assert (written[read != written] >= first).all(), "only notes are misheard"
+        assert (written[read != written] >= first).all(), "only notes are changed"
         off += (read - written)[read != written].tolist()
         notes += int((written >= first).sum())
         again = rows.row(number, 0)
@@ -96,9 +96,9 @@ def test_misheard_notes_are_near_the_written_ones_and_targets_stay(shards):
     assert 0.19 < len(off) / notes < 0.21
 
 
-def test_only_tokens_that_are_notes_can_be_misheard(shards):
-    augment = AugmentConfig(misheard=0.1)
+def test_only_tokens_that_are_notes_can_have_noise(shards):
+    augment = AugmentConfig(token_noise=0.1)
     with pytest.raises(
-        UserError, match=r"augment\.misheard: expected tokenizer=chorale.*performance"
+        UserError, match=r"augment\.token_noise: expected tokenizer=chorale.*performance"
     ):
         TrainingRows(shards, build("performance"), 32, augment, seed=0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from musictx.config import AugmentConfig
 from musictx.data import draw
 from musictx.data.draw import TrainingRows
-from musictx.data.module import MusicDataModule, TrainingBatches, ValidationBatches
+from musictx.data.module import MusicDataModule, TrainingBatches, ValidationLoader
 from musictx.data.shards import Shards
 from musictx.data.windows import Batch, EvaluationWindows
 from musictx.errors import UserError
@@ -40,7 +40,7 @@ def shards(tmp_path_factory):
 
 
 def module(shards, **options):
-    settings = {"context": 64, "batch": 4, "augment": CHANGE, "seed": 7} | options
+    settings = {"context": 64, "batch_size": 4, "augment": CHANGE, "seed": 7} | options
     return MusicDataModule(shards, TOKENIZER, **settings)
 
 
@@ -239,22 +239,19 @@ def test_same_seed_same_batches_and_another_seed_others(shards):
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_a_resumed_run_sees_what_an_uninterrupted_one_would(shards, workers):
     whole = take(module(shards).train_dataloader(), 8)
-    data = module(shards, workers=workers)
-    data.start_batch = 3
-    loader = data.train_dataloader()
-    assert same(whole[3:], take(loader, 5))
-    data = module(shards, workers=workers, accumulate=2)
-    data.start_at_step(3)
-    assert data.start_batch == 6
-    assert same(whole[6:], take(data.train_dataloader(), 2))
+    data = module(shards, num_workers=workers)
+    data.load_state_dict({"next_batch": 3})
+    assert data.state_dict() == {"next_batch": 3}
+    assert same(whole[3:], take(data.train_dataloader(), 5))
 
 
-def test_devices_train_on_different_rows(shards):
+def test_devices_share_the_rows_of_a_batch(shards):
+    """Three devices with two rows each train on what one device with six rows would."""
     rows = TrainingRows(shards, TOKENIZER, 64, CHANGE, 7)
-    batches = [TrainingBatches(rows, 4, rank=rank).make(5) for rank in range(3)]
-    assert not same(batches[:1], batches[1:2])
-    assert not same(batches[1:2], batches[2:])
-    assert same([batches[1]], [TrainingBatches(rows, 4, rank=1).make(5)])
+    parts = [TrainingBatches(rows, 2, rank=rank).make(5) for rank in range(3)]
+    whole = TrainingBatches(rows, 6).make(5)
+    assert same([whole], [Batch(*(torch.cat(columns) for columns in zip(*parts)))])
+    assert not same(parts[:1], parts[1:2])
 
 
 @settings(deadline=None, max_examples=60)
@@ -263,14 +260,14 @@ def test_devices_share_validation_without_repeating_or_waiting(shards, count, ba
     rows = EvaluationWindows(shards, "validation", 16)
     chosen = sorted(r.sample(range(len(rows)), min(count, len(rows))))
     parts = [
-        list(ValidationBatches(rows, chosen, batch, rank=rank, devices=devices))
+        list(ValidationLoader(rows, chosen, batch, rank=rank, devices=devices))
         for rank in range(devices)
     ]
     assert len({len(part) for part in parts}) == 1
     assert len({tuple(len(b.ids) for b in part) for part in parts}) == 1
     scored = sum(int((b.targets != -100).sum()) for part in parts for b in part)
     assert scored == sum(int((rows[i].targets != -100).sum()) for i in chosen)
-    loader = ValidationBatches(rows, chosen, batch, rank=0, devices=devices)
+    loader = ValidationLoader(rows, chosen, batch, rank=0, devices=devices)
     assert len(loader) == len(parts[0])
     assert same(list(loader), list(loader))
 
@@ -297,7 +294,7 @@ def test_some_validation_windows_are_spread_evenly(tmp_path):
 @pytest.mark.parametrize("augment", [NO_CHANGE, CHANGE])
 def test_a_corpus_smaller_than_one_window_trains(tmp_path, augment):
     shards = shards_of(tmp_path / "s", [2])
-    data = module(shards, context=512, batch=2, augment=augment)
+    data = module(shards, context=512, batch_size=2, augment=augment)
     batch = take(data.train_dataloader(), 1)[0]
     assert batch.ids.shape == (2, 512)
     assert int((batch.targets != -100).sum()) > 100
@@ -308,10 +305,10 @@ def test_a_corpus_smaller_than_one_window_trains(tmp_path, augment):
 def test_shards_of_another_tokenizer_or_without_training_pieces_are_refused(shards, tmp_path):
     other = build(name="performance", velocity_bins=4)
     with pytest.raises(UserError, match="made by another tokenizer"):
-        MusicDataModule(shards, other, context=8, batch=1)
+        MusicDataModule(shards, other, context=8, batch_size=1)
     empty = shards_of(tmp_path / "s", [], [5])
     with pytest.raises(UserError, match="no piece to train on"):
-        MusicDataModule(empty, TOKENIZER, context=8, batch=1)
+        MusicDataModule(empty, TOKENIZER, context=8, batch_size=1)
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # Lightning's use of torch

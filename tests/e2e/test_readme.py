@@ -94,13 +94,9 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", groups("train")["experiment"])
 def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where shards go that are not named
-    words = [f"experiment={name}", "trainer.steps=1", "trainer.minutes=null", "trainer.batch=2"]
-    short = [
-        "trainer.validation_windows=2",
-        "trainer.sample_seconds=0",
-        "trainer.tensorboard=false",
-    ]
-    where = [f"out={tmp_path}/run", "trainer.accelerator=cpu", "trainer.workers=0"]
+    words = [f"experiment={name}", "trainer.max_steps=1", "trainer.max_time=null"]
+    short = ["data.batch_size=2", "data.validation_windows=2", "callbacks=quiet"]
+    where = [f"out={tmp_path}/run", "trainer.accelerator=cpu", "data.num_workers=0"]
     where += corpora[name.rpartition("/")[0]]
     assert cli.main(["train", *words, *short, *where]) == 0
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()

@@ -18,10 +18,10 @@ TINY = [
     "model.feedforward=64",
     "model.context=64",
     "trainer=laptop",
-    "trainer.batch=4",
-    "trainer.validate_every=5",
-    "trainer.validation_windows=4",
-    "trainer.sample_seconds=1",
+    "data.batch_size=4",
+    "trainer.val_check_interval=5",
+    "data.validation_windows=4",
+    "callbacks.samples.seconds=1",
     "trainer.accelerator=cpu",
     "optim.warmup=2",
     "corpus.workers=1",
@@ -61,7 +61,7 @@ def trained(folder, tmp_path_factory):
     """A model folder made by `musictx train` alone."""
     root = tmp_path_factory.mktemp("runs")
     words = [f"corpus.path={folder}", f"corpus.shards={root}/shards", f"out={root}/run"]
-    assert cli.main(["train", *words, "trainer.steps=10", *TINY]) == 0
+    assert cli.main(["train", *words, "trainer.max_steps=10", *TINY]) == 0
     return root / "run" / "model"
 
 
@@ -123,7 +123,7 @@ def test_starting_the_same_command_again_returns_the_finished_model(trained, fol
     root = trained.parent.parent
     before = (trained / "model.safetensors").read_bytes()
     words = [f"corpus.path={folder}", f"corpus.shards={root}/shards", f"out={root}/run"]
-    assert cli.main(["train", *words, "trainer.steps=10", *TINY]) == 0
+    assert cli.main(["train", *words, "trainer.max_steps=10", *TINY]) == 0
     assert "already" in capsys.readouterr().out
     assert (trained / "model.safetensors").read_bytes() == before
 
@@ -133,14 +133,14 @@ def test_fine_tuning_starts_from_a_model_folder(trained, tmp_path, capsys):
     few.mkdir()
     midi.write(tune(99, 50), few / "only.mid")
     words = [f"corpus.path={few}", f"corpus.shards={tmp_path}/s", f"out={tmp_path}/run"]
-    assert cli.main(["train", *words, f"init={trained}", "trainer.steps=5", *TINY]) == 0
+    assert cli.main(["train", *words, f"init={trained}", "trainer.max_steps=5", *TINY]) == 0
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
 
 
 @pytest.mark.parametrize("tokenizer", ["remi", "ensemble"])
 def test_other_tokenizers_train_and_generate_through_the_same_code(tokenizer, folder, tmp_path):
     words = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s", f"out={tmp_path}/run"]
-    steps = ["trainer.steps=5", f"tokenizer={tokenizer}"]
+    steps = ["trainer.max_steps=5", f"tokenizer={tokenizer}"]
     assert cli.main(["train", *words, *steps, *TINY]) == 0
     generate = [f"model={tmp_path}/run/model", "seconds=3", f"out={tmp_path}/out", "name=x"]
     assert cli.main(["generate", *generate, f"primer={folder / 'tune 0.mid'}"]) == 0
@@ -153,7 +153,7 @@ def test_other_tokenizers_train_and_generate_through_the_same_code(tokenizer, fo
 def test_other_positions_train_evaluate_and_generate_by_one_switch(position, folder, tmp_path):
     """Past the context too: 100 tokens where the model has seen 64."""
     words = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s"]
-    steps = [f"out={tmp_path}/run", "trainer.steps=5", f"position={position}"]
+    steps = [f"out={tmp_path}/run", "trainer.max_steps=5", f"position={position}"]
     assert cli.main(["train", *words, *steps, *TINY]) == 0
     model = f"model={tmp_path}/run/model"
     assert cli.main(["evaluate", model, *words, "corpus.workers=1"]) == 0

@@ -1,26 +1,28 @@
 """A model and batches small enough that a whole training takes a blink."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
-from musictx.train.lit import Epochs, Take, Training
+from musictx.config import TrainerConfig
+from musictx.train.lit import LitMusicTransformer
 from musictx.train.quiet import quiet_lightning
+from musictx.train.trainer import build_trainer
 
 VOCAB = 11
 OPTIM = {
     "lr": 1e-2,
     "betas": [0.9, 0.98],
     "weight_decay": 0.01,
-    "clip": 1.0,
     "schedule": "cosine",
     "warmup": 2,
     "min_lr": 0.0,
-    "ema": 0.0,
 }
 
 
@@ -54,59 +56,49 @@ def fake_batch(number: int, rows: int = 2, length: int = 12) -> FakeBatch:
     return FakeBatch(ids[:, :-1], targets, torch.zeros(rows, length, dtype=torch.int64))
 
 
-class FakeData:
-    """What ``MusicDataModule`` looks like from the training's side; ``asked`` notes the batches."""
+class FakeData(pl.LightningDataModule):
+    """What ``MusicDataModule`` looks like from the training's side."""
 
     def __init__(self, validation: list[FakeBatch] | None = None, same: bool = False) -> None:
-        self.start_batch = 0
-        self.trainer = None
-        self.asked: list[int] = []
+        super().__init__()
         self.same = same
         self.validation = [fake_batch(1000), fake_batch(1001)] if validation is None else validation
 
-    def setup(self, stage: str) -> None: ...
+    def train_dataloader(self) -> "FakeData":
+        return self
 
-    def train_dataloader(self) -> Iterator[FakeBatch]:
-        number = self.start_batch
+    def __iter__(self) -> Iterator[FakeBatch]:
+        assert self.trainer is not None
+        number = self.trainer.global_step * self.trainer.accumulate_grad_batches
         while True:
-            self.asked.append(number)
             yield fake_batch(0 if self.same else number)
             number += 1
 
-    def val_dataloader(self) -> Take:
-        return Take(self.validation, len(self.validation))
+    def val_dataloader(self) -> DataLoader[FakeBatch]:
+        return DataLoader(self.validation, batch_size=None)
 
 
-def fake_training(model: nn.Module | None = None, **options) -> Training:
+def fake_training(model: nn.Module | None = None, kind=LitMusicTransformer, **optim):
     torch.manual_seed(0)
-    optim = OPTIM | {k: options.pop(k) for k in list(options) if k in OPTIM}
-    return Training(model or FakeModel(), optim=optim, **{"steps": 12, **options})
+    return kind({}, OPTIM | optim, model=model or FakeModel())
 
 
-def fit(training: Training, data: FakeData, *, every: int = 5, callbacks=(), loggers=()) -> None:
-    """Train on the CPU as ``apps/train.py`` does."""
+def fit(
+    lit: LitMusicTransformer,
+    data: FakeData | None = None,
+    *,
+    folder: Path | None = None,
+    callbacks=(),
+    loggers=(),
+    ckpt_path=None,
+    **trainer,
+) -> pl.Trainer:
+    """Train on the CPU as ``apps/train.py`` does: 12 steps, validation after every five."""
+    given = {"accelerator": "cpu", "devices": "1", "max_steps": 12, "log_every_n_steps": 1}
+    given["val_check_interval"] = 5 * trainer.get("accumulate_grad_batches", 1)
+    bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
+    options = TrainerConfig(**given | {"enable_progress_bar": bar} | trainer)
     with quiet_lightning():
-        trainer = pl.Trainer(
-            accelerator="cpu",
-            devices=1,
-            max_epochs=-1,
-            accumulate_grad_batches=training.accumulate,
-            reload_dataloaders_every_n_epochs=1,
-            num_sanity_val_steps=0,
-            inference_mode=False,
-            logger=list(loggers),
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            limit_val_batches=1.0 if data.validation else 0,
-            callbacks=[*callbacks, _End()],
-        )
-        trainer.fit(training, datamodule=Epochs(data, training, every=every))
-
-
-class _End(pl.Callback):
-    """Ends the training when it is finished (``Checkpoints`` does it in a real run)."""
-
-    def on_train_batch_end(self, trainer, pl_module, *args) -> None:
-        if pl_module.finished:
-            trainer.should_stop = True
+        made = build_trainer(options, folder, callbacks=callbacks, loggers=loggers)
+        made.fit(lit, data or FakeData(), ckpt_path=ckpt_path)
+    return made

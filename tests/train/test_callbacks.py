@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from musictx.errors import WriteError
 from musictx.notes import Score
 from musictx.train import callbacks, checkpoint
-from musictx.train.callbacks import Checkpoints, Samples
-from musictx.train.stopping import Stopped, StopRequest
+from musictx.train.callbacks import BestCheckpoint, LastCheckpoint, Run, Samples
+from musictx.train.ema import Ema
+from musictx.train.stopping import Stopped
 from tests.train.fakes import FakeData, fake_batch, fake_training, fit
 
 
@@ -17,110 +19,121 @@ def misleading() -> FakeData:
     return FakeData(validation=[batch._replace(targets=targets)])
 
 
-class Run:
-    """A training in a folder that can be left and taken up again."""
-
-    def __init__(self, folder, **options) -> None:
-        self.folder = folder
-        self.options = {"steps": 12, **options}
-        self.request = StopRequest()
-        self.models: list[dict] = []
-        self.said: list[str] = []
-
-    def go(self, data=None, every=4, seconds=1e9, extra=()):
-        training = fake_training(**self.options)
-        if (self.folder / "last.ckpt").exists():
-            training.restore(checkpoint.read(self.folder / "last.ckpt"))
-        keep = Checkpoints(
-            self.folder,
-            validate_every=every,
-            request=self.request,
-            save_model=lambda model, t: self.models.append(
-                {n: p.detach().clone() for n, p in model.named_parameters()}
-            ),
-            say=self.said.append,
-            seconds=seconds,
-        )
-        fit(training, data or misleading(), every=every, callbacks=[keep, *extra])
-        return training
+def kept(run: Run, minutes: float = 1e9) -> list:
+    found = [BestCheckpoint(), LastCheckpoint(minutes=minutes)]
+    for callback in found:
+        callback.run = run
+    return found
 
 
-def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(tmp_path):
-    run = Run(tmp_path)
-    original = callbacks._agree
+def weights(trainer) -> dict[str, torch.Tensor]:
+    return {n: p.detach().clone() for n, p in trainer.lightning_module.named_parameters()}
 
-    def stop_at_6(trainer, *wishes):
-        run.request.signal = 2 if trainer.lightning_module.step == 6 else None
-        wishes = (bool(run.request), *wishes[1:])
-        return original(trainer, *wishes)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(callbacks, "_agree", stop_at_6)
-        with pytest.raises(Stopped):
-            run.go()
-    run.request.signal = None
-    assert checkpoint.read(tmp_path / "last.ckpt")["step"] == 6
-    training = run.go()
-    assert training.step == 12
-    assert training.best["step"] == 4
-    assert checkpoint.read(tmp_path / "best.ckpt")["step"] == 4
-    last = checkpoint.read(tmp_path / "last.ckpt")
-    assert (last["step"], last["best"]) == (12, training.best)
-    assert last["validation_nll"] > training.best["nll"]
-    assert len(run.models) == 1  # the model folder was written once, at the best
-    assert "best" in run.said[-1]
-    assert {p.name for p in tmp_path.iterdir()} == {"last.ckpt", "best.ckpt"}
+@pytest.mark.parametrize("moved", [False, True])
+def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp_path, monkeypatch):
+    models, said = [], []
+    run = Run(save_model=lambda trainer: models.append(weights(trainer)), say=said.append)
+    folder = tmp_path / "run"
+
+    def stop_at_6(trainer, wish):
+        return trainer.global_step == 6
+
+    monkeypatch.setattr(callbacks, "agreed", stop_at_6)
+    every = {"val_check_interval": 4}
+    with pytest.raises(Stopped):
+        fit(fake_training(), misleading(), folder=folder, callbacks=kept(run), **every)
+    monkeypatch.undo()
+    assert checkpoint.read(folder / "last.ckpt")["global_step"] == 6
+    if moved:
+        folder = folder.rename(tmp_path / "elsewhere")
+    best, _ = again = kept(run)
+    trainer = fit(
+        fake_training(), misleading(), folder=folder, callbacks=again,
+        ckpt_path=folder / "last.ckpt", **every,
+    )  # fmt: skip
+    assert trainer.global_step == 12
+    assert best.step == 4
+    assert best.best_model_path == str(folder / "best.ckpt")
+    assert checkpoint.read(folder / "best.ckpt")["global_step"] == 4
+    assert checkpoint.read(folder / "last.ckpt")["global_step"] == 12
+    assert trainer.callback_metrics["val/loss"] > best.best_model_score
+    assert len(models) == 1  # the model folder was written once, at the best
+    assert "best" in said[-1]
+    assert {p.name for p in folder.iterdir()} == {"last.ckpt", "best.ckpt"}
 
 
 @pytest.mark.parametrize("ema", [0.0, 0.9])
 def test_the_model_folder_gets_the_averaged_weights_if_there_are_any(ema, tmp_path):
-    run = Run(tmp_path, ema=ema)
-    training = run.go(FakeData())
-    state = checkpoint.read(tmp_path / "best.ckpt")
-    kept = state["ema"]["mean"] if ema else state["model"]
-    assert all(torch.equal(p, kept[name]) for name, p in run.models[-1].items())
-    after = dict(training.model.named_parameters())
-    last = checkpoint.read(tmp_path / "last.ckpt")["model"]
-    assert all(torch.equal(after[name], last[name]) for name in after)
+    models = []
+    run = Run(save_model=lambda trainer: models.append(weights(trainer)))
+    more = [Ema(ema)] if ema else []
+    fit(fake_training(), folder=tmp_path, callbacks=[*more, *kept(run)])
+    best = checkpoint.read(tmp_path / "best.ckpt")
+    assert all(torch.equal(p, best["state_dict"][name]) for name, p in models[-1].items())
+    training = best["current_model_state"] if ema else best["state_dict"]
+    same = [torch.equal(training[name], p) for name, p in models[-1].items()]
+    assert all(same) == (not ema)
 
 
 def test_between_rare_validations_the_clock_makes_checkpoints(tmp_path):
-    run = Run(tmp_path, steps=3)
     steps = []
 
     class Look(callbacks.pl.Callback):
-        def on_train_batch_end(self, trainer, pl_module, *args):
+        def on_train_batch_start(self, trainer, *args):
             if (tmp_path / "last.ckpt").exists():
-                steps.append(checkpoint.read(tmp_path / "last.ckpt")["step"])
+                steps.append(checkpoint.read(tmp_path / "last.ckpt")["global_step"])
 
-    run.go(every=100, seconds=0.0, extra=[Look()])
-    assert steps == [1, 2, 2]  # that of step 3 waits for its validation
-    assert checkpoint.read(tmp_path / "last.ckpt")["step"] == 3
+    options = {"max_steps": 3, "val_check_interval": 100}
+    fit(fake_training(), folder=tmp_path, callbacks=[*kept(Run(), minutes=0.0), Look()], **options)
+    assert steps == [1, 2]
+    assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 3
+
+
+def test_without_validation_the_last_state_is_kept_all_the_same(tmp_path):
+    options = {"limit_val_batches": 0, "max_steps": 7}
+    fit(fake_training(), folder=tmp_path, callbacks=kept(Run()), **options)
+    assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 7
+    assert not (tmp_path / "best.ckpt").exists()
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+    real = torch.save
+
+    def full(state, file):
+        if state["global_step"] < 10:
+            return real(state, file)
+        file.write(b"half a check")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(WriteError, match=r"best\.ckpt: cannot be written: No space left"):
+        fit(fake_training(), folder=tmp_path, callbacks=kept(Run()))
+    assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 5
+    assert {p.name for p in tmp_path.iterdir()} == {"last.ckpt", "best.ckpt"}
 
 
 def test_a_sample_leaves_the_training_as_it_was(tmp_path):
     def weights_after(extra):
-        training = fake_training(ema=0.9)
-        fit(training, FakeData(), callbacks=extra)
-        return dict(training.model.named_parameters())
+        trainer = fit(fake_training(), folder=tmp_path, callbacks=[Ema(0.9), *extra])
+        return weights(trainer)
 
-    def sample(model, seconds, seed):
-        assert not model.training
+    def sample(seconds, seed):
+        assert not samples.module.training
         torch.rand(100)
         return Score()
 
     said: list[str] = []
-    samples = Samples(
-        tmp_path / "s",
-        sample,
-        lambda score, path: path.touch(),
-        seconds=1.0,
-        seed=0,
-        say=said.append,
-    )
-    with_samples, without = weights_after([samples]), weights_after([])
+    samples = Samples(seconds=1.0)
+    samples.run = Run(sample=sample, draw=lambda score, path: path.touch(), say=said.append)
+
+    class Module(callbacks.pl.Callback):
+        def on_fit_start(self, trainer, module):
+            samples.module = module
+
+    with_samples, without = weights_after([Module(), samples]), weights_after([])
     assert all(torch.equal(with_samples[n], without[n]) for n in without)
-    assert sorted(p.name for p in (tmp_path / "s").iterdir())[:2] == [
+    assert sorted(p.name for p in (tmp_path / "samples").iterdir())[:2] == [
         "step-000005.mid",
         "step-000005.png",
     ]

@@ -4,14 +4,15 @@ import math
 
 import pytest
 import torch
+from pytorch_lightning.callbacks import timer
 from torch import nn
 from torch.nn import functional as F
 
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.train import lit
-from musictx.train.lit import Training, batch_seed
-from tests.train.fakes import OPTIM, VOCAB, FakeData, FakeModel, fake_batch, fake_training, fit
+from musictx.train.ema import Ema, averaged
+from musictx.train.lit import LitMusicTransformer, batch_seed
+from tests.train.fakes import VOCAB, FakeData, FakeModel, fake_batch, fake_training, fit
 
 
 @pytest.fixture(autouse=True)
@@ -28,13 +29,17 @@ def transformer(**options) -> MusicTransformer:
     return MusicTransformer(VOCAB, **(shape | options))
 
 
-def test_one_batch_is_learnt_by_heart():
-    training = fake_training(transformer(), steps=80, warmup=5)
-    fit(training, FakeData(validation=[fake_batch(0)], same=True), every=80)
-    assert training.validation_nll < 0.05
+def loss(trainer, name: str = "val/loss") -> float:
+    return float(trainer.callback_metrics[name])
 
 
-class Watched(Training):
+def test_it_overfits_one_batch():
+    data = FakeData(validation=[fake_batch(0)], same=True)
+    trainer = fit(fake_training(transformer(), warmup=5), data, max_steps=80)
+    assert loss(trainer) < 0.05
+
+
+class Watched(LitMusicTransformer):
     """Notes the gradients that the optimizer is given."""
 
     def configure_gradient_clipping(self, *args, **kwargs):
@@ -47,8 +52,8 @@ def test_a_step_weighs_every_real_target_the_same_however_batches_are_filled(acc
     model = FakeModel(dropout=0.0)
     oracle = FakeModel(dropout=0.0)
     oracle.load_state_dict(model.state_dict())
-    training = Watched(model, optim=OPTIM | {"clip": 0.0}, steps=1, accumulate=accumulate)
-    fit(training, FakeData(), every=1)
+    training = fake_training(model, Watched)
+    trainer = fit(training, max_steps=1, gradient_clip_val=None, accumulate_grad_batches=accumulate)
 
     batches = [fake_batch(n) for n in range(accumulate)]
     scored = [(b.targets != -100).sum().item() for b in batches]
@@ -59,23 +64,29 @@ def test_a_step_weighs_every_real_target_the_same_however_batches_are_filled(acc
     (nats * (targets != -100)).sum().div(sum(scored)).backward()
     for name, p in oracle.named_parameters():
         torch.testing.assert_close(training.seen[name], p.grad, msg=name)
-    training.drain()
-    assert training.tokens == sum(scored)
+    assert training.tokens == sum(scored) == loss(trainer, "train/tokens")
+    mean = (nats.detach() * (targets != -100)).sum() / sum(scored)
+    assert loss(trainer, "train/loss") == pytest.approx(float(mean), rel=1e-6)
 
 
 def test_gradients_are_clipped_after_they_are_averaged():
-    training = Watched(FakeModel(), optim=OPTIM | {"clip": 1e-3}, steps=1, accumulate=2)
-    fit(training, FakeData(), every=1)
+    training = fake_training(kind=Watched)
+    trainer = fit(training, max_steps=1, gradient_clip_val=1e-3, accumulate_grad_batches=2)
     norm = torch.stack([g.norm() for g in training.seen.values()]).norm()
     assert norm == pytest.approx(1e-3, rel=1e-3)
-    assert training.gradient_norm > 1e-3
+    assert loss(trainer, "train/grad_norm") > 1e-3
+
+
+def test_gradients_can_be_clipped_by_value():
+    training = fake_training(kind=Watched)
+    fit(training, max_steps=1, gradient_clip_val=1e-3, gradient_clip_algorithm="value")
+    assert max(float(g.abs().max()) for g in training.seen.values()) == pytest.approx(1e-3)
 
 
 def test_every_parameter_of_the_model_is_trained():
     model = transformer(position={"name": "huang"}, tied=False)
     before = {n: p.detach().clone() for n, p in model.named_parameters()}
-    training = fake_training(model, steps=2)
-    fit(training, FakeData(), every=2)
+    fit(fake_training(model), max_steps=2)
     for name, p in model.named_parameters():
         assert not torch.equal(p, before[name]), name
 
@@ -83,12 +94,11 @@ def test_every_parameter_of_the_model_is_trained():
 @pytest.mark.parametrize("ema", [0.0, 0.5])
 def test_validation_is_the_sum_of_nats_over_all_targets_not_a_mean_of_batches(ema):
     batches = [fake_batch(50, rows=1, length=3), fake_batch(51, rows=5, length=40)]
-    training = fake_training(steps=3, ema=ema)
-    fit(training, FakeData(validation=batches), every=3)
+    training = fake_training()
+    callbacks = [Ema(ema)] if ema else []
+    trainer = fit(training, FakeData(validation=batches), max_steps=3, callbacks=callbacks)
     model = FakeModel().eval()
-    model.load_state_dict(training.model.state_dict())
-    if ema:
-        model.load_state_dict(training.ema.mean)
+    model.load_state_dict(training.model.state_dict())  # the averages, once training has ended
     sums = [
         F.cross_entropy(
             model(b.ids, piece_ids=b.piece_ids).flatten(0, 1), b.targets.flatten(), reduction="sum"
@@ -96,25 +106,47 @@ def test_validation_is_the_sum_of_nats_over_all_targets_not_a_mean_of_batches(em
         for b in batches
     ]
     counts = [(b.targets != -100).sum().item() for b in batches]
-    assert training.validation_nll == pytest.approx(sum(sums) / sum(counts), rel=1e-6)
+    assert loss(trainer) == pytest.approx(sum(sums) / sum(counts), rel=1e-6)
     mean_of_batches = sum(s / c for s, c in zip(sums, counts)) / 2
-    assert training.validation_nll != pytest.approx(mean_of_batches, rel=1e-4)
-    assert training.validation_targets == sum(counts)
+    assert loss(trainer) != pytest.approx(mean_of_batches, rel=1e-4)
 
 
-def test_validation_changes_neither_weights_nor_means():
-    class Look(Training):
-        def on_validation_epoch_start(self):
-            self.before = [p.detach().clone() for p in self.model.parameters()]
-            super().on_validation_epoch_start()
+def test_the_average_is_short_at_first_and_then_as_long_as_asked():
+    weights, averages = [], []
 
-        def on_validation_epoch_end(self):
-            super().on_validation_epoch_end()
-            self.same = all(map(torch.equal, self.before, self.model.parameters()))
+    class Look(LitMusicTransformer):
+        def on_train_batch_end(self, *args):
+            super().on_train_batch_end(*args)
+            weights.append(self.model.hidden.weight.detach().clone())
+            with averaged(self.trainer):
+                averages.append(self.model.hidden.weight.detach().clone())
+            assert torch.equal(self.model.hidden.weight, weights[-1])
 
-    training = Look(FakeModel(), optim=OPTIM | {"ema": 0.9}, steps=4)
-    fit(training, FakeData(), every=4)
-    assert training.same
+    fit(fake_training(kind=Look), callbacks=[Ema(0.3)])
+    expected = weights[0]
+    for n, (weight, average) in enumerate(zip(weights, averages)):
+        decay = min(0.3, (1 + n) / (10 + n)) if n else 0.0
+        expected = decay * expected + (1 - decay) * weight
+        torch.testing.assert_close(average, expected)
+
+
+def test_hyperparameters_are_plain_and_rebuild_the_module(tmp_path):
+    network = transformer(position={"name": "huang"})
+    training = LitMusicTransformer(
+        network.config, fake_training().optim, {"name": "performance"}, 3, model=network
+    )
+    trainer = fit(training, max_steps=2)
+    trainer.save_checkpoint(tmp_path / "x.ckpt")
+    again = LitMusicTransformer.load_from_checkpoint(tmp_path / "x.ckpt")
+    assert dict(again.hparams) == dict(training.hparams)
+    batch = fake_batch(3)
+    with torch.no_grad():
+        for one, other in zip(
+            again.eval()(batch.ids, piece_ids=batch.piece_ids),
+            training.eval()(batch.ids, piece_ids=batch.piece_ids),
+        ):
+            assert torch.equal(one, other)
+    assert not any("ightning" in type(m).__module__ for m in network.modules())
 
 
 class Noisy(nn.Module):
@@ -131,17 +163,15 @@ class Noisy(nn.Module):
         return self.scale * F.one_hot(ids, VOCAB)
 
 
-def test_the_draws_of_a_batch_depend_on_its_number_alone():
+def test_the_draws_of_a_batch_depend_on_its_number_alone(tmp_path):
     whole = Noisy()
-    fit(fake_training(whole, steps=6, accumulate=2), FakeData(), every=4)
+    fit(fake_training(whole), max_steps=6, accumulate_grad_batches=2)
     assert len(set(whole.drawn)) == 12
+    path = tmp_path / "half.ckpt"
+    fit(fake_training(Noisy()), max_steps=3, accumulate_grad_batches=2).save_checkpoint(path)
     part = Noisy()
-    training = fake_training(part, steps=6, accumulate=2)
-    training.step = 3  # as after a resume
-    data = FakeData()
     torch.rand(17)
-    fit(training, data, every=4)
-    assert data.asked == list(range(6, 12))
+    fit(fake_training(part), max_steps=6, accumulate_grad_batches=2, ckpt_path=path)
     assert part.drawn == whole.drawn[6:]
 
 
@@ -153,12 +183,12 @@ def test_batch_seeds_differ_by_seed_rank_and_number():
 def test_the_learning_rate_follows_the_schedule_in_the_optimizer():
     seen = []
 
-    class Rates(Training):
+    class Rates(LitMusicTransformer):
         def optimizer_step(self, *args, **kwargs):
             super().optimizer_step(*args, **kwargs)
             seen.append(self.trainer.optimizers[0].param_groups[0]["lr"])
 
-    fit(Rates(FakeModel(), optim=OPTIM, steps=4), FakeData(), every=3)
+    fit(fake_training(kind=Rates), max_steps=4)
     shares = [0.5, 1.0] + [0.5 + 0.5 * math.cos(math.pi * k / 3) for k in (1, 2)]
     assert seen == pytest.approx([1e-2 * s for s in shares])
 
@@ -173,33 +203,55 @@ class Exploding(FakeModel):
 def test_a_loss_that_is_no_number_ends_training_before_it_reaches_the_weights():
     training = fake_training(Exploding())
     with pytest.raises(UserError, match=r"diverged at step 2.*lower optim\.lr \(it was 0\.01\)"):
-        fit(training, FakeData())
+        fit(training)
     assert all(p.isfinite().all() for p in training.model.parameters())
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
+def test_a_longer_run_goes_on_with_its_own_schedule(tmp_path):
+    """The rate of the first step after a resume is not the last one of the shorter run."""
+    path = tmp_path / "half.ckpt"
+    fit(fake_training(), max_steps=4).save_checkpoint(path)
+    trainer = fit(fake_training(), max_steps=5, ckpt_path=path)
+    whole = fit(fake_training(), max_steps=5)
+    assert loss(trainer, "lr") == pytest.approx(loss(whole, "lr"))
+    assert loss(trainer, "lr") > 0
 
-    def monotonic(self) -> float:
-        return self.now
 
-
-def test_by_the_clock_training_ends_when_its_time_is_up_and_counts_earlier_sittings(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(lit, "time", clock)
+def test_by_the_clock_training_ends_when_its_time_is_up_and_counts_earlier_sessions(
+    tmp_path, monkeypatch
+):
+    now = [0.0]
+    monkeypatch.setattr(timer.time, "monotonic", lambda: now[0])
     rates = []
 
-    class Timed(Training):
+    class Timed(LitMusicTransformer):
         def optimizer_step(self, *args, **kwargs):
             super().optimizer_step(*args, **kwargs)
-            rates.append(self.learning_rate)
-            clock.now += 6.0
+            rates.append(float(self.trainer.optimizers[0].param_groups[0]["lr"]))
+            now[0] += 6.0
 
-    training = Timed(FakeModel(), optim=OPTIM, steps=1, minutes=2.0)
-    training._seconds_before = 60.0  # as restore() sets it
-    fit(training, FakeData(), every=100)
-    assert training.step == 10  # 10 x 6 s are the second minute
-    assert training.validation_nll is not None
-    assert rates == sorted(rates, reverse=True)
+    path = tmp_path / "half.ckpt"
+    minute = {"max_time": "00:00:01:00", "val_check_interval": 100}
+    first = fit(fake_training(kind=Timed), **minute)
+    assert first.global_step == 10  # 10 x 6 s
+    assert "val/loss" in first.callback_metrics
     assert rates[-1] < 0.1 * 1e-2
+    first.save_checkpoint(path)
+    now[0] = 1e6
+    rates.clear()
+    trainer = fit(
+        fake_training(kind=Timed), max_time="00:00:02:00", val_check_interval=100, ckpt_path=path
+    )
+    assert trainer.global_step == 20
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 0.4 * 1e-2
+
+
+@pytest.mark.parametrize(
+    ("flags", "steps"),
+    [({"fast_dev_run": True}, 1), ({"overfit_batches": 2, "max_steps": 6}, 6)],
+)
+def test_flags_of_a_lightning_user_do_what_they_do_elsewhere(flags, steps):
+    trainer = fit(fake_training(), **flags)
+    assert trainer.global_step == steps
+    assert "val/loss" in trainer.callback_metrics

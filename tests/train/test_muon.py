@@ -90,9 +90,11 @@ def test_tables_of_distances_learn_at_a_share_of_the_share():
     net = model()
     tables = {id(p) for p in net.position.parameters()}
     assert tables
-    for group in muon.groups(net, 0.1, rest=0.5, tables=4.0):
+    for group in muon.groups(net, 0.1, adamw_lr=0.5, table_lr=4.0):
         inside = {id(p) in tables for p in group["params"]}
-        assert group.get("share", 1.0) == (1.0 if group["muon"] else 2.0 if True in inside else 0.5)
+        assert group.get("lr_multiplier", 1.0) == (
+            1.0 if group["muon"] else 2.0 if True in inside else 0.5
+        )
         assert len(inside) == 1
 
 

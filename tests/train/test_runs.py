@@ -1,21 +1,23 @@
 """Which runs may resume each other, and what is refused."""
 
-import os
+import subprocess
+import sys
 
 import pytest
 
 from musictx.config import CorpusConfig, OptimConfig, TrainConfig, TrainerConfig
 from musictx.errors import UserError
 from musictx.train import runs
+from musictx.train.lock import Lock
 
 MADE_OF = {"corpus": "c0", "vocabulary": "v0"}
 
 
-def config(lr: float = 1e-3, steps: int = 10, **options) -> TrainConfig:
+def config(lr: float = 1e-3, max_steps: int = 10, **options) -> TrainConfig:
     return TrainConfig(
         corpus=CorpusConfig(path="/somewhere"),
         optim=OptimConfig(lr=lr),
-        trainer=TrainerConfig(steps=steps),
+        trainer=TrainerConfig(max_steps=max_steps),
         **options,
     )
 
@@ -31,7 +33,7 @@ def test_the_default_folder_is_the_same_when_more_is_asked_and_another_for_anoth
     usual = where(config())
     assert usual.parent.name == "runs"
     assert usual.name.startswith("My-Songs-")
-    assert where(config(steps=99)) == usual
+    assert where(config(max_steps=99)) == usual
     assert where(config(fresh=True)) == usual
     assert where(config(lr=2e-3)) != usual
     assert where(config(seed=1)) != usual
@@ -50,7 +52,7 @@ def test_with_init_the_model_settings_do_not_count():
 
 def test_a_run_with_other_settings_is_refused_by_their_names(tmp_path):
     begin(tmp_path / "run", config())
-    begin(tmp_path / "run", config(steps=20))
+    begin(tmp_path / "run", config(max_steps=20))
     with pytest.raises(UserError, match=r"optim\.lr was 0\.001, now 0\.002.*fresh=true"):
         begin(tmp_path / "run", config(lr=2e-3))
     with pytest.raises(UserError, match="its vocabulary is another one"):
@@ -64,7 +66,7 @@ def test_fresh_removes_what_a_run_left_and_nothing_else(tmp_path):
     (run / "model" / "config.yaml").touch()
     (run / "last.ckpt").touch()
     (run / "my notes.txt").touch()
-    (run / ".last.ckpt.writing").touch()
+    (run / ".part-1234-last.ckpt").touch()
     begin(run, config(lr=2e-3), fresh=True)
     assert {p.name for p in run.iterdir()} == {"run.yaml", "my notes.txt"}
 
@@ -77,17 +79,24 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"out=.*file/run: .*file is a file"):
-        runs.check_writable(tmp_path / "file" / "run")
-    runs.check_writable(tmp_path / "new" / "run")
-    assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_protected_place_is_named(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(UserError, match=r"out=.*cannot be written"):
-        runs.check_writable(tmp_path / "run")
-    tmp_path.chmod(0o700)
+def test_the_second_process_in_a_folder_is_told_who_has_it(tmp_path):
+    program = (
+        "import sys, time; from pathlib import Path; from musictx.train.lock import Lock\n"
+        "with Lock(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
+    )
+    path = tmp_path / "run" / ".lock"
+    other = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with (
+            pytest.raises(UserError, match=rf"run: process {other.pid} on \S+ is training in"),
+            Lock(path),
+        ):
+            pass
+    finally:
+        other.kill()
+        other.communicate()
+    with Lock(path):  # what was killed holds nothing any more
+        pass
+    assert not list((tmp_path / "run").iterdir())

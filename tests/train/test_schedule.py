@@ -118,8 +118,8 @@ def test_tables_of_positions_and_intervals_can_learn_at_a_rate_of_their_own():
         intervals=intervals,
     )  # fmt: skip
     names = {id(p): name for name, p in net.named_parameters()}
-    apart = [g for g in parameter_groups(net, 0.1, 4.0) if g.get("share", 1.0) != 1.0]
-    assert [g["share"] for g in apart] == [4.0]
+    apart = [g for g in parameter_groups(net, 0.1, 4.0) if g.get("lr_multiplier", 1.0) != 1.0]
+    assert [g["lr_multiplier"] for g in apart] == [4.0]
     assert [names[id(p)] for p in apart[0]["params"]] == [
         "position.tables.0", "position.tables.1", "intervals.inputs.0", "intervals.inputs.1",
         "intervals.outputs.0", "intervals.outputs.1",

@@ -1,16 +1,21 @@
-"""What is asked of Lightning."""
+"""What is asked of Lightning, and of the machine."""
 
+import dataclasses
+
+import pytest
+import pytorch_lightning as pl
 import torch
 
 from musictx.config import TrainerConfig
+from musictx.errors import ConfigError
+from musictx.train import ranks
 from musictx.train.quiet import quiet_lightning
-from musictx.train.trainer import build_trainer, describe_device, precision
+from musictx.train.trainer import build_trainer, describe_device, instantiate, precision
 
 
 def test_the_precision_is_bf16_only_where_the_machine_has_it(monkeypatch):
     assert precision("auto", "cpu") == "32-true"
-    assert precision("bf16", "cpu") == "bf16-mixed"
-    assert precision("32", "gpu") == "32-true"
+    assert precision("bf16-mixed", "cpu") == "bf16-mixed"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
     assert precision("auto", "auto") == "bf16-mixed"
@@ -19,11 +24,66 @@ def test_the_precision_is_bf16_only_where_the_machine_has_it(monkeypatch):
     assert precision("auto", "gpu") == "32-true"
 
 
-def test_the_trainer_leaves_batches_and_files_to_us():
+def test_every_flag_reaches_lightnings_trainer(tmp_path):
+    given = {
+        "accumulate_grad_batches": 3,
+        "val_check_interval": 6,
+        "gradient_clip_val": 0.5,
+        "max_steps": 7,
+        "limit_val_batches": 2,
+        "num_sanity_val_steps": 1,
+        "log_every_n_steps": 3,
+    }
+    options = TrainerConfig(accelerator="cpu", devices="1", profiler="simple", **given)
     with quiet_lightning():
-        trainer = build_trainer(TrainerConfig(accelerator="cpu", devices="1", accumulate=3))
-    assert trainer.accumulate_grad_batches == 3
-    assert trainer.max_epochs == -1
-    assert not trainer.checkpoint_callbacks
-    assert not trainer.loggers
+        trainer = build_trainer(options, tmp_path)
+    for name, value in given.items():
+        assert getattr(trainer, name) == value, name
+    assert isinstance(trainer.profiler, pl.profilers.SimpleProfiler)
     assert describe_device(trainer) == "cpu"
+    assert trainer.default_root_dir == str(tmp_path)
+
+
+def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
+    nodes = {
+        "stop": {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "monitor": "val/loss"},
+        "csv": {"_target_": "musictx.train.loggers.MetricsTable", "save_dir": "{run_folder}"},
+        "none": None,
+    }
+    stop, table = instantiate("callbacks", nodes, tmp_path)
+    assert stop.monitor == "val/loss"
+    assert table.path == tmp_path / "metrics.csv"
+    with pytest.raises(ConfigError, match=r"callbacks\.mine\._target_=no\.Such: cannot be made"):
+        instantiate("callbacks", {"mine": {"_target_": "no.Such"}}, tmp_path)
+    with pytest.raises(ConfigError, match=r"logger\.mine=3: expected options with a _target_"):
+        instantiate("logger", {"mine": 3}, tmp_path)
+
+
+TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "6", "SLURM_NNODES": "3", "SLURM_JOB_NAME": "train"}
+
+
+@pytest.mark.parametrize(("environment", "devices", "nodes"), [(TORCHRUN, "2", 2), (SLURM, "2", 3)])
+def test_a_launcher_says_how_many_processes_train_together(environment, devices, nodes):
+    found = ranks.from_environment(TrainerConfig(), environment)
+    assert (found.devices, found.num_nodes, found.strategy) == (devices, nodes, "ddp")
+    same = ranks.from_environment(TrainerConfig(devices=devices, num_nodes=nodes), environment)
+    assert same == found
+    with pytest.raises(ConfigError, match=rf"trainer\.devices=8: expected {devices}, as many as"):
+        ranks.from_environment(TrainerConfig(devices="8"), environment)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, SLURM | {"SLURM_JOB_NAME": "bash"},
+     SLURM | {"SLURM_NTASKS": "1"}],
+)  # fmt: skip
+def test_without_a_launcher_the_options_count(environment):
+    options = TrainerConfig(accelerator="cpu")
+    assert ranks.from_environment(options, environment) == options
+
+
+def test_more_devices_than_there_are_is_refused():
+    many = dataclasses.replace(TrainerConfig(), accelerator="cpu", devices="9999")
+    with pytest.raises(ConfigError, match=r"trainer\.devices=9999: expected at most \d+"):
+        ranks.from_environment(many, {})

@@ -1,0 +1,56 @@
+"""One process at a time in a run folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from musictx.errors import UserError, WriteError
+
+try:
+    import fcntl
+except ImportError:  # Windows: no locks between processes of this kind
+    fcntl = None  # type: ignore[assignment]
+
+
+class Lock:
+    """``with Lock(folder / ".lock"):`` the second process is refused, with who has it.
+
+    The system gives the lock back when its process ends, in whatever way. Where a file system knows
+    no locks, nothing is locked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: Any = None
+
+    def __enter__(self) -> Lock:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a+", encoding="utf-8")
+        except OSError as error:
+            raise WriteError(f"out={self.path.parent}: cannot be written: {error}") from error
+        try:
+            # Not flock: loader processes would inherit that and hold it for some seconds longer.
+            if fcntl is not None:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            self._file.seek(0)
+            holder = self._file.read().strip() or "another process"
+            self._file.close()
+            raise UserError(
+                f"out={self.path.parent}: {holder} is training in this folder; wait for it, or "
+                "give another folder"
+            ) from None
+        except OSError:
+            pass  # no locks here
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        self._file.flush()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.path.unlink(missing_ok=True)
+        self._file.close()
