@@ -1,0 +1,90 @@
+"""Two processes learn what one learns from the same global batch; ranks end with their parent."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.apps.train_driver import write_corpus
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+STEPS = ("max_steps=4", "val_check_interval=4", "dropout=0")
+
+
+def driver(root: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "tests.apps.train_driver", str(root), *words]
+
+
+def run(command: list[str]) -> str:
+    done = subprocess.run(
+        command, cwd=CHECKOUT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def losses(folder: Path) -> list[tuple[float, float]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows] == ["1", "2", "3", "4"]
+    return [(float(r["train/loss"]), float(r["train/grad_norm"])) for r in rows] + [
+        (float(rows[-1]["val/loss"]), float(rows[-1]["train/tokens"]))
+    ]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("ranks")
+    write_corpus(root / "midi")
+    run(driver(root, "run=one", "batch_size=4", *STEPS))
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")
+def test_two_processes_of_lightning_give_the_losses_of_one(root):
+    out = run(driver(root, "run=two", "batch_size=2", "devices=2", "strategy=ddp", *STEPS))
+    assert out.count("best    ") == 1, "only the first process speaks"
+    for two, one in zip(losses(root / "two"), losses(root / "one"), strict=True):
+        assert two == pytest.approx(one, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_two_processes_of_torchrun_are_found_without_a_word(root):
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
+    launcher += ["--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0"]
+    words = driver(root, "run=torchrun", "batch_size=2", "devices=auto", *STEPS)[1:]
+    out = run([*launcher, *words])
+    assert out.count("best    ") == 1
+    for two, one in zip(losses(root / "torchrun"), losses(root / "one"), strict=True):
+        assert two == pytest.approx(one, rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif((os.cpu_count() or 1) < 2 or not Path("/proc").is_dir(), reason="two cores")
+def test_ranks_end_when_their_parent_is_killed(root):
+    words = driver(root, "run=orphans", "batch_size=2", "devices=2", "strategy=ddp")
+    parent = subprocess.Popen(
+        [*words, "max_steps=1000000"], cwd=CHECKOUT, env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        deadline = time.monotonic() + 60
+        while not (found := children.read_text().split()):
+            assert time.monotonic() < deadline
+            assert parent.poll() is None
+            time.sleep(0.05)
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{child}").is_dir() for child in found):
+        assert time.monotonic() < deadline, "a rank has outlived its parent"
+        time.sleep(0.2)
