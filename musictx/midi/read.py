@@ -15,6 +15,7 @@ from musictx.config.limits import Limits
 from musictx.errors import MidiError
 from musictx.files import read_bytes
 from musictx.midi import scan as smf
+from musictx.midi.pairs import pair
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, arranged, order
 
 SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
@@ -103,7 +104,7 @@ def _notes(file: smf.File, clock: smf.Clock, repairs: Counter) -> tuple[np.ndarr
     keyed = np.flatnonzero(file.events["status"] < 0xA0)
     tick, track, status, a, b = (file.events[name][keyed] for name in smf.EVENT.names or ())
     channel = track * 16 + (status & 15)
-    onsets, offsets = smf.pair(channel * 128 + a, (status >= 0x90) & (b > 0))
+    onsets, offsets = pair(channel * 128 + a, (status >= 0x90) & (b > 0))
     unended = offsets < 0
     if np.any(unended):
         repairs["notes left open"] += int(np.count_nonzero(unended))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
-from musictx.midi import scan as smf
+from musictx.midi.pairs import pair
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 
 
@@ -151,7 +151,7 @@ def _paired_by_a_queue(key: list[int], struck: list[bool]) -> list[tuple[int, in
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40))
 def test_pairing_equals_a_queue_for_each_pitch(events: list[tuple[int, bool]]) -> None:
     key, struck = [k for k, _ in events], [on for _, on in events]
-    begins, ends = smf.pair(np.array(key, np.int64), np.array(struck, bool))
+    begins, ends = pair(np.array(key, np.int64), np.array(struck, bool))
     assert list(zip(begins.tolist(), ends.tolist())) == _paired_by_a_queue(key, struck)
 
 
