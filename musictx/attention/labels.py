@@ -83,7 +83,7 @@ def widened(
 ) -> Wide:
     """q (B, H, Tq, D) and k (B, H, Tk, D), with every axis of labels in their further channels.
 
-    KeyPositions have a coordinate for each that ``terms`` measures. Computed in float32 at least; to
+    Positions have a coordinate for each that ``terms`` measures. Computed in float32 at least; to
     be called with autocast off.
     """
     precise = torch.promote_types(q.dtype, torch.float32)
