@@ -149,7 +149,7 @@ def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, foreign, cor
         ({"out": "{tmp}/tunes/0.mid/x.json"}, "out=.*0.mid is a file, expected a folder"),
         ({"split": "test"}, "split=test: no piece of this corpus"),
         ({"stride": 17}, "stride=17: expected 1 to window=16"),
-        ({"device": "abacus"}, "device=abacus: not usable"),
+        ({"device": "abacus"}, "device=abacus: expected auto, cpu, cuda"),
     ],
 )
 def test_mistakes_are_told_and_leave_nothing(options, words, trained, tmp_path):
