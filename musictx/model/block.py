@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from musictx.attention import attend
 from musictx.attention.positions import PositionScheme
@@ -26,22 +28,50 @@ class Where(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention of one layer; the position scheme comes with the call."""
+    """Multi-head self-attention of one layer; the position scheme comes with the call.
 
-    def __init__(self, width: int, heads: int, dropout: float, implementation: str) -> None:
+    gates         weigh what each head found by a number from 0 to 2 that its token asks for; 1 at
+                  the beginning
+    first_values  mix a learned share, 0 at the beginning, of the first layer's values into those of
+                  this one, which is a later layer (value residuals, Zhou et al. 2024)
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float,
+        implementation: str,
+        *,
+        gates: bool = False,
+        first_values: bool = False,
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.dropout = dropout
         self.implementation = implementation
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
+        self.gates = nn.Parameter(torch.zeros(heads, width)) if gates else None
+        self.first_values = nn.Parameter(torch.zeros(heads, 1, 1)) if first_values else None
 
     def forward(
-        self, x: Tensor, scheme: PositionScheme, layer: int, where: Where, cache: Cache | None
+        self,
+        x: Tensor,
+        scheme: PositionScheme,
+        layer: int,
+        where: Where,
+        cache: Cache | None,
+        first: list[Tensor],
     ) -> Tensor:
+        """``first`` is empty in the first layer, which leaves its values there for the others."""
         rows, count, width = x.shape
         qkv = self.qkv(x).view(rows, count, 3, self.heads, width // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (rows, heads, count, head_dim)
+        if not first:
+            first.append(v)
+        elif self.first_values is not None:
+            v = torch.lerp(v, first[0], self.first_values.to(v.dtype))
         q, k = scheme.rotate(q, k, where.queries[0], where.queries[0])
         if cache is not None:
             k, v = cache.append(layer, k, v)
@@ -58,6 +88,9 @@ class Attention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             implementation=self.implementation,
         )
+        if self.gates is not None:
+            gates = 2 * torch.sigmoid(F.linear(x, self.gates)).transpose(1, 2)
+            mixed = mixed * gates[..., None].to(mixed.dtype)
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(rows, count, width))
         return out
 
@@ -66,11 +99,17 @@ class Block(nn.Module):
     """x + attention(norm(x)), then x + feed-forward(norm(x)); dropout on both branches."""
 
     def __init__(
-        self, width: int, heads: int, feedforward: int, dropout: float, implementation: str
+        self,
+        width: int,
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        implementation: str,
+        **attention: bool,
     ) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(width)
-        self.attention = Attention(width, heads, dropout, implementation)
+        self.attention = Attention(width, heads, dropout, implementation, **attention)
         self.feedforward_norm = nn.LayerNorm(width)
         self.feedforward = nn.Sequential(
             nn.Linear(width, feedforward), nn.GELU(), nn.Linear(feedforward, width)
@@ -83,8 +122,9 @@ class Block(nn.Module):
         scheme: PositionScheme,
         layer: int,
         where: Where,
-        cache: Cache | None = None,
+        cache: Cache | None,
+        first: list[Tensor],
     ) -> Tensor:
-        branch = self.attention(self.attention_norm(x), scheme, layer, where, cache)
+        branch = self.attention(self.attention_norm(x), scheme, layer, where, cache, first)
         x = x + self.dropout(branch)
         return x + self.dropout(self.feedforward(self.feedforward_norm(x)))

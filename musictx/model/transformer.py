@@ -17,7 +17,7 @@ from musictx.attention.terms import FURTHER, KeyPositions, Positions, Span, as_t
 from musictx.errors import ConfigError
 from musictx.model.block import Block, Where
 from musictx.model.cache import Cache, KVCache
-from musictx.model.intervals import Intervals
+from musictx.model.features import Feature, Intervals, NoteAges, Repeats, Sounding
 
 
 class MusicTransformer(nn.Module):
@@ -31,8 +31,11 @@ class MusicTransformer(nn.Module):
     position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
                  follow from the context, as each scheme says (``musictx/config/position.py``)
     attention    implementation of attention, by name (see ``attention/api.py``)
-    intervals    {"inputs": [1, 4], "outputs": [1], "dropout": 0.0, "pitches": ranges of ids as in
-                 ``coordinates.ranges``}: notes know their intervals (``model/intervals.py``)
+    gates        weigh what each head found by a number that its token asks for
+    first_values let every layer mix the first layer's values into its own
+    intervals, ages, repeats, sounding   what the network is told of the ids so far: arguments of
+                 the features in ``model/features``, with ``pitches`` and other tables of ids as
+                 ranges [first, stop, value] (``coordinates.ranges``); None leaves a feature out
 
     ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
     network. Everything learned is in ``state_dict()``.
@@ -51,7 +54,12 @@ class MusicTransformer(nn.Module):
         tied: bool = True,
         position: dict[str, Any] | None = None,
         attention: str = "auto",
+        gates: bool = False,
+        first_values: bool = False,
         intervals: dict[str, Any] | None = None,
+        ages: dict[str, Any] | None = None,
+        repeats: dict[str, Any] | None = None,
+        sounding: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if width % heads or (width // heads) % 2:
@@ -77,8 +85,15 @@ class MusicTransformer(nn.Module):
             "position": position,
             "attention": attention,
         }
-        if intervals is not None:  # not said where not used
-            self.config["intervals"] = intervals
+        further = {
+            "gates": gates,
+            "first_values": first_values,
+            "intervals": intervals,
+            "ages": ages,
+            "repeats": repeats,
+            "sounding": sounding,
+        }
+        self.config |= {name: given for name, given in further.items() if given}  # if used
         self.context = context
         self.embedding = nn.Embedding(vocab_size, width)
         self.position = schemes.build(
@@ -92,16 +107,35 @@ class MusicTransformer(nn.Module):
         self.check_attention(attention)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
-            Block(width, heads, feedforward, dropout, attention) for _ in range(layers)
+            Block(
+                width,
+                heads,
+                feedforward,
+                dropout,
+                attention,
+                gates=gates,
+                first_values=first_values and layer > 0,
+            )
+            for layer in range(layers)
         )
         self.norm = nn.LayerNorm(width)
         self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
         self._initialise()
-        self.intervals = None
-        if intervals is not None:
-            lags = dict(intervals)
-            pitches = ranges("pitches", vocab_size, lags.pop("pitches"), -1)
-            self.intervals = Intervals(pitches, width, **lags)
+        self.intervals = self.ages = self.repeats = self.sounding = None
+        if intervals:
+            self.intervals = Intervals(**_pitches(vocab_size, intervals), width=width)
+        if ages:
+            self.ages = NoteAges(width, **ages)
+        if repeats:
+            self.repeats = Repeats(**_pitches(vocab_size, repeats), width=width)
+        if sounding:
+            self.sounding = Sounding(vocab_size, width, **sounding)
+
+    @property
+    def features(self) -> list[Feature]:
+        """What the network is told of the ids so far."""
+        found = (self.intervals, self.ages, self.repeats, self.sounding)
+        return [feature for feature in found if feature is not None]
 
     def check_attention(self, implementation: str) -> None:
         """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
@@ -172,12 +206,12 @@ class MusicTransformer(nn.Module):
 
         Raises ``ValueError`` for shapes that do not fit and for combinations without a meaning.
         """
-        x, before = self._pass(ids, positions, piece_ids, cache)
+        x, seen = self._pass(ids, positions, piece_ids, cache)
         weight = self.embedding.weight if self.output is None else self.output.weight
         logits = F.linear(x, weight).float()
-        if self.intervals is None or before is None:
-            return logits
-        return logits + self.intervals.score(x, before)
+        for feature, its in zip(self.features, seen):
+            logits = feature.score(logits, x, its)
+        return logits
 
     def hidden(
         self,
@@ -199,26 +233,28 @@ class MusicTransformer(nn.Module):
         positions: Positions | None,
         piece_ids: Tensor | None,
         cache: Cache | None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """The normed output of the last layer (B, T, width), and what intervals compare with."""
+    ) -> tuple[Tensor, list[Any]]:
+        """The normed output of the last layer (B, T, width), and what each feature has read."""
         self._check(ids, positions, piece_ids, cache)
-        before = None
-        if self.intervals is not None:  # asked before the cache knows of these ids
-            longest = self.intervals.longest
-            earlier = ids[:, :0] if cache is None else cache.earlier(longest).clone()
+        features = self.features
+        earlier = [_earlier(feature, ids, cache) for feature in features]  # before it knows of ids
         where = self._where(ids, positions, piece_ids, cache)
         places = where.queries[1]
         x = self.position.embed(self.embedding(ids), places)
         if self.position.beside is not None:
             x = self.position.beside(x, places)
-        if self.intervals is not None:
+        seen = []
+        for feature, known in zip(features, earlier):
             place = as_tensor(places, ids.device).expand_as(ids)
-            before = self.intervals.before(ids, earlier, place)
-            x = self.intervals.embed(x, before)
+            seen.append(feature.read(ids, known, place))
+            x = feature.embed(x, seen[-1])
         x = self.dropout(x)
+        first: list[Tensor] = []
         for layer, block in enumerate(self.blocks):
-            x = block(x, self.position, layer, where, cache)
-        return self.norm(x), before
+            x = block(x, self.position, layer, where, cache, first)
+        for feature, its in zip(features, seen):
+            x = feature.finish(x, its)
+        return self.norm(x), seen
 
     def _where(
         self,
@@ -273,6 +309,19 @@ class MusicTransformer(nn.Module):
                     f"cache has {cache.rows} rows and {cache.layers} layers, expected "
                     f"{ids.shape[0]} and {len(self.blocks)}"
                 )
+
+
+def _pitches(size: int, feature: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a feature, with ranges of pitches as a tensor of one pitch an id."""
+    return {**feature, "pitches": ranges("pitches", size, feature["pitches"], -1)}
+
+
+def _earlier(feature: Feature, ids: Tensor, cache: Cache | None) -> Tensor:
+    """The ids before ``ids`` that ``feature`` looks at, (B, N)."""
+    if cache is None:
+        return ids[:, :0]
+    most = cache.capacity if feature.longest is None else feature.longest
+    return cache.earlier(most).clone()
 
 
 def _reach(keys: Positions) -> int:

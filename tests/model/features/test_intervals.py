@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.model.intervals import Intervals
+from musictx.model.features.intervals import Intervals
 from musictx.model.transformer import MusicTransformer
 
 #: Ids 0..3 are no notes, 4..15 are pitches 60..71.
@@ -51,9 +51,12 @@ def test_both_are_the_sums_written_out(ids, known):
     known = min(known, len(ids) - 1)
     whole = torch.tensor([ids])
     places = torch.arange(known, len(ids))[None]
-    before = found.before(whole[:, known:], whole[:, :known], places)
+    before = found.read(whole[:, known:], whole[:, :known], places)
     x = torch.randn(1, len(ids) - known, 8, dtype=torch.float64)
-    embedded, scored = found.embed(x, before)[0], found.score(x, before)[0]
+    embedded, scored = (
+        found.embed(x, before)[0],
+        found.score(torch.zeros(1, len(ids) - known, VOCAB), x, before)[0],
+    )
     for n, t in enumerate(range(known, len(ids))):
         expected = x[0, n].clone()
         judged = torch.zeros(VOCAB, dtype=torch.float64)
@@ -73,10 +76,11 @@ def test_transposed_music_has_the_same_intervals():
     ids = torch.randint(FIRST, VOCAB - 3, (2, 9), generator=torch.Generator().manual_seed(2))
     x = torch.randn(2, 9, 8, dtype=torch.float64)
     places = torch.arange(9).expand(2, -1)
-    here = found.before(ids, ids[:, :0], places)
-    above = found.before(ids + 3, ids[:, :0], places)
+    here = found.read(ids, ids[:, :0], places)
+    above = found.read(ids + 3, ids[:, :0], places)
     torch.testing.assert_close(found.embed(x, here), found.embed(x, above))
-    lower, higher = found.score(x, here), found.score(x, above)
+    none = torch.zeros(2, 9, VOCAB)
+    lower, higher = found.score(none, x, here), found.score(none, x, above)
     torch.testing.assert_close(lower[..., FIRST : VOCAB - 3], higher[..., FIRST + 3 :])
     assert not lower[..., :FIRST].any()
 
@@ -114,7 +118,7 @@ def test_notes_that_slid_out_are_unknown_and_forks_remember():
         found(ids[:, :3], cache=one)
         one.slide(3)  # nothing is held: the next note stands alone
         assert found.intervals is not None
-        alone = found.intervals.before(ids[:, 3:4], one.earlier(7), torch.tensor([[3]]))
+        alone = found.intervals.read(ids[:, 3:4], one.earlier(7), torch.tensor([[3]]))
         assert alone[1:].eq(-1).all()
         assert alone[0].item() == PITCHES[ids[0, 3]]
 
@@ -122,7 +126,7 @@ def test_notes_that_slid_out_are_unknown_and_forks_remember():
 def test_dropout_withholds_whole_vectors_in_training_only():
     found = intervals(inputs=[2], outputs=[], dropout=0.25)
     ids = torch.randint(FIRST, VOCAB, (4, 500), generator=torch.Generator().manual_seed(5))
-    before = found.before(ids, ids[:, :0], torch.arange(500).expand(4, -1))
+    before = found.read(ids, ids[:, :0], torch.arange(500).expand(4, -1))
     nothing = torch.zeros(4, 500, 8, dtype=torch.float64)
     whole = found.eval().embed(nothing, before)
     torch.manual_seed(6)

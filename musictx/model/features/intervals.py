@@ -14,8 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from musictx.model.features.base import Feature
 
-class Intervals(nn.Module):
+
+class Intervals(Feature):
     """Learned vectors of intervals, by ``lag``: how many tokens lie between two notes.
 
     inputs    lags at which an embedding of the interval is added to each note
@@ -54,7 +56,7 @@ class Intervals(nn.Module):
         self.inputs = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in inputs)
         self.outputs = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in outputs)
 
-    def before(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.
 
         Entry n holds, for each of ``ids`` (B, T), the pitch of the token n before it. ``earlier``
@@ -81,14 +83,11 @@ class Intervals(nn.Module):
             x = x + vectors.to(x.dtype)
         return x
 
-    def score(self, x: Tensor, before: Tensor) -> Tensor:
-        """What each id's intervals add to its logit as the next note: (B, T, vocab) in float32.
-
-        <x, vector of the interval from the note ``lag`` before it>, summed over the lags; nothing
-        where there is no interval. ``x`` (B, T, width) is what the output matrix reads.
-        """
+    def score(self, logits: Tensor, x: Tensor, before: Tensor) -> Tensor:
+        """``logits`` (B, T, vocab) and <x, vector of the interval from the note ``lag`` before each
+        candidate>, summed over the lags; nothing where there is no interval."""
         candidates = self.pitches.expand(*x.shape[:2], -1)
-        total = x.new_zeros(candidates.shape, dtype=torch.float32)
+        total = logits
         for lag, table in zip(self.output_lags, self.outputs):
             rows = self._rows(candidates, before[lag - 1][..., None])
             total = total + F.linear(x, table).float().gather(-1, rows) * (rows > 0)

@@ -1,0 +1,246 @@
+"""What sounds while a token is read: told to the network instead of left to be found out.
+
+In a stream of events a note is a start and an end far apart, its loudness stands somewhere before
+it, and its time is a sum over all that came before. Which keys are down, since when, how loud, how
+long ago the last notes began: all of that follows from the tokens, and a young model does not know
+it. It ends notes that do not sound, forgets those that do, and strikes again what it has just
+struck. Here each token comes with
+
+- the state of every pitch: sounding or silent again, by classes of the time since it was struck;
+- the loudness in force, the time since the last note began, and pitch, loudness and distance in
+  time of the last few notes;
+
+and each candidate for the next start or end of a note is scored by the state of its pitch, and by
+its intervals to what sounds or has just sounded: a learned number for a difference, the same in
+every key, as in ``intervals.py``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.model.features.base import Feature
+
+#: Classes of time since a pitch was struck, by their upper bounds in steps, the last without one:
+#: while it sounds,
+AGES = (4, 16, 64, 200)
+#: and when it is silent again. Later nothing is known of it.
+AFTER = (10, 30, 100, 400)
+STATES = len(AGES) + 1 + len(AFTER)
+#: Which states count as one where intervals are measured: struck just now, sounding, silent.
+KINDS = (0, 0, 1, 1, 1, 2, 2, 2, 2)
+#: Classes of times in steps: one each below 16, then six an octave.
+TIMES = 64
+NEVER = 1 << 20
+
+
+class State(NamedTuple):
+    """What is known after each of (B, T) tokens, all int64.
+
+    pitches   (B, T, pitches): 0 where nothing is known, else 1 + the state
+    rows      (B, T, K): rows of the table ``Sounding.context``: loudness, time, last notes
+    """
+
+    pitches: Tensor
+    rows: Tensor
+
+
+class Sounding(Feature):
+    """Embeddings of what sounds, and scores of what may come next; for tokens of events.
+
+    size      how many ids there are
+    steps, starts, ends, loudness   ranges of ids as in ``coordinates.ranges``: the time they take,
+              the pitch that they strike or end, the loudness that they set for what follows
+    recent    how many of the last notes are given one by one
+    chords    how many learned weightings of intervals there are; a candidate's score is their sum,
+              each weighted by what ``x`` asks for
+
+    Everything begins at zero or without effect: a model that is given this later computes at first
+    what it did before.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        steps: list[list[int]],
+        starts: list[list[int]],
+        ends: list[list[int]],
+        loudness: list[list[int]],
+        recent: int = 0,
+        chords: int = 0,
+    ) -> None:
+        super().__init__()
+        begun, ended = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
+        low = int(begun[begun >= 0].min())
+        self.pitches = int(begun.max()) - low + 1
+        self.recent = recent
+        self.tables: dict[str, Tensor]
+        loud = ranges("loudness", size, loudness, 0)
+        self.levels = int(loud.max()) + 1
+        tables = {
+            "steps": ranges("steps", size, steps, 0),
+            "starts": torch.where(begun >= 0, begun - low, -1),
+            "ends": torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1),
+            "loud": loud,
+            "state_of": _states(),
+            "hot": torch.eye(1 + STATES)[:, 1:],
+            "kind": F.pad(F.one_hot(torch.tensor(KINDS)), (0, 0, 1, 0)).float(),
+            "time_class": _times(),
+            "apart": _differences(self.pitches),
+            "candidates": _candidates(begun - low, ended - low, self.pitches),
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, table, persistent=False)
+        self.note_rows = self.pitches + 1 + self.levels + TIMES
+        self.states = nn.Parameter(torch.zeros(self.pitches * STATES, width))
+        self.context = nn.Parameter(
+            torch.zeros(self.levels + TIMES + recent * self.note_rows, width)
+        )
+        self.state_scores = nn.Parameter(torch.zeros(2 * STATES, width))
+        self.interval_maps = None
+        if chords:
+            kinds = max(KINDS) + 1
+            self.interval_maps = nn.Parameter(
+                0.1 * torch.randn(kinds, chords, 2 * self.pitches - 1)
+            )
+            self.interval_scores = nn.Parameter(torch.zeros(chords, width))
+
+    @torch.no_grad()
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> State:
+        """What is known after each of ``ids``; see :meth:`Feature.read`."""
+        every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
+        rows, total = every.shape
+        count = ids.shape[1]
+        index = torch.arange(total, device=ids.device).expand(rows, total)
+        begins = (index[:, total - count :] - places).clamp(min=0)  # where the piece begins
+        time = self.steps[every].cumsum(1)
+        starts = self.starts[every]
+        new = slice(total - count, None)
+        pitches = self._pitches(starts, self.ends[every], time, index, begins, new)
+
+        # The loudness in force: the last one set, if it was set in this piece.
+        level = self.loud[every]
+        set_at = torch.where(level > 0, index, 0).cummax(1).values
+        level = level.gather(1, set_at)
+        found = [torch.where(set_at[:, new] >= begins, level[:, new], 0)]
+
+        # The last notes: where note number n started, for n = 1, 2, ...
+        struck = starts >= 0
+        number = struck.cumsum(1)
+        where = index.new_zeros(rows, total + 1)
+        where.scatter_(1, torch.where(struck, number, 0), index)
+        later = time[:, new]
+        first = self.levels + TIMES
+        for back in range(max(self.recent, 1)):
+            which = number[:, new] - back
+            at = where.gather(1, which.clamp(min=0))
+            is_one = (which > 0) & (at >= begins)
+            then = time.gather(1, at)
+            gap = self._class_of(torch.where(is_one, later - then, NEVER))
+            later = then
+            if back == 0:
+                found.append(self.levels + gap)
+            if back < self.recent:
+                loud = is_one & (set_at.gather(1, at) >= begins)
+                found.append(first + torch.where(is_one, starts.gather(1, at) + 1, 0))
+                first += self.pitches + 1
+                found.append(first + torch.where(loud, level.gather(1, at), 0))
+                first += self.levels
+                found.append(first + gap)
+                first += TIMES
+        return State(pitches, torch.stack(found, dim=-1))
+
+    def _pitches(
+        self, starts: Tensor, ends: Tensor, time: Tensor, index: Tensor, begins: Tensor, new: slice
+    ) -> Tensor:
+        """The state of each pitch, from all tokens (B, N), for the ``new`` ones among them."""
+        order = index.int() + 1
+        begun = self._latest(starts, order, new)
+        ended = self._latest(ends, order, new)
+        struck = self._latest(starts, time.int(), new)
+        age = (time[:, new, None].int() - struck).clamp_(max=len(self.state_of) // 2 - 1)
+        age += (begun < ended) * (len(self.state_of) // 2)
+        return self.state_of[age] * (begun > begins[..., None])
+
+    def _latest(self, pitch: Tensor, value: Tensor, new: slice) -> Tensor:
+        """int32 (B, T, pitches): the last ``value`` (B, N) at each pitch up to each of the ``new``
+        tokens; 0: none. Values do not fall."""
+        rows, total = pitch.shape
+        at = torch.where(pitch >= 0, pitch, self.pitches)
+        mark = value.new_zeros(rows, total - new.start, self.pitches + 1)
+        mark.scatter_(2, at[:, new, None], value[:, new, None])
+        if new.start:
+            before = value.new_zeros(rows, self.pitches + 1)
+            before.scatter_reduce_(1, at[:, : new.start], value[:, : new.start], "amax")
+            mark[:, 0] = torch.maximum(mark[:, 0], before)
+        return mark[..., :-1].cummax(1).values
+
+    def _class_of(self, time: Tensor) -> Tensor:
+        return self.time_class[time.clamp(max=len(self.time_class) - 1)]
+
+    def embed(self, x: Tensor, seen: State) -> Tensor:
+        """Embeddings ``x`` (B, T, width) and the vectors of what is known after each token."""
+        kind = _precision(x)
+        hot = F.embedding(seen.pitches, self.hot.to(kind)).flatten(2)
+        told = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
+        return x + hot @ self.states.to(kind) + told.view_as(x)
+
+    def score(self, logits: Tensor, x: Tensor, seen: State) -> Tensor:
+        """``logits`` (B, T, vocab) and what the pitch of each id adds to its own."""
+        weights = F.linear(x, self.state_scores).float().unflatten(-1, (2, STATES))
+        state = seen.pitches.long()[:, :, None].expand(-1, -1, 2, -1)
+        starts, ends = F.pad(weights, (1, 0)).gather(3, state).unbind(2)
+        if self.interval_maps is not None:
+            kind = _precision(x)
+            sounds = F.embedding(seen.pitches, self.kind.to(kind)).flatten(2)
+            maps = self.interval_maps.to(kind)[
+                :, :, self.apart
+            ]  # (kinds, chords, pitches, pitches)
+            made = sounds @ maps.permute(2, 0, 1, 3).flatten(2).flatten(0, 1)
+            made = made.unflatten(-1, (len(self.interval_scores), self.pitches))
+            wanted = F.linear(x, self.interval_scores)[:, :, None]
+            starts = starts + (wanted.to(kind) @ made).float()[:, :, 0]
+        both = F.pad(torch.cat([starts, ends], -1), (0, 1))
+        return logits + both.index_select(-1, self.candidates)
+
+
+def _precision(x: Tensor) -> torch.dtype:
+    """In which products with ``x`` are computed."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def _states() -> Tensor:
+    """1 + the state, int32, of a pitch by its age in steps, sounding; then the same for silent."""
+    age = torch.arange(max(*AGES, *AFTER) + 1)
+    sounds = torch.bucketize(age, torch.tensor(AGES), right=True)
+    silent = torch.bucketize(age, torch.tensor(AFTER), right=True)
+    silent = torch.where(silent < len(AFTER), len(AGES) + 1 + silent, -1)
+    return 1 + torch.cat([sounds, silent]).int()
+
+
+def _times() -> Tensor:
+    """The class of a time in steps; from the last entry on, always the same."""
+    steps = torch.arange(1, 16 << 8)
+    octaves = (16 + 6 * (steps.float().log2() - 4)).long().clamp(max=TIMES - 1)
+    return torch.cat([torch.zeros(1, dtype=torch.int64), torch.where(steps < 16, steps, octaves)])
+
+
+def _differences(pitches: int) -> Tensor:
+    """(from, to): the row of the interval from what sounds to a candidate."""
+    pitch = torch.arange(pitches)
+    return pitch[None] - pitch[:, None] + pitches - 1
+
+
+def _candidates(starts: Tensor, ends: Tensor, pitches: int) -> Tensor:
+    """For each id its place among the starts of all pitches, then the ends, then nothing."""
+    place = torch.full_like(starts, 2 * pitches)
+    place = torch.where((ends >= 0) & (ends < pitches), pitches + ends, place)
+    return torch.where(starts >= 0, starts, place)

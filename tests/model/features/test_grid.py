@@ -1,0 +1,162 @@
+"""Ages and repeats on a grid of voices against plain loops; pieces, the caches, gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from musictx.model.features import note_ages, repeats
+from musictx.model.ring import RingCache
+from musictx.model.transformer import MusicTransformer
+
+VOICES = 4
+#: Ids 0..3 are no notes, 4..15 are pitches 60..71.
+VOCAB, FIRST, LOWEST = 16, 4, 60
+GRID = {"voices": VOICES}
+PITCHES = [[FIRST, VOCAB, LOWEST]]
+
+
+def music(rows: int, seed: int = 0) -> Tensor:
+    """Pieces (rows, 89) of two alternating pitches a voice, whose first bars come again twice."""
+    draw = torch.Generator().manual_seed(seed)
+    bars = torch.randint(5, 7, (rows, 9, VOICES), generator=draw)
+    steps = torch.cat([bars, bars, bars], 1)[:, :22]
+    return torch.cat([torch.ones(rows, 1, dtype=torch.int64), steps.flatten(1)], 1)
+
+
+def packed(ids: Tensor, at: int) -> tuple[Tensor, Tensor]:
+    """(ids, places) where a second piece begins at ``at``."""
+    places = torch.arange(ids.shape[1]).expand_as(ids).clone()
+    ids = ids.clone()
+    ids[:, at] = 1
+    places[:, at:] -= at
+    return ids, places
+
+
+def slow_age(ids: list[int], places: list[int], at: int) -> int:
+    age = 1
+    while places[at] - VOICES * age >= 1 and ids[at - VOICES * age] == ids[at]:
+        age += 1
+    return min(age, note_ages.AGES) if places[at] else 0
+
+
+def slow_match(ids: list[int], places: list[int], at: int, own: bool) -> tuple[int, int]:
+    """(id, steps) of the longest match that ends with ``ids[at]``."""
+    kind, stride = ("own", VOICES) if own else ("all", 1)
+    end, best, found = at - (VOICES - 1 if own else 0), 0, 0
+    for lag in range(VOICES, len(ids), VOICES):
+        length = 0
+        while length < repeats.MOST_STEPS * VOICES:
+            now = end - length
+            if now < 0 or places[now] - lag < 1 or ids[now] != ids[now - lag]:
+                break
+            length += stride
+        if length > best:
+            best, found = length, lag
+    inside = range(end - best + stride, end + 1, stride)
+    moved = sum(ids[now] != ids[now - VOICES] for now in inside if now >= VOICES)
+    if best < repeats.SHORTEST[kind] * VOICES or moved < repeats.CHANGES[kind]:
+        return 0, 0
+    return ids[at + 1 - found], best // VOICES
+
+
+@pytest.mark.parametrize("second", [None, 33])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_ages_and_matches_are_what_loops_find(second: int | None, seed: int) -> None:
+    ids = music(2, seed)
+    places = torch.arange(ids.shape[1]).expand_as(ids)
+    if second is not None:
+        ids, places = packed(ids, second)
+    found = note_ages.ages(ids, places, VOICES)
+    some = 0
+    for row in range(2):
+        numbers, where = ids[row].tolist(), places[row].tolist()
+        for at in range(len(numbers)):
+            assert found[row, at] == slow_age(numbers, where, at)
+    for own in (False, True):
+        whole = repeats.longest_match(ids, places, VOICES, ids.shape[1], own=own)
+        for row in range(2):
+            numbers, where = ids[row].tolist(), places[row].tolist()
+            for at in range(len(numbers)):
+                got = int(whole.ids[row, at]), int(whole.steps[row, at])
+                assert got == slow_match(numbers, where, at, own)
+        some += int((whole.steps > 0).sum())
+        for count in (1, 5):
+            last = repeats.longest_match(ids, places, VOICES, count, own=own)
+            assert last.ids.equal(whole.ids[:, -count:])
+            assert last.steps.equal(whole.steps[:, -count:])
+    assert some > 5
+
+
+def test_lengths_fall_into_classes_by_octaves() -> None:
+    steps = torch.tensor([0, 1, 2, 3, 4, 7, 8, 63, 64, 500])
+    assert repeats.length_class(steps).tolist() == [0, 1, 2, 2, 3, 3, 4, 6, 7, 7]
+
+
+def model(**more: object) -> MusicTransformer:
+    torch.manual_seed(1)
+    found = MusicTransformer(
+        VOCAB, layers=2, width=16, heads=2, feedforward=16, context=96, gates=True,
+        first_values=True, ages=GRID, repeats={**GRID, "pitches": PITCHES}, **more,
+    )  # fmt: skip
+    for feature in found.features:
+        for parameter in feature.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+    for block in found.blocks:
+        torch.nn.init.normal_(block.attention.gates)
+    torch.nn.init.normal_(found.blocks[1].attention.first_values)
+    return found.double().eval()
+
+
+def test_packed_pieces_are_told_apart_and_the_cache_goes_on() -> None:
+    found, one, two = model(), music(1, 3)[:, :30], music(1, 4)
+    pieces = torch.tensor([[0] * 30 + [1] * two.shape[1]])
+    with torch.no_grad():
+        whole = found(two)
+        together = found(torch.cat([one, two], 1), piece_ids=pieces)
+        torch.testing.assert_close(together[:, 30:], whole)
+        for cuts in ([80, 9], [40] + [1] * 49, [89]):
+            cache, at = found.new_cache(1, 96), 0
+            for count in cuts:
+                step = found(two[:, at : at + count], cache=cache)
+                torch.testing.assert_close(step, whole[:, at : at + count])
+                at += count
+
+
+def test_the_ring_is_told_the_same() -> None:
+    found, ids = model(), music(2, 5)
+    with torch.no_grad():
+        whole = found(ids)
+        cache = found.new_cache(2, 96)
+        found(ids[:, :60], cache=cache)
+        ring = RingCache(cache, rows=2, capacity=96)
+        for at in range(60, ids.shape[1]):
+            step = found(ids[:, at : at + 1], cache=ring)
+            torch.testing.assert_close(step[:, 0], whole[:, at])
+
+
+def test_every_table_learns_and_nothing_is_known_of_what_follows() -> None:
+    found, ids = model(), music(1, 6)
+    logits = found(ids)
+    logits.logsumexp(-1).sum().backward()
+    for name, parameter in found.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+    changed = ids.clone()
+    changed[:, 70:] = 4
+    torch.testing.assert_close(found(changed)[:, :70], logits[:, :70])
+
+
+def test_scores_begin_without_effect() -> None:
+    torch.manual_seed(2)
+    settings = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 96}
+    grid = {"ages": GRID, "repeats": {**GRID, "pitches": PITCHES}}
+    told = MusicTransformer(VOCAB, **settings, **grid).double().eval()
+    x = torch.randn(1, 89, 16, dtype=torch.float64)
+    ids, places = music(1), torch.arange(89)[None]
+    logits = torch.randn(1, 89, VOCAB)
+    for feature in told.features:
+        seen = feature.read(ids, ids[:, :0], places)
+        assert feature.score(logits, x, seen).equal(logits)
+        assert feature.finish(x, seen).equal(x)

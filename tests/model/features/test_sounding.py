@@ -1,0 +1,198 @@
+"""What sounds against a plain loop over events, and the laws: pieces, the cache, later additions."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+
+from musictx.model.features.sounding import AFTER, AGES, KINDS, NEVER, STATES, TIMES, Sounding
+from musictx.model.transformer import MusicTransformer
+
+#: 0..3 nothing; 4..11 start pitches 60..67, 12..19 end them; 20..59 take 1..40 steps; 60..63: loud
+VOCAB, PITCHES, LEVELS = 64, 8, 5
+EVENTS = {
+    "starts": [[4, 12, 60]],
+    "ends": [[12, 20, 60]],
+    "steps": [[20, 60, 1]],
+    "loudness": [[60, 64, 1]],
+}
+RECENT, CHORDS = 3, 2
+
+
+def sounding(width: int = 8, **more) -> Sounding:
+    torch.manual_seed(0)
+    found = Sounding(VOCAB, width, **EVENTS, **({"recent": RECENT, "chords": CHORDS} | more))
+    for p in found.parameters():  # they begin without effect
+        torch.nn.init.normal_(p)
+    return found.double()
+
+
+def model(name: str = "huang", **more) -> MusicTransformer:
+    torch.manual_seed(1)
+    found = MusicTransformer(
+        VOCAB, layers=2, width=16, heads=2, feedforward=16, context=64, position={"name": name},
+        sounding=EVENTS | {"recent": RECENT, "chords": CHORDS} | more,
+    )  # fmt: skip
+    assert found.sounding is not None
+    for p in found.sounding.parameters():
+        torch.nn.init.normal_(p, std=0.3)
+    return found.double().eval()
+
+
+def music(rows: int, count: int, seed: int = 2) -> torch.Tensor:
+    """Random events of few pitches, so that notes end, sound and are struck again."""
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, VOCAB, (rows, count), generator=draw)
+    some = torch.randint(4, 7, (rows, count), generator=draw)
+    kind = torch.randint(0, 4, (rows, count), generator=draw)
+    return torch.where(kind == 0, some, torch.where(kind == 1, some + 8, ids))
+
+
+class Loop:
+    """What ``Sounding.read`` finds, one event at a time."""
+
+    def __init__(self) -> None:
+        self.time, self.level = 0, 0
+        self.struck: dict[int, int] = {}
+        self.down: set[int] = set()
+        self.notes: list[tuple[int, int, int]] = []
+
+    def hear(self, event: int) -> None:
+        if 4 <= event < 12:
+            self.struck[event - 4] = self.time
+            self.down.add(event - 4)
+            self.notes.append((event - 4, self.level, self.time))
+        elif 12 <= event < 20:
+            self.down.discard(event - 12)
+        elif 20 <= event < 60:
+            self.time += event - 19
+        elif event >= 60:
+            self.level = event - 59
+
+    def pitches(self) -> list[int]:
+        found = [0] * PITCHES
+        for pitch, at in self.struck.items():
+            age = self.time - at
+            if pitch in self.down:
+                found[pitch] = 1 + sum(age >= bound for bound in AGES)
+            elif age < AFTER[-1]:
+                found[pitch] = 2 + len(AGES) + sum(age >= bound for bound in AFTER)
+        return found
+
+    def rows(self) -> list[int]:
+        latest = self.notes[::-1][:RECENT]
+        times = [self.time, *(note[2] for note in latest)]
+        gaps = [a - b for a, b in pairwise(times)] + [NEVER] * (RECENT - len(latest))
+        found, first = [self.level, LEVELS + time_class(gaps[0])], LEVELS + TIMES
+        for n in range(RECENT):
+            pitch, level = (latest[n][0] + 1, latest[n][1]) if n < len(latest) else (0, 0)
+            parts = ((PITCHES + 1, pitch), (LEVELS, level), (TIMES, time_class(gaps[n])))
+            for size, row in parts:
+                found.append(first + row)
+                first += size
+        return found
+
+
+def time_class(steps: int) -> int:
+    return steps if steps < 16 else min(TIMES - 1, int(16 + 6 * (math.log2(steps) - 4)))
+
+
+@pytest.mark.parametrize("known", [0, 1, 40])
+def test_what_is_known_is_what_a_loop_over_events_finds(known):
+    """``known`` of the ids are given as earlier ones, as a cache does; a piece begins at 25."""
+    found, ids = sounding(), music(2, 120)
+    places = torch.arange(120).repeat(2, 1)
+    places[1, 25:] -= 25
+    seen = found.read(ids[:, known:], ids[:, :known], places[:, known:])
+    for row in range(2):
+        for at in range(120):
+            if places[row, at] == 0:
+                loop = Loop()
+            loop.hear(int(ids[row, at]))
+            if at >= known:
+                assert seen.pitches[row, at - known].tolist() == loop.pitches()
+                assert seen.rows[row, at - known].tolist() == loop.rows()
+
+
+def test_both_are_the_sums_written_out():
+    found, ids = sounding(), music(1, 60)
+    seen = found.read(ids, ids[:, :0], torch.arange(60)[None])
+    x = torch.randn(1, 60, 8, dtype=torch.float64)
+    embedded, scored = found.embed(x, seen)[0], found.score(torch.zeros(1, 60, VOCAB), x, seen)[0]
+    for at in range(60):
+        states = seen.pitches[0, at].tolist()
+        expected = x[0, at] + sum(found.context[row] for row in seen.rows[0, at].tolist())
+        logits = torch.zeros(VOCAB, dtype=torch.float64)
+        for pitch, state in enumerate(states):
+            if state:
+                expected = expected + found.states[pitch * STATES + state - 1]
+                logits[4 + pitch] += x[0, at] @ found.state_scores[state - 1]
+                logits[12 + pitch] += x[0, at] @ found.state_scores[STATES + state - 1]
+            for other, its in enumerate(states):
+                if its:
+                    row = found.interval_maps[KINDS[its - 1], :, pitch - other + PITCHES - 1]
+                    logits[4 + pitch] += (x[0, at] @ found.interval_scores.T) @ row
+        torch.testing.assert_close(embedded[at], expected)
+        torch.testing.assert_close(scored[at].double(), logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["huang", "rotary", "none"])
+def test_a_piece_knows_nothing_of_the_one_before_and_the_cache_goes_on(name):
+    found = model(name)
+    one, two = music(1, 30), music(1, 25, seed=3)
+    pieces = torch.tensor([[0] * 30 + [1] * 25])
+    with torch.no_grad():
+        whole = found(two)
+        together = found(torch.cat([one, two], dim=1), piece_ids=pieces)
+        torch.testing.assert_close(together[:, 30:], whole)
+        for cuts in ([10, 15], [1] * 25, [25], [24, 1]):
+            cache, at = found.new_cache(1, 32), 0
+            for count in cuts:
+                step = found(two[:, at : at + count], cache=cache)
+                torch.testing.assert_close(step, whole[:, at : at + count])
+                at += count
+
+
+def test_after_the_window_slid_only_what_it_holds_is_known():
+    found, ids = model(), music(2, 51)
+    cache = found.new_cache(2, 64)
+    with torch.no_grad():
+        found(ids[:, :50], cache=cache)
+    cache.slide(30)
+    assert found.sounding is not None
+    last = torch.full((2, 1), 50)
+    slid = found.sounding.read(ids[:, 50:], cache.earlier(64), last)
+    alone = found.sounding.read(ids[:, 30:], ids[:, :0], torch.arange(21).expand(2, -1))
+    assert slid.pitches.equal(alone.pitches[:, -1:])
+    assert slid.rows.equal(alone.rows[:, -1:])
+
+
+def test_given_to_a_model_later_it_changes_nothing_at_first():
+    ids = music(2, 40)
+    with torch.no_grad():
+        net = model()
+        made = MusicTransformer(**net.config).double().eval()  # not drawn: as it begins
+        plain = MusicTransformer(
+            **{k: v for k, v in net.config.items() if k != "sounding"}
+        ).double()
+        state = made.state_dict()
+        plain.load_state_dict({k: v for k, v in state.items() if not k.startswith("sounding.")})
+        assert torch.equal(made(ids), plain.eval()(ids))
+    assert "sounding" not in plain.config
+
+
+def test_higher_music_is_scored_alike():
+    """The intervals of three notes, one or two semitones up: the same numbers one or two ids on."""
+    found = sounding(recent=0)
+    torch.nn.init.zeros_(found.state_scores)
+    ids = torch.tensor([[4, 6, 21, 5, 22]])
+    x = torch.randn(1, 5, 8, dtype=torch.float64)
+    places = torch.arange(5)[None]
+    up = torch.where((ids >= 4) & (ids < 12), ids + 2, ids)
+    none = torch.zeros(1, 5, VOCAB)
+    here = found.score(none, x, found.read(ids, ids[:, :0], places))
+    above = found.score(none, x, found.read(up, ids[:, :0], places))
+    torch.testing.assert_close(here[..., 4:10], above[..., 6:12])
