@@ -39,6 +39,42 @@ class ModelConfig:
         0.0, "input_intervals: share of the embeddings left out in training, against overfitting"
     )
 
+    gates: bool = option(
+        False, "weigh what each attention head found by a number that its token asks for"
+    )
+    first_values: bool = option(
+        False, "let each layer mix the attention values of the first layer into its own"
+    )
+    note_ages: bool = option(
+        False, "chorales: tell the network for how many sixteenths each voice has held its note"
+    )
+    repeats: bool = option(
+        False,
+        "chorales: tell the network how the longest passage that ends here went on when it was "
+        "heard earlier in the piece",
+    )
+    repeat_dropout: float = option(
+        0.0, "repeats: share of the passages left out in training, against overfitting"
+    )
+    token_noise: float = option(
+        0.0,
+        "chorales: share of the notes that the network reads one or two semitones off in "
+        "training, against overfitting; what it is to predict stays right",
+    )
+    sounding: bool = option(
+        False,
+        "performance tokens: tell the network which pitches sound, how loud and for how long, and "
+        "score candidates by it",
+    )
+    sounding_recent: int = option(
+        0, "sounding: how many of the last notes are told one by one, with pitch and loudness"
+    )
+    sounding_intervals: int = option(
+        0,
+        "sounding: number of learned weightings by which a candidate is scored for its intervals "
+        "to what sounds",
+    )
+
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "feedforward"):
             at_least(f"model.{name}", getattr(self, name), 1)
@@ -50,7 +86,16 @@ class ModelConfig:
             f"a divisor of model.width={self.width} that leaves an even size for each head",
         )
         probability("model.dropout", self.dropout)
-        probability("model.interval_dropout", self.interval_dropout)
+        for name in ("interval_dropout", "repeat_dropout", "token_noise"):
+            probability(f"model.{name}", getattr(self, name))
+        for name in ("sounding_recent", "sounding_intervals"):
+            at_least(f"model.{name}", getattr(self, name), 0)
+            require(
+                self.sounding or not getattr(self, name),
+                f"model.{name}",
+                getattr(self, name),
+                "model.sounding=true with it",
+            )
         for name in ("input_intervals", "output_intervals"):
             lags = getattr(self, name)
             require(

@@ -17,7 +17,7 @@ from musictx.attention.terms import FURTHER, KeyPositions, Positions, Span, as_t
 from musictx.errors import ConfigError
 from musictx.model.block import Block, Where
 from musictx.model.cache import Cache, KVCache
-from musictx.model.features import Feature, Intervals, NoteAges, Repeats, Sounding
+from musictx.model.features import Feature, Intervals, NoteAges, Repeats, Sounding, TokenNoise
 
 
 class MusicTransformer(nn.Module):
@@ -36,6 +36,7 @@ class MusicTransformer(nn.Module):
     intervals, ages, repeats, sounding   what the network is told of the ids so far: arguments of
                  the features in ``model/features``, with ``pitches`` and other tables of ids as
                  ranges [first, stop, value] (``coordinates.ranges``); None leaves a feature out
+    token_noise  arguments of ``features/noise.py``: in training notes are read wrong
 
     ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
     network. Everything learned is in ``state_dict()``.
@@ -60,6 +61,7 @@ class MusicTransformer(nn.Module):
         ages: dict[str, Any] | None = None,
         repeats: dict[str, Any] | None = None,
         sounding: dict[str, Any] | None = None,
+        token_noise: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if width % heads or (width // heads) % 2:
@@ -92,6 +94,7 @@ class MusicTransformer(nn.Module):
             "ages": ages,
             "repeats": repeats,
             "sounding": sounding,
+            "token_noise": token_noise,
         }
         self.config |= {name: given for name, given in further.items() if given}  # if used
         self.context = context
@@ -130,6 +133,9 @@ class MusicTransformer(nn.Module):
             self.repeats = Repeats(**_pitches(vocab_size, repeats), width=width)
         if sounding:
             self.sounding = Sounding(vocab_size, width, **sounding)
+        self.noise = None
+        if token_noise:
+            self.noise = TokenNoise(**_pitches(vocab_size, token_noise))
 
     @property
     def features(self) -> list[Feature]:
@@ -238,6 +244,7 @@ class MusicTransformer(nn.Module):
         self._check(ids, positions, piece_ids, cache)
         features = self.features
         earlier = [_earlier(feature, ids, cache) for feature in features]  # before it knows of ids
+        clean, ids = ids, ids if self.noise is None else self.noise(ids)
         where = self._where(ids, positions, piece_ids, cache)
         places = where.queries[1]
         x = self.position.embed(self.embedding(ids), places)
@@ -246,7 +253,7 @@ class MusicTransformer(nn.Module):
         seen = []
         for feature, known in zip(features, earlier):
             place = as_tensor(places, ids.device).expand_as(ids)
-            seen.append(feature.read(ids, known, place))
+            seen.append(feature.read(ids if feature.noisy else clean, known, place))
             x = feature.embed(x, seen[-1])
         x = self.dropout(x)
         first: list[Tensor] = []

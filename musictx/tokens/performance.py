@@ -156,6 +156,12 @@ class PerformanceTokenizer(Tokenizer):
             "pitches": [table.row("note_on"), table.row("note_off")],
         }
 
+    def sounding(self) -> dict[str, Any]:
+        table = self.vocabulary
+        kinds = {"steps": "time_shift", "starts": "note_on", "ends": "note_off"}
+        found = {name: [table.row(kind)] for name, kind in kinds.items()}
+        return found | {"loudness": [table.row("velocity")]}
+
     def begins(self, score: Score) -> float:
         notes = self._kept(score.notes, Counter())
         if not len(notes):

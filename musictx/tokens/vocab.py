@@ -296,6 +296,12 @@ class Tokenizer(Protocol):
         where the time of a token does not follow from those before it."""
         return None
 
+    def sounding(self) -> dict[str, Any] | None:
+        """Which ids take time (``steps``), strike (``starts``) and release (``ends``) a pitch and
+        set the loudness (``loudness``) of what follows, as ranges [first, stop, value]; ``None``
+        where notes are not written as starts and ends."""
+        return None
+
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
         """What these tokens add to sampling with these options, such as rules of voice leading."""
         return ()

@@ -50,9 +50,10 @@ def parameter_groups(
 
 
 def _tables(model: nn.Module) -> set[int]:
-    """The ids of what ``model.position`` and ``model.intervals`` learn beside maps and
-    embeddings."""
-    owners = [getattr(model, name, None) for name in ("position", "intervals")]
+    """The ids of what the position scheme and the sparse features of ``model`` learn beside maps
+    and embeddings."""
+    owners = [getattr(model, "position", None)]
+    owners += [feature for feature in getattr(model, "features", []) if feature.sparse]
     modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
     return {
         id(p)

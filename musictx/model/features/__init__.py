@@ -2,8 +2,9 @@
 
 from musictx.model.features.base import Feature
 from musictx.model.features.intervals import Intervals
+from musictx.model.features.noise import TokenNoise
 from musictx.model.features.note_ages import NoteAges
 from musictx.model.features.repeats import Repeats
 from musictx.model.features.sounding import Sounding
 
-__all__ = ["Feature", "Intervals", "NoteAges", "Repeats", "Sounding"]
+__all__ = ["Feature", "Intervals", "NoteAges", "Repeats", "Sounding", "TokenNoise"]

@@ -18,6 +18,11 @@ class Feature(nn.Module):
 
     #: How many ids before the first new one :meth:`read` looks at; ``None``: all that are known.
     longest: int | None = None
+    #: Whether a row of its tables meets few tokens of a step, so that it wants a higher learning
+    #: rate (``optim``'s multiplier for tables).
+    sparse: bool = True
+    #: Whether it reads the ids with token noise, as the embedding does, or those that were given.
+    noisy: bool = False
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Any:
         """What is known after each of ``ids`` (B, T) int64.

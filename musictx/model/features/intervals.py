@@ -33,6 +33,7 @@ class Intervals(Feature):
     passes over few pieces. ``dropout`` is to intervals what transposition is to names of pitches.
     """
 
+    noisy = True
     pitches: Tensor
 
     def __init__(

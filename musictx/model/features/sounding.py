@@ -64,6 +64,18 @@ class Sounding(Feature):
     what it did before.
     """
 
+    sparse = False
+    steps: Tensor
+    starts: Tensor
+    ends: Tensor
+    loud: Tensor
+    state_of: Tensor
+    hot: Tensor
+    kind: Tensor
+    time_class: Tensor
+    apart: Tensor
+    candidates: Tensor
+
     def __init__(
         self,
         size: int,
@@ -81,7 +93,6 @@ class Sounding(Feature):
         low = int(begun[begun >= 0].min())
         self.pitches = int(begun.max()) - low + 1
         self.recent = recent
-        self.tables: dict[str, Tensor]
         loud = ranges("loudness", size, loudness, 0)
         self.levels = int(loud.max()) + 1
         tables = {

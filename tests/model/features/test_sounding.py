@@ -1,4 +1,4 @@
-"""What sounds against a plain loop over events, and the laws: pieces, the cache, later additions."""
+"""What sounds against a plain loop over events, and the laws: pieces, the cache, additions."""
 
 from __future__ import annotations
 

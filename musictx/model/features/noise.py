@@ -1,0 +1,35 @@
+"""Token noise: in training some notes are read one or two semitones off.
+
+A bar is then never read twice in the same way, and a network learns not to trust a single note, its
+own mistakes while sampling included. What is to be predicted stays right.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class TokenNoise(nn.Module):
+    """Moves each note by 1 or 2 semitones, up or down, with probability ``share``, in training.
+
+    ``pitches`` (vocab,) int64: the pitch of each id, -1 if it has none. Ids of neighbouring pitches
+    are neighbours; a note that would leave them stays.
+    """
+
+    pitches: Tensor
+
+    def __init__(self, pitches: Tensor, *, share: float) -> None:
+        super().__init__()
+        self.share = share
+        self.register_buffer("pitches", pitches, persistent=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """``ids`` (B, T) int64 with noise."""
+        if not self.training:
+            return ids
+        by = torch.randint(4, ids.shape, device=ids.device)
+        moved = (ids + by - 2 + (by >= 2)).clamp(0, len(self.pitches) - 1)
+        hit = torch.rand(ids.shape, device=ids.device) < self.share
+        hit &= (self.pitches[ids] >= 0) & (self.pitches[moved] >= 0)
+        return torch.where(hit, moved, ids)
