@@ -34,6 +34,7 @@ class Intervals(Feature):
     """
 
     noisy = True
+    longest: int
     pitches: Tensor
 
     def __init__(
