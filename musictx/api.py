@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from musictx.errors import UserError
 from musictx.formats import read, write
 from musictx.notes import Score
 from musictx.sampling.music import Sample
+from musictx.sampling.processors import Processor
+from musictx.tokens.vocab import SoftConstraint
 
 __all__ = [
     "evaluate",
@@ -46,7 +48,7 @@ def generate(
     model: Bundle | str | Path | None = None,
     *,
     primer: Music | None = None,
-    seconds: float | None = 30.0,
+    seconds: float | None = None,
     tokens: int | None = None,
     samples: int = 1,
     sampling: Sampling = None,
@@ -54,7 +56,11 @@ def generate(
     include_primer: bool = True,
     primer_seconds: float | None = None,
     primer_tokens: int | None = None,
-    may_end: bool = False,
+    may_end: bool | None = None,
+    bars: int | None = None,
+    quantise: str = "none",
+    constraints: Sequence[SoftConstraint] = (),
+    processors: Sequence[Processor] = (),
     context: int | None = None,
     progress: Callable[..., None] | None = None,
 ) -> list[Sample]:
@@ -64,12 +70,15 @@ def generate(
               newest under runs/, or the one that comes with musictx
     primer    music to continue: a file, an example by name ("mozart_k545"), or what
               :func:`musictx.read` takes
-    seconds, tokens    length of the new music; the limit that is reached first counts
+    seconds, tokens, bars  length of the new music, the limit that is reached first counts; 30 s
+              by default
     samples   how many pieces
     sampling  a :class:`SamplingConfig`, its options as a dict ({"temperature": 0.9}), or the name
               of a preset of conf/sampling ("safe")
     seed      the same seed gives the same music; None draws one and prints it
-    may_end   let the model end the piece before that length
+    may_end   let the model end the piece before that length; None: only new chorales
+    quantise  grid for the new notes, by the primer's tempo: "16", "8", "8t" or "none"
+    constraints, processors  further soft constraints and rules (docs/sampling.md)
     context   tokens that the model looks back on; None: as many as in training
 
     Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
@@ -88,6 +97,10 @@ def generate(
         primer_seconds=primer_seconds,
         primer_tokens=primer_tokens,
         may_end=may_end,
+        bars=bars,
+        quantise=quantise,
+        constraints=constraints,
+        processors=processors,
         context=context,
         progress=progress,
     )

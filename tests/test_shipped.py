@@ -11,13 +11,14 @@ import torch
 
 from musictx import bundle, midi, shipped
 from musictx.apps import harmonise
-from musictx.apps.generate import choose, read_music
-from musictx.apps.harmonise import harmonisations
+from musictx.apps.results import choose, read_music
 from musictx.chorale import grid as four
+from musictx.chorale.harmonise import harmonise as harmonised
+from musictx.chorale.tune import Form, Tune
 from musictx.config import GenerateConfig, HarmoniseConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling.music import encode_primer
+from musictx.sampling.primer import encode_primer
 from musictx.tokens.build import build
 
 MODELS = sorted(shipped.models())
@@ -171,9 +172,9 @@ def test_the_model_of_chorales_harmonises_a_melody_better_than_chance():
     loaded = bundle.load("chorale")
     melody = read_music("ode_to_joy", "melody", "")
     notes = melody.notes[melody.notes["end"] <= 4.8]
-    ((harmony, sample),) = harmonisations(loaded, melody.with_notes(notes), particles=4)
-    assert harmony.grid.pitches.shape == (32, 4)
-    assert (harmony.grid.pitches >= 0).mean() > 0.9  # four voices sing
-    assert harmony.nats_per_note < 0.8
-    assert sample.notes == int((sample.score.notes["track"] > 0).sum())
-    assert np.all(harmony.grid.pitches[:, 0] >= 60)
+    tune = Tune.of(melody.with_notes(notes))
+    found = harmonised(loaded.model, loaded.tokenizer, tune.given, particles=4, form=Form(tune))
+    assert found.grid.pitches.shape == (32, 4)
+    assert (found.grid.pitches >= 0).mean() > 0.9  # four voices sing
+    assert found.nats_per_note < 0.8
+    assert np.all(found.grid.pitches[:, 0] >= 60)

@@ -18,7 +18,7 @@ from musictx.evaluate.musical import excerpt
 from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Named
 from musictx.progress import progress
 from musictx.sampling.folder import SampleFolder, Start, fill
-from musictx.sampling.music import encode_primer
+from musictx.sampling.primer import encode_primer
 from musictx.shipped import find_latest
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer

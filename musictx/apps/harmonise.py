@@ -2,51 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tqdm import tqdm
-
-from musictx.apps.generate import Result, choose, file_name, read_music, writable, write
+from musictx.apps.results import (
+    Result,
+    choose,
+    file_name,
+    fresh_seed,
+    progress_of,
+    read_music,
+    write,
+)
 from musictx.bundle import Bundle, load
-from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
-from musictx.chorale.harmonise import Harmony, harmonise, melody_of
+from musictx.chorale.harmonise import Harmony, harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.chorale.tune import Form, Tune
 from musictx.config import HarmoniseConfig, TokenSampling
 from musictx.errors import UserError
+from musictx.files import check_writable
 from musictx.notes import Score
 from musictx.sampling.music import Sample
-
-
-def run(config: HarmoniseConfig) -> list[Result]:
-    """Harmonise ``config.melody``, write the files, print where they are and their faults."""
-    if config.melody is None:
-        raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
-    melody = read_music(config.melody, "melody", "with a melody")
-    where = choose(config)
-    name = file_name(config, where)
-    with writable(Path(config.out)) as out:
-        bundle = load(where, config.device)
-        total = config.samples * _steps(melody, config.melody)
-        with tqdm(total=total, desc="harmonising", unit="step", disable=None, leave=False) as bar:
-            found = harmonisations(
-                bundle,
-                melody,
-                samples=config.samples,
-                particles=config.particles,
-                sampling=config.sampling,
-                seed=config.seed,
-                name=config.melody,
-                progress=lambda step: bar.update(1),
-            )
-        results = []
-        for number, (harmony, sample) in enumerate(found):
-            stem = name if len(found) == 1 else f"{name}-{number + 1}"
-            paths = write(sample, out / stem, render=config.render)
-            said = f"{harmony.nats_per_note:.3f} nats a token, {_checked(harmony.grid)}"
-            print(f"{paths[0]}: {said}", flush=True)
-            results.append(Result(sample, paths))
-        return results
 
 
 def harmonisations(
@@ -57,54 +34,97 @@ def harmonisations(
     particles: int = 24,
     sampling: TokenSampling | None = None,
     seed: int = 0,
-    name: str = "melody",
-    progress: object = None,
 ) -> list[tuple[Harmony, Sample]]:
-    """``samples`` harmonisations of the highest notes of ``melody``, in its tempo.
+    """``samples`` times the highest notes of ``melody`` in four voices, in its bars and tempo.
 
     Sample i of seed s is always the same. Raises ``UserError`` if the model does not write chorales
     or the melody has no notes.
     """
+    asked = samples, particles, sampling or TokenSampling(), seed
+    return list(_pieces(bundle, _tune(melody), *asked))
+
+
+def run(config: HarmoniseConfig) -> list[Result]:
+    """Harmonise ``config.melody``; each result is written, and what a teacher would mark in it
+    printed, when it is done."""
+    if config.melody is None:
+        raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
+    tune = _tune(read_music(config.melody, "melody", "with a melody"), config.melody)
+    where = choose(config)
+    seed = fresh_seed() if config.seed is None else config.seed
+    name = file_name(config.name, config.melody, seed)
+    check_writable(config.out, "out")
+    bundle = load(where, config.device)
+    if config.seed is None:
+        print(f"seed: {seed}", flush=True)
+    for remark in tune.remarks():
+        print(remark, flush=True)
+    results: list[Result] = []
+    asked = config.samples, config.particles, config.sampling, seed
+    with progress_of("harmonising", float(config.samples * len(tune.given)), "steps") as progress:
+
+        def told(step: int) -> None:
+            progress(config.particles * 4, float(len(results) * len(tune.given) + step))
+
+        for harmony, sample in _pieces(bundle, tune, *asked, progress=told):
+            stem = Path(config.out) / f"{name}-{len(results) + 1}"
+            paths = write(sample.score, stem, config.render)
+            print(f"{paths[0]}: {_checked(harmony, tune)}", flush=True)
+            results.append(Result(sample, paths))
+    return results
+
+
+def _pieces(
+    bundle: Bundle,
+    tune: Tune,
+    samples: int,
+    particles: int,
+    sampling: TokenSampling,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[tuple[Harmony, Sample]]:
     tokenizer = bundle.tokenizer
     if not isinstance(tokenizer, ChoraleTokenizer):
         raise UserError(
             f"melody: {bundle.folder} writes {tokenizer.name} tokens; harmonising needs a model of "
             "four voices: model=chorale, or one trained with tokenizer=chorale"
         )
-    given, _ = melody_of(_read(melody, name))
-    bpm = float(melody.tempos["bpm"][0]) if len(melody.tempos) else four.BPM
-    found = []
     for number in range(samples):
         harmony = harmonise(
             bundle.model,
             tokenizer,
-            given,
+            tune.given,
             particles=particles,
             sampling=sampling,
+            form=Form(tune),
             seed=(seed, number),
-            progress=progress,  # type: ignore[arg-type]
+            progress=progress,
         )
-        score = four.write(harmony.grid, bpm=bpm)
-        fresh = int((score.notes["track"] > 0).sum())
-        sample = Sample(score, 0.0, harmony.ids, fresh, score.duration, "melody")
-        found.append((harmony, sample))
-    return found
+        score = tune.harmonised(harmony.grid)
+        new = int((score.notes["track"] > 0).sum())
+        yield harmony, Sample(score, 0.0, harmony.ids, new, score.duration, "melody")
 
 
-def _checked(grid: four.Grid) -> str:
-    """What a teacher would mark, in a line."""
-    report = voice_leading.report(grid.pitches, grid.tied)
-    marks = [f"{kind} {count}" for kind, count in report.counts.items() if count]
-    ending = "a root-position triad" if report.final_triad else "no root-position triad"
-    return f"{', '.join(marks) or 'no faults'} in {report.bars:.0f} bars, ends on {ending}"
-
-
-def _read(melody: Score, name: str) -> four.Grid:
+def _tune(score: Score, name: str = "") -> Tune:
     try:
-        return four.read(melody)[0]
+        return Tune.of(score)
     except UserError as error:
-        raise UserError(f"melody={name}: {error}") from None
+        raise UserError(f"melody={name}: {error}" if name else f"melody: {error}") from None
 
 
-def _steps(melody: Score, name: str) -> int:
-    return len(_read(melody, name))
+def _checked(harmony: Harmony, tune: Tune) -> str:
+    """What a teacher would mark, in a line, with the bars of the file."""
+    grid = harmony.grid
+    report = voice_leading.report(grid.pitches, grid.tied, bar=tune.bar)
+    faults = voice_leading.faults(grid.pitches, grid.tied, bar=tune.bar)
+    marks = [f"{tune.where(fault.step)}: {fault.what}" for fault in faults[:4]]
+    more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
+    ending = "on no root-position triad"
+    if report.final_triad:
+        bass = int(grid.pitches[(grid.pitches >= 0).any(1)][-1, 3]) % 12
+        home = tune.key is not None and bass == tune.key.tonic
+        ending = "on the tonic" if home else "on a triad that is not the tonic"
+    return (
+        f"{harmony.nats_per_note:.3f} nats a token, {tune.key} in {tune.bars} bars, ends {ending}; "
+        + (f"{'; '.join(marks)}{more}" if marks else "no faults of voice leading")
+    )

@@ -28,7 +28,8 @@ from musictx.errors import UserError, WriteError
 from musictx.evaluate.note_limits import habits
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling.music import continue_music
+from musictx.sampling.music import continue_each
+from musictx.sampling.primer import NOTHING
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint, ranks, runs, spoken
@@ -186,14 +187,15 @@ def train(
         bundle.save(folder.model, model, tokenizer, described)
 
     def sample(seconds: float, seed: int) -> Score:
-        (found,) = continue_music(
+        (found,) = continue_each(
             model,
             tokenizer,
+            [NOTHING],
             seconds=seconds,
             tokens=int(seconds * SAMPLE_TOKENS_PER_SECOND) + 100,
             sampling=config.sampling,
-            habits=limits,
-            seed=seed,
+            note_limits=limits,
+            seeds=[(seed, 0)],
         )
         return found.score
 

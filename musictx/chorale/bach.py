@@ -21,6 +21,7 @@ import numpy as np
 
 import musictx
 from musictx import musicxml
+from musictx.chorale.grid import VOICES
 from musictx.data.corpora import Item
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -32,8 +33,6 @@ BPM = 100.0
 #: their notes.
 #: Six pairs share 82 to 100 %; the others are harmonised afresh and share 67 % at most.
 SAME = 0.8
-#: Tracks 0..3 of every Score.
-VOICES = ("soprano", "alto", "tenor", "bass")
 
 
 class Report(NamedTuple):

@@ -20,8 +20,9 @@ from musictx.bundle import Bundle
 from musictx.chorale import grid as four
 from musictx.chorale import statistics, voice_leading
 from musictx.chorale.grid import STEP_SECONDS, Grid
-from musictx.chorale.harmonise import harmonise, melody_of
+from musictx.chorale.harmonise import harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.chorale.tune import melody_of
 from musictx.config import SamplingConfig
 from musictx.data.shards import Piece, Shards
 from musictx.errors import UserError

@@ -17,14 +17,16 @@ from musictx.notes import NOTE, TEMPO, Score
 from musictx.tokens.beats import Beats
 
 VOICES = ("soprano", "alto", "tenor", "bass")
+#: Track -> name, in files.
+NAMES = dict(enumerate(name.capitalize() for name in VOICES))
 SILENCE = -1
 #: Steps in a quarter note; quarter notes a minute where nobody says otherwise: steps of 150 ms.
 PER_QUARTER = 4
 BPM = 100.0
 STEP_SECONDS = 60.0 / BPM / PER_QUARTER
 VELOCITY = 80
-#: Lowest and highest pitch of each voice in the JSB chorales.
-RANGES = ((60, 81), (52, 74), (46, 69), (36, 66))
+#: Lowest and highest pitch of each voice in the JSB chorales: what was really sung.
+SUNG = ((60, 81), (52, 74), (46, 69), (36, 66))
 #: Where a voice is thought to have been before its first note: the middle of its range.
 _MIDDLE = np.array([71, 65, 59, 50])
 
@@ -106,19 +108,25 @@ def begins(score: Score) -> float:
 
 def write(grid: Grid, *, bpm: float = BPM) -> Score:
     """A Score of four tracks, soprano first; tied steps are one note."""
-    step = 60.0 / bpm / PER_QUARTER
-    struck = (grid.pitches >= 0) & ~grid.tied
-    at, voice = np.nonzero(struck)
+    marks = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=NAMES, ticks_per_quarter=480)
+    return marks.with_notes(notes(grid, Beats(marks)))
+
+
+def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
+    """The notes of ``grid``, its first step being the sixteenth ``first`` of ``clock``; track 0 is
+    the soprano. Notes of one moment stand from soprano to bass."""
+    at, voice = np.nonzero((grid.pitches >= 0) & ~grid.tied)
     # A note lasts until its voice's next step that is not tied to it.
     over = np.vstack([~grid.tied, np.ones((1, len(VOICES)), bool)])
     stop = np.empty(over.shape, np.int64)
     stop[-1] = len(grid)
     for t in range(len(grid) - 1, -1, -1):
         stop[t] = np.where(over[t], t, stop[t + 1])
-    notes = np.zeros(len(at), NOTE)
-    notes["start"], notes["end"] = at * step, stop[at + 1, voice] * step
-    notes["pitch"], notes["velocity"], notes["track"] = grid.pitches[at, voice], VELOCITY, voice
-    return Score(notes=notes, tempos=np.array([(0.0, bpm)], TEMPO), ticks_per_quarter=480)
+    found = np.zeros(len(at), NOTE)
+    found["start"] = clock.seconds((first + at) / PER_QUARTER)
+    found["end"] = clock.seconds((first + stop[at + 1, voice]) / PER_QUARTER)
+    found["pitch"], found["velocity"], found["track"] = grid.pitches[at, voice], VELOCITY, voice
+    return found
 
 
 def _by_track(

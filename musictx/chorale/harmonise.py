@@ -8,30 +8,33 @@ language models Lew et al. 2023). As their number grows, its particles come to b
 
     p(free voices | given voice) x exp(-rules x faults)
 
-up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`). Free
+up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`), to which
+the whole melody adds its key and form (:class:`musictx.chorale.tune.Form`). Free
 notes are drawn with the faults they complete taken into account, and what a draw could not choose
 between, the sum of p x exp(-rules x faults) over all ids, is the particle's weight. Top-p and the
 like act on each draw of this product. At the end the likeliest under the product is taken.
+
+No voice begins before a given one does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from musictx.chorale.grid import RANGES, SILENCE, VOICES, Grid
+from musictx.chorale.grid import VOICES, Grid
 from musictx.chorale.rules import Rules
 from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.chorale.tune import Form
 from musictx.config import TokenSampling
 from musictx.errors import UserError
-from musictx.model.cache import KVCache
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, processors
-from musictx.tokens.vocab import BOS, EOS
+from musictx.tokens.vocab import BOS, EOS, GrammarState
 
 #: Particles are drawn anew when fewer than this share of them carry the weight (Liu and Chen 1995).
 FEWEST = 0.5
@@ -61,29 +64,6 @@ class Harmony:
     ids: np.ndarray
 
 
-def melody_of(grid: Grid) -> tuple[Grid, int]:
-    """The highest voice of ``grid`` as a soprano, the other voices silent; and the octaves, in
-    semitones, by which it was moved into the soprano's range."""
-    pitches = np.full_like(grid.pitches, SILENCE)
-    tied = np.zeros_like(grid.tied)
-    sounding = np.where(grid.pitches >= 0, grid.pitches, -1)
-    top = sounding.argmax(axis=1)
-    steps = np.arange(len(grid))
-    pitches[:, 0] = sounding[steps, top]
-    goes_on = np.zeros(len(grid), bool)
-    goes_on[1:] = (pitches[1:, 0] == pitches[:-1, 0]) & (top[1:] == top[:-1])
-    tied[:, 0] = grid.tied[steps, top] & goes_on
-    heard = pitches[:, 0][pitches[:, 0] >= 0]
-    low, high = RANGES[0]
-
-    def outside(shift: int) -> tuple[int, int]:
-        return int(((heard + shift < low) | (heard + shift > high)).sum()), abs(shift)
-
-    shift = min(range(-48, 49, 12), key=outside)
-    pitches[:, 0] = np.where(pitches[:, 0] >= 0, pitches[:, 0] + shift, SILENCE)
-    return Grid(pitches, tied), shift
-
-
 def harmonise(
     model: MusicTransformer,
     tokenizer: ChoraleTokenizer,
@@ -92,6 +72,7 @@ def harmonise(
     voices: tuple[int, ...] = (0,),
     particles: int = 16,
     sampling: TokenSampling | None = None,
+    form: Form | None = None,
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Harmony:
@@ -101,6 +82,7 @@ def harmonise(
     given      a Grid of which the columns ``voices`` count (0 = soprano)
     sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
                model has them, with the rules
+    form       what the whole melody asks for, weighed like the rules
     progress   called after each step with the number of steps written
 
     The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
@@ -114,6 +96,7 @@ def harmonise(
         voices=voices,
         particles=particles,
         sampling=sampling,
+        form=form,
         seed=seed,
         progress=progress,
     )
@@ -133,6 +116,7 @@ def filtered(
     particles: int,
     sampling: TokenSampling,
     seed: int | tuple[int, ...],
+    form: Form | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Particles:
     """The particles of :func:`harmonise`, from which it takes the best."""
@@ -148,54 +132,54 @@ def filtered(
         raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
     reshape, rules = processors.build(sampling), Rules(tokenizer, sampling.rules)
-    last = _last_note(given, voices)
+    last, silent = _last_note(given, voices), _silent(given, voices)
     random = np.random.default_rng(seed)
-    device = next(model.parameters()).device
-    training = model.training
-    model.eval()
-    try:
-        cache = model.new_cache(particles, len(VOICES) * steps + 1)
-        states = [tokenizer.grammar() for _ in range(particles)]
-        past = np.empty((particles, len(VOICES) * steps), np.int64)
-        weights, total, told = np.zeros(particles), np.zeros(particles), np.zeros(particles)
-        costs = np.zeros((particles, tokenizer.size))
-        logits = _next(model, np.full(particles, BOS), cache, device)
-        for place in range(past.shape[1]):
+    weights, total, told = np.zeros(particles), np.zeros(particles), np.zeros(particles)
+    costs = np.zeros((particles, tokenizer.size))
+    states = [tokenizer.grammar() for _ in range(particles)]
+    length = len(VOICES) * steps + 1
+    with engine.evaluating(model):
+        music = engine.Decoder(
+            model, torch.tensor([[BOS]]), rows=particles, capacity=length, longest=length
+        )
+        for place in range(length - 1):
             step, voice = divmod(place, len(VOICES))
+            logits, past = music.logits, music.past[:, 1:].numpy()
             likely = logits.log_softmax(dim=-1).numpy()
             if rules.strength:
                 # On the last given note a chord that could end the piece is looked for already.
                 closing = None if step < last else step > last
-                costs = rules.costs(past[:, :place], closing=closing)
-            if voice in voices:
+                costs = rules.costs(past, closing=closing)
+                if form is not None:
+                    table, choices = rules.choices(past)
+                    costs = costs + form.costs(table, choices, step, voice)
+            if voice in voices or step < silent:
                 ids = np.full(particles, forced[step, voice])
                 weights += likely[:, ids[0]] - rules.strength * costs[:, ids[0]]
             else:
-                ids, kept = _draw(
-                    logits, rules.strength * costs, states, past[:, :place], reshape, random
-                )
+                ids, kept = _draw(logits, rules.strength * costs, states, past, reshape, random)
                 weights += kept
             told += costs[np.arange(particles), ids]
             total += likely[np.arange(particles), ids]
-            past[:, place] = ids
             for state, token_id in zip(states, ids.tolist()):
                 state.advance(token_id)
+            music.append(torch.from_numpy(ids))
             if _effective(weights) < FEWEST * particles:
                 chosen = _resampled(weights, random)
-                cache.select(torch.from_numpy(chosen))
-                past, total, told = past[chosen], total[chosen], told[chosen]
-                weights = np.zeros(particles)
+                music.select(torch.from_numpy(chosen))
+                total, told, weights = total[chosen], told[chosen], np.zeros(particles)
                 states = [states[i].copy() for i in chosen]
-                ids = ids[chosen]
-            logits = _next(model, ids, cache, device)
+            music.step()
             if progress is not None and voice == len(VOICES) - 1:
                 progress(step + 1)
-        total += logits.log_softmax(dim=-1).numpy()[:, EOS]
-    finally:
-        model.train(training)
+        total += music.logits.log_softmax(dim=-1).numpy()[:, EOS]
+    past = music.past[:, 1:].numpy()
     faults = np.zeros(particles)
     if rules.strength:
-        faults += [rules.faults(_read(tokenizer, ids, given, voices)) for ids in past]
+        grids = [_read(tokenizer, ids, given, voices) for ids in past]
+        faults += [rules.faults(grid, stuck=form is None) for grid in grids]
+        if form is not None:
+            faults += [form.faults(grid.pitches) for grid in grids]
     # What was told on the way (the key as heard so far) gives way to what the whole piece tells.
     return Particles(past, weights - rules.strength * (faults - told), total, faults)
 
@@ -217,17 +201,16 @@ def _last_note(given: Grid, voices: tuple[int, ...]) -> int:
     return int(changes[-1]) + 1 if len(changes) else 0
 
 
-def _next(model: MusicTransformer, ids: np.ndarray, cache: KVCache, device: torch.device) -> Tensor:
-    read = torch.from_numpy(ids)[:, None].to(device)
-    logits = model(read, cache=cache)[:, -1]
-    found: Tensor = logits.to(device="cpu", dtype=torch.float64)
-    return found
+def _silent(given: Grid, voices: tuple[int, ...]) -> int:
+    """The steps before any given voice begins."""
+    sounding = (given.pitches[:, voices] >= 0).any(1)
+    return int(sounding.argmax()) if sounding.any() else 0
 
 
 def _draw(
     logits: Tensor,
     costs: np.ndarray,
-    states: list,
+    states: Sequence[GrammarState],
     past: np.ndarray,
     reshape: list[processors.Processor],
     random: np.random.Generator,

@@ -32,14 +32,24 @@ class Key(NamedTuple):
         return f"{NAMES[self.tonic]} {self.mode}"
 
 
-def estimate(pitches: np.ndarray) -> Key | None:
+#: What a last note on the tonic adds to a melody's correlation with a key.
+_HOME = 0.2
+
+
+def of_melody(pitches: np.ndarray) -> Key | None:
+    """The key of a melody (T,), -1 = silence; ``None`` without a note. As :func:`estimate`, but a
+    single line says little, so that its last note counts: most melodies end on the tonic."""
+    return estimate(pitches[:, None], home=_HOME)
+
+
+def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
     """The key of a piece (T, voices), -1 = silence; ``None`` if nothing sounds.
 
     The one whose profile correlates best with the steps for which each pitch class sounds, over
     the whole piece (Krumhansl & Schmuckler; Krumhansl 1990, chapter 4). Equal correlations are
     decided by the distance above the lowest note of the last chord, so that a transposed piece has
     a transposed key. Of chorales about four in five have the root of their last chord for tonic;
-    most of the others are heard a fifth away.
+    most of the others are heard a fifth away. ``home`` is added for keys of that tonic.
     """
     sounding = pitches[pitches >= 0]
     if not len(sounding):
@@ -47,6 +57,8 @@ def estimate(pitches: np.ndarray) -> Key | None:
     chord = pitches[(pitches >= 0).any(1)][-1]
     origin = int(chord[chord >= 0].min())
     weights = np.bincount((sounding - origin) % 12, minlength=12).astype(float)
-    fits = _CENTRED @ (weights - weights.mean())
+    centred = weights - weights.mean()
+    fits = _CENTRED @ centred / max(float(np.linalg.norm(centred)), 1e-9)
+    fits[: len(_PROFILES)] += home
     best = int(np.argmax(fits > fits.max() - 1e-9))  # the first of equal ones
     return Key((origin + best // len(_PROFILES)) % 12, list(_PROFILES)[best % len(_PROFILES)])

@@ -50,15 +50,13 @@ class Rules:
         """
         tokens = self.tokenizer
         step, voice = divmod(past.shape[1], len(VOICES))
-        table = tokens.pitches(past)
-        count, size = len(past), tokens.size
+        table, choices = self.choices(past)
+        count, size = choices.shape
         before = table[:, step - 1] if step else np.full((count, len(VOICES)), SILENCE)
         now = np.full((count, len(VOICES)), SILENCE)
         if voice:
             now = table[:, step]
-        choices = np.tile(tokens.pitch_of, (count, 1))
         ties = tokens.is_tie(np.arange(size))
-        choices[:, ties] = before[:, voice, None]
         struck = np.zeros((count, size, len(VOICES)), bool)
         repeated = ties if tokens.ties else choices == before[:, voice, None]
         struck[:, :, voice] = (choices >= 0) & ~repeated
@@ -83,10 +81,23 @@ class Rules:
             costs[:, EOS] = _open(before[:, None], written)[:, 0] if step else 0
         return costs
 
-    def faults(self, grid: Grid) -> int:
-        """All faults of a whole piece, among them those that only the whole can tell."""
-        found = len(voice_leading.faults(grid.pitches, grid.tied))
-        return found + (not voice_leading.closes(grid.pitches))
+    def choices(self, past: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pitches of past (B, n) by step and voice (B, T, 4), and the pitch that each id would
+        be next, (B, V); a tie is the pitch before."""
+        tokens = self.tokenizer
+        step, voice = divmod(past.shape[1], len(VOICES))
+        table = tokens.pitches(past)
+        choices = np.tile(tokens.pitch_of, (len(past), 1))
+        ties = tokens.is_tie(np.arange(tokens.size))
+        choices[:, ties] = table[:, step - 1, voice, None] if step else SILENCE
+        return table, choices
+
+    def faults(self, grid: Grid, *, stuck: bool = True) -> int:
+        """All faults of a whole piece, among them those that only the whole can tell; without those
+        of voices that stand still unless ``stuck``."""
+        found = voice_leading.faults(grid.pitches, grid.tied)
+        counted = sum(stuck or fault.kind != "stuck voice" for fault in found)
+        return counted + (not voice_leading.closes(grid.pitches))
 
 
 def _flat(array: np.ndarray) -> np.ndarray:

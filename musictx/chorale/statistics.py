@@ -13,7 +13,8 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from musictx.chorale import keys
-from musictx.chorale.voice_leading import STEPS_PER_BAR, VOICES, check
+from musictx.chorale.grid import VOICES
+from musictx.chorale.voice_leading import STEPS_PER_BAR, check
 from musictx.errors import UserError
 
 STEPS_PER_BEAT = 4

@@ -40,7 +40,7 @@ class ChoraleTokenizer(Tokenizer):
     name = "chorale"
     #: Windows of a piece begin at multiples of so many tokens.
     align = len(VOICES)
-    steps_per_quarter = four.PER_QUARTER
+    bpm = four.BPM
     beats = True
 
     def __init__(self, *, low: int = 30, high: int = 88, ties: bool = False) -> None:
@@ -183,7 +183,7 @@ class ChoraleTokenizer(Tokenizer):
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
     ) -> np.ndarray | None:
         """A window transposed; ``None`` if a pitch would leave the vocabulary, or a voice its range
-        (:data:`musictx.chorale.grid.RANGES`) further than it does already. The window begins with a
+        (:data:`musictx.chorale.grid.SUNG`) further than it does already. The window begins with a
         soprano. These tokens know neither tempo nor loudness: ``stretch`` and ``velocity`` change
         nothing."""
         if semitones == 0:
@@ -193,7 +193,7 @@ class ChoraleTokenizer(Tokenizer):
         moved = array[pitched].astype(np.int64) + semitones
         if len(moved) and (moved.min() < self._first or moved.max() >= self.size):
             return None
-        low, high = (np.array(four.RANGES) - self.low + self._first).T
+        low, high = (np.array(four.SUNG) - self.low + self._first).T
         for voice in range(len(VOICES)):
             mine = array[voice :: len(VOICES)].astype(np.int64)
             mine = mine[mine >= self._first]

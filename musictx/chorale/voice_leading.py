@@ -22,13 +22,14 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.chorale import keys
+from musictx.chorale.grid import VOICES
 from musictx.errors import UserError
 
-VOICES = ("soprano", "alto", "tenor", "bass")
+#: Sixteenths in a bar of 4/4, for pieces whose meter is not known.
 STEPS_PER_BAR = 16
 #: Lowest and highest note of each voice: C4-A5, F3-D5, C3-G4, D2-D4. Textbooks give C4-G5, G3-D5,
 #: C3-G4, E2-C4, some a tone more or less; of the notes of the chorales 0.1 % lie outside.
-RANGES = ((60, 81), (53, 74), (48, 67), (38, 62))
+TEXTBOOK = ((60, 81), (53, 74), (48, 67), (38, 62))
 #: Melodic leaps that count, in semitones: all beyond an octave, and these. The bass may leap by a
 #: tritone and by a minor seventh, as it does in Bach.
 LEAPS = (frozenset({6, 10, 11}),) * 3 + (frozenset({11}),)
@@ -66,8 +67,12 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         bar, rest = divmod(self.step, STEPS_PER_BAR)
-        names = ", ".join(VOICES[voice] for voice in self.voices)
-        return f"bar {bar + 1} beat {1 + rest / 4:g}: {self.kind} ({names})"
+        return f"bar {bar + 1} beat {1 + rest / 4:g}: {self.what}"
+
+    @property
+    def what(self) -> str:
+        """The kind and the voices."""
+        return f"{self.kind} ({', '.join(VOICES[voice] for voice in self.voices)})"
 
 
 @dataclass(frozen=True)
@@ -92,27 +97,21 @@ class Report:
     longest_held: float
     final_triad: bool
     cadence: str
+    bar: int = STEPS_PER_BAR
 
     @property
     def bars(self) -> float:
-        return self.steps / STEPS_PER_BAR
-
-    @property
-    def per_bar(self) -> dict[str, float]:
-        """Faults in a bar: count / (steps / 16)."""
-        return {kind: n / self.bars for kind, n in self.counts.items()}
-
-    @property
-    def per_change(self) -> dict[str, float]:
-        """Faults in a chord change: count / changes."""
-        return {kind: n / max(self.changes, 1) for kind, n in self.counts.items()}
+        return self.steps / self.bar
 
 
-def report(pitches: np.ndarray, tied: np.ndarray | None = None) -> Report:
-    """All checks on one piece. ``UserError`` for arrays that are no chorale."""
+def report(
+    pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
+) -> Report:
+    """All checks on one piece, in bars of ``bar`` sixteenths. ``UserError`` for arrays that are no
+    chorale."""
     voices = _Voices.read(pitches, tied)
-    counts = Counter(fault.kind for fault in _all(voices))
-    stands = [held / STEPS_PER_BAR for _, _, held in _held(voices)]
+    counts = Counter(fault.kind for fault in _all(voices, bar))
+    stands = [held / bar for _, _, held in _held(voices)]
     return Report(
         counts={kind: counts[kind] for kind in KINDS},
         steps=len(voices.pitch),
@@ -122,15 +121,18 @@ def report(pitches: np.ndarray, tied: np.ndarray | None = None) -> Report:
         longest_held=max(stands, default=0.0),
         final_triad=_final_triad(voices.pitch),
         cadence=_cadence(voices.pitch[:, 3]),
+        bar=bar,
     )
 
 
-def faults(pitches: np.ndarray, tied: np.ndarray | None = None) -> list[Fault]:
+def faults(
+    pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
+) -> list[Fault]:
     """Every fault, in order of time; ``str(fault)`` says it in words. Counts as in :func:`report`.
 
     What lasts (crossing, spacing, a doubled note) counts once, where it begins.
     """
-    return sorted(_all(_Voices.read(pitches, tied)))
+    return sorted(_all(_Voices.read(pitches, tied), bar))
 
 
 def rates(reports: Iterable[Report]) -> dict[str, float]:
@@ -209,7 +211,7 @@ def check(pitches: np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _all(voices: _Voices) -> Iterator[Fault]:
+def _all(voices: _Voices, bar: int) -> Iterator[Fault]:
     for mask, where, kind in marks(voices.steps):
         for step in np.flatnonzero(mask):
             yield Fault(int(step), where, kind)
@@ -218,7 +220,7 @@ def _all(voices: _Voices) -> Iterator[Fault]:
     for step in np.flatnonzero(doubled):
         voices_of = tuple(np.flatnonzero(which[step]).tolist())
         yield Fault(int(step), voices_of, "doubled leading note")
-    yield from _stuck(voices)
+    yield from _stuck(voices, bar)
 
 
 #: At which of the steps, (N,) bool; between which voices, the lowest last; the kind.
@@ -236,7 +238,7 @@ def marks(steps: Steps, last: int | None = None) -> Iterator[Mark]:
 
 
 def _alone(s: Steps, voice: int) -> Iterator[Mark]:
-    low, high = RANGES[voice]
+    low, high = TEXTBOOK[voice]
     outside = (s.now[:, voice] < low) | (s.now[:, voice] > high)
     yield s.struck[:, voice] & outside, (voice,), "outside its range"
     way = np.abs(s.way[:, voice])
@@ -321,9 +323,9 @@ def _held(v: _Voices) -> Iterator[tuple[int, int, int]]:
                 yield voice, start, int(inside[-1]) - start
 
 
-def _stuck(v: _Voices) -> Iterator[Fault]:
+def _stuck(v: _Voices, bar: int) -> Iterator[Fault]:
     for voice, start, held in _held(v):
-        if held > STUCK_BARS * STEPS_PER_BAR:
+        if held > STUCK_BARS * bar:
             yield Fault(start, (voice,), "stuck voice")
 
 

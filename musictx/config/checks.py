@@ -75,9 +75,11 @@ def device(value: str) -> None:
     require(known, "device", value, "auto, cpu, cuda, cuda:1 or mps")
 
 
-def whole_seed(value: int) -> None:
-    """A seed that every generator takes."""
-    require(0 <= value < 2**31, "seed", value, "a whole number from 0 to 2147483647")
+def whole_seed(value: int | None) -> None:
+    """A seed that every generator takes; None passes."""
+    require(
+        value is None or 0 <= value < 2**31, "seed", value, "a whole number from 0 to 2147483647"
+    )
 
 
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import at_least, device, option, require, whole_seed
+from musictx.config.checks import at_least, device, one_of, option, require, whole_seed
 from musictx.config.sampling import SamplingConfig
 
 
@@ -36,11 +36,21 @@ class GenerateConfig:
     primer_seconds: float | None = option(None, "use only the first seconds of the primer")
     primer_tokens: int | None = option(None, "use only the first tokens of the primer")
     include_primer: bool = option(True, "write the primer before its continuation")
-    seconds: float | None = option(30.0, "length of the new music, seconds")
+    seconds: float | None = option(
+        None, "length of the new music, seconds; default: 30, if no other length is given"
+    )
+    bars: int | None = option(
+        None, "length of the new music, bars of the primer's meter, from its next bar line"
+    )
     tokens: int | None = option(
         None, "length of the new music, tokens; the limit that is reached first counts"
     )
-    may_end: bool = option(False, "let the model end the piece before that length")
+    may_end: bool | None = option(
+        None, "let the model end the piece before that length; default: only new chorales"
+    )
+    quantise: str = option(
+        "none", "put the new notes on a grid of the primer's tempo: 16, 8, 8t (triplets) or none"
+    )
     samples: int = option(1, "how many pieces to write")
     context: int | None = option(
         None, "tokens that the model looks back on; default: as many as in training"
@@ -51,22 +61,21 @@ class GenerateConfig:
         None, "file name without ending; default: the primer's or the model's and the seed"
     )
     device: str = option("auto", "auto, cpu, cuda or mps")
-    seed: int = option(0, "seed of all random draws; the same seed gives the same music")
+    seed: int | None = option(
+        None,
+        "seed of all random draws: the same seed gives the same music; default: a new one, printed",
+    )
 
     def __post_init__(self) -> None:
         whole_seed(self.seed)
         device(self.device)
+        one_of("quantise", self.quantise, ("none", "16", "8", "8t"))
         for name in ("primer_seconds", "seconds"):
             value = getattr(self, name)
             if value is not None:
                 require(0 < value < 1e6, name, value, "a positive number of seconds")
         at_least("primer_tokens", self.primer_tokens, 1)
         at_least("tokens", self.tokens, 1)
+        at_least("bars", self.bars, 1)
         at_least("samples", self.samples, 1)
         at_least("context", self.context, 2)
-        require(
-            self.seconds is not None or self.tokens is not None,
-            "seconds",
-            self.seconds,
-            "a length: give seconds, tokens or both",
-        )

@@ -29,7 +29,10 @@ class HarmoniseConfig:
     out: str = option("generated", "folder for the results", path=True)
     name: str | None = option(None, "file name without ending; default: the melody's and the seed")
     device: str = option("auto", "auto, cpu, cuda or mps")
-    seed: int = option(0, "seed of all random draws; the same seed gives the same music")
+    seed: int | None = option(
+        None,
+        "seed of all random draws: the same seed gives the same music; default: a new one, printed",
+    )
 
     def __post_init__(self) -> None:
         whole_seed(self.seed)

@@ -44,8 +44,33 @@ class SamplingConfig(TokenSampling):
     most_notes: int | None = option(
         None, "most notes at once; null = as in the training corpus, 0 = any number"
     )
+    release: float = option(
+        0.8,
+        "pull to its end on a note that sounds longer than is usual in its register, nats a "
+        "second; 0 = none",
+    )
+    repetition: float = option(
+        0.35,
+        "penalty for striking one pitch again and again, nats for each strike beyond 3 of "
+        "the last 32; 0 = none",
+    )
+    density: float | None = option(
+        None, "notes a second to aim at; null = as in the primer, else as in the training corpus"
+    )
+    density_pull: float = option(
+        0.1,
+        "how strongly density is kept, nats for each note a second too many or too few; "
+        "0 = not at all",
+    )
+    temperatures: dict[str, float] = option(
+        {}, "temperature among the tokens of one kind, such as {note_on: 0.9}; their share stays"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("sampling.longest_note", self.longest_note, 0)
         at_least("sampling.most_notes", self.most_notes, 0)
+        for name in ("release", "repetition", "density", "density_pull"):
+            at_least(f"sampling.{name}", getattr(self, name), 0)
+        for kind, value in self.temperatures.items():
+            require(value > 0, f"sampling.temperatures.{kind}", value, "a number above 0")

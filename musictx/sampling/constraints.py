@@ -1,8 +1,8 @@
-"""What may be drawn at all: masks over the next id, one row of music each.
+"""The hard constraint: what may be drawn at all, as masks over the next id of each row.
 
-A constraint is asked before each draw (``allowed``) and told after it (``advance``). The engine
-takes the forbidden ids out before any processor and before the softmax, so their probability is
-exactly 0 and the rest is renormalised.
+It is asked before each draw (``allowed``) and told after it (``advance``). The engine takes the
+forbidden ids out before any processor and before the softmax, so their probability is exactly 0 and
+the rest is renormalised. What is only unwelcome costs nats instead: :mod:`musictx.sampling.soft`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from musictx.tokens.vocab import EOS, PAD, GrammarState
 
 class Constraint(Protocol):
     """Rules about the next id of each of B rows."""
+
+    #: The half-written pieces, one a row; soft constraints read them.
+    states: Sequence[GrammarState]
 
     def allowed(self) -> Tensor:
         """(B, V) bool on the CPU: which ids may come next; at least one in each row."""
@@ -40,7 +43,8 @@ class GrammarConstraint:
               begin alike: ``[state.copy() for _ in range(rows)]``.
     may_end   whether ``eos`` can be drawn; if so, only after ``min_notes`` and ``min_seconds`` of
               new music, so never as the very first thing.
-    until     a row is done once its time, in seconds from the start of the piece, reaches it.
+    until     a row is done once its time, in seconds from the start of the piece, reaches it; one
+              number for all rows, or one a row; ``None`` = never
 
     Where the grammar leaves nothing but ``eos``, it is allowed in spite of ``may_end``.
     A row that is done or has drawn ``eos`` allows ``pad`` only.
@@ -53,15 +57,16 @@ class GrammarConstraint:
         may_end: bool = True,
         min_notes: int = 1,
         min_seconds: float = 0.0,
-        until: float | None = None,
+        until: float | Sequence[float] | None = None,
     ) -> None:
-        self.states = list(states)
+        self.states: Sequence[GrammarState] = list(states)
         self.may_end = may_end
         self.min_notes = min_notes
         self.min_seconds = min_seconds
-        self.until = until
+        limits = np.inf if until is None else until
+        self.until = np.broadcast_to(np.asarray(limits, float), len(self.states))
         self._began = [(state.notes, state.seconds) for state in self.states]
-        self._done = np.array([self._reached(state) for state in self.states], dtype=bool)
+        self._done = np.array([self._reached(row) for row in range(len(self.states))], dtype=bool)
 
     def allowed(self) -> Tensor:
         masks = np.stack([state.allowed() for state in self.states])
@@ -82,14 +87,14 @@ class GrammarConstraint:
                 self._done[row] = True
             else:
                 self.states[row].advance(token_id)
-                self._done[row] = self._reached(self.states[row])
+                self._done[row] = self._reached(row)
 
     def done(self) -> Tensor:
         return torch.from_numpy(self._done.copy())
 
-    def _reached(self, state: GrammarState) -> bool:
+    def _reached(self, row: int) -> bool:
         # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
-        return self.until is not None and state.seconds >= self.until - 1e-6
+        return bool(self.states[row].seconds >= self.until[row] - 1e-6)
 
     def _end_allowed(self, row: int, state: GrammarState) -> bool:
         notes, seconds = self._began[row]
@@ -98,39 +103,3 @@ class GrammarConstraint:
             and state.notes - notes >= self.min_notes
             and state.seconds - seconds >= self.min_seconds
         )
-
-
-class All:
-    """Several constraints at once: an id must be allowed by each.
-
-    The first is law, the others are wishes in order of weight: where adding a wish would leave a
-    row with nothing to draw, that wish is passed over for that row and step, and counted in
-    ``passed_over`` (one number a wish). So ``allowed`` is never empty and never leaves the grammar
-    if that comes first.
-    """
-
-    def __init__(self, law: Constraint, *wishes: Constraint) -> None:
-        self.law = law
-        self.wishes = wishes
-        self.passed_over = [0] * len(wishes)
-
-    def allowed(self) -> Tensor:
-        mask = self.law.allowed()
-        done = self.law.done()
-        for number, wish in enumerate(self.wishes):
-            narrowed = mask & wish.allowed()
-            possible = narrowed.any(dim=-1)
-            self.passed_over[number] += int((~possible & ~done).sum())
-            mask = torch.where(possible[:, None], narrowed, mask)
-        return mask
-
-    def advance(self, ids: Tensor) -> None:
-        for constraint in (self.law, *self.wishes):
-            constraint.advance(ids)
-
-    def done(self) -> Tensor:
-        """A row is done as soon as any of them says so."""
-        done = self.law.done()
-        for wish in self.wishes:
-            done = done | wish.done()
-        return done

@@ -7,6 +7,7 @@ this order, before one softmax.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,11 +19,105 @@ from musictx.model.transformer import MusicTransformer
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.graph import RingStep
 from musictx.sampling.processors import Processor
-from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint
 
 #: When the window is full, one part in so many is dropped at once.
 SLIDE = 8
 CACHES = ("auto", "growing", "ring")
+
+
+class Decoder:
+    """Rows of half-written music with the model's cache: what has been written, what comes next.
+
+    read      (1 or rows, P) ids that the rows begin with; only the last ``capacity`` are read
+    rows      rows that go on from there; a single one is read once and forked
+    capacity  ids the model looks back on
+    longest   ids a row can have at most, those read included
+    align     a window that is read again begins at a multiple of so many events
+    ring      a cache whose steps are all the same work (on CUDA one recorded graph) and whose full
+              window slides by one id at a time; its rows cannot be selected
+    """
+
+    def __init__(
+        self,
+        model: MusicTransformer,
+        read: Tensor,
+        *,
+        rows: int,
+        capacity: int,
+        longest: int,
+        align: int = 1,
+        ring: bool = False,
+    ) -> None:
+        self.model, self.capacity, self.align = model, min(capacity, longest), align
+        self.device = next(model.parameters()).device
+        self._ids = torch.full((rows, longest), PAD, dtype=torch.int64)
+        self._ids[:, : read.shape[1]] = read
+        self.length = read.shape[1]
+        read = read[:, -capacity:].to(self.device)
+        self._cache = model.new_cache(rows=read.shape[0], capacity=self.capacity)
+        self._next = model(read, cache=self._cache)[:, -1].expand(rows, -1)
+        self._filled = read.shape[1]
+        self._ring = None
+        if ring:
+            self._ring = RingStep(model, self._cache, rows=rows, capacity=self.capacity)
+        elif read.shape[0] != rows:
+            self._cache = self._cache.fork(rows)
+
+    @property
+    def past(self) -> Tensor:
+        """(rows, n) int64: all ids so far."""
+        return self._ids[:, : self.length]
+
+    @property
+    def logits(self) -> Tensor:
+        """(rows, V) float64 of the next ids. The choice is made on the CPU in float64: the same on
+        every device, and V is small."""
+        return self._next.to(device="cpu", dtype=torch.float64)
+
+    def append(self, ids: Tensor) -> None:
+        """Write one id a row, (rows,) int64, without reading it yet."""
+        self._ids[:, self.length] = ids
+        self.length += 1
+
+    def select(self, rows: Tensor) -> None:
+        """Row i goes on as a copy of what row ``rows[i]`` was; to be called before ``step``."""
+        self._ids = self._ids[rows]
+        self._cache.select(rows)
+
+    def step(self) -> None:
+        """Read what was appended: ``logits`` are those after it."""
+        ids = self._ids[:, self.length - 1 : self.length]
+        self._filled += 1
+        dropped = max(1, self.capacity // SLIDE)
+        if self._filled > self.capacity and counts_positions(self.model):
+            kept = self.capacity - dropped
+            kept -= -(self.length - kept) % self.align
+            ids = self._ids[:, self.length - kept : self.length].clone()
+            if kept > 1:
+                ids[:, 0] = CUT  # as training windows that begin inside a piece
+            self._cache = self.model.new_cache(rows=len(ids), capacity=self.capacity)
+            self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
+            self._filled = kept
+            if self._ring is not None:
+                self._ring.cache.load(self._cache)
+        elif self._ring is not None:
+            self._next = self._ring(ids[:, 0])
+        else:
+            if self._cache.length == self.capacity:
+                self._cache.slide(dropped)
+            self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
+
+
+@contextlib.contextmanager
+def evaluating(model: MusicTransformer) -> Iterator[None]:
+    """The model in evaluation mode, and back at the end."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 @torch.inference_mode()
@@ -34,6 +129,7 @@ def generate(
     max_tokens: int,
     processors: Sequence[Processor] = (),
     constraint: Constraint | None = None,
+    soft: Sequence[SoftConstraint] = (),
     groups: Tensor | np.ndarray | None = None,
     seeds: Sequence[int | Sequence[int]],
     context: int | None = None,
@@ -46,6 +142,7 @@ def generate(
                 ``bos`` or ``cut``. Of a prompt longer than ``context`` only the last ids are read.
     max_tokens  ids to draw for each row at most.
     constraint  which ids may be drawn; without one, anything but ``pad``, ``bos`` and ``cut``.
+    soft        what single ids cost, given the constraint's ``states``; the first come first.
     groups      (V,) whole numbers, such as the kind of each token; see :func:`forbid`.
     seeds       one a row, whole numbers or tuples of them (numpy's ``default_rng``). A row draws
                 from its own generator, so it is the same alone and in a batch, and on any device up
@@ -54,11 +151,9 @@ def generate(
                 oldest eighth is dropped, and so on: music of any length in bounded memory. What is
                 kept was computed while the dropped ids could be seen, as in Transformer-XL (Dai et
                 al. 2019, section 3.2); models with absolute positions read it again as ``cut ...``.
-
     align       what is read again begins at a multiple of so many events (``Tokenizer.align``).
-    cache       one of :data:`CACHES`: ``growing``; ``ring``, whose steps are all the same work (on
-                CUDA one recorded graph) and whose full window slides by one id at a time; ``auto``:
-                ring on CUDA, else growing.
+    cache       one of :data:`CACHES`: ``growing``; ``ring``, see :class:`Decoder`; ``auto``: ring
+                on CUDA, else growing.
 
     A row that has drawn ``eos``, or that the constraint calls done, yields ``pad`` from then on;
     the loop ends when every row has. The model is put into evaluation mode, and back at the end.
@@ -67,42 +162,27 @@ def generate(
     read, capacity = read_prompt(model, prompt, rows=rows, seeds=seeds, context=context)
     groups = None if groups is None else torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
-    device = next(model.parameters()).device
     if cache not in CACHES:
         raise ValueError(f"cache={cache}: expected one of " + ", ".join(CACHES))
-    ring = cache == "ring" or (cache == "auto" and device.type == "cuda")
-    training = model.training
-    model.eval()
-    try:
-        ended = torch.zeros(rows, dtype=torch.bool)
-        if constraint is not None:
-            ended |= constraint.done()
-        past = torch.full((rows, read.shape[1] + max_tokens), PAD, dtype=torch.int64)
-        past[:, : read.shape[1]] = read
-        length = read.shape[1]
-
-        read = read[:, -capacity:].to(device)
-        capacity = min(capacity, read.shape[1] + max_tokens)  # no larger than can be filled
-        held = model.new_cache(rows=read.shape[0], capacity=capacity)
-        logits = model(read, cache=held)[:, -1].expand(rows, -1)
-        step = None
-        if ring:
-            step = RingStep(model, held, rows=rows, capacity=capacity)
-        elif read.shape[0] != rows:
-            held = held.fork(rows)
-        filled = held.length
-
+    on_cuda = next(model.parameters()).device.type == "cuda"
+    ring = cache == "ring" or (cache == "auto" and on_cuda)
+    ended = torch.zeros(rows, dtype=torch.bool)
+    if constraint is not None:
+        ended |= constraint.done()
+    if bool(ended.all()):
+        return
+    with evaluating(model):
+        longest = read.shape[1] + max_tokens
+        music = Decoder(
+            model, read, rows=rows, capacity=capacity, longest=longest, align=align, ring=ring
+        )
         for drawn in range(max_tokens):
-            if bool(ended.all()):
-                return
-            # The choice is made on the CPU in float64: the same on every device, and V is small.
-            choice = logits.to(device="cpu", dtype=torch.float64)
-            choice = forbid(choice, constraint, groups)
+            costs = [one(constraint.states, music.past.numpy()) for one in soft if constraint]
+            choice = forbid(music.logits, constraint, groups, costs)
             for process in processors:
-                choice = process(past[:, :length], choice)
+                choice = process(music.past, choice)
             ids = draw(choice, generators, ended)
-            past[:, length] = ids
-            length += 1
+            music.append(ids)
             ended = ended | (ids == EOS)
             if constraint is not None:
                 constraint.advance(ids)
@@ -110,26 +190,7 @@ def generate(
             yield ids
             if drawn + 1 == max_tokens or bool(ended.all()):
                 return
-            filled += 1
-            if filled > capacity and counts_positions(model):
-                kept = capacity - max(1, capacity // SLIDE)
-                kept -= -(length - kept) % align
-                window = past[:, length - kept : length].clone()
-                if kept > 1:
-                    window[:, 0] = CUT  # as training windows that begin inside a piece
-                held = model.new_cache(rows=rows, capacity=capacity)
-                logits = model(window.to(device), cache=held)[:, -1]
-                filled = kept
-                if step is not None:
-                    step.cache.load(held)
-            elif step is not None:
-                logits = step(ids)
-            else:
-                if held.length == capacity:
-                    held.slide(max(1, capacity // SLIDE))
-                logits = model(ids[:, None].to(device), cache=held)[:, -1]
-    finally:
-        model.train(training)
+            music.step()
 
 
 def read_prompt(
@@ -166,10 +227,18 @@ def counts_positions(model: MusicTransformer) -> bool:
     return counted or bool(model.config["position"].get("sinusoids"))
 
 
-def forbid(logits: Tensor, constraint: Constraint | None, groups: Tensor | None = None) -> Tensor:
+def forbid(
+    logits: Tensor,
+    constraint: Constraint | None,
+    groups: Tensor | None = None,
+    costs: Sequence[np.ndarray] = (),
+) -> Tensor:
     """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none.
 
-    logits  (B, V);  groups  (V,) int64 from 0, or ``None``
+    logits  (B, V);  groups  (V,) int64 from 0, or ``None``;  costs  (B, V) or (V,) nats each
+
+    Costs are taken off. An infinite one forbids, unless a row would be left with nothing to draw:
+    then that one of ``costs`` forbids nothing in that row.
 
     What a forbidden id would have had goes to the allowed ids of its group, in proportion, as long
     as there are any. A model that knows *that* a note ends now, but not yet which, so does not end
@@ -179,8 +248,13 @@ def forbid(logits: Tensor, constraint: Constraint | None, groups: Tensor | None 
         logits = logits.clone()
         logits[:, [PAD, BOS, CUT]] = -torch.inf
         return logits
-    allowed = constraint.allowed()
-    masked = logits.masked_fill(~allowed, -torch.inf)
+    allowed, less = constraint.allowed(), torch.zeros_like(logits)
+    for cost in costs:
+        nats = torch.from_numpy(np.array(cost, np.float64)).expand(logits.shape)
+        possible = allowed & ~nats.isposinf()
+        allowed = torch.where(possible.any(dim=-1, keepdim=True), possible, allowed)
+        less = less + nats.masked_fill(nats.isposinf(), 0.0)
+    masked = logits.masked_fill(~allowed, -torch.inf) - less
     if groups is None:
         return masked
     probabilities = logits.softmax(dim=-1)

@@ -22,8 +22,8 @@ from musictx.errors import UserError
 from musictx.evaluate.sets import LIST
 from musictx.files import check_writable, write_text
 from musictx.notes import Score
-from musictx.sampling.music import Primer, Progress
-from musictx.sampling.side_by_side import NOTHING, continue_each
+from musictx.sampling.music import Progress, continue_each
+from musictx.sampling.primer import NOTHING, Primer
 
 #: Pieces written side by side.
 BATCH = 16
@@ -118,7 +118,7 @@ def fill(
                 seeds=[(seed, i) for i in numbers],
                 sampling=sampling,
                 may_end=may_end,
-                habits=bundle.card.get("habits"),
+                note_limits=bundle.card.get("habits"),
                 progress=_in_all(progress, written, len(numbers)),
             )
             for i, sample in zip(numbers, samples):

@@ -1,33 +1,37 @@
-"""Scores from a model: a primer goes in, its continuation comes out.
+"""Scores from a model: primers go in, their continuations come out.
 
 Between :mod:`~musictx.sampling.engine`, which knows ids only, and the programs, which know files:
-here the primer is encoded and cut, the lengths become a constraint, and what was drawn is decoded,
-ended and told about.
+here lengths and note limits become constraints, and what was drawn is decoded, ended and laid into
+the piece that it continues.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import torch
+from torch import Tensor
 
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import NOTE, Score
-from musictx.sampling import engine, processors
-from musictx.sampling.constraints import All, Constraint, GrammarConstraint
-from musictx.sampling.held import KINDS, HeldNotes
-from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint, Tokenizer, Vocabulary
+from musictx.notes import Score
+from musictx.sampling import engine, soft, timeline
+from musictx.sampling import processors as reshape
+from musictx.sampling.constraints import GrammarConstraint
+from musictx.sampling.primer import Primer
+from musictx.sampling.processors import Processor
+from musictx.sampling.soft import NoteLimits
+from musictx.sampling.timeline import Timeline
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint, Tokenizer
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
 TOKENS_PER_SECOND = 500
 
-#: Pieces written side by side; more are made in turn, so that memory is bounded.
+#: Pieces written at once; more are made in turn, so that memory is bounded.
 ROWS_AT_ONCE = 16
 
 #: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
@@ -43,7 +47,8 @@ class Sample:
     ids      (n,) uint16, the new events
     notes    notes struck in the new part
     seconds  length of the new part
-    ended    what ended it: "seconds", "tokens", "model" (it drew the end), "stuck" (no time passed)
+    ended    what ended it: "seconds", "tokens", "model" (it drew the end), "stuck" (no time
+             passed), "interrupted"
     """
 
     score: Score
@@ -56,6 +61,8 @@ class Sample:
     @property
     def remark(self) -> str | None:
         """What the listener should know, in one sentence; ``None`` if all is as asked."""
+        if self.ended == "interrupted":
+            return f"interrupted after {self.seconds:.1f} s of new music"
         if self.notes == 0:
             why = {
                 "seconds": f"the model was silent for all of the {self.seconds:.1f} s",
@@ -70,247 +77,220 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Primer:
-    """The beginning that a model is to continue: its ids, and the seconds at which they stop."""
+class Length:
+    """How long new music is to be; the first limit reached ends it, a note still open is closed
+    there. ``bars`` count from the first bar line at or after the end of the primer."""
 
-    ids: np.ndarray
-    seconds: float
+    seconds: float | None = None
+    tokens: int | None = None
+    bars: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seconds is None and self.tokens is None and self.bars is None:
+            raise UserError("seconds: expected a length; give seconds, bars, tokens or several")
+
+    def until(self, tokenizer: Tokenizer, primer: Primer) -> float | None:
+        """The seconds of the tokens at which the music after ``primer`` ends."""
+        line = Timeline(tokenizer, primer.score)
+        seam = float(line.placed(primer.seconds))
+        ends = [] if self.seconds is None else [seam + self.seconds]
+        if self.bars is not None:
+            if primer.score is None and not tokenizer.beats:
+                raise UserError(
+                    f"bars={self.bars}: this model counts in seconds, not in bars; give a primer "
+                    "with a meter, or seconds"
+                )
+            ends.append(line.after_bars(seam, self.bars))
+        return line.read(min(ends)) if ends else None
 
 
-def encode_primer(
-    tokenizer: Tokenizer,
-    score: Score,
-    *,
-    seconds: float | None = None,
-    tokens: int | None = None,
-    name: str = "primer",
-) -> Primer:
-    """``score`` as ids, whole or its first ``seconds`` / ``tokens``, whichever is shorter.
+def continue_each(
+    model: MusicTransformer, tokenizer: Tokenizer, primers: Sequence[Primer], **asked: Any
+) -> list[Sample]:
+    """One continuation of each of ``primers`` (equal ones: as many samples of it), in their order.
 
-    The cut falls between two events: no event after ``seconds`` is kept, and notes held at the cut
-    are left open, so the model decides when they end. Raises ``UserError`` if no note is left, with
-    the reason.
+    The arguments are those of :func:`continuations`.
     """
-    if len(score) == 0:
-        raise UserError(f"{name}: this file holds no notes; give one with music to continue")
-    ids, left_out = tokenizer.encode_with_report(score)
-    if len(ids) == 0:
-        raise UserError(
-            f"{name}: none of its {len(score)} notes can be written in this model's tokens"
-            f"{_reasons(left_out)}; give a primer with other notes"
-        )
-    state = tokenizer.grammar()
-    kept, moment = 0, 0.0
-    for token_id in ids.tolist():
-        if tokens is not None and kept == tokens:
-            break
-        state.advance(token_id)
-        if seconds is not None and state.seconds > seconds + 1e-6:
-            break
-        kept, moment = kept + 1, state.seconds
-    if len(tokenizer.decode(ids[:kept])) == 0:
-        raise UserError(
-            f"{name}: its first {kept} tokens (primer_seconds={seconds}, primer_tokens={tokens}) "
-            "hold no note yet; ask for more of it"
-        )
-    return Primer(ids[:kept], moment)
+    found = dict(continuations(model, tokenizer, primers, **asked))
+    return [found[number] for number in range(len(primers))]
 
 
-def _reasons(left_out: Mapping[str, int]) -> str:
-    told = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
-    return f" ({told})" if told else ""
-
-
-def continue_music(
+def continuations(
     model: MusicTransformer,
     tokenizer: Tokenizer,
-    primer: Primer | None = None,
+    primers: Sequence[Primer],
     *,
-    seconds: float | None = 30.0,
+    seeds: Sequence[Sequence[int]],
+    seconds: float | None = None,
     tokens: int | None = None,
-    samples: int = 1,
+    bars: int | None = None,
     sampling: SamplingConfig | None = None,
-    seed: int = 0,
-    include_primer: bool = True,
     may_end: bool = False,
+    include_primer: bool = True,
+    quantise: str = "none",
     context: int | None = None,
-    habits: Mapping[str, float] | None = None,
+    note_limits: Mapping[str, Any] | None = None,
+    constraints: Sequence[SoftConstraint] = (),
+    processors: Sequence[Processor] = (),
     progress: Progress | None = None,
-) -> list[Sample]:
-    """``samples`` continuations of ``primer``, or new pieces without one.
+) -> Iterator[tuple[int, Sample]]:
+    """Yield (number of the primer, its continuation) as each is done.
 
-    seconds, tokens  length of the new part; the first limit reached ends it, a note still open is
-                     closed there. One of them must be given.
-    seed             sample i of seed s is always the same, however many are made together.
-    include_primer   the score begins with the primer (as tokens hold it); otherwise it has only the
-                     notes struck after it, and time counts from its end.
+    seeds            one a primer, two whole numbers or more. A row draws by its own seed; it
+                     depends on the other rows only where primers differ in length: rows of a batch
+                     read as many ids as the shortest has, the others the last of theirs.
+    seconds, tokens, bars  length of the new part, see :class:`Length`.
     may_end          let the model end the piece before the length is reached (after a new note).
+    include_primer   the score begins with the primer as it stands in its file; otherwise it has
+                     only the notes struck after it, and time counts from its end (from the last
+                     bar line before it, if it keeps to beats).
+    quantise         grid for the new notes, by the primer's tempo: "16", "8", "8t" or "none".
     context          ids the model looks back on; default its own.
-    habits           what the corpus does (:mod:`musictx.evaluate.note_limits`), for the options of
-                     ``sampling`` that leave it to the corpus.
+    note_limits      what is usual in the corpus (:class:`~musictx.sampling.soft.NoteLimits`), from
+                     the model's card, for the options of ``sampling`` that leave it to the corpus.
+    constraints, processors  further soft constraints and rules, before those of ``sampling``.
+
+    If it is interrupted (Ctrl-C), what there is of each piece still comes, then the interrupt.
     """
-    if seconds is None and tokens is None:
-        raise UserError("seconds: expected a length; give seconds, tokens or both")
-    primer = Primer(np.empty(0, np.uint16), 0.0) if primer is None else primer
-    context = int(model.config["context"]) if context is None else context
-    until = None if seconds is None else primer.seconds + seconds
-    state = tokenizer.grammar(primer.ids)
-    sampling = sampling or SamplingConfig()
-    results: list[Sample] = []
-    for first in range(0, samples, ROWS_AT_ONCE):
-        numbers = range(first, min(samples, first + ROWS_AT_ONCE))
-        grammar = GrammarConstraint([state.copy() for _ in numbers], may_end=may_end, until=until)
-        drawn: list[list[int]] = [[] for _ in numbers]
-        for ids in engine.generate(
+    if not primers or len(seeds) != len(primers):
+        raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
+    length, sampling = Length(seconds, tokens, bars), sampling or SamplingConfig()
+    limits, context = NoteLimits.of(note_limits), context or int(model.config["context"])
+    for first in range(0, len(primers), ROWS_AT_ONCE):
+        some = list(primers[first : first + ROWS_AT_ONCE])
+        batch = _Batch(tokenizer, some, length, may_end)
+        steps = engine.generate(
             model,
-            prompt(primer.ids, context, tokenizer.align),
-            rows=len(numbers),
-            max_tokens=ceiling(seconds, tokens),
-            processors=[*soft(tokenizer, sampling), *processors.build(sampling)],
-            constraint=All(
-                grammar, *wishes(tokenizer, sampling, habits or {}, primer.ids, len(numbers))
-            ),
+            prompts([primer.ids for primer in some], context, tokenizer.align),
+            rows=len(some),
+            max_tokens=batch.most_tokens,
+            processors=[*processors, *reshape.build(sampling, tokenizer)],
+            constraint=batch.constraint,
+            soft=[
+                *constraints,
+                *soft.build(tokenizer, sampling, limits, [p.density for p in some]),
+            ],
             groups=tokenizer.kind_of,
-            seeds=[(seed, number) for number in numbers],
+            seeds=seeds[first : first + ROWS_AT_ONCE],
             context=context,
             align=tokenizer.align,
-        ):
-            count = 0
-            for row, token_id in zip(drawn, ids.tolist()):
-                if token_id != PAD:
-                    row.append(token_id)
-                    count += 1
-            if progress is not None:
-                progress(count, min(s.seconds for s in grammar.states) - primer.seconds)
-        for row, state_after in zip(drawn, grammar.states):
-            results.append(
-                finish(
-                    tokenizer,
-                    primer,
-                    row,
-                    state_after.seconds,
-                    until=until,
-                    tokens=tokens,
-                    include_primer=include_primer,
-                )
-            )
-    return results
-
-
-def soft(tokenizer: Tokenizer, sampling: SamplingConfig) -> list[processors.Processor]:
-    """The tokens' own soft constraints as processors."""
-
-    def processor(constraint: SoftConstraint) -> processors.Processor:
-        return lambda ids, logits: logits - torch.from_numpy(constraint((), ids.numpy()))
-
-    return [processor(one) for one in tokenizer.soft_constraints(sampling)]
-
-
-def wishes(
-    tokenizer: Tokenizer,
-    sampling: SamplingConfig,
-    habits: Mapping[str, float],
-    past: np.ndarray,
-    rows: int,
-) -> list[Constraint]:
-    """What the options ask for beyond the grammar, where the tokens have a word for it."""
-    vocabulary = getattr(tokenizer, "vocabulary", None)
-    if not isinstance(vocabulary, Vocabulary) or not set(KINDS) <= set(vocabulary.kinds):
-        return []
-    longest, most = sampling.longest_note, sampling.most_notes
-    longest = habits.get("longest_note") if longest is None else longest
-    most = int(habits.get("most_notes", 0)) if most is None else most
-    return [
-        HeldNotes(
-            vocabulary,
-            past,
-            rows=rows,
-            step_seconds=tokenizer.to_config()["step_ms"] / 1000,
-            restrike=sampling.restrike,
-            longest=longest or None,
-            most=most or None,
         )
-    ]
+        interrupt: KeyboardInterrupt | None = None
+        try:
+            for ids in steps:
+                count = batch.take(ids)
+                if progress is not None:
+                    progress(count, batch.written())
+                for row in batch.finished():
+                    yield first + row, batch.sample(row, include_primer, quantise)
+        except KeyboardInterrupt as stop:
+            interrupt = stop
+        for row in batch.finished(all_rows=True):
+            yield first + row, batch.sample(row, include_primer, quantise, interrupt is not None)
+        if interrupt is not None:
+            raise interrupt
 
 
-def prompt(past: np.ndarray, context: int, align: int = 1) -> np.ndarray:
-    """What the model reads first: ``[bos] past``, or ``[cut]`` and as much of its end as fits, from
-    a multiple of ``align`` events on."""
-    if len(past) < context:
-        return np.concatenate([[BOS], past]).astype(np.int64)
-    first = len(past) - (context - 1)
-    return np.concatenate([[CUT], past[first + -first % align :]]).astype(np.int64)
+def prompts(pasts: Sequence[np.ndarray], context: int, align: int = 1) -> np.ndarray:
+    """What the model reads first: (rows, n + 1) int64, or one row for all if they are alike.
+
+    Each is ``bos`` and a past of n ids, or ``cut`` and the last n of a longer one; n is the length
+    of the shortest past, or what the context holds after the first id; a multiple of ``align``
+    where a past is cut, so that pasts of whole groups are cut between groups."""
+    if all(past is pasts[0] for past in pasts):
+        pasts = pasts[:1]
+    n = min([context - 1, *map(len, pasts)])
+    if n < max(map(len, pasts)):
+        n -= n % align
+    rows = np.full((len(pasts), n + 1), CUT, np.int64)
+    for row, past in zip(rows, pasts):
+        if len(past) == n:
+            row[0] = BOS
+        row[1:] = past[len(past) - n :]
+    return rows
 
 
-def ceiling(seconds: float | None, tokens: int | None) -> int:
-    if seconds is None:
-        assert tokens is not None
-        return tokens
-    enough = int(seconds * TOKENS_PER_SECOND) + 1000
-    return enough if tokens is None else min(enough, tokens)
+class _Batch:
+    """The rows that are written at once: what was drawn, how long they are to be."""
 
+    def __init__(
+        self, tokenizer: Tokenizer, primers: list[Primer], length: Length, may_end: bool
+    ) -> None:
+        self.tokenizer, self.primers, self.length = tokenizer, primers, length
+        states = {id(primer): primer.state(tokenizer) for primer in primers}
+        self.until = [length.until(tokenizer, primer) for primer in primers]
+        self._before = [states[id(primer)].notes for primer in primers]
+        self.constraint = GrammarConstraint(
+            [states[id(primer)].copy() for primer in primers],
+            may_end=may_end,
+            until=[np.inf if until is None else until for until in self.until],
+        )
+        self.drawn: list[list[int]] = [[] for _ in primers]
+        self._told: set[int] = set()
+        new = [0.0 if u is None else u - p.seconds for u, p in zip(self.until, primers)]
+        enough = int(max(new) * TOKENS_PER_SECOND) + 1000
+        limits = [enough] * any(new) + [length.tokens] * (length.tokens is not None)
+        self.most_tokens = min(n for n in limits if n is not None)
 
-def finish(
-    tokenizer: Tokenizer,
-    primer: Primer,
-    row: list[int],
-    written: float,
-    *,
-    until: float | None,
-    tokens: int | None,
-    include_primer: bool,
-) -> Sample:
-    """Decode ``row`` (its time is ``written`` s), end it at ``until``, tell new notes from old."""
-    ended = "stuck"
-    if row and row[-1] == EOS:
-        ended, row = "model", row[:-1]
-    elif until is not None and written >= until - 1e-6:
-        ended, written = "seconds", until
-    elif tokens is not None and len(row) >= tokens:
-        ended = "tokens"
-    new = np.asarray(row, dtype=np.uint16)
-    score = tokenizer.decode(np.concatenate([primer.ids, new]))
-    notes = score.notes.copy()
-    fresh = _fresh(notes, tokenizer.decode(primer.ids).notes)
-    if until is not None:
-        inside = ~fresh | (notes["start"] < until)
-        notes, fresh = notes[inside], fresh[inside]
-        notes["end"] = np.minimum(notes["end"], max(until, primer.seconds))
-    seam = primer.seconds
-    if not include_primer:
-        notes = notes[fresh]
+    def take(self, ids: Tensor) -> int:
+        """One id a row; how many rows still write."""
+        count = 0
+        for row, token_id in zip(self.drawn, ids.tolist()):
+            if token_id != PAD:
+                row.append(token_id)
+                count += 1
+        return count
+
+    def written(self) -> float:
+        """Seconds that the slowest row has."""
+        return min(s.seconds - p.seconds for s, p in zip(self.constraint.states, self.primers))
+
+    def finished(self, all_rows: bool = False) -> list[int]:
+        """Rows that have ended and were not told before."""
+        done = self.constraint.done().tolist()
+        rows = [r for r, ended in enumerate(done) if (ended or all_rows) and r not in self._told]
+        self._told.update(rows)
+        return rows
+
+    def sample(self, row: int, include: bool, grid: str, interrupted: bool = False) -> Sample:
+        """Decode the row, end it where it is to end, tell new notes from old."""
+        primer, until, drawn = self.primers[row], self.until[row], self.drawn[row]
+        line = Timeline(self.tokenizer, primer.score)
+        written = self.constraint.states[row].seconds
+        ended = "interrupted" if interrupted else "stuck"
+        if drawn and drawn[-1] == EOS:
+            ended, drawn = "model", drawn[:-1]
+        elif until is not None and written >= until - 1e-6:
+            ended, written = "seconds", until
+        elif self.length.tokens is not None and len(drawn) >= self.length.tokens:
+            ended = "tokens"
+        ids = np.asarray(drawn, dtype=np.uint16)
+        decoded = self.tokenizer.decode(np.concatenate([primer.ids, ids]))
+        notes = decoded.notes.copy()
         for name in ("start", "end"):
-            notes[name] = np.maximum(notes[name] - seam, 0.0)
-        score, seam = Score(), 0.0
-    return Sample(
-        score=score.with_notes(notes),
-        seam=seam,
-        ids=new,
-        notes=int(fresh.sum()),
-        seconds=max(written - primer.seconds, 0.0),
-        ended=ended,
-    )
-
-
-def _fresh(notes: np.ndarray, old: np.ndarray) -> np.ndarray:
-    """(n,) bool: which of ``notes`` are not among ``old``.
-
-    A note is known by all but its end, since a note held over the seam gets its end from the model,
-    and its track, since a new instrument may renumber them; of equal ones the first are the old.
-    """
-    keys = [name for name in NOTE.names or () if name not in ("end", "track")]
-    left = Counter(note.tobytes() for note in _columns(old, keys))
-    fresh = np.ones(len(notes), dtype=bool)
-    for i, note in enumerate(_columns(notes, keys)):
-        key = note.tobytes()
-        if left[key] > 0:
-            left[key] -= 1
-            fresh[i] = False
-    return fresh
-
-
-def _columns(notes: np.ndarray, names: list[str]) -> np.ndarray:
-    packed = np.empty(len(notes), dtype=[(name, NOTE[name]) for name in names])
-    for name in names:
-        packed[name] = notes[name]
-    return packed
+            notes[name] = line.placed(notes[name])
+        seam, stop = float(line.placed(primer.seconds)), float(line.placed(written))
+        old, new = notes[: self._before[row]], notes[self._before[row] :]
+        given = primer.score
+        if given is not None:
+            new = timeline.quantised(new, line.clock, grid)
+            new = timeline.on_tracks(new, given, self.tokenizer)
+        if until is not None:
+            limit = float(line.placed(until))
+            new = new[new["start"] < limit]
+            old["end"] = np.minimum(old["end"], max(limit, seam))
+            new["end"] = np.minimum(new["end"], max(limit, seam))
+        if not include:
+            score = timeline.alone(given or decoded, new, line.beginning(seam))
+        elif given is not None:
+            score = timeline.joined(given, old, new, seam)
+        else:
+            score = decoded.with_notes(np.concatenate([old, new]))
+        return Sample(
+            score=score,
+            seam=seam if include and len(primer.ids) else 0.0,
+            ids=ids,
+            notes=len(new),
+            seconds=max(stop - seam, 0.0),
+            ended=ended,
+        )

@@ -10,13 +10,15 @@ counts as the likelier, so that results do not depend on the sorting of a machin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from musictx.config import TokenSampling
+from musictx.config import SamplingConfig, TokenSampling
+from musictx.errors import ConfigError
+from musictx.tokens.vocab import SPECIALS, Tokenizer
 
 #: (ids (B, n) int64: the events so far, prompt included; logits (B, V)) -> logits (B, V)
 Processor = Callable[[Tensor, Tensor], Tensor]
@@ -35,6 +37,25 @@ class Temperature:
             return _keep_first(logits, 1)
         # The likeliest is put at 0 before dividing: a tiny temperature then cannot overflow.
         return (logits - logits.amax(dim=-1, keepdim=True)) / self.value
+
+
+@dataclass(frozen=True)
+class KindTemperature:
+    """Logits of the ids ``members`` (V,) bool divided by ``value``, their joint probability kept:
+    which of them is drawn gets surer or freer, whether one of them is drawn does not change."""
+
+    members: Tensor
+    value: float
+
+    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
+        mine = logits[:, self.members]
+        whole = mine.logsumexp(dim=-1, keepdim=True)
+        changed = (mine - whole) / self.value
+        changed = changed - changed.logsumexp(dim=-1, keepdim=True) + whole
+        result = logits.clone()
+        # A kind that is forbidden altogether stays so.
+        result[:, self.members] = torch.where(whole > _REMOVED, changed, mine)
+        return result
 
 
 @dataclass(frozen=True)
@@ -88,14 +109,17 @@ def _keep_first(logits: Tensor, k: int) -> Tensor:
     return logits.masked_fill(~keep, _REMOVED)
 
 
-def build(config: TokenSampling) -> list[Processor]:
-    """The rules of ``config`` in the order temperature, top-k, top-p, min-p, without idle ones.
+def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Processor]:
+    """The rules of ``config`` in the order temperature, top-k, top-p, min-p, without idle ones;
+    temperatures by kind come first and need the ``tokenizer`` that knows the kinds.
 
     The order matters: top-p and min-p look at the distribution as temperature and top-k left it.
     """
     if config.temperature == 0:
         return [Temperature(0.0)]
     rules: list[Processor] = []
+    for kind, value in _temperatures(config):
+        rules.append(KindTemperature(_members(tokenizer, kind), value))
     if config.temperature != 1:
         rules.append(Temperature(config.temperature))
     if config.top_k:
@@ -105,3 +129,17 @@ def build(config: TokenSampling) -> list[Processor]:
     if config.min_p > 0:
         rules.append(MinP(config.min_p))
     return rules
+
+
+def _temperatures(config: TokenSampling) -> Iterable[tuple[str, float]]:
+    return config.temperatures.items() if isinstance(config, SamplingConfig) else ()
+
+
+def _members(tokenizer: Tokenizer | None, kind: str) -> Tensor:
+    kinds = () if tokenizer is None else tokenizer.kinds
+    if tokenizer is None or kind not in kinds:
+        raise ConfigError(
+            f"sampling.temperatures.{kind}: this model has no such kind of token; expected "
+            + ", ".join(kinds[len(SPECIALS) :])
+        )
+    return torch.from_numpy(tokenizer.kind_of == kinds.index(kind))

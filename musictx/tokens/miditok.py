@@ -147,7 +147,7 @@ class MidiTokTokenizer(Tokenizer):
             release=values("NoteOff"),
             program=values("Program"),
             lead=of("Program"),
-            wait=of("TimeShift", "Rest", "Bar", "Position"),
+            wait=of("TimeShift", "Rest", "Bar", "Position").astype(float),
         )
 
     @cached_property

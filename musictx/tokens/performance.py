@@ -144,7 +144,7 @@ class PerformanceTokenizer(Tokenizer):
             release=table.values("note_off"),
             program=table.values("program"),
             lead=(table.values("velocity") >= 0) | (table.values("program") >= 0),
-            wait=table.values("time_shift") >= 0,
+            wait=np.maximum(table.values("time_shift"), 0) / (self.max_shift_ms // self.step_ms),
         )
 
     def coordinates(self) -> dict[str, Any]:

@@ -6,7 +6,12 @@ piece are all read off this table.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from itertools import islice
+
+#: Strikes that are remembered: more than four seconds of the densest music.
+REMEMBERED = 128
 
 
 class Sounding:
@@ -21,6 +26,7 @@ class Sounding:
         self.program = 0
         self.struck = False
         self._count = 0
+        self._recent: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
 
     def __len__(self) -> int:
         """How many notes sound."""
@@ -40,8 +46,13 @@ class Sounding:
     def strike(self, pitch: int, seconds: float) -> None:
         """A note of the current program begins."""
         self.notes.setdefault((self.program, pitch), []).append(seconds)
+        self._recent.append((seconds, pitch))
         self._count += 1
         self.struck = True
+
+    def recent(self, count: int = REMEMBERED) -> list[tuple[float, int]]:
+        """(seconds, pitch) of the last ``count`` strikes, the last one first."""
+        return list(islice(reversed(self._recent), count))
 
     def release(self, pitch: int) -> bool:
         """The oldest such note of the current program ends; False if there is none."""
@@ -61,5 +72,6 @@ class Sounding:
     def copy(self) -> Sounding:
         other = Sounding()
         other.__dict__.update(self.__dict__)
+        other._recent = self._recent.copy()
         other.notes = {key: struck.copy() for key, struck in self.notes.items()}
         return other

@@ -155,7 +155,7 @@ class NoteEvents:
     release  the pitch that an id releases, -1 if none
     program  the program that an id makes the current one, -1 if none
     lead     (bool) ids that stand for nothing but the strike that follows, such as a velocity
-    wait     (bool) ids by which time passes
+    wait     (float) by how much time passes, as a share of the longest such id; 0 for others
     """
 
     strike: np.ndarray
@@ -212,9 +212,9 @@ class Tokenizer(Protocol):
 
     #: Windows of a piece begin at multiples of so many events.
     align: int = 1
-    #: Steps of time in a quarter note, in tokens that count in beats and know no tempo; ``None``
-    #: where time is in seconds, or tempo is written too.
-    steps_per_quarter: int | None = None
+    #: Quarter notes a minute by which tokens are read that count in beats and know no tempo;
+    #: ``None`` where time is in seconds, or the tempo is written too.
+    bpm: float | None = None
     #: Whether time is counted in beats; otherwise in seconds, and a bar means nothing.
     beats: bool = False
 

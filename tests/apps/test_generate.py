@@ -37,7 +37,7 @@ def primer(tmp_path):
 
 
 def config(folder, tmp_path, **more):
-    options = {"seconds": 2.0, "out": str(tmp_path / "out"), "device": "cpu"} | more
+    options = {"seconds": 2.0, "seed": 0, "out": str(tmp_path / "out"), "device": "cpu"} | more
     return GenerateConfig(model=ModelFolder(str(folder)), **options)
 
 
@@ -47,28 +47,30 @@ def files(path):
 
 def test_a_new_piece_is_a_valid_midi_file_named_after_model_and_seed(folder, tmp_path, capsys):
     (result,) = app.run(config(folder, tmp_path, seed=5))
-    assert files(tmp_path) == ["out/tunes-5.mid"]
-    assert result.paths == [tmp_path / "out" / "tunes-5.mid"]
+    assert files(tmp_path) == ["out/tunes-5-1.mid"]
+    assert result.paths == [tmp_path / "out" / "tunes-5-1.mid"]
     back = midi.read(result.paths[0])
     assert len(back) == len(result.sample.score) > 0
     assert back.duration <= 2.0 + 1e-3
-    assert "tunes-5.mid: " in capsys.readouterr().out
+    assert "tunes-5-1.mid: " in capsys.readouterr().out
 
 
 def test_several_samples_are_numbered_and_the_first_is_the_one_made_alone(folder, tmp_path):
     app.run(config(folder, tmp_path, samples=3, name="many"))
     app.run(config(folder, tmp_path, name="one.mid"))
-    assert files(tmp_path) == [f"out/{n}.mid" for n in ("many-1", "many-2", "many-3", "one")]
+    assert files(tmp_path) == [
+        f"out/{n}.mid" for n in ("many-0-1", "many-0-2", "many-0-3", "one-0-1")
+    ]
     out = tmp_path / "out"
-    assert (out / "many-1.mid").read_bytes() == (out / "one.mid").read_bytes()
-    assert (out / "many-2.mid").read_bytes() != (out / "one.mid").read_bytes()
+    assert (out / "many-0-1.mid").read_bytes() == (out / "one-0-1.mid").read_bytes()
+    assert (out / "many-0-2.mid").read_bytes() != (out / "one-0-1.mid").read_bytes()
 
 
 def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
     asked = {"primer": str(primer), "primer_seconds": 2.0, "seconds": 3.0}
     (whole,) = app.run(config(folder, tmp_path, **asked))
     (new,) = app.run(config(folder, tmp_path, **asked, include_primer=False, name="new"))
-    assert files(tmp_path / "out") == ["my tune-0.mid", "new.mid"]
+    assert files(tmp_path / "out") == ["my tune-0-1.mid", "new-0-1.mid"]
     given = midi.read(primer)
     kept = given.notes[given.notes["start"] <= 2.0]
     written = midi.read(whole.paths[0])
@@ -110,7 +112,7 @@ def test_the_picture_and_the_sound_are_really_made(folder, tmp_path):
 
 def test_no_new_notes_is_said_and_not_drawn(folder, tmp_path, capsys, monkeypatch):
     silence = Sample(Score(), 0.0, np.zeros(4, np.uint16), 0, 2.0, "seconds")
-    monkeypatch.setattr(app, "generate", lambda *args, **options: [silence])
+    monkeypatch.setattr(app, "continuations", lambda *args, **options: iter([(0, silence)]))
     (result,) = app.run(config(folder, tmp_path, render=True))
     out = capsys.readouterr().out
     assert "no new notes: the model was silent for all of the 2.0 s" in out
@@ -131,8 +133,8 @@ def test_without_a_model_the_newest_run_is_taken(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder.parent.parent.parent)
     folder.parent.parent.rename("runs")
     try:
-        (result,) = app.run(GenerateConfig(seconds=1.0, out=str(tmp_path), device="cpu"))
-        assert result.paths[0].name == "tunes-0.mid"
+        (result,) = app.run(GenerateConfig(seconds=1.0, seed=0, out=str(tmp_path), device="cpu"))
+        assert result.paths[0].name == "tunes-0-1.mid"
     finally:
         (folder.parent.parent.parent / "runs").rename(folder.parent.parent)
 
@@ -151,8 +153,8 @@ MISTAKES = {
         "primer_tokens=1.* ask for more",
     ),
     "a name with a folder": ({"name": "a/b"}, "name=a/b: expected a file name without folders"),
-    "a file as output folder": ({"out": "{tmp}/text.mid"}, "out=.*cannot write into this folder"),
-    "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*cannot write into this folder"),
+    "a file as output folder": ({"out": "{tmp}/text.mid"}, "out=.*is a file, expected a folder"),
+    "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*is a file, expected a folder"),
     "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "nowhere: no such model folder"),
     "half a model": ({"model": ModelFolder("{tmp}/half")}, "model.safetensors .*missing"),
     "no such device": ({"device": "abacus"}, "device=abacus: not usable"),
@@ -198,35 +200,79 @@ def test_an_empty_output_folder_that_was_there_before_stays(folder, tmp_path):
     assert (tmp_path / "out").is_dir()
 
 
-def test_the_bar_counts_seconds_or_steps_and_no_further_than_asked(monkeypatch):
-    shown = {}
+def test_a_seed_of_its_own_is_printed_and_makes_the_same_music(folder, tmp_path, capsys):
+    (first,) = app.run(config(folder, tmp_path, seed=None))
+    seed = int(capsys.readouterr().out.split("seed: ")[1].split()[0])
+    assert first.paths[0].name == f"tunes-{seed}-1.mid"
+    (again,) = app.run(config(folder, tmp_path, seed=seed))
+    assert again.paths == first.paths, "the same bytes need no second file"
+    (other,) = app.run(config(folder, tmp_path, seed=seed, seconds=1.0))
+    assert other.paths[0].name == f"tunes-{seed}-1-2.mid", "nothing is overwritten"
+    assert first.paths[0].read_bytes() != other.paths[0].read_bytes()
 
-    class Bar:
-        def __init__(self, **settings):
-            shown.update(settings)
-            self.n, self.total = 0.0, settings["total"]
 
-        def __enter__(self):
-            return self
+def test_ones_own_constraints_and_processors_take_part(folder):
+    """Nothing but the pentatonic scale, by three lines of the user's."""
+    import musictx
 
-        def __exit__(self, *error):
-            return None
+    loaded = musictx.load(folder)
+    strike = loaded.tokenizer.note_events.strike
 
-        def set_postfix_str(self, text, refresh):
-            shown["postfix"] = text
+    def pentatonic(states, past):
+        return np.where((strike >= 0) & ~np.isin(strike % 12, [0, 2, 4, 7, 9]), np.inf, 0.0)
 
-        def update(self, more):
-            self.n += more
-            shown["n"] = self.n
+    seen = []
+    (made,) = musictx.generate(
+        loaded, seconds=3.0, constraints=[pentatonic], processors=[lambda i, x: seen.append(1) or x]
+    )
+    assert len(made.score) > 3
+    assert set(made.score.notes["pitch"] % 12) <= {0, 2, 4, 7, 9}
+    assert len(seen) == len(made.ids)
 
-    monkeypatch.setattr(app, "tqdm", Bar)
-    with app.bar(10.0, None) as progress:
-        for seconds in (1.0, 4.0, 12.0):
-            progress(3, seconds)
-    assert shown["n"] == shown["total"] == 10.0
-    assert shown["postfix"].endswith("tokens/s")
-    assert shown["disable"] is None, "shown on a terminal only"
-    with app.bar(None, 5) as progress:
-        progress(1, 0.5)
-        progress(1, 0.7)
-    assert shown["n"] == 2
+
+def test_a_primer_that_keeps_to_beats_is_told_what_becomes_of_them(
+    folder, primer, tmp_path, capsys
+):
+    score = midi.read(primer)
+    assert len(score.tempos)
+    app.run(config(folder, tmp_path, primer=str(primer)))
+    assert "quantise=16 puts them on sixteenths" in capsys.readouterr().out
+    (made,) = app.run(config(folder, tmp_path, primer=str(primer), quantise="16", name="grid"))
+    assert "quantise" not in capsys.readouterr().out
+    new = made.sample.score.notes[len(score) :]
+    lines = new["start"] / 0.125
+    assert np.allclose(lines, np.round(lines), atol=1e-6)
+
+
+def test_one_voice_for_a_model_of_four_is_sent_to_harmonise(tmp_path):
+    tokenizer = build("chorale")
+    model = MusicTransformer(tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=64)
+    where = bundle.save(tmp_path / "model", model, tokenizer, {})
+    tune = Score(notes=[(i * 0.5, i * 0.5 + 0.5, 70 + i, 80, 0, False, 0) for i in range(4)])
+    with pytest.raises(UserError, match="did you mean `musictx harmonise primer`"):
+        app.generate(bundle.load(where), tune)
+
+
+def test_a_new_chorale_may_end_by_itself_and_other_music_may_not(folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        app, "continuations", lambda *args, **options: asked.append(options["may_end"]) or iter([])
+    )
+    app.generate(bundle.load(folder), seconds=1.0)
+    app.generate(bundle.load("chorale"), seconds=1.0)
+    app.generate(bundle.load("chorale"), seconds=1.0, may_end=False)
+    assert asked == [False, True, False]
+
+
+def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
+    folder, tmp_path, capsys, monkeypatch
+):
+    def stopped(*args, **options):
+        yield 0, Sample(Score(), 0.0, np.zeros(4, np.uint16), 0, 2.0, "interrupted")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "continuations", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        app.run(config(folder, tmp_path))
+    assert files(tmp_path) == ["out/tunes-0-1.mid"]
+    assert "interrupted after 2.0 s" in capsys.readouterr().out

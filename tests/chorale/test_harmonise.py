@@ -10,9 +10,10 @@ import torch
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
-from musictx.chorale.harmonise import _effective, _resampled, filtered, harmonise, melody_of
+from musictx.chorale.harmonise import _effective, _resampled, filtered, harmonise
 from musictx.chorale.rules import Rules
 from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.chorale.tune import melody_of
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer

@@ -11,7 +11,8 @@ from musictx.chorale import rules as r
 from musictx.chorale.grid import Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
-from musictx.sampling.music import continue_music
+from musictx.sampling.music import continue_each
+from musictx.sampling.primer import NOTHING
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.chorale.parts import chords
@@ -112,11 +113,12 @@ def test_free_pieces_have_fewer_faults_by_the_rules():
     model = small_model(tokenizer)
 
     def count(rules):
-        pieces = continue_music(
+        pieces = continue_each(
             model,
             tokenizer,
+            [NOTHING] * 3,
             seconds=3.0,
-            samples=3,
+            seeds=[(0, i) for i in range(3)],
             sampling=SamplingConfig(top_p=1.0, rules=rules),
         )
         grids = [tokenizer.decode_grid(piece.ids) for piece in pieces]

@@ -8,7 +8,6 @@ import torch
 
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
-from musictx.sampling.constraints import All
 from musictx.sampling.processors import Temperature, TopK
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 
@@ -326,25 +325,53 @@ def test_arguments_that_do_not_fit_are_named(arguments, words):
         run(make(), full.pop("prompt"), **full)
 
 
-class TestAll:
-    def test_an_id_must_be_allowed_by_each(self):
-        both = All(Only(2, [4, 5, 6]), Only(2, [5, 6, 7]))
-        assert both.allowed()[0].nonzero().flatten().tolist() == [5, 6]
-        assert both.passed_over == [0]
+def test_costs_are_taken_off_and_forbid_only_while_another_id_is_left():
+    """Against a loop: the first infinite costs have their way, later ones where any id stays."""
+    random = np.random.default_rng(1)
+    logits = torch.randn(30, V, dtype=torch.float64)
+    law = Only(30, range(V))
+    law.mask = torch.from_numpy(random.random((30, V)) < 0.4)
+    law.mask[:, 3] = True
+    first, second = random.random((2, 30, V)) * 3 - 1
+    first[random.random((30, V)) < 0.6] = np.inf
+    second[random.random((30, V)) < 0.6] = np.inf
+    found = engine.forbid(logits, law, None, [first, second])
+    for row in range(30):
+        allowed = set(law.mask[row].nonzero().flatten().tolist())
+        for costs in (first, second):
+            kept = {i for i in allowed if costs[row, i] < np.inf}
+            allowed = kept or allowed
+        for i in range(V):
+            less = sum(c[row, i] for c in (first, second) if c[row, i] < np.inf)
+            expected = float(logits[row, i]) - less if i in allowed else -math.inf
+            assert float(found[row, i]) == pytest.approx(expected)
 
-    def test_a_wish_that_would_leave_nothing_is_passed_over_and_counted(self):
-        second, third = Only(2, [5, 6, 7]), Only(2, [9])
-        second.mask[1] = False
-        both = All(Only(2, [4, 5]), second, third)
-        allowed = both.allowed()
-        assert allowed[0].nonzero().flatten().tolist() == [5]
-        assert allowed[1].nonzero().flatten().tolist() == [4, 5]
-        assert both.passed_over == [1, 2]
 
-    def test_works_in_the_loop_and_tells_every_member(self):
-        law, wish = Only(1, [4, 5]), Only(1, [5])
-        assert run(make(), [BOS], max_tokens=4, constraint=All(law, wish)) == [[5, 5, 5, 5]]
-        assert law.told == wish.told == [[5]] * 4
+def test_soft_constraints_work_in_the_loop_and_see_states_and_ids():
+    law, seen = Only(1, [4, 5]), []
+    law.states = ["a state"]
+
+    def soft(states, past):
+        seen.append((states, past.tolist()))
+        return np.where(np.arange(V) == 5, 0.0, np.inf)
+
+    assert run(make(), [BOS], max_tokens=3, constraint=law, soft=[soft]) == [[5, 5, 5]]
+    assert seen == [(["a state"], [[BOS, *[5] * n]]) for n in range(3)]
+
+
+def test_selected_rows_go_on_as_copies():
+    """Fork and resampling are one thing: a row chosen twice gives the logits of that row twice."""
+    model = make(context=16)
+    with torch.inference_mode():
+        music = engine.Decoder(model, torch.tensor([[BOS]]), rows=3, capacity=16, longest=16)
+        for ids in ([4, 5, 6], [7, 8, 9], [9, 4, 5]):
+            music.append(torch.tensor(ids))
+            if ids[0] == 7:
+                music.select(torch.tensor([2, 2, 0]))
+            music.step()
+        assert music.past.tolist() == [[BOS, 6, 9, 9], [BOS, 6, 9, 4], [BOS, 4, 7, 5]]
+        whole = model(music.past)[:, -1].double()
+    assert torch.allclose(music.logits, whole, atol=1e-5)
 
 
 def test_top_k_one_is_greedy():

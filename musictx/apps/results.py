@@ -1,0 +1,116 @@
+"""What ``generate`` and ``harmonise`` share: music read, a model chosen, files written."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from musictx import files, formats, midi, shipped
+from musictx.config import GenerateConfig, HarmoniseConfig
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.progress import progress
+from musictx.sampling.music import Progress, Sample
+from musictx.shipped import find_latest, locate
+
+
+@dataclass(frozen=True)
+class Result:
+    """A sample and the files it was written to: the .mid first, then .wav and .png if asked."""
+
+    sample: Sample
+    paths: list[Path]
+
+
+def read_music(path: str, option: str, purpose: str) -> Score:
+    """A MIDI or MusicXML file, or an example that comes with musictx, by its name; ``UserError``
+    naming ``option`` if it is missing or something else."""
+    file = Path(path).expanduser()
+    if not file.exists():
+        file = shipped.examples().get(path, file)
+    if not file.exists():
+        raise UserError(f"{option}={path}: no such file; give a MIDI file {purpose}")
+    if file.is_dir():
+        raise UserError(f"{option}={path}: this is a folder; give one MIDI file {purpose}")
+    try:
+        return formats.read(file)
+    except UserError as error:
+        raise UserError(f"{option}={error}") from error
+
+
+def choose(config: GenerateConfig | HarmoniseConfig) -> Path:
+    """The model folder that ``config`` names; if none, the one that suits the command, and says so
+    (see :func:`~musictx.bundle.find_latest`)."""
+    if config.model.path is not None:
+        return locate(config.model.path)
+    melody = isinstance(config, HarmoniseConfig)
+    where = find_latest(melody=melody)
+    ours = {folder: name for name, folder in shipped.models().items()}
+    if where not in ours:
+        print(f"model: {where}, the newest", flush=True)
+        return where
+    others = [f"model={name}" for name in ours.values() if name != ours[where]]
+    more = f" (or {', '.join(others)})" if others and not melody else ""
+    print(f"model: {ours[where]}, which comes along with musictx{more}", flush=True)
+    return where
+
+
+def fresh_seed() -> int:
+    """A seed that nobody has used, short enough to be typed."""
+    return secrets.randbelow(10**6)
+
+
+def file_name(name: str | None, source: str | Path, seed: int) -> str:
+    """NAME-SEED, to which the number of the piece is added: the name as asked, or that of the music
+    or model ``source``."""
+    if name is not None:
+        name = name.removesuffix(".mid")
+        if not name or Path(name).name != name:
+            raise UserError(
+                f"name={name}: expected a file name without folders; out= names the folder"
+            )
+    elif isinstance(source, Path):
+        folder = source.resolve()
+        name = folder.parent.name if folder.name == "model" else folder.name
+    else:
+        name = Path(source).stem
+    return f"{name}-{seed}"
+
+
+def write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list[Path]:
+    """STEM.mid, with STEM.wav and STEM.png if ``render``. Other music of that name stays: then the
+    first of STEM-2, STEM-3, ... that is free is taken."""
+    content, tried = midi.to_bytes(score), 1
+    path = stem.with_name(f"{stem.name}.mid")
+    while path.exists() and path.read_bytes() != content:
+        tried += 1
+        path = stem.with_name(f"{stem.name}-{tried}.mid")
+    files.write_bytes(path, content)
+    if not render or len(score) == 0:
+        return [path]
+    from musictx.apps.render import render_score  # sound and pictures only when asked for
+
+    place = path.with_name(path.name.removesuffix(".mid"))
+    others = render_score(score, place, wav=True, png=True, seam=seam or None)
+    for other in others:
+        print(other, flush=True)
+    return [path, *others]
+
+
+@contextlib.contextmanager
+def progress_of(what: str, total: float | None, unit: str) -> Iterator[Progress]:
+    """Progress of the slowest piece, told in seconds of music; or in steps, whatever is written in
+    them, if ``unit`` is tokens."""
+    steps = 0
+    with progress(what, unit, total) as update:
+
+        def told(count: int, written: float) -> None:
+            nonlocal steps
+            steps += 1
+            reached = float(steps) if unit == "tokens" else written
+            update(reached if total is None else min(reached, total))
+
+        yield told

@@ -1,0 +1,88 @@
+"""A primer: the beginning that a model is to continue, as ids, and where it stands in its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.sampling import timeline
+from musictx.tokens.vocab import GrammarState, Tokenizer
+
+
+@dataclass(frozen=True)
+class Primer:
+    """ids; the seconds, of the tokens, at which they stop; and the music that they stand for (a
+    new piece has none)."""
+
+    ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint16))
+    seconds: float = 0.0
+    score: Score | None = None
+
+    def state(self, tokenizer: Tokenizer) -> GrammarState:
+        """The grammar's state after it."""
+        return tokenizer.grammar(self.ids)
+
+    @property
+    def density(self) -> float | None:
+        """Notes a second, if there are enough of them to tell."""
+        if self.score is None or len(self.score) < 8 or self.seconds < 2:
+            return None
+        return len(self.score) / self.seconds
+
+
+#: The primer of a new piece.
+NOTHING = Primer()
+
+
+def encode_primer(
+    tokenizer: Tokenizer,
+    score: Score,
+    *,
+    seconds: float | None = None,
+    tokens: int | None = None,
+    name: str = "primer",
+) -> Primer:
+    """``score`` as ids, whole or its first ``seconds`` / ``tokens``, whichever is shorter.
+
+    The cut falls between two events: no event after ``seconds``, counted from the first note, is
+    kept, and notes held at the cut are left open, so the model decides when they end. Raises
+    ``UserError`` if no note is left, with the reason.
+    """
+    if len(score) == 0:
+        raise UserError(f"{name}: this file holds no notes; give one with music to continue")
+    ids, left_out = tokenizer.encode_with_report(score)
+    if len(ids) == 0:
+        raise UserError(
+            f"{name}: none of its {len(score)} notes can be written in this model's tokens"
+            f"{_reasons(left_out)}; give a primer with other notes"
+        )
+    state = tokenizer.grammar()
+    kept, moment, notes = 0, 0.0, 0
+    for token_id in ids.tolist():
+        if tokens is not None and kept == tokens:
+            break
+        state.advance(token_id)
+        if seconds is not None and state.seconds > seconds + 1e-6:
+            break
+        kept, moment, notes = kept + 1, state.seconds, state.notes
+    starts = tokenizer.decode(ids).notes["start"]
+    if notes == 0 or not len(starts):
+        raise UserError(
+            f"{name}: its first {kept} tokens (primer_seconds={seconds}, primer_tokens={tokens}) "
+            "hold no note yet; ask for more of it"
+        )
+    if notes < len(starts):
+        # The file is cut half-way between the last note that is kept and the first that is not.
+        between = (starts[notes - 1] + starts[notes]) / 2
+        end = timeline.Timeline(tokenizer, score).placed(between)
+        score = timeline.cut(score, float(end) + 1e-9)
+    return Primer(ids[:kept], moment, score)
+
+
+def _reasons(left_out: Mapping[str, int]) -> str:
+    told = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
+    return f" ({told})" if told else ""

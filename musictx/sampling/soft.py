@@ -1,0 +1,187 @@
+"""Soft constraints: what single ids cost, by what sounds and what was struck of late.
+
+Each is a :data:`musictx.tokens.vocab.SoftConstraint`: called with the half-written pieces and their
+ids, it gives the nats to be taken off each logit. A model in its first hours loses sight of notes
+it has struck, strikes the same ones over and over, and crowds time with them; these hold it to what
+its corpus does (:class:`NoteLimits`) without ever leaving the grammar. They are for tokens that
+write strikes and releases (``Tokenizer.note_events``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from musictx.config import SamplingConfig
+from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
+
+#: A pitch may be struck so often among so many strikes before it costs anything.
+STRIKES, OF = 3, 32
+#: Notes end at the latest after so many times the length that is usual in their register.
+LATEST = 2.0
+#: Density is measured over so many seconds.
+WINDOW = 4.0
+
+
+@dataclass(frozen=True)
+class NoteLimits:
+    """What is usual in a corpus (:mod:`musictx.evaluate.note_limits`).
+
+    longest  (128,) seconds that few notes of a pitch exceed; infinite where nothing is known
+    most     notes that few moments exceed; ``None`` = not known
+    density  notes struck in a second; ``None`` = not known
+    """
+
+    longest: np.ndarray
+    most: int | None = None
+    density: float | None = None
+
+    @classmethod
+    def of(cls, card: Mapping[str, Any] | None) -> NoteLimits:
+        """From the note limits of a model's card: ``longest_note`` is a number of seconds, or a
+        list of [lowest pitch, seconds], one for each register."""
+        card = card or {}
+        longest = np.full(128, np.inf)
+        given = card.get("longest_note")
+        for low, seconds in given if isinstance(given, list) else [(0, given or np.inf)]:
+            longest[int(low) :] = seconds
+        return cls(longest, card.get("most_notes"), card.get("density"))
+
+
+@dataclass(frozen=True)
+class Sustain:
+    """Notes that sound: not struck again before their end, not for ever, not too many at once.
+
+    restrike  whether a pitch may be struck again while it sounds (in the same program)
+    longest   (128,) seconds after which a note of each pitch must end
+    most      notes that may sound at once; ``None`` = any number
+
+    Infinite costs: what else is there to draw goes first.
+    """
+
+    events: NoteEvents
+    restrike: bool
+    longest: np.ndarray
+    most: int | None
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        return np.stack([np.where(self._allowed(state), 0.0, np.inf) for state in states])
+
+    def _allowed(self, state: GrammarState) -> np.ndarray:
+        events, sounding = self.events, state.sounding
+        # Releases come before the strikes of their moment, so what is late waits for the next one.
+        late = [] if sounding.struck else self._late(state)
+        if late:
+            here = [pitch for program, pitch in late if program == sounding.program]
+            if here:
+                return np.isin(events.release, here)
+            return np.isin(events.program, [program for program, _ in late])
+        allowed = np.ones(len(events.strike), bool)
+        if self.most is not None and len(sounding) >= self.most:
+            allowed &= (events.strike < 0) & ~events.lead
+            if not sounding.struck:  # a program with something to release may be chosen
+                allowed |= np.isin(events.program, [program for program, _ in sounding])
+        if not self.restrike:
+            allowed &= ~np.isin(events.strike, sounding.here())
+        return allowed
+
+    def _late(self, state: GrammarState) -> list[tuple[int, int]]:
+        return [
+            (program, pitch)
+            for (program, pitch), struck in state.sounding.notes.items()
+            if pitch < 128 and state.seconds - struck[0] >= self.longest[pitch] - 1e-6
+        ]
+
+
+@dataclass(frozen=True)
+class Release:
+    """Notes that sound longer than is usual are pulled to their end: ``pull`` nats for each second
+    beyond ``usual`` (128,) seconds."""
+
+    events: NoteEvents
+    usual: np.ndarray
+    pull: float
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        costs = np.zeros((len(states), len(self.events.release)))
+        for row, state in zip(costs, states):
+            for (program, pitch), struck in state.sounding.notes.items():
+                if program == state.sounding.program and pitch < 128:
+                    over = state.seconds - struck[0] - self.usual[pitch]
+                    if over > 0:
+                        row[self.events.release == pitch] = -self.pull * over
+        return costs
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Each strike of a pitch beyond :data:`STRIKES` among the last :data:`OF` costs ``cost``."""
+
+    events: NoteEvents
+    cost: float
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        costs = np.zeros((len(states), len(self.events.strike)))
+        for row, state in zip(costs, states):
+            pitches = [pitch for _, pitch in state.sounding.recent(OF)]
+            for pitch in set(pitches):
+                over = pitches.count(pitch) - STRIKES
+                if over > 0:
+                    row[self.events.strike == pitch] = self.cost * over
+        return costs
+
+
+@dataclass(frozen=True)
+class Density:
+    """Notes a second are fed back: strikes cost ``pull`` nats for each note a second that the last
+    :data:`WINDOW` seconds have above a row's target, and gain as much for each below; waiting gains
+    what strikes cost, in proportion to its length. A target of ``None`` leaves its row alone."""
+
+    events: NoteEvents
+    targets: Sequence[float | None]
+    pull: float
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        strikes = ((self.events.strike >= 0) | self.events.lead) - self.events.wait
+        rows = zip(states, self.targets)
+        excess = [0.0 if t is None else self._rate(state) - t for state, t in rows]
+        return self.pull * np.outer(excess, strikes)
+
+    def _rate(self, state: GrammarState) -> float:
+        span = min(max(state.seconds, 1.0), WINDOW)
+        since = state.seconds - span
+        return sum(at > since - 1e-6 for at, _ in state.sounding.recent()) / span
+
+
+def build(
+    tokenizer: Tokenizer,
+    sampling: SamplingConfig,
+    limits: NoteLimits,
+    densities: Sequence[float | None],
+) -> list[SoftConstraint]:
+    """The soft constraints of ``sampling`` for these tokens, the tokens' own ones included.
+
+    limits   what is usual in the corpus, for the options that leave it to the corpus
+    densities  notes a second of each row's primer, if it has one, which go before the corpus's
+    """
+    found = list(tokenizer.soft_constraints(sampling))
+    events = tokenizer.note_events
+    if events is None:
+        return found
+    longest, most = LATEST * limits.longest, limits.most
+    if sampling.longest_note is not None:
+        longest = np.full(128, sampling.longest_note or np.inf)
+    if sampling.most_notes is not None:
+        most = sampling.most_notes or None
+    found.insert(0, Sustain(events, sampling.restrike, longest, most))
+    if sampling.release:
+        found.append(Release(events, np.minimum(limits.longest, longest), sampling.release))
+    if sampling.repetition:
+        found.append(Repetition(events, sampling.repetition))
+    if sampling.density_pull and sampling.density != 0:
+        targets = [sampling.density or own or limits.density for own in densities]
+        found.append(Density(events, targets, sampling.density_pull))
+    return found
