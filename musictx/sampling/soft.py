@@ -41,13 +41,16 @@ class NoteLimits:
 
     @classmethod
     def of(cls, card: Mapping[str, Any] | None) -> NoteLimits:
-        """From the note limits of a model's card: ``longest_note`` is a number of seconds, or a
-        list of [lowest pitch, seconds], one for each register."""
+        """From the note limits of a model's card: ``longest_note`` is a list of [lowest pitch,
+        seconds], one for each register, or one number of seconds after which notes end."""
         card = card or {}
         longest = np.full(128, np.inf)
         given = card.get("longest_note")
-        for low, seconds in given if isinstance(given, list) else [(0, given or np.inf)]:
-            longest[int(low) :] = seconds
+        if isinstance(given, list):
+            for low, seconds in given:
+                longest[int(low) :] = seconds
+        elif given:  # of an older card: the length that next to no note exceeds
+            longest[:] = given / LATEST
         return cls(longest, card.get("most_notes"), card.get("density"))
 
 

@@ -95,7 +95,7 @@ def test_a_note_held_by_the_past_counts():
 def test_registers_have_their_own_limits():
     limits = soft.NoteLimits.of({"longest_note": [[0, 3.0], [62, 1.0]], "most_notes": 4})
     assert limits.longest[[0, 61, 62, 127]].tolist() == [3.0, 3.0, 1.0, 1.0]
-    assert soft.NoteLimits.of({"longest_note": 2.5}).longest[[0, 127]].tolist() == [2.5, 2.5]
+    assert soft.NoteLimits.of({"longest_note": 2.5}).longest[[0, 127]].tolist() == [1.25, 1.25]
     assert np.isinf(soft.NoteLimits.of(None).longest).all()
     past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("note_on", 63), ("time_shift", 100))
     past += ids(PIANO, ("time_shift", 60))
@@ -153,8 +153,8 @@ def test_what_is_built_follows_the_options_and_the_corpus():
 
     full = built()
     assert set(full) == {"Sustain", "Release", "Repetition", "Density"}
-    assert (full["Sustain"].most, full["Sustain"].longest[60]) == (15, 2.0 * soft.LATEST)
-    assert full["Release"].usual[60] == 2.0
+    assert (full["Sustain"].most, full["Sustain"].longest[60]) == (15, 2.0)
+    assert full["Release"].usual[60] == 2.0 / soft.LATEST
     assert full["Density"].targets == [8.0]
     assert built((3.0, None))["Density"].targets == [3.0, 8.0]
     assert built((3.0,), density=5.0)["Density"].targets == [5.0]
