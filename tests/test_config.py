@@ -89,14 +89,3 @@ def test_options_lists_nested_fields_by_dotted_name():
     assert "seed" in names
     assert len(names) == len(set(names))
     assert all(isinstance(f, dataclasses.Field) for _, f in checks.options(config.TrainConfig))
-
-
-def test_token_noise_needs_tokens_that_are_notes():
-    """Before a run has a folder; what ``init`` names has a tokenizer of its own."""
-    corpus = config.CorpusConfig(augment=config.AugmentConfig(token_noise=0.1))
-    with pytest.raises(
-        ConfigError, match=r"token_noise=0\.1: expected 0 with tokenizer=performance"
-    ):
-        config.TrainConfig(corpus=corpus)
-    config.TrainConfig(corpus=corpus, tokenizer=config.TokenizerConfig(name="chorale"))
-    config.TrainConfig(corpus=corpus, init="model")

@@ -79,10 +79,6 @@ class ChoraleTokenizer(Tokenizer):
     def kind_of(self) -> np.ndarray:
         return self.vocabulary.kind_of
 
-    @property
-    def pitch_ids(self) -> tuple[int, int]:
-        return self.vocabulary.range("pitch")
-
     def coordinates(self) -> dict[str, Any]:
         pitches = [self.vocabulary.row("pitch")]
         return {"kind": "grid", "voices": len(VOICES), "size": self.size, "pitches": pitches}

@@ -22,9 +22,6 @@ class AugmentConfig:
     velocity: int = option(
         0, "make each window louder or softer by up to so many MIDI velocity units"
     )
-    token_noise: float = option(
-        0.0, "chorales: share of the input notes moved by one or two semitones; targets stay"
-    )
 
     def __post_init__(self) -> None:
         require(
@@ -41,7 +38,6 @@ class AugmentConfig:
         )
         at_least("corpus.augment.align", self.align, 1)
         require(0 <= self.velocity <= 64, "corpus.augment.velocity", self.velocity, "0 to 64")
-        probability("corpus.augment.token_noise", self.token_noise)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from musictx.config.checks import option, require, whole_seed
+from musictx.config.checks import option, whole_seed
 from musictx.config.corpus import CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.model import ModelConfig
@@ -47,11 +47,3 @@ class TrainConfig:
     def __post_init__(self) -> None:
         whole_seed(self.seed)
         self.position = checked(self.position)
-        require(
-            not self.corpus.augment.token_noise
-            or self.init is not None
-            or self.tokenizer.name == "chorale",
-            "corpus.augment.token_noise",
-            self.corpus.augment.token_noise,
-            f"0 with tokenizer={self.tokenizer.name}; only in tokenizer=chorale is a token a note",
-        )

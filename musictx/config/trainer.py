@@ -44,9 +44,7 @@ class TrainerConfig:
     limit_val_batches: int | float | None = option(
         None, "validation batches used: a number, or a share of them; 0 = no validation"
     )
-    overfit_batches: int = option(
-        0, "train on the same batches again and again: so many of them"
-    )
+    overfit_batches: int = option(0, "train on the same batches again and again: so many of them")
     fast_dev_run: bool | int = option(
         False, "one batch (or so many) of training and validation, nothing is written"
     )

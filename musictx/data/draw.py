@@ -41,10 +41,6 @@ class TrainingRows:
     Windows start at multiples of ``augment.align``, and of the tokenizer's, only. With
     ``augment.whole`` they start at the beginnings of pieces only, each piece being drawn equally
     often; one that does not fit into what is left of a row is drawn anew, after :data:`TRIES` cut.
-
-    With ``augment.token_noise`` inputs differ from what was written: each note by itself, with that
-    probability, stands one or two semitones off. Targets stay. A bar is then never read twice in
-    the same way, and a model learns not to believe a single note, its own mistakes included.
     """
 
     def __init__(
@@ -62,7 +58,6 @@ class TrainingRows:
         self._starts = np.cumsum(lengths + context - 1)
         self._first = self._starts - (lengths + context - 1)
         self.align = math.lcm(tokenizer.align, augment.align)
-        self._notes = _notes(tokenizer) if augment.token_noise else None
         self._changes = augment.transpose > 0 or augment.velocity > 0 or set(augment.stretch) != {1}
 
     def row(self, batch: int, row: int) -> Row:
@@ -87,12 +82,9 @@ class TrainingRows:
         stop = start + free + (free // 8 + 16 if self._changes else 0)
         events = self._changed(ids[start:stop], random) if self._changes else ids[start:stop]
         ends = piece.ends and stop >= len(ids) and len(events) < free
-        row = lay_out(
+        return lay_out(
             events[:free], begins=piece.begins and start == 0, ends=ends, piece_id=piece_id
         )
-        if self._notes is not None:
-            _add_noise(row.ids, self._notes, self.augment.token_noise, random)
-        return row
 
     def _place(self, random: np.random.Generator) -> tuple[Piece, int]:
         ticket = int(random.integers(self._starts[-1]))
@@ -119,25 +111,3 @@ class TrainingRows:
             if changed is not None and len(changed):
                 return changed
         return events
-
-
-def _notes(tokenizer: Tokenizer) -> tuple[int, int]:
-    """The ids of pitches, first and stop, of tokens that are a pitch each."""
-    if tokenizer.pitch_ids is None:
-        raise UserError(
-            "corpus.augment.token_noise: expected tokenizer=chorale, where a token is a note, not "
-            f"{tokenizer.name}"
-        )
-    return tokenizer.pitch_ids
-
-
-def _add_noise(
-    ids: np.ndarray, notes: tuple[int, int], share: float, random: np.random.Generator
-) -> None:
-    """Move each note in ``ids`` with probability ``share`` by one or two semitones up or down, in
-    place; what would leave the vocabulary stays."""
-    first, stop = notes
-    off = random.choice([-2, -1, 1, 2], len(ids))
-    hit = (random.random(len(ids)) < share) & (ids >= first) & (ids < stop)
-    hit &= (ids + off >= first) & (ids + off < stop)
-    ids[hit] += off[hit]

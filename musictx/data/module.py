@@ -28,6 +28,8 @@ class MusicDataModule(pl.LightningDataModule):
     seed                of every draw: same seed, same batches
     validation_windows  validation windows used, spread evenly over all of them; 0 = all
     num_workers         loader processes for training (validation needs none)
+    growing_windows     [batches, tokens]: until so many batches, rows have so many tokens and a
+                        batch as many more of them, so that its tokens stay about the same
 
     The devices of a run share each batch: device r has rows r * batch_size and following of it.
     Raises ``UserError`` if the shards are of another tokenizer or have no piece to train on.
@@ -44,6 +46,7 @@ class MusicDataModule(pl.LightningDataModule):
         seed: int = 0,
         validation_windows: int = 0,
         num_workers: int = 0,
+        growing_windows: Sequence[Sequence[int]] = (),
     ) -> None:
         super().__init__()
         shards.check(tokenizer)
@@ -54,7 +57,12 @@ class MusicDataModule(pl.LightningDataModule):
         self.seed = seed
         self.validation_windows = validation_windows
         self.num_workers = num_workers
-        self.rows = TrainingRows(shards, tokenizer, context, augment or AugmentConfig(), seed)
+        change = augment or AugmentConfig()
+        self.rows = TrainingRows(shards, tokenizer, context, change, seed)
+        self.shorter = [
+            (until, TrainingRows(shards, tokenizer, tokens, change, seed))
+            for until, tokens in growing_windows
+        ]
         self._loaded = 0  # the number of the next batch, of a run that was stopped
 
     @property
@@ -97,7 +105,9 @@ class TrainingLoader:
     def __iter__(self) -> Iterator[Batch]:
         data = self.data
         rank = data.trainer.global_rank if data.trainer else 0
-        batches = TrainingBatches(data.rows, data.batch_size, rank=rank, start=data.next_batch)
+        batches = TrainingBatches(
+            data.rows, data.batch_size, rank=rank, start=data.next_batch, shorter=data.shorter
+        )
         workers = data.num_workers
         return iter(
             DataLoader(
@@ -114,20 +124,33 @@ class TrainingLoader:
 class TrainingBatches(IterableDataset[Batch]):
     """Batch ``start``, ``start + 1``, ... without end: the rows of device ``rank``.
 
+    ``shorter``  (until which batch, other rows): earlier batches are drawn from these instead, as
+    many more of them as they have fewer tokens
+
     In a loader with W processes the w-th makes every W-th batch; the loader takes them in turn, so
     the order is the same for any W.
     """
 
-    def __init__(self, rows: TrainingRows, batch_size: int, *, rank: int = 0, start: int = 0):
+    def __init__(
+        self,
+        rows: TrainingRows,
+        batch_size: int,
+        *,
+        rank: int = 0,
+        start: int = 0,
+        shorter: Sequence[tuple[int, TrainingRows]] = (),
+    ) -> None:
         self.rows = rows
+        self.shorter = shorter
         self.batch_size = batch_size
         self.rank = rank
         self.start = start
 
     def make(self, number: int) -> Batch:
         """Batch ``number``: (batch_size, context) tensors."""
-        first = self.rank * self.batch_size
-        return collate(self.rows.row(number, first + row) for row in range(self.batch_size))
+        rows = next((rows for until, rows in self.shorter if number < until), self.rows)
+        count = max(1, self.batch_size * self.rows.context // rows.context)
+        return collate(rows.row(number, self.rank * count + row) for row in range(count))
 
     def __iter__(self) -> Iterator[Batch]:
         info = get_worker_info()

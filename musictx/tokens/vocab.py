@@ -248,12 +248,6 @@ class Tokenizer(Protocol):
         """Which ids strike and release; ``None`` where notes are written with their length."""
         return None
 
-    @property
-    def pitch_ids(self) -> tuple[int, int] | None:
-        """(first, stop) of the ids that are a pitch each, a semitone apart, in tokens where an id
-        is a whole note; ``None`` for other tokens. Token noise moves these."""
-        return None
-
     def encode(self, score: Score) -> np.ndarray:
         """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
         return self.encode_with_report(score)[0]

@@ -11,8 +11,6 @@ from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards
 from musictx.data.writer import Writer
-from musictx.errors import UserError
-from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 TOKENIZER = ChoraleTokenizer()
@@ -75,30 +73,3 @@ def test_whole_pieces_begin_at_their_beginning_and_fit_if_they_can(shards):
     whole = sum(targets[-1] == EOS for _, _, targets in found)
     assert whole >= 300
     assert CUT not in {opened for _, opened, _ in found}
-
-
-def test_noisy_notes_are_near_the_written_ones_and_targets_stay(shards):
-    augment = AugmentConfig(transpose=0, stretch=[1.0], token_noise=0.2)
-    rows = TrainingRows(shards, TOKENIZER, 64, augment, seed=0)
-    first, _ = TOKENIZER.vocabulary.range("pitch")
-    off, notes = [], 0
-    for number in range(200):
-        row = rows.row(number, 0)
-        inside = np.flatnonzero(row.piece_ids[1:] == row.piece_ids[:-1])
-        inside = inside[row.piece_ids[inside] >= 0]
-        written, read = row.targets[inside], row.ids[inside + 1]
-        assert (written[read != written] >= first).all(), "only notes are changed"
-        off += (read - written)[read != written].tolist()
-        notes += int((written >= first).sum())
-        again = rows.row(number, 0)
-        assert np.array_equal(row.ids, again.ids)
-    assert set(off) == {-2, -1, 1, 2}
-    assert 0.19 < len(off) / notes < 0.21
-
-
-def test_only_tokens_that_are_notes_can_have_noise(shards):
-    augment = AugmentConfig(token_noise=0.1)
-    with pytest.raises(
-        UserError, match=r"augment\.token_noise: expected tokenizer=chorale.*performance"
-    ):
-        TrainingRows(shards, build("performance"), 32, augment, seed=0)

@@ -245,6 +245,16 @@ def test_a_resumed_run_sees_what_an_uninterrupted_one_would(shards, workers):
     assert same(whole[3:], take(data.train_dataloader(), 5))
 
 
+def test_windows_grow_and_a_batch_keeps_its_tokens(shards):
+    growing = module(shards, growing_windows=[[2, 16], [3, 32]])
+    found = take(growing.train_dataloader(), 5)
+    assert [tuple(b.ids.shape) for b in found] == [(16, 16), (16, 16), (8, 32), (4, 64), (4, 64)]
+    assert same(found[3:], take(module(shards).train_dataloader(), 5)[3:])
+    resumed = module(shards, growing_windows=[[2, 16], [3, 32]])
+    resumed.load_state_dict({"next_batch": 1})
+    assert same(found[1:], take(resumed.train_dataloader(), 4))
+
+
 def test_devices_share_the_rows_of_a_batch(shards):
     """Three devices with two rows each train on what one device with six rows would."""
     rows = TrainingRows(shards, TOKENIZER, 64, CHANGE, 7)
