@@ -2,7 +2,7 @@
 
     python scripts/bench/attention.py lengths=512,1024,2048 repeats=9
     python scripts/bench/attention.py device=cuda dtype=bfloat16 tokens=32768 results=results.csv
-    python scripts/bench/attention.py quick=true                    # tiny, within seconds
+    python scripts/bench/attention.py rehearse=true                 # tiny, within seconds
 
 Candidates (``only=`` chooses):
 
@@ -44,8 +44,9 @@ DEFAULTS = {
     "device": "cpu", "dtype": "float32", "lengths": "512,1024,2048", "batch": "1", "tokens": "0",
     "heads": "8", "size": "64", "distances": "0", "repeats": "7", "only": "", "configs": "",
     "dense_limit": "1000", "memory": "true", "threads": "0", "measure": "",
+    "results": "",
 }  # fmt: skip
-QUICK = {"lengths": "64,128", "heads": "2", "size": "16", "repeats": "1", "memory": "false"}
+TINY = {"lengths": "64,128", "heads": "2", "size": "16", "repeats": "1", "memory": "false"}
 DENSE = ("textbook", "reference", "flex")
 Candidate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -248,7 +249,7 @@ def table(length: int, given: dict[str, str]) -> None:
 
 
 def main(words: list[str]) -> int:
-    given = options(words, DEFAULTS, QUICK)
+    given = options(words, DEFAULTS, TINY)
     if int(given["threads"]):
         torch.set_num_threads(int(given["threads"]))
     lengths = [int(x) for x in several(given["lengths"])]

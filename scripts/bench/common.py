@@ -20,14 +20,14 @@ COLUMNS = (
 )
 
 
-def options(words: list[str], defaults: dict[str, str], quick: dict[str, str]) -> dict[str, str]:
-    """``name=value`` words over ``defaults``; with quick=true ``quick`` stands between the two."""
-    known = {"quick": "false", "results": ""} | defaults
+def options(words: list[str], defaults: dict[str, str], tiny: dict[str, str]) -> dict[str, str]:
+    """``name=value`` words over ``defaults``; with rehearse=true ``tiny`` comes between them."""
+    known = {"rehearse": "false"} | defaults
     for word in words:
         if word.partition("=")[0] not in known or "=" not in word:
             raise SystemExit(f"{word}: expected name=value with a name of " + ", ".join(known))
     given = dict(word.split("=", 1) for word in words)
-    return known | (quick if given.get("quick") == "true" else {}) | given
+    return known | (tiny if given.get("rehearse") == "true" else {}) | given
 
 
 def several(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """What the compiler makes of the kernels of attention and decoding for Hopper: no GPU needed.
 
     python scripts/bench/compile_check.py             # the configurations worth measuring
-    python scripts/bench/compile_check.py quick=true  # the defaults only
+    python scripts/bench/compile_check.py rehearse=true  # the defaults only
 
 Registers for each thread (255 at most), bytes spilled to memory, shared memory of a program (228
 KiB to a multiprocessor), and instructions that tell whether a kernel is what it should be: wgmma
@@ -241,14 +241,14 @@ def show(what: str, tile: Tile | str, report: Report) -> None:
 
 
 def main() -> None:
-    quick = "quick=true" in sys.argv[1:]
+    rehearse = "rehearse=true" in sys.argv[1:]
     print(
         f"{'inputs':22} {'kernel':15} {'tile':20} {'regs':>5} {'spilled':>8} {'shared K':>9} "
         f"{'wgmma':>6} {'cp.async':>9} {'shuffles':>8} {'4w atomics':>11}"
     )
     half = torch.bfloat16
     variants = [("", half, 64, {})]
-    if not quick:
+    if not rehearse:
         variants += [("", half, 32, {}), ("", half, 128, {}), ("", torch.float32, 64, {})]
         variants += [(name, half, 64, features) for name, features in VARIANTS.items()]
     for what, dtype, head_dim, features in variants:
@@ -258,7 +258,7 @@ def main() -> None:
             show(name, tile, compile_kernel(kernel, made, constants, tile, dtype))
     for report in check_decoding(half, 64):
         show("bf16 64 decoding", "", report)
-    for wanted, tiles in {} if quick else ALTERNATIVES.items():
+    for wanted, tiles in {} if rehearse else ALTERNATIVES.items():
         for text in tiles:
             tile = Tile.parse(text)
             for name, kernel, constants, _ in kernels(Config(tile, tile, tile), half, 64):

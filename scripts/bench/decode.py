@@ -2,7 +2,7 @@
 
     python scripts/bench/decode.py [model=paper] [prompt=1024] [tokens=64] [rows=1,8] [device=cpu]
     python scripts/bench/decode.py device=cuda dtype=bfloat16 rows=1,64,256 results=results.csv
-    python scripts/bench/decode.py quick=true
+    python scripts/bench/decode.py rehearse=true
 
 All draw greedily from the same untrained model, by ``sampling.engine``; the ids are compared before
 anything is printed. ``model`` is a file of conf/model, whose context the prompt and the tokens must
@@ -12,6 +12,7 @@ a step in which ``bandwidth`` bytes a second can read the weights, the tables an
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 
@@ -23,14 +24,16 @@ from musictx.device import choose_device
 from musictx.model import MusicTransformer
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature
+from musictx.tokens.build import build
 from musictx.train import network
 
 VOCABULARY = 392
 DEFAULTS = {
     "model": "paper", "prompt": "1024", "tokens": "64", "rows": "1", "device": "auto",
     "dtype": "float32", "position": "huang", "caches": "growing,ring", "bandwidth": "4.8e12",
+    "results": "",
 }  # fmt: skip
-QUICK = {"model": "tiny", "prompt": "40", "tokens": "8", "rows": "1,3", "device": "cpu"}
+TINY = {"model": "tiny", "prompt": "40", "tokens": "8", "rows": "1,3", "device": "cpu"}
 
 
 class NeverEnd:
@@ -97,16 +100,15 @@ def least(model: MusicTransformer, rows: int, position: int, bandwidth: float) -
 
 
 def main(words: list[str]) -> int:
-    given = options(words, DEFAULTS, QUICK)
+    given = options(words, DEFAULTS, TINY)
     prompt, tokens = int(given["prompt"]), int(given["tokens"])
     words = [f"model={given['model']}", f"position={given['position']}", "trainer=laptop"]
     config = compose("train", words)
-    shape = network.shape(config.model)
+    shape = dataclasses.asdict(config.model)
     if prompt + tokens > shape["context"]:
         raise SystemExit(f"prompt + tokens: {prompt + tokens} exceed context {shape['context']}")
-    torch.manual_seed(0)
     device = choose_device(given["device"])
-    model = MusicTransformer(VOCABULARY, position={"name": given["position"]}, **shape).eval()
+    model = network.build_model(config, build("performance")).eval()
     with torch.no_grad():  # opinions strong enough that rounding decides no choice
         for parameter in model.parameters():
             if parameter.dim() > 1:

@@ -2,11 +2,13 @@
 
     pip install x-transformers transformers          # not needed by musictx itself
     python scripts/bench/others.py                   # a table; nothing else should run meanwhile
+    python scripts/bench/others.py only=musictx,textbook window=512 threads=1
+    python scripts/bench/others.py rehearse=true     # tiny, within seconds
 
-Every network has the same shape (``--layers --width --heads``), vocabulary and window; tokens are
+Every network has the same shape (``layers= width= heads=``), vocabulary and window; tokens are
 random, weights float32, the optimizer AdamW. Each runs in a process of its own and reports
 
-    train     tokens a second of whole steps (forward, backward, optimizer), median of ``--steps``
+    train     tokens a second of whole steps (forward, backward, optimizer), median of ``steps``
     memory    peak resident memory of those steps beyond what the process held before, MB
     decode    new tokens a second for one sequence, after a prompt of half a window
 
@@ -18,7 +20,6 @@ A package that is not installed is named and left out.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import resource
@@ -27,12 +28,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import torch
+from common import options, several
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 VOCABULARY = 392
+DEFAULTS = {
+    "layers": "6", "width": "256", "heads": "4", "window": "1024", "rows": "2", "steps": "5",
+    "new": "128", "threads": "0", "only": "", "measure": "",
+}  # fmt: skip
+TINY = {"layers": "2", "width": "32", "heads": "2", "window": "64", "steps": "1", "new": "8"}
+NUMBERS = ("layers", "width", "heads", "window", "rows", "steps", "new", "threads")
 CASES = {
     "musictx": "musictx, relative attention (huang)",
     "textbook": "textbook Music Transformer: skew, no cache",
@@ -41,40 +50,31 @@ CASES = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in {
-        "layers": 6,
-        "width": 256,
-        "heads": 4,
-        "window": 1024,
-        "rows": 2,
-        "steps": 5,
-        "new": 128,
-        "threads": torch.get_num_threads(),
-    }.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--case", choices=list(CASES), help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    torch.set_num_threads(asked.threads)
-    if asked.case:
-        print(json.dumps(measure(asked.case, asked)))
-        return
+def main(words: list[str]) -> int:
+    given = options(words, DEFAULTS, TINY)
+    asked = SimpleNamespace(**{name: int(given[name] or 0) for name in NUMBERS})
+    torch.set_num_threads(asked.threads or torch.get_num_threads())
+    if given["measure"]:
+        print(json.dumps(measure(given["measure"], asked)))
+        return 0
     check_textbook(asked)
     shape = f"{asked.layers} layers of {asked.width}, {asked.heads} heads, {asked.window} tokens"
-    print(f"{shape}, {asked.rows} rows, {asked.threads} threads, torch {torch.__version__}\n")
+    threads = f"{torch.get_num_threads()} threads, torch {torch.__version__}"
+    print(f"{shape}, {asked.rows} rows, {threads}\n")
     print(f"{'':44} {'parameters':>11} {'train tok/s':>12} {'memory MB':>10} {'decode tok/s':>13}")
-    for case in asked.only:
+    failed = 0
+    for case in several(given["only"]) or list(CASES):
+        if case not in CASES:
+            raise SystemExit(f"only={case}: expected some of {', '.join(CASES)}")
         package = case if case != "textbook" else "musictx"
         if importlib.util.find_spec(package) is None:
             print(f"{CASES[case]:44} not installed")
             continue
-        words = [sys.executable, __file__, "--case", case]
-        for name in ("layers", "width", "heads", "window", "rows", "steps", "new", "threads"):
-            words += [f"--{name}", str(getattr(asked, name))]
-        result = subprocess.run(words, capture_output=True, text=True)
+        told = [f"{name}={getattr(asked, name)}" for name in NUMBERS]
+        command = [sys.executable, __file__, f"measure={case}", *told]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
+            failed += 1
             print(f"{CASES[case]:44} failed: {result.stderr.strip().splitlines()[-1]}")
             continue
         got = json.loads(result.stdout.splitlines()[-1])
@@ -83,9 +83,10 @@ def main() -> None:
             f"{got['memory']:>10,.0f} {got['decode']:>13,.1f}",
             flush=True,
         )
+    return 1 if failed else 0
 
 
-def measure(case: str, asked: argparse.Namespace) -> dict[str, float]:
+def measure(case: str, asked: SimpleNamespace) -> dict[str, float]:
     torch.manual_seed(0)
     logits, parameters, decode = BUILDERS[case](asked)
     optimizer = torch.optim.AdamW(parameters, lr=1e-4)
@@ -117,7 +118,7 @@ def peak_memory() -> float:
 Built = tuple[Callable[[Tensor], Tensor], list[nn.Parameter], Callable[[Tensor, int], object]]
 
 
-def ours(asked: argparse.Namespace, attention: str = "auto") -> nn.Module:
+def ours(asked: SimpleNamespace, attention: str = "auto") -> nn.Module:
     from musictx.model import MusicTransformer
 
     torch.manual_seed(0)
@@ -133,7 +134,7 @@ def ours(asked: argparse.Namespace, attention: str = "auto") -> nn.Module:
     )
 
 
-def build_musictx(asked: argparse.Namespace) -> Built:
+def build_musictx(asked: SimpleNamespace) -> Built:
     from musictx.sampling import engine
 
     model = ours(asked)
@@ -144,12 +145,12 @@ def build_musictx(asked: argparse.Namespace) -> Built:
     return model, list(model.parameters()), decode
 
 
-def build_textbook(asked: argparse.Namespace) -> Built:
+def build_textbook(asked: SimpleNamespace) -> Built:
     model = ours(asked, "skew")
     return model, list(model.parameters()), lambda prompt, new: recomputed(model, prompt, new)
 
 
-def build_x_transformers(asked: argparse.Namespace) -> Built:
+def build_x_transformers(asked: SimpleNamespace) -> Built:
     from x_transformers import AutoregressiveWrapper, Decoder, TransformerWrapper
 
     layers = Decoder(
@@ -171,7 +172,7 @@ def build_x_transformers(asked: argparse.Namespace) -> Built:
     return model, list(model.parameters()), decode
 
 
-def build_transformers(asked: argparse.Namespace) -> Built:
+def build_transformers(asked: SimpleNamespace) -> Built:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     model = GPT2LMHeadModel(
@@ -199,7 +200,7 @@ def build_transformers(asked: argparse.Namespace) -> Built:
     return lambda ids: model(ids).logits, list(model.parameters()), decode
 
 
-BUILDERS: dict[str, Callable[[argparse.Namespace], Built]] = {
+BUILDERS: dict[str, Callable[[SimpleNamespace], Built]] = {
     "musictx": build_musictx,
     "textbook": build_textbook,
     "x_transformers": build_x_transformers,
@@ -218,7 +219,7 @@ def recomputed(model: nn.Module, prompt: Tensor, new: int) -> Tensor:
 
 
 @torch.inference_mode()
-def check_textbook(asked: argparse.Namespace) -> None:
+def check_textbook(asked: SimpleNamespace) -> None:
     """The textbook's network gives the logits of ours, so it is the same work that is timed."""
     ids = torch.randint(4, VOCABULARY, (1, 200))
     got, expected = ours(asked).eval()(ids), ours(asked, "skew").eval()(ids)
@@ -226,4 +227,4 @@ def check_textbook(asked: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,7 @@
 """How fast files of MIDI become tokens, beside MidiTok on the same files and core.
 
     python scripts/bench/prepare.py FOLDER [files=30] [repeats=3] [seed=0]
+    python scripts/bench/prepare.py FOLDER rehearse=true      # two files, once
 
 Reads and encodes ``files`` of FOLDER (drawn by ``seed``) with musictx as ``musictx prepare`` does -
 notes, pedals, content hash, ids - and with MidiTok's REMI, in turn, ``repeats`` times, in this one
@@ -21,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import common
 import miditok
 import numpy as np
 import symusic
@@ -32,12 +34,15 @@ from musictx.data.prepare import prepare
 from musictx.data.sources import Folder
 from musictx.tokens.build import build
 
+DEFAULTS = {"files": "30", "repeats": "3", "seed": "0"}
+TINY = {"files": "2", "repeats": "1"}
+
 
 def main() -> None:
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or "=" in sys.argv[1]:
         sys.exit(__doc__)
-    options = {"files": 30, "repeats": 3, "seed": 0}
-    options |= {k: int(v) for k, _, v in (word.partition("=") for word in sys.argv[2:])}
+    given = common.options(sys.argv[2:], DEFAULTS, TINY)
+    options = {name: int(given[name]) for name in DEFAULTS}
     items = list(Folder(sys.argv[1]).items())
     random.Random(options["seed"]).shuffle(items)
     items = items[: options["files"]]

@@ -4,6 +4,7 @@
     python scripts/bench/train.py model=tiny trainer.accelerator=cpu    on random music
     python scripts/bench/train.py ... attention=auto,textbook           one after the other
     python scripts/bench/train.py ... steps=40 warm=10 csv=train.csv
+    python scripts/bench/train.py rehearse=true                         tiny, on the CPU: a minute
 
 Every other word is one of ``musictx train``. Each run is the command as it is, data, callbacks and
 optimizer included; a callback takes the time of every optimizer step after ``warm`` of them.
@@ -46,6 +47,11 @@ COLUMNS = (
     "attention", "model", "device", "precision", "rows", "length", "steps", "tokens_per_second",
     "quartile1", "quartile3", "utilisation", "peak_MB", "operations_per_token", "torch",
 )  # fmt: skip
+#: What rehearse=true says unless told otherwise.
+TINY = (
+    *("model=tiny", "model.layers=1", "model.context=64", "trainer=laptop", "data.batch_size=2"),
+    *("trainer.accelerator=cpu", "data.num_workers=0"),
+)
 #: The library's own ``attend``, wherever ``textbook`` has been put in its place.
 LIBRARY = block.attend
 #: What the last run measured; filled by :class:`Speed`.
@@ -185,7 +191,9 @@ def measure(
 
 
 def main(words: list[str]) -> list[dict[str, Any]]:
-    given = {"attention": "auto,textbook", "steps": "20", "warm": "5", "csv": ""}
+    given = {"attention": "auto,textbook", "steps": "20", "warm": "5", "csv": "", "rehearse": ""}
+    if "rehearse=true" in words:
+        words = [*TINY, "steps=2", "warm=1", *words]
     rest = []
     for word in words:
         name, _, value = word.partition("=")

@@ -25,7 +25,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_attention_is_compared_and_timed(bench, tmp_path, capsys):
     script, results = bench("attention"), tmp_path / "results.csv"
-    words = ["quick=true", "lengths=40", "only=textbook,chunked,sdpa", f"results={results}"]
+    words = ["rehearse=true", "lengths=40", "only=textbook,chunked,sdpa", f"results={results}"]
     assert script.main(words) == 0
     found = rows(results)
     assert [(row["implementation"], row["pass"]) for row in found] == [
@@ -46,7 +46,7 @@ def test_an_attention_that_is_wrong_is_not_timed(bench, monkeypatch, tmp_path, c
         return (lambda q, k, v, table: run(q, k, v, table.roll(1, 1))) if name == "chunked" else run
 
     monkeypatch.setattr(script, "by_name", broken)
-    words = ["quick=true", "lengths=40", "only=chunked", f"results={tmp_path / 'results.csv'}"]
+    words = ["rehearse=true", "lengths=40", "only=chunked", f"results={tmp_path / 'results.csv'}"]
     assert script.main(words) == 1
     assert "WRONG chunked, out" in capsys.readouterr().out
     assert not (tmp_path / "results.csv").exists()
@@ -54,7 +54,7 @@ def test_an_attention_that_is_wrong_is_not_timed(bench, monkeypatch, tmp_path, c
 
 def test_decoding_gives_equal_ids_over_every_cache(bench, monkeypatch, tmp_path, capsys):
     script, results = bench("decode"), tmp_path / "results.csv"
-    words = ["quick=true", "rows=2", "prompt=12", "tokens=4", f"results={results}"]
+    words = ["rehearse=true", "rows=2", "prompt=12", "tokens=4", f"results={results}"]
     assert script.main(words) == 0
     assert [row["implementation"] for row in rows(results)] == [
         "decode recomputed tiny", "decode growing tiny", "decode ring tiny",
@@ -71,5 +71,5 @@ def test_decoding_gives_equal_ids_over_every_cache(bench, monkeypatch, tmp_path,
 
 
 def test_an_unknown_option_is_named(bench):
-    with pytest.raises(SystemExit, match="lenght=3: expected name=value with a name of quick"):
+    with pytest.raises(SystemExit, match="lenght=3: expected name=value with a name of rehearse"):
         bench("attention").main(["lenght=3"])
