@@ -16,9 +16,7 @@ bounded (with its default ``beat_res`` no note lasts longer than 12 beats).
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -28,40 +26,14 @@ import numpy as np
 
 from musictx import pedal
 from musictx.config import TokenizerConfig
-from musictx.errors import ConfigError, UserError
+from musictx.errors import ConfigError
 from musictx.notes import NOTE, Score
+from musictx.tokens.miditok_build import build_miditok
 from musictx.tokens.miditok_grammar import DRUM, STRIKES, MidiTokState, TypeTable
 from musictx.tokens.miditok_score import from_symusic, to_symusic
 from musictx.tokens.performance import merged_tracks
 from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer
 
-#: Parameters of MidiTok that are not the user's here, and why.
-_NOT_HERE = {
-    "use_programs": "set by tokenizer.tracks",
-    "one_token_stream_for_programs": "set by tokenizer.tracks",
-    "use_pitchdrum_tokens": "set by tokenizer.tracks",
-    "pitch_range": "set by tokenizer.low and tokenizer.high",
-    "num_velocities": "set by tokenizer.velocity_bins",
-    "special_tokens": "musictx has its own",
-    "use_sustain_pedals": "pedals are folded into note ends; see tokenizer.sustain",
-    "use_control_changes": "a Score holds no controllers",
-    "use_pitch_bends": "a Score holds no pitch bends",
-    "use_key_signatures": "a Score holds no key signatures",
-    "use_pitch_intervals": "they hide whether a transposed window leaves the range",
-    "chord_tokens_with_root_note": "such tokens cannot be transposed",
-}
-_DEFAULTS = {
-    "use_tempos": True,
-    "num_tempos": 211,  # 40..250 bpm by 1
-    "tempo_range": (40, 250),
-    "use_time_signatures": True,
-    "drums_pitch_range": (0, 127),
-}
-#: What single tokenizers take beside miditok.TokenizerConfig's own parameters.
-_EXTRA = {
-    "remi": ("use_bar_end_tokens", "add_trailing_bars"),
-    "midilike": ("max_duration",),
-}
 _OFFSET = len(SPECIALS)
 
 #: Types of token that lead to something, and are nothing at the end of a piece.
@@ -92,7 +64,7 @@ class MidiTokTokenizer(Tokenizer):
         self.tracks, self.low, self.high = tracks, low, high
         self.velocity_bins, self.sustain = velocity_bins, sustain
         self.params = dict(params or {})
-        self._inner = self._make()
+        self._inner = build_miditok(self._name, tracks, low, high, velocity_bins, self.params)
         vocabulary = {v: k for k, v in self._inner.vocab.items()}
         special = set(self._inner.special_tokens)
         kept = [i for i in sorted(vocabulary) if vocabulary[i] not in special]
@@ -298,65 +270,6 @@ class MidiTokTokenizer(Tokenizer):
             table[ids] = ids[np.abs(values - change(values)[:, None]).argmin(axis=1)]
         return table
 
-    def _make(self) -> Any:
-        """The MidiTok tokenizer, or one sentence why not."""
-        try:
-            import miditok
-        except ImportError:
-            raise UserError(
-                f"tokenizer.name={self.name}: needs MidiTok; install it with "
-                'pip install "musictx[tokenizers]"'
-            ) from None
-        cls = {n.lower(): getattr(miditok, n) for n in miditok.__all__}.get(self.name)
-        if cls is None:
-            raise ConfigError(f"tokenizer.name={self.name}: this MidiTok has no such tokenizer")
-        for key in self.params:
-            if key in _NOT_HERE:
-                raise ConfigError(f"tokenizer.params.{key}: not accepted, {_NOT_HERE[key]}")
-        wanted = {**_DEFAULTS, **self.params}
-        for key in ("beat_res", "beat_res_rest"):
-            if key in wanted:
-                wanted[key] = _beat_table(key, wanted[key])
-        if "time_signature_range" in wanted:
-            ranges = wanted["time_signature_range"]
-            wanted["time_signature_range"] = {int(k): v for k, v in ranges.items()}
-        programs = self.tracks == "programs"
-        known = inspect.signature(miditok.TokenizerConfig.__init__).parameters
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of options a tokenizer lacks: checked below
-                inner = cls(
-                    miditok.TokenizerConfig(
-                        pitch_range=(self.low, self.high),
-                        num_velocities=self.velocity_bins,
-                        special_tokens=["PAD"],
-                        use_programs=programs,
-                        one_token_stream_for_programs=programs,
-                        use_pitchdrum_tokens=programs,
-                        **wanted,
-                    )
-                )
-        except Exception as error:  # MidiTok checks by raising anything
-            raise ConfigError(
-                f"tokenizer.params={self.params}: MidiTok's {cls.__name__} refuses them: {error}"
-            ) from None
-        if programs and not inner.one_token_stream:
-            raise ConfigError(
-                f"tokenizer.tracks=programs: MidiTok's {cls.__name__} has no program tokens"
-            )
-        for key in self.params:
-            accepted = key in known or key in _EXTRA.get(self.name, ())
-            if not accepted or self._ignored(inner, key, wanted[key]):
-                raise ConfigError(
-                    f"tokenizer.params.{key}={self.params[key]}: MidiTok's {cls.__name__} does "
-                    "not take it"
-                )
-        return inner
-
-    @staticmethod
-    def _ignored(inner: Any, key: str, value: Any) -> bool:
-        return isinstance(value, bool) and getattr(inner.config, key, value) != value
-
     @cached_property
     def _pitches(self) -> tuple[np.ndarray, np.ndarray]:
         """Two (128,) masks: pitches, and drum pitches, that the vocabulary has."""
@@ -393,14 +306,3 @@ class MidiTokTokenizer(Tokenizer):
 
 def _again(config: Mapping[str, Any]) -> MidiTokTokenizer:
     return MidiTokTokenizer(**config)
-
-
-def _beat_table(key: str, value: Mapping[Any, int]) -> dict[tuple[int, int], int]:
-    """{"0_4": 8} as MidiTok's JSON writes it -> {(0, 4): 8}."""
-    try:
-        ranges = [str(k).strip("()").replace(",", "_").replace("-", "_").split("_") for k in value]
-        return {(int(low), int(high)): int(n) for (low, high), n in zip(ranges, value.values())}
-    except (ValueError, TypeError, AttributeError):
-        raise ConfigError(
-            f'tokenizer.params.{key}={value}: expected beats and positions such as {{"0_4": 8}}'
-        ) from None

@@ -1,0 +1,51 @@
+"""MusicXML (.mxl, .xml, .musicxml) -> Score: written notes at the times a plain reading gives them.
+
+Each part becomes a track, in the order of the document. Tied notes become one note; grace and cue
+notes are left out; transposing instruments sound as they should; pick-up measures are as short as
+they are written. What is not read: repeats and endings (the page is played once, top to bottom),
+dynamics (every velocity is 80), ornaments and articulations. Only ``score-partwise``, the form that
+every notation program writes.
+
+Files are not trusted: a document type with declarations of its own is refused, so nothing can be
+fetched from outside or blown up on reading, and sizes are limited (:class:`Limits`).
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from musictx.config.limits import Limits
+from musictx.errors import MusicXmlError, UserError
+from musictx.files import read_bytes
+from musictx.musicxml.document import Fault, open_document
+from musictx.musicxml.score import to_score
+from musictx.notes import Score
+
+__all__ = ["SUFFIXES", "read"]
+
+#: Endings of MusicXML files, in small letters.
+SUFFIXES = (".mxl", ".musicxml", ".xml")
+
+
+def read(
+    source: str | Path | bytes, *, bpm: float | None = None, limits: Limits | None = None
+) -> Score:
+    """Read a MusicXML file, plain or zipped, from a path or from its bytes.
+
+    ``bpm`` (quarter notes a minute) fixes one tempo for the whole piece; ``None`` follows the
+    file's own ``<sound tempo="...">`` marks, 120 where it has none. Notes of equal start come
+    ordered by pitch, then track. Raises :class:`MusicXmlError` for what cannot be read, with the
+    reason "cannot be opened", "not MusicXML", "damaged", "absurd times" or "too large".
+    """
+    if bpm is not None and not (math.isfinite(bpm) and bpm > 0):
+        raise UserError(f"bpm={bpm}: expected a positive number of quarter notes a minute")
+    limits = limits or Limits()
+    name = "the given bytes"
+    if not isinstance(source, bytes):
+        name = str(source)
+        source = read_bytes(source, limits.xml_mb, "limits.xml_mb", MusicXmlError)
+    try:
+        return to_score(open_document(source, limits), bpm, limits)
+    except Fault as fault:
+        raise MusicXmlError(f"{name}: {fault}", fault.reason) from None

@@ -1,0 +1,185 @@
+"""One part of a MusicXML document: its note heads, measure by measure, and its marks."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from fractions import Fraction
+from typing import NamedTuple
+
+from musictx.musicxml.document import Fault, parse_number
+
+_SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
+
+
+class Instrument(NamedTuple):
+    """What ``<midi-instrument>`` says: General MIDI program, and the drum key if on channel 10."""
+
+    program: int = 0
+    drum_pitch: int | None = None
+
+
+class Written(NamedTuple):
+    """A note head, in ticks from the start of its measure, later of the piece."""
+
+    start: int
+    end: int
+    pitch: int
+    instrument: Instrument
+    tie_in: bool
+    tie_out: bool
+
+
+def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
+    """part id -> instrument id -> what sounds; the key "" is the part's first instrument."""
+    table: dict[str, dict[str, Instrument]] = {}
+    for part in root.iterfind("part-list/score-part"):
+        named: dict[str, Instrument] = {}
+        for midi in part.iterfind("midi-instrument"):
+            program = int(parse_number(midi.findtext("midi-program", "1"), "midi-program")) - 1
+            drum = None
+            if midi.findtext("midi-channel", "").strip() == "10":
+                key = midi.findtext("midi-unpitched")
+                drum = int(parse_number(key, "midi-unpitched")) - 1 if key is not None else -1
+            instrument = Instrument(min(max(program, 0), 127), drum)
+            named[midi.get("id", "")] = instrument
+            named.setdefault("", instrument)
+        named.setdefault("", Instrument())
+        table[part.get("id", "")] = named
+    return table
+
+
+class Part:
+    """One part, read measure by measure: divisions and transposition carry on from one to the next.
+
+    All positions are ticks from the beginning of their measure, which is given by its number.
+    """
+
+    def __init__(
+        self, resolution: int, instruments: dict[str, Instrument], element: ET.Element
+    ) -> None:
+        self._resolution = resolution
+        self._instruments = instruments
+        self._ticks_of_division = resolution
+        self._transpose = 0  # semitones from written to sounding
+        self.lengths: list[int] = []
+        self.notes: list[tuple[int, Written]] = []
+        self.tempos: list[tuple[int, int, float]] = []
+        self.meters: list[tuple[int, int, tuple[int, int]]] = []
+        self.keys: list[tuple[int, int, tuple[int, bool]]] = []
+        for number, measure in enumerate(element.iterfind("measure")):
+            self.lengths.append(self._measure(number, measure))
+
+    def _ticks(self, text: str | None, what: str) -> int:
+        number = parse_number(text, what)
+        if isinstance(number, int):
+            return number * self._ticks_of_division
+        return round(number * self._ticks_of_division)
+
+    def _measure(self, number: int, element: ET.Element) -> int:
+        """Read one measure; returns its length."""
+        length = position = onset = 0  # where the next note begins; where the last one did (chords)
+        for item in element:
+            if item.tag == "note":
+                children = {child.tag: child for child in item}
+                if "grace" in children:
+                    continue
+                duration = self._ticks(item.findtext("duration"), "duration")
+                if "chord" not in children:
+                    onset = position
+                    position += duration
+                length = max(length, onset + duration)
+                if "cue" not in children and "rest" not in children:
+                    head = self._head(item, children, onset, duration)
+                    if head is not None:
+                        self.notes.append((number, head))
+            elif item.tag == "backup":
+                position = max(0, position - self._ticks(item.findtext("duration"), "backup"))
+            elif item.tag == "forward":
+                position += self._ticks(item.findtext("duration"), "forward")
+            elif item.tag == "attributes":
+                self._attributes(item, number, position)
+            elif item.tag in ("sound", "direction"):
+                self._tempo(item, number, position)
+            length = max(length, position)
+        return length
+
+    def _head(
+        self, note: ET.Element, children: dict[str, ET.Element], start: int, duration: int
+    ) -> Written | None:
+        """One written note; ``None`` for what MIDI cannot sound."""
+        key = children["instrument"].get("id", "") if "instrument" in children else ""
+        instrument = self._instruments.get(key, self._instruments[""])
+        if "pitch" in children:
+            written = children["pitch"]
+            step = (written.findtext("step") or "").strip()
+            if step not in _SEMITONE:
+                raise Fault(f"has a pitch with step {step[:40]!r}, expected A to G")
+            octave = int(parse_number(written.findtext("octave"), "octave"))
+            alter = round(parse_number(written.findtext("alter", "0"), "alter"))
+            pitch = _SEMITONE[step] + alter + 12 * (octave + 1) + self._transpose
+            if instrument.drum_pitch is not None:
+                instrument = instrument._replace(drum_pitch=None)
+        elif "unpitched" in children and instrument.drum_pitch is not None:
+            pitch = instrument.drum_pitch
+        else:
+            return None
+        if not 0 <= pitch <= 127 or duration <= 0:
+            return None
+        ties = {tie.get("type") for tie in note.iterfind("tie")} if "tie" in children else set()
+        return Written(start, start + duration, pitch, instrument, "stop" in ties, "start" in ties)
+
+    def _attributes(self, item: ET.Element, number: int, position: int) -> None:
+        text = item.findtext("divisions")
+        if text is not None:
+            self._ticks_of_division = int(
+                self._resolution / Fraction(parse_number(text, "divisions"))
+            )
+        change = item.find("transpose")
+        if change is not None:
+            octaves = int(parse_number(change.findtext("octave-change", "0"), "octave-change"))
+            chromatic = round(parse_number(change.findtext("chromatic"), "chromatic"))
+            self._transpose = chromatic + 12 * octaves
+        beats, beat_type = item.findtext("time/beats"), item.findtext("time/beat-type")
+        if beats is not None and beat_type is not None and len(beats) + len(beat_type) < 32:
+            # "3+2" is an additive meter; words such as "senza misura" have no numbers to give.
+            counts = beats.split("+")
+            if all(c.strip().isdecimal() for c in [*counts, beat_type]):
+                numerator, denominator = sum(int(c) for c in counts), int(beat_type)
+                if 0 < numerator < 256 and 0 < denominator < 65536:
+                    self.meters.append((number, position, (numerator, denominator)))
+        fifths = (item.findtext("key/fifths") or "").strip()
+        if re.fullmatch(r"[+-]?[0-7]", fifths):
+            minor = (item.findtext("key/mode") or "").strip() == "minor"
+            self.keys.append((number, position, (int(fifths), minor)))
+
+    def _tempo(self, item: ET.Element, number: int, position: int) -> None:
+        """``<sound tempo>``, alone or inside a direction that may be offset."""
+        sound = item if item.tag == "sound" else item.find("sound")
+        if sound is None or "tempo" not in sound.attrib:
+            return
+        bpm = float(parse_number(sound.get("tempo"), "tempo"))
+        if bpm > 0:
+            offset = self._ticks(item.findtext("offset", "0"), "offset")
+            self.tempos.append((number, max(0, position + offset), bpm))
+
+
+def tied(heads: list[Written]) -> list[Written]:
+    """Note heads joined by ties into one sounding note each.
+
+    A tie is followed by pitch and moment, not by voice: notation programs let ties cross voices.
+    """
+    sounding: list[Written] = []
+    waiting: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for head in sorted(heads, key=lambda head: head.start):
+        held = waiting[head.pitch, head.start] if head.tie_in else []
+        if held:
+            index = held.pop()
+            sounding[index] = sounding[index]._replace(end=head.end)
+        else:
+            index = len(sounding)
+            sounding.append(head)
+        if head.tie_out:
+            waiting[head.pitch, head.end].append(index)
+    return sounding

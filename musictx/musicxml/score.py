@@ -1,0 +1,149 @@
+"""The parts of a MusicXML document on one clock: a Score in seconds."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from bisect import bisect_right
+from fractions import Fraction
+
+import numpy as np
+
+from musictx.config.limits import Limits
+from musictx.musicxml.document import Fault, over, parse_number
+from musictx.musicxml.part import Instrument, Part, read_instruments, tied
+from musictx.notes import KEY, METER, NOTE, TEMPO, Score
+
+VELOCITY = 80
+DEFAULT_BPM = 120.0
+#: Grid of a score whose parts need a finer one than MIDI has, ticks a quarter note.
+TICKS_PER_QUARTER = 480
+
+
+def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
+    instruments = read_instruments(root)
+    resolution = _resolution(root, limits)
+    default = {"": Instrument()}
+    parts: list[Part] = []
+    for element in root.iterfind("part"):
+        if len(parts) == limits.tracks:
+            raise over(limits, "tracks", "parts")
+        parts.append(Part(resolution, instruments.get(element.get("id", ""), default), element))
+    if not parts:
+        raise Fault("has no parts")
+    if sum(len(part.notes) for part in parts) > limits.notes:
+        raise over(limits, "notes", "notes")
+    starts = _starts([part.lengths for part in parts])
+
+    tempos: dict[int, float] = {}
+    meters: dict[int, tuple[int, int]] = {}
+    keys: dict[int, tuple[int, bool]] = {}
+    for part in parts:
+        for measure, at, tempo in part.tempos:
+            tempos.setdefault(starts[measure] + at, tempo)
+        for measure, at, meter in part.meters:
+            meters.setdefault(starts[measure] + at, meter)
+        for measure, at, key in part.keys:
+            keys.setdefault(starts[measure] + at, key)
+    clock = _Clock({0: bpm} if bpm is not None else tempos, resolution)
+
+    rows = []
+    for track, part in enumerate(parts):
+        heads = [
+            head._replace(start=starts[measure] + head.start, end=starts[measure] + head.end)
+            for measure, head in part.notes
+        ]
+        for start, end, pitch, instrument, _, _ in tied(heads):
+            drum = instrument.drum_pitch is not None
+            times = clock.seconds(start), clock.seconds(end)
+            rows.append((*times, pitch, VELOCITY, instrument.program, drum, track))
+    if max((row[1] for row in rows), default=0.0) > limits.seconds:
+        raise Fault(
+            f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
+            "absurd times",
+        )
+    rows.sort(key=lambda row: (row[0], row[2], row[6]))
+    names = root.iterfind("part-list/score-part")
+    named = {part.get("id", ""): (part.findtext("part-name") or "").strip() for part in names}
+    titles = [named.get(part.get("id", ""), "") for part in root.iterfind("part")]
+    return Score(
+        notes=np.array(rows, NOTE),
+        tempos=np.array(clock.marks(limits.seconds), TEMPO),
+        meters=np.array(_in_time(meters, clock, limits), METER),
+        keys=np.array(_in_time(keys, clock, limits), KEY),
+        names={track: title[:100] for track, title in enumerate(titles) if title},
+        ticks_per_quarter=_grid(resolution),
+    )
+
+
+def _resolution(root: ET.Element, limits: Limits) -> int:
+    """Ticks of a quarter in which every ``<divisions>`` of the document is a whole number.
+
+    Parts may count in different divisions and change them midway; in common ticks all positions are
+    exact integers, so notes that meet on the page meet in the Score.
+    """
+    divisions = {e.text for e in root.iter("divisions")}
+    if len(divisions) > limits.divisions:
+        raise over(limits, "divisions", "different divisions")
+    resolution = 1
+    for text in divisions:
+        resolution = math.lcm(resolution, Fraction(parse_number(text, "divisions")).numerator)
+        if not 0 < resolution < 2**48:
+            raise Fault("has divisions that cannot be, expected positive numbers such as 480")
+    return resolution
+
+
+def _starts(parts: list[list[int]]) -> list[int]:
+    """Tick at which each measure begins, from the lengths of the measures of each part.
+
+    A measure begins together in every part, so the longest one gives its length: a part that leaves
+    a measure empty does not run ahead of the others.
+    """
+    longest: list[int] = []
+    for lengths in parts:
+        longest += [0] * (len(lengths) - len(longest))
+        for i, length in enumerate(lengths):
+            if length > longest[i]:
+                longest[i] = length
+    starts = [0]
+    for length in longest:
+        starts.append(starts[-1] + length)
+    return starts
+
+
+def _in_time(marks: dict[int, tuple], clock: _Clock, limits: Limits) -> list[tuple]:
+    rows = [(clock.seconds(at), *mark) for at, mark in sorted(marks.items())]
+    return [row for row in rows if row[0] <= limits.seconds]
+
+
+def _grid(resolution: int) -> int:
+    """Ticks of a quarter note in which the score can be written as MIDI: those of its divisions,
+    or a multiple of at least 480, which sequencers are used to."""
+    if resolution >= 2**15:
+        return TICKS_PER_QUARTER
+    finer = resolution * math.ceil(TICKS_PER_QUARTER / resolution)
+    return finer if finer < 2**15 else resolution
+
+
+class _Clock:
+    """Ticks -> seconds through the tempo marks."""
+
+    def __init__(self, marks: dict[int, float], resolution: int) -> None:
+        self._resolution = resolution
+        self._bpm = [DEFAULT_BPM]
+        self._ticks = [0]
+        self._seconds = [0.0]
+        for at, bpm in sorted(marks.items()):
+            if at == 0:
+                self._bpm[0] = bpm
+                continue
+            self._seconds.append(self.seconds(at))
+            self._ticks.append(at)
+            self._bpm.append(bpm)
+
+    def seconds(self, ticks: int) -> float:
+        i = bisect_right(self._ticks, ticks) - 1
+        return self._seconds[i] + (ticks - self._ticks[i]) / self._resolution * 60.0 / self._bpm[i]
+
+    def marks(self, last: float) -> list[tuple[float, float]]:
+        return [mark for mark in zip(self._seconds, self._bpm) if mark[0] <= last]
