@@ -273,12 +273,27 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: card={str(config['card'])[:40]}: expected entries by name")
     if isinstance(corpus := config["card"].get("corpus"), dict):
         check_import(corpus.get("name"), f"{path}: card.corpus.name")
-    for key in ("note_limits", "habits"):
-        limits = config["card"].get(key) or {}
-        numbers = limits.values() if isinstance(limits, dict) else [None]
-        if not all(isinstance(n, (int, float)) and 0 <= n < 1e9 for n in numbers):
-            raise UserError(f"{path}: card.{key}={str(limits)[:40]}: expected numbers by name")
+    card = config["card"]
+    if "habits" in card:  # as older cards call them
+        card.setdefault("note_limits", card.pop("habits"))
+    _check_note_limits(card.get("note_limits") or {}, f"{path}: card.note_limits")
     return config
+
+
+def _check_note_limits(limits: Any, where: str) -> None:
+    """``UserError`` unless ``limits`` are numbers by name; ``longest_note`` may be a list."""
+    numbers: list[Any] = [None]
+    if isinstance(limits, dict):
+        numbers = [value for key, value in limits.items() if key != "longest_note"]
+        longest = limits.get("longest_note", 0)
+        for register in longest if isinstance(longest, list) else [[0, longest]]:
+            pair = isinstance(register, list) and len(register) == 2
+            numbers += register if pair else [None]
+    if not all(isinstance(n, (int, float)) and 0 <= n < 1e9 for n in numbers):
+        raise UserError(
+            f"{where}={str(limits)[:40]}: expected numbers by name, longest_note as a number or "
+            "a list of [lowest pitch, seconds]"
+        )
 
 
 def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:

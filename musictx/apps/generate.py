@@ -182,6 +182,6 @@ def _pieces(
         seconds=seconds,
         bars=bars,
         tokens=tokens,
-        note_limits=bundle.card.get("note_limits") or bundle.card.get("habits"),
+        note_limits=bundle.card.get("note_limits"),
         **options,
     )

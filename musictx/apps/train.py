@@ -25,7 +25,7 @@ from musictx.data.prepare import prepare
 from musictx.data.report import Report
 from musictx.data.shards import Shards
 from musictx.errors import UserError, WriteError
-from musictx.evaluate.note_limits import habits
+from musictx.evaluate.note_limits import note_limits
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_each
@@ -177,13 +177,13 @@ def train(
         **dataclasses.asdict(config.data),
     )
     path = checkpoint_to_load(config, folder)
-    limits = habits(
+    limits = note_limits(
         tokenizer.decode(shards.tokens(p.number))
         for p in shards.pieces("train")[:: max(1, len(shards.pieces("train")) // MOST_PIECES)]
     )
 
     def save_model(trainer: pl.Trainer) -> None:
-        described = {**card(config, shards, lit, trainer), "habits": limits}
+        described = {**card(config, shards, lit, trainer), "note_limits": limits}
         bundle.save(folder.model, model, tokenizer, described)
 
     def sample(seconds: float, seed: int) -> Score:

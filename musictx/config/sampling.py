@@ -51,8 +51,8 @@ class SamplingConfig(TokenSampling):
     )
     repetition: float = option(
         0.35,
-        "penalty for striking one pitch again and again, nats for each strike beyond 3 of "
-        "the last 32; 0 = none",
+        "penalty for striking a pitch again within half a second, nats for each such note of "
+        "the last 32 beyond their share in the training corpus; 0 = none",
     )
     density: float | None = option(
         None, "notes a second to aim at; null = as in the primer, else as in the training corpus"

@@ -118,7 +118,7 @@ def fill(
                 seeds=[(seed, i) for i in numbers],
                 sampling=sampling,
                 may_end=may_end,
-                note_limits=bundle.card.get("habits"),
+                note_limits=bundle.card.get("note_limits"),
                 progress=_in_all(progress, written, len(numbers)),
             )
             for i, sample in zip(numbers, samples):

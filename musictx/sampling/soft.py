@@ -18,8 +18,9 @@ import numpy as np
 from musictx.config import SamplingConfig
 from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
-#: A pitch may be struck so often among so many strikes before it costs anything.
-STRIKES, OF = 3, 32
+#: Strikes among which those of a pitch struck within so many seconds before are counted, and their
+#: share where the corpus's is not known.
+OF, AGAIN, RESTRUCK = 32, 0.5, 0.25
 #: Notes end at the latest after so many times the length that is usual in their register.
 LATEST = 2.0
 #: Density is measured over so many seconds.
@@ -30,14 +31,16 @@ WINDOW = 4.0
 class NoteLimits:
     """What is usual in a corpus (:mod:`musictx.evaluate.note_limits`).
 
-    longest  (128,) seconds that few notes of a pitch exceed; infinite where nothing is known
-    most     notes that few moments exceed; ``None`` = not known
-    density  notes struck in a second; ``None`` = not known
+    longest   (128,) seconds that few notes of a pitch exceed; infinite where nothing is known
+    most      notes that few moments exceed; ``None`` = not known
+    density   notes struck in a second; ``None`` = not known
+    restruck  share of notes whose pitch was struck less than :data:`AGAIN` seconds before
     """
 
     longest: np.ndarray
     most: int | None = None
     density: float | None = None
+    restruck: float = RESTRUCK
 
     @classmethod
     def of(cls, card: Mapping[str, Any] | None) -> NoteLimits:
@@ -51,7 +54,8 @@ class NoteLimits:
                 longest[int(low) :] = seconds
         elif given:  # of an older card: the length that next to no note exceeds
             longest[:] = given / LATEST
-        return cls(longest, card.get("most_notes"), card.get("density"))
+        share = card.get("restruck", RESTRUCK)
+        return cls(longest, card.get("most_notes"), card.get("density"), share)
 
 
 @dataclass(frozen=True)
@@ -121,19 +125,25 @@ class Release:
 
 @dataclass(frozen=True)
 class Repetition:
-    """Each strike of a pitch beyond :data:`STRIKES` among the last :data:`OF` costs ``cost``."""
+    """Striking a pitch again within :data:`AGAIN` seconds costs ``cost`` nats for each such note
+    that the last :data:`OF` have beyond ``usual``, the share of them in the corpus."""
 
     events: NoteEvents
     cost: float
+    usual: float
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         costs = np.zeros((len(states), len(self.events.strike)))
         for row, state in zip(costs, states):
-            pitches = [pitch for _, pitch in state.sounding.recent(OF)]
-            for pitch in set(pitches):
-                over = pitches.count(pitch) - STRIKES
-                if over > 0:
-                    row[self.events.strike == pitch] = self.cost * over
+            last: dict[int, float] = {}  # when each pitch was struck last
+            found, strikes = 0, state.sounding.recent(OF)
+            for at, pitch in reversed(strikes):
+                found += at - last.get(pitch, -np.inf) < AGAIN - 1e-6
+                last[pitch] = at
+            over = found - self.usual * len(strikes)
+            late = [p for p, at in last.items() if state.seconds - at < AGAIN - 1e-6]
+            if over > 0 and late:
+                row[np.isin(self.events.strike, late)] = self.cost * over
         return costs
 
 
@@ -183,7 +193,7 @@ def build(
     if sampling.release:
         found.append(Release(events, np.minimum(limits.longest, longest), sampling.release))
     if sampling.repetition:
-        found.append(Repetition(events, sampling.repetition))
+        found.append(Repetition(events, sampling.repetition, limits.restruck))
     if sampling.density_pull and sampling.density != 0:
         targets = [sampling.density or own or limits.density for own in densities]
         found.append(Density(events, targets, sampling.density_pull))

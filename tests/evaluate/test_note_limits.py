@@ -1,6 +1,10 @@
-"""How long notes sound and how many at once, against plain loops."""
+"""What is usual in a corpus, against plain loops."""
+
+import itertools
+import statistics
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from musictx.evaluate import note_limits as h
@@ -8,13 +12,25 @@ from musictx.notes import Score
 from tests.strategies import scores
 
 
-@settings(max_examples=60, deadline=None)
+def score(*notes, drum=False):
+    return Score(notes=[(start, end, pitch, 80, 0, drum, 0) for start, end, pitch in notes])
+
+
+def mark(values):
+    """The smallest value that the share does not exceed."""
+    return sorted(values)[int(np.ceil(h.SHARE * (len(values) - 1)))]
+
+
+@settings(max_examples=30, deadline=None)
 @given(scores())
-def test_habits_against_loops(score):
-    notes = [n for n in score.notes if not n["drum"]]
-    lengths = sorted(n["end"] - n["start"] for n in notes)
+def test_note_limits_against_loops(one):
+    notes = [n for n in one.notes if not n["drum"]]
+    found = h.note_limits([one])
+    if not notes:
+        assert found == {}
+        return
     # In order of writing: a note is there from its strike until its end.
-    together = sorted(
+    together = [
         sum(other["end"] > note["start"] for other in notes[: i + 1])
         + (note["end"] == note["start"])  # no length, but struck
         - sum(
@@ -22,20 +38,63 @@ def test_habits_against_loops(score):
         )  # ended by then, struck after in the same moment
         - (note["end"] == note["start"])
         for i, note in enumerate(notes)
-    )
-    found = h.habits([score])
-    if not notes:
-        assert found == {}
-        return
-    place = int(np.ceil(h.SHARE * (len(notes) - 1)))
-    assert found["longest_note"] == round(float(lengths[place]), 3)
-    assert found["most_notes"] == max(1, together[place])
+    ]
+    assert found["most_notes"] == max(1, mark(together))
+    lengths = [n["end"] - n["start"] for n in notes]
+    if len(notes) < h.NOTES:  # too few to tell registers apart
+        assert found["longest_note"] == [[0, round(float(mark(lengths)), 3)]]
+    span = max(n["end"] for n in notes) - min(n["start"] for n in notes)
+    if span > 0:
+        assert found["density"] == round(float(len(notes) / span), 3)
+    else:
+        assert "density" not in found
+
+
+@settings(max_examples=30, deadline=None)
+@given(scores())
+def test_share_of_notes_struck_again_against_loops(one):
+    notes = [n for n in one.notes if not n["drum"]]
+    again = 0
+    for pitch in {n["pitch"] for n in notes}:
+        starts = sorted(n["start"] for n in notes if n["pitch"] == pitch)
+        again += sum(b - a < 0.5 - 1e-6 for a, b in itertools.pairwise(starts))
+    if notes:
+        assert h.note_limits([one])["restruck"] == pytest.approx(again / len(notes), abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_registers_are_octaves_with_enough_notes(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 40, 128) * (rng.random(128) < 0.4)
+    found = h.registers(counts)
+    assert found[0][0] == 0
+    assert found[-1][1] == 128
+    assert all(high == low for (_, high), (low, _) in itertools.pairwise(found))
+    assert all(low % 12 == 0 for low, _ in found)
+    if len(found) > 1:
+        for low, high in found:
+            assert counts[low:high].sum() >= h.NOTES
+            for octave in range(low + 12, high, 12):  # neither part would have been enough
+                assert counts[low:octave].sum() < h.NOTES or counts[octave:].sum() < h.NOTES
+
+
+def test_each_register_has_its_own_longest_note():
+    low = [(i, i + 3, 36) for i in range(150)]
+    high = [(i + 0.5, i + 1, 84) for i in range(150)]
+    found = h.note_limits([score(*low, *high)])["longest_note"]
+    assert [seconds for _, seconds in found] == [3.0, 0.5]
+    lows = [pitch for pitch, _ in found]
+    assert lows[0] == 0
+    assert 36 < lows[1] <= 84
 
 
 def test_several_pieces_are_one_corpus_and_drums_do_not_count():
-    chord = Score(notes=[(0, 2, p, 80, 0, False, 0) for p in (60, 64, 67)])
-    line = Score(notes=[(i, i + 1, 60, 80, 0, False, 0) for i in range(1000)])
-    drums = Score(notes=[(0, 99, p, 80, 0, True, 0) for p in range(30, 60)])
-    assert h.habits([chord, drums]) == {"longest_note": 2.0, "most_notes": 3}
-    assert h.habits([chord, line, drums]) == {"longest_note": 1.0, "most_notes": 1}
-    assert h.habits([drums]) == {}
+    chord = score((0, 2, 60), (0, 2, 64), (0, 2, 67))
+    line = score(*[(i, i + 1, 60) for i in range(1000)])
+    drums = score(*[(0, 99, p) for p in range(30, 60)], drum=True)
+    alone = h.note_limits([chord, drums])
+    assert (alone["longest_note"], alone["most_notes"]) == ([[0, 2.0]], 3)
+    both = h.note_limits([chord, line, drums])
+    assert (both["longest_note"], both["most_notes"]) == ([[0, 1.0]], 1)
+    assert both["density"] == statistics.median([3 / 2, 1.0])
+    assert h.note_limits([drums]) == {}

@@ -441,13 +441,13 @@ def _sounding(result):
     return max(sum((notes["start"] <= n["start"]) & (notes["end"] > n["start"])) for n in notes)
 
 
-def test_the_habits_of_the_corpus_hold_unless_options_say_otherwise(piano):
+def test_the_note_limits_of_the_corpus_hold_unless_options_say_otherwise(piano):
     eager = make(piano, note_on=6.0, note_off=-6.0)
-    habits = {"longest_note": 0.5, "most_notes": 3}
+    limits = {"longest_note": 0.5, "most_notes": 3}
 
     def play(**options):
         (sample,) = continue_music(
-            eager, piano, seconds=4.0, note_limits=habits, sampling=SamplingConfig(**options)
+            eager, piano, seconds=4.0, note_limits=limits, sampling=SamplingConfig(**options)
         )
         return sample
 

@@ -119,12 +119,24 @@ def test_the_pull_on_a_note_grows_with_the_time_beyond_what_is_usual():
     assert np.count_nonzero(row) == 1
 
 
-def test_a_pitch_struck_again_and_again_costs_for_each_strike_beyond_its_share():
-    again = ids(PIANO, ("note_on", 60), ("time_shift", 1), ("note_off", 60), ("time_shift", 1))
-    past = [*ids(PIANO, ("velocity", 1)), *again * 5]
-    (row,) = soft.Repetition(PIANO.note_events, 0.35)([PIANO.grammar(past)], np.zeros((1, 1)))
-    assert row[PIANO.vocabulary.id("note_on", 60)] == pytest.approx(0.35 * (5 - soft.STRIKES))
-    assert np.count_nonzero(row) == 1
+@pytest.mark.parametrize("wait", [2, 49, 50])
+def test_striking_a_pitch_again_at_once_costs_what_is_beyond_the_share_of_the_corpus(wait):
+    """40 strikes of two pitches in turn, the last 32 of which count, against a plain count."""
+    past = ids(PIANO, ("velocity", 1))
+    for i in range(40):
+        pitch = 60 + (i % 4 == 3)  # 60 60 60 61 60 60 60 61 ...
+        past += ids(PIANO, ("note_on", pitch), ("time_shift", wait), ("note_off", pitch))
+    pitches = [60 + (i % 4 == 3) for i in range(8, 40)]
+    again = sum(
+        any(pitches[j] == pitches[i] and (i - j) * wait < 50 for j in range(i)) for i in range(32)
+    )
+    (row,) = soft.Repetition(PIANO.note_events, 0.3, 0.25)([PIANO.grammar(past)], np.zeros((1, 1)))
+    cost = 0.3 * max(0, again - 8)
+    for pitch, since in ((60, 2 * wait), (61, wait)):
+        expected = cost if since < 50 else 0
+        assert row[PIANO.vocabulary.id("note_on", pitch)] == pytest.approx(expected)
+    assert np.count_nonzero(row) <= 2
+    assert (again > 8) == (wait < 50)
 
 
 def test_strikes_cost_and_waiting_gains_what_the_last_seconds_have_too_many():
@@ -145,7 +157,9 @@ def test_strikes_cost_and_waiting_gains_what_the_last_seconds_have_too_many():
 
 
 def test_what_is_built_follows_the_options_and_the_corpus():
-    limits = soft.NoteLimits.of({"longest_note": 2.0, "most_notes": 15, "density": 8.0})
+    limits = soft.NoteLimits.of(
+        {"longest_note": 2.0, "most_notes": 15, "density": 8.0, "restruck": 0.2}
+    )
 
     def built(densities=(None,), **options):
         found = soft.build(PIANO, SamplingConfig(**options), limits, densities)
@@ -156,6 +170,7 @@ def test_what_is_built_follows_the_options_and_the_corpus():
     assert (full["Sustain"].most, full["Sustain"].longest[60]) == (15, 2.0)
     assert full["Release"].usual[60] == 2.0 / soft.LATEST
     assert full["Density"].targets == [8.0]
+    assert full["Repetition"].usual == 0.2
     assert built((3.0, None))["Density"].targets == [3.0, 8.0]
     assert built((3.0,), density=5.0)["Density"].targets == [5.0]
     none = built(release=0, repetition=0, density=0, longest_note=0, most_notes=0)

@@ -41,5 +41,8 @@ def model(tmp_path_factory):
     torch.manual_seed(0)
     shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 24}
     made = MusicTransformer(tokenizer.size, **shape, position={"name": "huang"})
-    card = {"habits": {"most_notes": 6}, "command": "musictx train corpus.path=/home/me/in out=/x"}
+    card = {
+        "note_limits": {"most_notes": 6},
+        "command": "musictx train corpus.path=/home/me/in out=/x",
+    }
     return bundle.save(tmp_path_factory.mktemp("models") / "huang", made, tokenizer, card)
