@@ -18,6 +18,7 @@ data sheet where it is known. Training runs in a temporary folder; nothing else 
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 import tempfile
@@ -212,8 +213,13 @@ def main(words: list[str]) -> list[dict[str, Any]]:
     for line in lines:
         print(
             f"{line['attention']:9} {line['tokens_per_second']:10,} tokens/s "
-            f"({line['quartile1']:,} to {line['quartile3']:,}), utilisation "
-            f"{line['utilisation']:.1%}, {line['peak_MB']:.0f} MB"
+            f"({line['quartile1']:,} to {line['quartile3']:,})"
+            + ("" if math.isnan(line["peak_MB"]) else f", {line['peak_MB']:.0f} MB")
+            + (
+                ""
+                if math.isnan(line["utilisation"])
+                else f", utilisation {line['utilisation']:.1%}"
+            )
         )
     if given["csv"]:
         write_table(given["csv"], lines, COLUMNS)
