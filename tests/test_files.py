@@ -23,20 +23,26 @@ def test_a_file_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:
 def test_an_error_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(RuntimeError), files.atomic(path) as beside:
-        beside.write_text("new")
-        raise RuntimeError
+
+    def fail() -> None:
+        with files.atomic(path) as partial:
+            partial.write_text("new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
 def test_a_full_disk_is_one_sentence_that_names_the_file(tmp_path: Path) -> None:
-    with (
-        pytest.raises(WriteError, match=r"a\.txt: cannot be written: No space left on device"),
-        files.atomic(tmp_path / "a.txt") as beside,
-    ):
-        beside.write_text("x")
-        raise OSError(28, "No space left on device")
+    def fill_the_disk() -> None:
+        with files.atomic(tmp_path / "a.txt") as partial:
+            partial.write_text("x")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(WriteError, match=r"a\.txt: cannot be written: No space left on device"):
+        fill_the_disk()
     assert os.listdir(tmp_path) == []
 
 
@@ -64,7 +70,7 @@ def test_asking_whether_a_folder_can_be_written_leaves_nothing(tmp_path: Path) -
     files.check_writable(tmp_path / "not" / "yet", "out")
     assert os.listdir(tmp_path) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(WriteError, match="^out=.*is a file, expected a folder"):
+    with pytest.raises(WriteError, match=r"^out=.*is a file, expected a folder"):
         files.check_writable(tmp_path / "file" / "below", "out")
 
 

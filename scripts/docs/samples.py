@@ -2,7 +2,7 @@
 
     python scripts/docs/samples.py [piano=MODEL] [chorale=MODEL] [out=docs]
 
-Each is the first that its seed gives; none was chosen. Writes OUT/samples/*.mid, OUT/images/*.png:
+Each is the first of seed 0; none was chosen. Writes OUT/samples/*.mid, OUT/images/*.png:
 
 piano-1, piano-2   pieces from nothing, 30 s
 piano-continued    the opening that comes along, mozart_k545, and 30 s more
@@ -14,11 +14,13 @@ harmonised         Ode to Joy in four voices, by the model of chorales
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from musictx import midi
 from musictx.apps import generate, harmonise
 from musictx.apps.render import render_score
 from musictx.config import GenerateConfig, HarmoniseConfig, ModelFolder
@@ -28,10 +30,10 @@ ROOT = Path(__file__).resolve().parents[2]
 #: The options of ``musictx generate`` or ``harmonise`` beside ``model``, by the model.
 PIECES: dict[str, list[dict[str, Any]]] = {
     "piano": [
-        {"seconds": 30.0, "samples": 2, "name": "piano"},
-        {"primer": "mozart_k545", "seconds": 30.0, "name": "piano-continued"},
+        {"seconds": 30.0, "samples": 2, "seed": 0, "name": "piano"},
+        {"primer": "mozart_k545", "seconds": 30.0, "seed": 0, "name": "piano-continued"},
     ],
-    "chorale": [{"melody": "ode_to_joy", "name": "harmonised"}],
+    "chorale": [{"melody": "ode_to_joy", "seed": 0, "name": "harmonised"}],
 }
 
 
@@ -52,21 +54,23 @@ def main(words: list[str]) -> None:
             raise UserError(f"{word}: expected name=value with {', '.join(given)}")
         given[name] = value
     out = Path(given["out"])
-    (out / "images").mkdir(parents=True, exist_ok=True)
+    for folder in ("samples", "images"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
     for kind, pieces in PIECES.items():
         for asked in pieces:
             told = " ".join(f"{name}={value}" for name, value in asked.items())
             command = "harmonise" if "melody" in asked else "generate"
             print(f"$ musictx {command} model={given[kind]} {told}", flush=True)
-            model = ModelFolder(given[kind])
-            where = {"out": str(out / "samples"), "device": "cpu"}
-            if command == "harmonise":
-                results = harmonise.run(HarmoniseConfig(model=model, **asked, **where))
-            else:
-                results = generate.run(GenerateConfig(model=model, **asked, **where))
-            for result in results:
-                stem = out / "images" / result.paths[0].stem
-                draw(result.sample.score, stem, result.sample.seam)
+            with tempfile.TemporaryDirectory() as written:
+                where = {"model": ModelFolder(given[kind]), "out": written, "device": "cpu"}
+                if command == "harmonise":
+                    results = harmonise.run(HarmoniseConfig(**asked, **where))
+                else:
+                    results = generate.run(GenerateConfig(**asked, **where))
+            for number, result in enumerate(results, 1):
+                stem = asked["name"] if len(results) == 1 else f"{asked['name']}-{number}"
+                midi.write(result.sample.score, out / "samples" / f"{stem}.mid")
+                draw(result.sample.score, out / "images" / stem, result.sample.seam)
 
 
 if __name__ == "__main__":

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from musictx.attention import chunked, reference
-from musictx.attention.chunked import passes, plan
+from musictx.attention.chunked import plan
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
+from tests.attention.chunked_cases import causal
 from tests.oracles import attention as loops
-
-
-def causal(queries: int, keys: int, start: int = 0) -> dict[str, Span]:
-    """The queries are the last of the keys."""
-    return {
-        "query_positions": Span(start + keys - queries, queries),
-        "key_positions": Span(start, keys),
-    }
 
 
 def runs(rows: int, length: int, seed: int) -> Tensor:
@@ -32,13 +21,6 @@ def runs(rows: int, length: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     begins = torch.rand(rows, length, generator=generator) < 3 / length
     return begins.long().cumsum(1) if length > 8 else torch.zeros(rows, length, dtype=torch.long)
-
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks of 8 queries and one batch row at a time: many blocks at little cost."""
-    monkeypatch.setattr(plan, "BLOCK", 8)
-    monkeypatch.setattr(plan, "BUDGET", 1)
 
 
 def both(
@@ -308,71 +290,6 @@ def test_any_memory_layout_of_inputs_and_upstream(kind, small_blocks):
     assert table.grad.abs().max() > 0
 
 
-def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-    """What plain low precision does: every operation in the dtype of its inputs."""
-    length = q.shape[2]
-    delta = torch.arange(length)[:, None] - torch.arange(length)
-    relative = (q @ table.transpose(-1, -2)).gather(-1, delta.clamp(0).expand(*q.shape[:3], length))
-    logits = (q @ k.transpose(-1, -2) + relative) * q.shape[-1] ** -0.5
-    return logits.masked_fill(delta < 0, float("-inf")).softmax(-1) @ v
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("strength", [1.0, 3.0])
-def test_error_is_within_what_plain_low_precision_does(dtype, strength):
-    """Against float64 of the same inputs; the budget is the textbook's own error, not a guess.
-
-    In float32 sums of another order may be a few times off; in bfloat16 products and softmax in
-    float32 must be clearly better than the textbook.
-    """
-    torch.manual_seed(0)
-    shape = (1, 2, 300, 32)
-    inputs = [(torch.randn(shape) * strength).to(dtype) for _ in range(3)]
-    inputs.append((torch.randn(2, 300, 32) * 0.3).to(dtype))
-    upstream = torch.randn(shape).to(dtype)
-    names = ("q", "k", "v", "table")
-
-    def run(function, dtype) -> dict[str, Tensor]:
-        tensors = [x.to(dtype).requires_grad_() for x in inputs]
-        out = function(*tensors)
-        grads = torch.autograd.grad(out, tensors, upstream.to(dtype))
-        return {"out": out.detach()} | dict(zip(names, grads))
-
-    def ours(q, k, v, table):
-        return cases.directly(chunked)(q, k, v, Terms(32**-0.5, (Axis(table, high=299),)))
-
-    exact = run(textbook, torch.float64)
-    plain, got = run(textbook, dtype), run(ours, dtype)
-    for name, truth in exact.items():
-        budget = float((plain[name].double() - truth).norm())
-        error = float((got[name].double() - truth).norm())
-        assert budget > 0
-        assert error < budget * (3 if dtype == torch.float32 else 1), (name, error, budget)
-        assert got[name].dtype == dtype
-
-
-def test_autocast_gives_bfloat16_out_and_float32_gradients_of_the_table():
-    torch.manual_seed(0)
-    named: cases.Named = {}
-    q, k, v = cases.qkv(named, 1, 2, 150, 150, 8, dtype=torch.float32)
-    table = cases.learned(named, "table", 2, 60, 8, dtype=torch.float32)
-    terms = Terms(0.3, (Axis(table, high=59),))
-    with torch.autocast("cpu", torch.bfloat16):
-        low = [x.to(torch.bfloat16) for x in (q, k, v)]
-        got = cases.directly(chunked)(*low, terms)
-        upstream = torch.randn_like(got)
-        assert got.dtype == torch.bfloat16
-        found = torch.autograd.grad(got, [*low, table], upstream)  # backward inside autocast
-    assert [g.dtype for g in found] == [torch.bfloat16] * 3 + [torch.float32]
-    exact = [x.detach().double().requires_grad_() for x in (*low, table)]
-    terms = Terms(0.3, (Axis(exact[3], high=59),))
-    want = reference.attend(*exact[:3], terms, **causal(150, 150))
-    wanted = torch.autograd.grad(want, exact, upstream.double())
-    for a, b in zip((got, *found[:3]), (want, *wanted[:3])):
-        torch.testing.assert_close(a.double(), b, rtol=2**-7, atol=1e-5)
-    torch.testing.assert_close(found[3].double(), wanted[3], rtol=1e-4, atol=1e-4)
-
-
 def test_nothing_leaks_from_the_future_or_from_other_pieces(small_blocks):
     torch.manual_seed(0)
     named: cases.Named = {}
@@ -415,189 +332,6 @@ def test_the_same_inputs_give_the_same_bits():
     assert all(torch.equal(a, b) for a, b in zip(run(), run()))
 
 
-def dropped(
-    q: Tensor, k: Tensor, v: Tensor, terms: Terms, share: float, seed: int = 5, **pieces: Tensor
-) -> Tensor:
-    torch.manual_seed(seed)
-    return cases.directly(chunked)(q, k, v, terms, dropout=share, **pieces)
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
-def test_dropout_drops_the_same_weights_forward_and_backward(packed, small_blocks):
-    """Finite differences with the seed held: a gradient of another mask would not match."""
-    torch.manual_seed(0)
-    named: cases.Named = {}
-    q, k, v = cases.qkv(named, 1, 2, 12, 13, 2)
-    table = cases.learned(named, "table", 2, 5, 2)
-    pieces = {}
-    if packed:
-        ids = torch.tensor([[0] * 7 + [1] * 6])
-        pieces = {"key_pieces": ids, "query_pieces": ids[:, 1:]}
-
-    def run(*tensors: Tensor) -> Tensor:
-        q, k, v, table = tensors
-        return dropped(q, k, v, Terms(0.7, (Axis(table, high=4),)), 0.4, **pieces)
-
-    assert torch.autograd.gradcheck(run, (q, k, v, table))
-
-
-@pytest.mark.parametrize("causal_", [True, False], ids=["causal", "full"])
-def test_dropout_drops_the_same_weights_for_values_and_their_table(causal_, small_blocks):
-    torch.manual_seed(0)
-    named: cases.Named = {}
-    cases.qkv(named, 1, 2, 10, 10, 2)
-    cases.learned(named, "table", 2, 5, 2)
-    cases.learned(named, "V", 2, 5, 2)
-
-    def run(*tensors: Tensor) -> Tensor:
-        q, k, v, table, values = tensors
-        terms = Terms(0.7, (Axis(table, low=-2, high=2),), value_table=values)
-        torch.manual_seed(5)
-        return cases.directly(chunked)(
-            q, k, v, terms, dropout=0.4, causal=causal_, **causal(10, 10)
-        )
-
-    assert torch.autograd.gradcheck(run, tuple(named.values()))
-    out = run(*named.values())
-    named["V"].data.zero_()
-    assert not torch.equal(out, run(*named.values())), "the table of values counts"
-
-
-def test_dropout_zeroes_its_share_and_scales_the_others_exactly():
-    """With v = 1 for one key at a time the output is the weights: each is 0 or weight / kept."""
-    torch.manual_seed(0)
-    length, share = 200, 0.3
-    q, k = (torch.randn(8, 2, length, 4, dtype=torch.float64) for _ in range(2))
-    v = torch.eye(length, dtype=torch.float64).expand(8, 2, -1, -1)
-    q, k = (torch.cat([x, x.new_zeros(8, 2, length, length - 4)], -1) for x in (q, k))
-    terms = Terms(0.5)
-    weights = reference.attention_weights(q, k, terms, **causal(length, length))
-    got = dropped(q, k, v, terms, share)
-    kept = got != 0
-    torch.testing.assert_close(got[kept], weights[kept] / (1 - share), rtol=1e-4, atol=0.0)
-    count = int((weights != 0).sum())
-    observed = 1 - int(kept.sum()) / count
-    assert abs(observed - share) < 5 * math.sqrt(share * (1 - share) / count)
-    assert not torch.equal(kept[0], kept[1]), "batch rows drop different weights"
-    assert not torch.equal(kept[:, 0], kept[:, 1]), "heads drop different weights"
-    assert not torch.equal(kept[:, :, 60:128, :60], kept[:, :, 128:196, :60]), "and so do blocks"
-
-
-def test_dropout_keeps_the_mean():
-    torch.manual_seed(3)
-    q, k, v = (torch.randn(1, 1, 6, 4, dtype=torch.float64) for _ in range(3))
-    terms = Terms(0.5)
-    many = (torch.cat([x] * 4000) for x in (q, k, v))
-    got = cases.directly(chunked)(*many, terms, dropout=0.3)
-    exact = reference.attend(q, k, v, terms, **causal(6, 6))
-    standard_error = got.std(0) / math.sqrt(4000)
-    assert ((got.mean(0) - exact[0]).abs() < 5 * standard_error + 1e-12).all()
-
-
-def test_another_seed_drops_other_weights():
-    q, k, v = (torch.randn(1, 1, 20, 4) for _ in range(3))
-    terms = Terms(0.5)
-    first, again = dropped(q, k, v, terms, 0.5, seed=1), dropped(q, k, v, terms, 0.5, seed=1)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, dropped(q, k, v, terms, 0.5, seed=2))
-
-
-class Largest(TorchDispatchMode):
-    """The size in numbers of the largest memory that any tensor in sight lies in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for x in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(x, Tensor):
-                size = x.untyped_storage().nbytes() // x.element_size()
-                self.numbers = max(self.numbers, size)
-        return result
-
-
-def largest(function, length: int, kind: str = "huang") -> int:
-    torch.manual_seed(0)
-    named: cases.Named = {}
-    q, k, v = cases.qkv(named, 1, 2, length, length, 8, dtype=torch.float32)
-    table = cases.learned(named, "table", 2, length, 8, dtype=torch.float32)
-    terms = Terms(0.3, (Axis(table, high=length - 1),))
-    if kind == "shaw":
-        terms = replace(terms, value_table=table, content_bias=q.detach()[0, :, 0])
-    if kind == "local":
-        terms = replace(terms, blocks=Blocks(64))
-    with Largest() as seen:
-        function(q, k, v, terms).sum().backward()
-    return seen.numbers
-
-
-@pytest.mark.parametrize("causal_", [True, False], ids=["causal", "full"])
-@pytest.mark.parametrize("kind", ["huang", "shaw", "local"])
-def test_memory_is_linear_in_length(kind, causal_):
-    """No tensor of length x length anywhere, forward or backward; the reference has them."""
-
-    def run(q, k, v, terms):
-        return cases.directly(chunked)(
-            q, k, v, terms, causal=causal_, **causal(q.shape[2], q.shape[2])
-        )
-
-    half, whole = largest(run, 512, kind), largest(run, 1024, kind)
-    assert whole < 2 * 1024 * 1024 / 4
-    assert whole <= 2.03 * half
-    dense = largest(lambda *a: reference.attend(*a, **causal(256, 256)), 256)
-    assert dense >= 2 * 256 * 256, "this test can fail"
-
-
-def test_keys_before_the_pieces_of_a_block_are_left_out(small_blocks, monkeypatch):
-    """Packing many short pieces costs what short pieces cost."""
-    widths = []
-    right = passes._logits
-
-    def spy(*args):
-        logits = right(*args)
-        widths.append(logits.shape[-1])
-        return logits
-
-    monkeypatch.setattr(passes, "_logits", spy)
-    q, k, v = (torch.randn(1, 2, 64, 4) for _ in range(3))
-    pieces = (torch.arange(64) // 16)[None]
-    cases.directly(chunked)(q, k, v, Terms(0.5), query_pieces=pieces, key_pieces=pieces)
-    assert widths == [8, 16] * 4
-
-
-def test_local_attention_costs_what_its_blocks_cost(small_blocks, monkeypatch):
-    """Keys out of reach are not touched at all: time is linear in length, with or without
-    causality."""
-    widths = []
-    right = passes._logits
-
-    def spy(*args):
-        logits = right(*args)
-        widths.append(logits.shape[-1])
-        return logits
-
-    monkeypatch.setattr(passes, "_logits", spy)
-    q, k, v = (torch.randn(1, 2, 64, 4) for _ in range(3))
-    terms = Terms(0.5, blocks=Blocks(16))
-    for causal_, most in ((True, 32), (False, 48)):
-        widths.clear()
-        cases.directly(chunked)(q, k, v, terms, causal=causal_, **causal(64, 64))
-        assert max(widths) == most
-        assert len(widths) == 8
-    widths.clear()
-    packed, ids = torch.arange(64)[None] % 40, torch.arange(64)[None] // 40  # two pieces
-    cases.directly(chunked)(
-        *(q, k, v, Terms(0.5, blocks=Blocks(16, coordinate=1))),
-        query_positions=(Span(0, 64), packed),
-        key_positions=(Span(0, 64), packed),
-        query_pieces=ids,
-        key_pieces=ids,
-    )
-    assert max(widths) == 32
-
-
 def test_what_it_cannot_do_has_a_reason():
     terms = Terms(0.5)
     span = Span(0, 4)
@@ -629,19 +363,3 @@ def test_heads_taken_in_groups_change_nothing(monkeypatch, shared):
         for name, got, wanted in zip(("out", "q", "k", "v", "table"), found[several], found[4]):
             assert wanted.abs().max() > 0
             torch.testing.assert_close(got, wanted, msg=f"{several} heads at a time: {name}")
-
-
-def test_groups_of_heads_drop_different_weights(monkeypatch):
-    """Equal heads must not become equal noise: each group draws its own."""
-    monkeypatch.setattr(plan, "heads_at_once", lambda q, keys: 1)
-    one = torch.randn(1, 1, 40, 6, generator=torch.Generator().manual_seed(1))
-    same = one.expand(1, 2, 40, 6)
-    first, second = cases.directly(chunked)(same, same, same, Terms(0.4), dropout=0.5)[0]
-    assert not torch.allclose(first, second)
-
-
-def test_how_many_heads_are_taken_together(monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    for heads, keys, wanted in ((8, 512, 8), (8, 2048, 4), (8, 65536, 4), (3, 4096, 3), (1, 9, 1)):
-        assert plan.heads_at_once(torch.empty(1, heads, 128, 1), keys) == wanted
-    assert plan.heads_at_once(torch.empty(1, 8, 128, 1, device="meta"), 65536) == 8

@@ -16,7 +16,7 @@ from musictx.attention import chunked, reference
 from musictx.attention.chunked import plan, threads
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
-from tests.attention.test_chunked import Largest, causal
+from tests.attention.chunked_cases import Largest, causal
 
 
 @pytest.fixture(autouse=True)

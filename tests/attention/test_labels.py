@@ -15,7 +15,7 @@ from musictx.attention.api import attend
 from musictx.attention.chunked import plan
 from musictx.attention.terms import Axis, Span, Terms, Waves
 from tests.attention import cases
-from tests.attention.test_chunked import Largest
+from tests.attention.chunked_cases import Largest
 from tests.oracles import attention as loops
 
 PITCHES = torch.tensor([60, 7, 62, 67, 900])  # in no order, with gaps
