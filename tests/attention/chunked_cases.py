@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from musictx.attention.terms import Span

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from musictx.attention.chunked import plan
+from musictx.attention.native import build, library
+from musictx.errors import UserError
 
 
 @pytest.fixture
@@ -12,3 +14,21 @@ def small_blocks(monkeypatch):
     """Blocks of 8 queries and one batch row at a time: many blocks at little cost."""
     monkeypatch.setattr(plan, "BLOCK", 8)
     monkeypatch.setattr(plan, "BUDGET", 1)
+
+
+@pytest.fixture(scope="module")
+def one_cache(tmp_path_factory):
+    """Nothing is built in the user's own cache; what is built serves all tests here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MUSICTX_CACHE", str(tmp_path_factory.getbasetemp() / "native"))
+        patch.setattr(library, "_outcome", None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def kernel(one_cache) -> library.Library:
+    try:
+        build.compiler()
+    except UserError as error:
+        pytest.skip(str(error))
+    return library.load()
