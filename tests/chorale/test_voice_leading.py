@@ -279,3 +279,29 @@ def test_bach_keeps_the_rules_nearly_always():
     assert rates["crossing / 100 bars"] < 12
     assert rates["ends on a triad in root position, %"] > 98
     assert rates["bass ends a fourth up or a fifth down, %"] > 85
+
+
+@settings(max_examples=25, deadline=None)
+@given(pieces(55, 67), st.sampled_from([6, 8, 12, 16, 24]))
+def test_bars_are_as_long_as_the_meter_says(table, bar):
+    """A voice that stands while others move: bars of it, and a fault beyond two bars."""
+    longest, stuck = 0, set()
+    for voice in range(4):
+        start = 0
+        for end in range(1, len(table) + 1):
+            if end == len(table) or table[end, voice] != table[end - 1, voice]:
+                moves = [
+                    step
+                    for step in range(start + 1, end)
+                    if any(table[step, o] != table[step - 1, o] for o in range(4) if o != voice)
+                ]
+                if moves:
+                    longest = max(longest, moves[-1] - start)
+                    if moves[-1] - start > 2 * bar:
+                        stuck.add((start, voice))
+                start = end
+    report = v.report(table, bar=bar)
+    assert report.bars == len(table) / bar
+    assert report.longest_held == longest / bar
+    found = {(f.step, f.voices[0]) for f in v.faults(table, bar=bar) if f.kind == "stuck voice"}
+    assert found == stuck

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
+from musictx.errors import ConfigError
 from musictx.sampling import processors
-from musictx.sampling.processors import MinP, Temperature, TopK, TopP
+from musictx.sampling.processors import KindTemperature, MinP, Temperature, TopK, TopP
+from musictx.tokens.performance import PerformanceTokenizer
 
 V = 10
 NO_IDS = torch.zeros(1, 0, dtype=torch.int64)
@@ -134,3 +136,29 @@ def test_top_p_looks_at_the_distribution_after_top_k():
     for rule in processors.build(SamplingConfig(top_k=2, top_p=0.5)):
         logits = rule(NO_IDS, logits)
     assert (logits > -math.inf).tolist() == [[True, False, False, False]]
+
+
+@given(row=rows, kind=st.sets(st.integers(0, V - 1), min_size=1), value=st.floats(0.2, 5.0))
+def test_the_temperature_of_a_kind_divides_its_logits_and_leaves_its_share(row, kind, value):
+    members = torch.tensor([i in kind for i in range(V)])
+    logits = torch.tensor([row], dtype=torch.float64)
+    found = KindTemperature(members, value)(NO_IDS, logits)[0].softmax(-1).tolist()
+    before = probabilities(row)
+    share = sum(before[i] for i in kind)
+    within = [row[i] / value if i in kind else -math.inf for i in range(V)]
+    expected = list(before)
+    if max(within) > -math.inf:
+        for i, p in enumerate(probabilities(within)):
+            if i in kind:
+                expected[i] = share * p
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_temperatures_are_asked_for_by_the_kinds_of_the_tokens():
+    tokenizer = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
+    config = SamplingConfig(temperatures={"note_on": 0.5}, top_p=1)
+    (one,) = processors.build(config, tokenizer)
+    ons = [i for i in range(tokenizer.size) if tokenizer.kinds[tokenizer.kind_of[i]] == "note_on"]
+    assert one.members.nonzero()[:, 0].tolist() == ons
+    with pytest.raises(ConfigError, match=r"temperatures\.trill: .* expected .*note_on"):
+        processors.build(SamplingConfig(temperatures={"trill": 1.0}), tokenizer)

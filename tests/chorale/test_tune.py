@@ -1,0 +1,156 @@
+"""What is read off a melody, its key and bars, and what its form asks for: plain loops."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.chorale import keys
+from musictx.chorale.grid import SUNG, Grid
+from musictx.chorale.tune import Form, Tune, melody_of
+from musictx.notes import Score
+from tests.chorale.parts import pieces, pitch
+
+QUARTER = 0.5  # seconds
+
+
+def tune(names, rest=0.0, meter=(4, 4)):
+    """A tune of (name, quarters) after ``rest`` quarters."""
+    notes, at = [], rest
+    for name, length in names:
+        notes.append((at * QUARTER, (at + length) * QUARTER, pitch(name), 80, 0, False, 0))
+        at += length
+    bpm = 60 / QUARTER
+    return Score(notes=notes, tempos=[(0, bpm)], meters=[(0, *meter)], ticks_per_quarter=480)
+
+
+LINE = [("C5", 1), ("D5", 1), ("E5", 1), ("F5", 1), ("G5", 1), ("E5", 1), ("D5", 1), ("C5", 2)]
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(4, 4), (3, 4), (6, 8), (2, 2)])
+@pytest.mark.parametrize("rest", [0.0, 1.0, 2.5])
+def test_bars_and_beats_are_those_of_the_file(numerator, denominator, rest):
+    found = Tune.of(tune(LINE, rest, (numerator, denominator)))
+    bar = 4 * numerator / denominator  # quarters
+    begins = found.first / 4
+    assert found.given.pitches[round(4 * (rest - begins)), 0] == pitch("C5")
+    assert found.bar == 4 * bar
+    assert found.bars == int((rest + 9 - 0.25) // bar) - int(begins // bar) + 1
+    for step in range(len(found.given)):
+        quarters = begins + step / 4
+        number, since = divmod(quarters, bar)
+        beat = 1 + since * denominator / 4
+        assert found.where(step) == f"bar {int(number) + 1} beat {beat:g}"
+
+
+@pytest.mark.parametrize("octaves", [-3, -2, -1, 0, 1])
+def test_a_tune_is_moved_by_octaves_into_the_sopranos_range_and_that_is_said(octaves):
+    moved = [(f"{name[0]}{int(name[1]) + octaves}", length) for name, length in LINE]
+    found = Tune.of(tune(moved))
+    low, high = SUNG[0]
+    keys_of = [pitch(name) for name, _ in moved]
+    fits = [s for s in range(-48, 49, 12) if all(low <= p + s <= high for p in keys_of)]
+    assert found.shift == min(fits, key=abs)
+    assert found.given.pitches[0, 0] == keys_of[0] + found.shift
+    told = " ".join(found.remarks())
+    assert ("up" in told, "down" in told) == (found.shift > 0, found.shift < 0)
+
+
+def test_notes_off_the_grid_are_counted_and_said():
+    third = 1 / 3
+    triplet = [("C5", 1), ("D5", third), ("E5", third), ("F5", third), ("G5", 2)]
+    found = Tune.of(tune(triplet))
+    assert found.off == 2
+    assert "2 of its 5 notes" in " ".join(found.remarks())
+    assert Tune.of(tune(LINE)).remarks() == []
+
+
+@pytest.mark.parametrize("rest", [0.0, 2.5])
+def test_the_file_keeps_its_melody_and_rest(rest):
+    given = tune(LINE, rest, (3, 4))
+    found = Tune.of(given)
+    lower = np.array([60, 55, 48])
+    grid = found.given.pitches.copy()
+    opening = int((grid[:, 0] >= 0).argmax())
+    grid[opening:, 1:] = lower
+    tied = np.zeros(grid.shape, bool)
+    tied[opening + 1 :, 1:] = True
+    written = found.harmonised(Grid(grid, tied))
+    soprano = written.notes[written.notes["track"] == 0]
+    for name in ("start", "end", "pitch"):
+        np.testing.assert_allclose(soprano[name], given.notes[name])
+    others = written.notes[written.notes["track"] > 0]
+    assert others["start"].min() == pytest.approx(rest * QUARTER)
+    assert written.meters["numerator"].tolist() == [3]
+
+
+@settings(max_examples=40, deadline=None)
+@given(pieces(60, 79))
+def test_the_melody_is_the_highest_note_and_a_sixteenths_rest_is_breath(table):
+    if (table < 0).all():
+        return
+    found, shift = melody_of(Grid(table, np.zeros(table.shape, bool)))
+    line = [max(row) for row in table.tolist()]
+    for i in range(1, len(line) - 1):
+        if max(table[i]) < 0 and max(table[i - 1]) >= 0 and max(table[i + 1]) >= 0:
+            line[i] = line[i - 1]
+    assert found.pitches[:, 0].tolist() == [p + shift if p >= 0 else -1 for p in line]
+    assert (found.pitches[:, 1:] == -1).all()
+
+
+@pytest.mark.parametrize("tonic", range(12))
+@pytest.mark.parametrize("mode", ["major", "minor"])
+def test_the_key_of_a_scale_that_ends_at_home_in_any_transposition(tonic, mode):
+    scale = [0, 2, 4, 5, 7, 9, 11, 12] if mode == "major" else [0, 2, 3, 5, 7, 8, 11, 12]
+    line = np.repeat([60 + tonic + above for above in [*scale, *scale[::-1]]], 2)
+    assert keys.of_melody(line) == (tonic, mode)
+    assert keys.of_melody(np.append(line, [-1, -1])) == (tonic, mode)
+
+
+def test_the_last_note_decides_between_keys_of_like_fit():
+    """The same seven notes, equally long: what ends on A is A minor, what ends on C is C major."""
+    white = [60, 62, 64, 65, 67, 69, 71]
+    assert keys.of_melody(np.array([*white, 60, 69, 60])) == (0, "major")
+    assert keys.of_melody(np.array([*white, 60, 69, 69])) == (9, "minor")
+    assert keys.of_melody(np.full(3, -1)) is None
+
+
+def by_loops(form, found, table):
+    """The faults of :class:`Form` told in words, over a whole piece."""
+    total = 0
+    tonic, mode = found.key
+    scale = {0, 2, 4, 5, 7, 9, 11} if mode == "major" else {0, 2, 3, 5, 7, 8, 11}
+    line = found.given.pitches[:, 0]
+    opening = min(i for i in range(len(line)) if line[i] >= 0)
+    for voice in (1, 2, 3):
+        above = (table[opening, voice] - tonic) % 12
+        good = above in scale and (voice < 3 or above in (0, 7))
+        total += table[opening, voice] >= 0 and not good
+    if form.ends_home:
+        total += table[-1, 3] % 12 != tonic
+    for voice in (1, 2, 3):
+        changes = [0] * 4  # where each voice changed last
+        for step in range(1, len(table)):
+            for other in range(4):
+                if step > 1 and table[step - 1, other] != table[step - 2, other]:
+                    changes[other] = step - 1
+            held = step - changes[voice]
+            moved = max(changes[o] for o in range(4) if o != voice) > changes[voice]
+            stands = table[step, voice] == table[step - 1, voice]
+            whole = held % found.bar == 0 and held >= 2 * found.bar
+            total += stands and moved and whole
+    return total
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(4, 4), (2, 4), (3, 8)]))
+def test_form_against_loops(seed, meter):
+    rng = np.random.default_rng(seed)
+    found = Tune.of(tune(LINE * 2, meter=meter))
+    form = Form(found)
+    table = found.given.pitches.copy()
+    holds = rng.integers(1, 40, 200)
+    for voice in (1, 2, 3):
+        walk = np.repeat(rng.choice([48, 52, 55, 56, 60, -1], 200), np.roll(holds, voice))
+        table[:, voice] = walk[: len(table)]
+    assert form.faults(table) == by_loops(form, found, table)
