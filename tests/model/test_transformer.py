@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention import native
-from musictx.attention.api import IMPLEMENTATIONS
-from musictx.attention.positions import SCHEMES
 from musictx.attention.terms import Span
-from musictx.errors import ConfigError, UserError
+from musictx.errors import ConfigError
 from musictx.model.transformer import MusicTransformer
 from tests.model import schemes
-
-VOCAB = 40
-every_scheme = pytest.mark.parametrize("scheme", [*sorted(SCHEMES), schemes.GRID])
-
-
-def build(scheme: str = "huang", seed: int = 0, shared: bool = False, **more) -> MusicTransformer:
-    torch.manual_seed(seed)
-    position = schemes.position(scheme, VOCAB, shared=shared)
-    sizes = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 24}
-    model = MusicTransformer(VOCAB, position=position, **(sizes | more))
-    with torch.no_grad():  # logits that depend on everything, not nearly equal ones as at the start
-        for p in model.parameters():
-            p.mul_(2.5) if p.dim() > 1 else p.add_(0.1 * torch.randn_like(p))
-    return model.eval()
-
-
-def random_ids(rows: int, count: int, seed: int = 1) -> Tensor:
-    return torch.randint(VOCAB, (rows, count), generator=torch.Generator().manual_seed(seed))
-
-
-def close(a: Tensor, b: Tensor) -> None:
-    torch.testing.assert_close(a, b, rtol=2e-4, atol=2e-5)
-
-
-# ---- causality and isolation
+from tests.model.models import VOCAB, build, close, every_scheme, in_parts, random_ids
 
 
 @every_scheme
@@ -114,85 +83,6 @@ def test_packed_pieces_equal_each_piece_alone(scheme):
     assert not torch.allclose(packed, model(ids), atol=1e-3), "packing makes a difference"
 
 
-# ---- the cache
-
-
-def in_parts(model: MusicTransformer, ids: Tensor, cuts: list[int]) -> Tensor:
-    """Logits with a cache, one forward for each part between ``cuts``."""
-    cache = model.new_cache(ids.shape[0], ids.shape[1])
-    edges = [0, *sorted(set(cuts)), ids.shape[1]]
-    with torch.no_grad():
-        parts = [model(ids[:, a:b], cache=cache) for a, b in pairwise(edges) if b > a]
-    return torch.cat(parts, dim=1)
-
-
-@every_scheme
-@settings(max_examples=15, deadline=None)
-@given(cuts=st.lists(st.integers(1, 39), max_size=12))
-def test_cached_decoding_equals_the_full_forward_for_any_split(scheme, cuts):
-    """40 tokens: longer than the context (24) and the table (12)."""
-    model = build(scheme)
-    ids = random_ids(2, 40)
-    close(in_parts(model, ids, cuts), model(ids).detach())
-
-
-@every_scheme
-@pytest.mark.parametrize("attention", ["auto", "reference"])
-def test_token_by_token_equals_the_full_forward(scheme, attention):
-    model = build(scheme, attention=attention)
-    ids = random_ids(1, 30)
-    close(in_parts(model, ids, list(range(30))), model(ids).detach())
-
-
-@every_scheme
-@torch.no_grad()
-def test_forked_rows_equal_separate_runs(scheme):
-    model = build(scheme)
-    prompt, rest = random_ids(1, 10), random_ids(3, 6, seed=2)
-    cache = model.new_cache(1, 16)
-    model(prompt, cache=cache)
-    fork = cache.fork(3)
-    together = torch.cat([model(rest[:, i : i + 1], cache=fork) for i in range(6)], dim=1)
-    for row in range(3):
-        whole = model(torch.cat([prompt, rest[row : row + 1]], dim=1))
-        close(together[row : row + 1], whole[:, 10:])
-
-
-@every_scheme
-@torch.no_grad()
-def test_slide_drops_the_oldest_tokens_and_keeps_all_distances(scheme):
-    """In one layer keys know nothing of other tokens, so sliding is exactly a shorter input."""
-    model = build(scheme, layers=1)
-    ids = random_ids(2, 40)
-    cache = model.new_cache(2, 12)
-    model(ids[:, :12], cache=cache)
-    for t in range(12, 40):
-        cache.slide(1)
-        got = model(ids[:, t : t + 1], cache=cache)
-        alone = model(ids[:, t - 11 : t + 1], positions=Span(t - 11, 12))
-        close(got[:, 0], alone[:, -1])
-    assert cache.key_span == Span(28, 12)
-
-
-@torch.no_grad()
-def test_the_cache_is_refused_where_it_has_no_meaning():
-    model = build()
-    ids = random_ids(2, 4)
-    with pytest.raises(ValueError, match="the cache knows the positions"):
-        model(ids, cache=model.new_cache(2, 8), piece_ids=torch.zeros(2, 4).long())
-    with pytest.raises(ValueError, match="cache has 1 rows and 2 layers, expected 2 and 2"):
-        model(ids, cache=model.new_cache(1, 8))
-    with pytest.raises(ValueError, match="do not fit a capacity of 3"):
-        model(ids, cache=model.new_cache(2, 3))
-    with pytest.raises(ValueError, match="ids have shape"):
-        model(ids[0])
-    with pytest.raises(ValueError, match="piece_ids have shape"):
-        model(ids, piece_ids=torch.zeros(2, 3).long())
-
-
-# ---- positions
-
-
 @every_scheme
 def test_positions_given_are_the_positions_used(scheme):
     model = build(scheme)
@@ -223,9 +113,6 @@ def test_max_distance_defaults_to_half_the_context():
     assert model.position.terms().axes[0].table.shape == (2, 15, 8)
     assert build(context=30, shared=True).position.terms().axes[0].table.shape == (1, 15, 8)
     assert model.config["position"]["max_distance"] == 15
-
-
-# ---- learning, saving, loading
 
 
 @every_scheme
@@ -267,64 +154,6 @@ def test_missing_tables_are_refused_by_a_strict_load():
     del state["position.tables.1"]
     with pytest.raises(RuntimeError, match=r"position\.tables\.1"):
         build(seed=5).load_state_dict(state)
-
-
-def able(scheme: str) -> list[str]:
-    """The implementations that take the scheme."""
-    found = []
-    for name in IMPLEMENTATIONS:
-        with contextlib.suppress(ConfigError):
-            build(scheme, attention=name)
-            found.append(name)
-    return found
-
-
-@every_scheme
-@pytest.mark.parametrize("shared", [False, True])
-def test_models_are_the_same_whichever_implementation_computes_them(scheme, shared):
-    """Logits and the gradient of every parameter, on packed rows longer than the table."""
-    ids = random_ids(2, 40)
-    pieces = torch.tensor([[0] * 25 + [1] * 15, [0] * 40])
-    found = {}
-    for attention in set(able(scheme)) - {"native", "fused"}:  # these know no float64
-        model = build(scheme, attention=attention, shared=shared).double()
-        logits = model(ids, piece_ids=pieces)
-        loss = F.cross_entropy(logits.flatten(0, 1), ids.flatten())
-        loss.backward()
-        found[attention] = {n: p.grad for n, p in model.named_parameters()} | {"logits": logits}
-    assert len(found) > 1
-    for attention, got in found.items():
-        for name, wanted in found["reference"].items():
-            torch.testing.assert_close(
-                got[name], wanted, rtol=1e-4, atol=1e-7, msg=f"{attention}: {name}"
-            )
-
-
-@pytest.mark.parametrize("scheme", ["huang", "alibi", "t5", "rotary", schemes.GRID])
-def test_the_native_operator_computes_the_same_model(scheme):
-    """In float32, with the error that float32 allows."""
-    try:
-        native.library.load()
-    except UserError as error:
-        pytest.skip(str(error))
-    ids, pieces = random_ids(2, 40), torch.tensor([[0] * 25 + [1] * 15, [0] * 40])
-    found = []
-    for attention in ("reference", "native"):
-        model = build(scheme, attention=attention)
-        logits = model(ids, piece_ids=pieces)
-        F.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
-        found.append({n: p.grad for n, p in model.named_parameters()} | {"logits": logits})
-    for name, wanted in found[0].items():
-        torch.testing.assert_close(found[1][name], wanted, rtol=1e-3, atol=1e-5, msg=name)
-
-
-def test_which_implementations_take_a_scheme():
-    in_other_precisions = ["native", "fused"]
-    assert able("huang") == ["auto", "reference", "skew", "chunked", *in_other_precisions]
-    assert able("transformer_xl") == ["auto", "reference", "chunked", "sdpa", "fused"]
-    assert able("two_d") == ["auto", "reference"]
-    assert able(schemes.GRID) == ["auto", "reference", "chunked", *in_other_precisions]
-    assert able("rotary") == ["auto", "reference", "chunked", "sdpa", *in_other_precisions]
 
 
 @every_scheme
@@ -378,9 +207,6 @@ def test_the_first_loss_is_near_that_of_a_uniform_guess(scheme, width):
     with torch.no_grad():
         loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
     assert loss.item() == pytest.approx(math.log(300), abs=0.4)
-
-
-# ---- the rest
 
 
 @every_scheme
@@ -444,21 +270,6 @@ def test_heads_and_implementations_that_cannot_be_are_refused():
         build("two_d", attention="chunked")
     with pytest.raises(ValueError, match="heads=3, expected a divisor of width=16"):
         build(heads=3)
-
-
-def test_the_compiled_and_the_exported_model_give_the_same_logits():
-    torch._dynamo.reset()
-    model = build().requires_grad_(False)
-    ids = random_ids(2, 30)
-    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    try:
-        native.library.load()
-    except UserError as error:
-        pytest.skip(str(error))
-    close(compiled(ids), model(ids))
-    program = torch.export.export(model, (ids,))
-    assert not [n for n in program.graph.nodes if "musictx" in str(n.target)], "torch alone runs it"
-    close(program.module()(ids), model(ids))
 
 
 def test_hidden_states_are_what_the_logits_are_made_of():

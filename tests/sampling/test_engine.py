@@ -6,64 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature, TopK
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+from tests.sampling.engines import GREEDY, Only, V, make, run
 
-V = 12
 SCHEMES = ["huang", "none", "sinusoidal"]
-
-
-def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):
-    """A tiny model with strong opinions, so that greedy choices are not ties."""
-    torch.manual_seed(seed)
-    model = MusicTransformer(
-        vocab,
-        layers=layers,
-        width=16,
-        heads=2,
-        feedforward=32,
-        context=context,
-        dropout=0.3,
-        position={"name": scheme},
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(4)
-    return model.eval()
-
-
-def run(model, prompt, *, rows=1, max_tokens=8, seeds=None, **more):
-    seeds = list(range(rows)) if seeds is None else seeds
-    steps = list(
-        engine.generate(model, prompt, rows=rows, max_tokens=max_tokens, seeds=seeds, **more)
-    )
-    return torch.stack(steps, dim=1).tolist()
-
-
-GREEDY = [Temperature(0.0)]
-
-
-class Only:
-    """A constraint that allows the given ids and remembers what it is told."""
-
-    def __init__(self, rows, ids, vocab=V, stop=None):
-        self.mask = torch.zeros(rows, vocab, dtype=torch.bool)
-        self.mask[:, list(ids)] = True
-        self.told = []
-        self.stop = stop
-
-    def allowed(self):
-        return self.mask
-
-    def advance(self, ids):
-        self.told.append(ids.tolist())
-
-    def done(self):
-        ended = self.stop is not None and len(self.told) >= self.stop
-        return torch.full((len(self.mask),), ended)
 
 
 def recomputed(model, prompt, count, context):
@@ -325,40 +273,6 @@ def test_arguments_that_do_not_fit_are_named(arguments, words):
         run(make(), full.pop("prompt"), **full)
 
 
-def test_costs_are_taken_off_and_forbid_only_while_another_id_is_left():
-    """Against a loop: the first infinite costs have their way, later ones where any id stays."""
-    random = np.random.default_rng(1)
-    logits = torch.randn(30, V, dtype=torch.float64)
-    law = Only(30, range(V))
-    law.mask = torch.from_numpy(random.random((30, V)) < 0.4)
-    law.mask[:, 3] = True
-    first, second = random.random((2, 30, V)) * 3 - 1
-    first[random.random((30, V)) < 0.6] = np.inf
-    second[random.random((30, V)) < 0.6] = np.inf
-    found = engine.forbid(logits, law, None, [first, second])
-    for row in range(30):
-        allowed = set(law.mask[row].nonzero().flatten().tolist())
-        for costs in (first, second):
-            kept = {i for i in allowed if costs[row, i] < np.inf}
-            allowed = kept or allowed
-        for i in range(V):
-            less = sum(c[row, i] for c in (first, second) if c[row, i] < np.inf)
-            expected = float(logits[row, i]) - less if i in allowed else -math.inf
-            assert float(found[row, i]) == pytest.approx(expected)
-
-
-def test_soft_constraints_work_in_the_loop_and_see_states_and_ids():
-    law, seen = Only(1, [4, 5]), []
-    law.states = ["a state"]
-
-    def soft(states, past):
-        seen.append((states, past.tolist()))
-        return np.where(np.arange(V) == 5, 0.0, np.inf)
-
-    assert run(make(), [BOS], max_tokens=3, constraint=law, soft=[soft]) == [[5, 5, 5]]
-    assert seen == [(["a state"], [[BOS, *[5] * n]]) for n in range(3)]
-
-
 def test_selected_rows_go_on_as_copies():
     """Fork and resampling are one thing: a row chosen twice gives the logits of that row twice."""
     model = make(context=16)
@@ -377,55 +291,3 @@ def test_selected_rows_go_on_as_copies():
 def test_top_k_one_is_greedy():
     model = make()
     assert run(model, [BOS, 4], processors=[TopK(1)]) == run(model, [BOS, 4], processors=GREEDY)
-
-
-class _Only:
-    """Allows the ids given to it, always."""
-
-    def __init__(self, allowed: list[list[bool]]) -> None:
-        self.mask = torch.tensor(allowed)
-
-    def allowed(self) -> torch.Tensor:
-        return self.mask
-
-    def advance(self, ids: torch.Tensor) -> None:
-        pass
-
-    def done(self) -> torch.Tensor:
-        return torch.zeros(len(self.mask), dtype=torch.bool)
-
-
-def test_what_is_forbidden_goes_to_its_own_group():
-    """Against a loop: each group keeps its probability if any of its ids is allowed."""
-    generator = torch.Generator().manual_seed(3)
-    logits = torch.randn(20, 9, generator=generator, dtype=torch.float64)
-    groups = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])
-    allowed = torch.rand(20, 9, generator=generator) < 0.5
-    allowed[:, 0] = True
-    found = engine.forbid(logits, _Only(allowed.tolist()), groups).softmax(-1)
-    before = logits.softmax(-1)
-    for row in range(20):
-        expected = torch.zeros(9, dtype=torch.float64)
-        for group in range(4):
-            ids = [i for i in range(9) if groups[i] == group]
-            kept = [i for i in ids if allowed[row, i]]
-            for i in kept:
-                share = before[row, i] / sum(before[row, j] for j in kept)
-                expected[i] = share * sum(before[row, j] for j in ids)
-        assert torch.allclose(found[row], expected / expected.sum(), atol=1e-12)
-        assert (found[row][~allowed[row]] == 0).all()
-
-
-def test_groups_change_nothing_where_nothing_is_forbidden():
-    logits = torch.randn(4, 6, dtype=torch.float64)
-    free = _Only([[True] * 6] * 4)
-    grouped = engine.forbid(logits, free, torch.tensor([0, 1, 0, 1, 2, 2]))
-    assert torch.allclose(grouped, logits, atol=1e-12)
-
-
-def test_a_group_without_a_trace_of_probability_stays_empty_of_nan():
-    logits = torch.tensor([[0.0, -1e6, -1e6, 1.0]], dtype=torch.float64)
-    some = _Only([[True, False, True, True]])
-    grouped = engine.forbid(logits, some, torch.tensor([0, 1, 1, 2]))
-    assert not grouped.isnan().any()
-    assert grouped.softmax(-1)[0, 1] == 0

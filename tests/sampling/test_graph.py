@@ -10,7 +10,7 @@ import torch
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature, TopP
 from musictx.tokens.vocab import BOS, CUT, PAD
-from tests.sampling.test_engine import GREEDY, make
+from tests.sampling.engines import GREEDY, make
 
 SCHEMES = ["huang", "rotary", "sinusoidal", "learned", "alibi", "t5", "none"]
 

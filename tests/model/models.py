@@ -1,0 +1,44 @@
+"""Small models and ids that the tests of the model share."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor
+
+from musictx.attention.positions import SCHEMES
+from musictx.model.transformer import MusicTransformer
+from tests.model import schemes
+
+VOCAB = 40
+every_scheme = pytest.mark.parametrize("scheme", [*sorted(SCHEMES), schemes.GRID])
+
+
+def build(scheme: str = "huang", seed: int = 0, shared: bool = False, **more) -> MusicTransformer:
+    torch.manual_seed(seed)
+    position = schemes.position(scheme, VOCAB, shared=shared)
+    sizes = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 24}
+    model = MusicTransformer(VOCAB, position=position, **(sizes | more))
+    with torch.no_grad():  # logits that depend on everything, not nearly equal ones as at the start
+        for p in model.parameters():
+            p.mul_(2.5) if p.dim() > 1 else p.add_(0.1 * torch.randn_like(p))
+    return model.eval()
+
+
+def random_ids(rows: int, count: int, seed: int = 1) -> Tensor:
+    return torch.randint(VOCAB, (rows, count), generator=torch.Generator().manual_seed(seed))
+
+
+def close(a: Tensor, b: Tensor) -> None:
+    torch.testing.assert_close(a, b, rtol=2e-4, atol=2e-5)
+
+
+def in_parts(model: MusicTransformer, ids: Tensor, cuts: list[int]) -> Tensor:
+    """Logits with a cache, one forward for each part between ``cuts``."""
+    cache = model.new_cache(ids.shape[0], ids.shape[1])
+    edges = [0, *sorted(set(cuts)), ids.shape[1]]
+    with torch.no_grad():
+        parts = [model(ids[:, a:b], cache=cache) for a, b in pairwise(edges) if b > a]
+    return torch.cat(parts, dim=1)

@@ -1,0 +1,88 @@
+"""A model is the same whichever implementation computes it, compiled or exported."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from musictx.attention import native
+from musictx.attention.api import IMPLEMENTATIONS
+from musictx.errors import ConfigError, UserError
+from tests.model import schemes
+from tests.model.models import build, close, every_scheme, random_ids
+
+
+def able(scheme: str) -> list[str]:
+    """The implementations that take the scheme."""
+    found = []
+    for name in IMPLEMENTATIONS:
+        with contextlib.suppress(ConfigError):
+            build(scheme, attention=name)
+            found.append(name)
+    return found
+
+
+@every_scheme
+@pytest.mark.parametrize("shared", [False, True])
+def test_models_are_the_same_whichever_implementation_computes_them(scheme, shared):
+    """Logits and the gradient of every parameter, on packed rows longer than the table."""
+    ids = random_ids(2, 40)
+    pieces = torch.tensor([[0] * 25 + [1] * 15, [0] * 40])
+    found = {}
+    for attention in set(able(scheme)) - {"native", "fused"}:  # these know no float64
+        model = build(scheme, attention=attention, shared=shared).double()
+        logits = model(ids, piece_ids=pieces)
+        loss = F.cross_entropy(logits.flatten(0, 1), ids.flatten())
+        loss.backward()
+        found[attention] = {n: p.grad for n, p in model.named_parameters()} | {"logits": logits}
+    assert len(found) > 1
+    for attention, got in found.items():
+        for name, wanted in found["reference"].items():
+            torch.testing.assert_close(
+                got[name], wanted, rtol=1e-4, atol=1e-7, msg=f"{attention}: {name}"
+            )
+
+
+@pytest.mark.parametrize("scheme", ["huang", "alibi", "t5", "rotary", schemes.GRID])
+def test_the_native_operator_computes_the_same_model(scheme):
+    """In float32, with the error that float32 allows."""
+    try:
+        native.library.load()
+    except UserError as error:
+        pytest.skip(str(error))
+    ids, pieces = random_ids(2, 40), torch.tensor([[0] * 25 + [1] * 15, [0] * 40])
+    found = []
+    for attention in ("reference", "native"):
+        model = build(scheme, attention=attention)
+        logits = model(ids, piece_ids=pieces)
+        F.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
+        found.append({n: p.grad for n, p in model.named_parameters()} | {"logits": logits})
+    for name, wanted in found[0].items():
+        torch.testing.assert_close(found[1][name], wanted, rtol=1e-3, atol=1e-5, msg=name)
+
+
+def test_which_implementations_take_a_scheme():
+    in_other_precisions = ["native", "fused"]
+    assert able("huang") == ["auto", "reference", "skew", "chunked", *in_other_precisions]
+    assert able("transformer_xl") == ["auto", "reference", "chunked", "sdpa", "fused"]
+    assert able("two_d") == ["auto", "reference"]
+    assert able(schemes.GRID) == ["auto", "reference", "chunked", *in_other_precisions]
+    assert able("rotary") == ["auto", "reference", "chunked", "sdpa", *in_other_precisions]
+
+
+def test_the_compiled_and_the_exported_model_give_the_same_logits():
+    torch._dynamo.reset()
+    model = build().requires_grad_(False)
+    ids = random_ids(2, 30)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    try:
+        native.library.load()
+    except UserError as error:
+        pytest.skip(str(error))
+    close(compiled(ids), model(ids))
+    program = torch.export.export(model, (ids,))
+    assert not [n for n in program.graph.nodes if "musictx" in str(n.target)], "torch alone runs it"
+    close(program.module()(ids), model(ids))

@@ -1,0 +1,58 @@
+"""A tiny model, a run of the engine and a constraint, for the tests of sampling."""
+
+import torch
+
+from musictx.model.transformer import MusicTransformer
+from musictx.sampling import engine
+from musictx.sampling.processors import Temperature
+
+V = 12
+GREEDY = [Temperature(0.0)]
+
+
+def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):
+    """A tiny model with strong opinions, so that greedy choices are not ties."""
+    torch.manual_seed(seed)
+    model = MusicTransformer(
+        vocab,
+        layers=layers,
+        width=16,
+        heads=2,
+        feedforward=32,
+        context=context,
+        dropout=0.3,
+        position={"name": scheme},
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(4)
+    return model.eval()
+
+
+def run(model, prompt, *, rows=1, max_tokens=8, seeds=None, **more):
+    seeds = list(range(rows)) if seeds is None else seeds
+    steps = list(
+        engine.generate(model, prompt, rows=rows, max_tokens=max_tokens, seeds=seeds, **more)
+    )
+    return torch.stack(steps, dim=1).tolist()
+
+
+class Only:
+    """A constraint that allows the given ids and remembers what it is told."""
+
+    def __init__(self, rows, ids, vocab=V, stop=None):
+        self.mask = torch.zeros(rows, vocab, dtype=torch.bool)
+        self.mask[:, list(ids)] = True
+        self.told = []
+        self.stop = stop
+
+    def allowed(self):
+        return self.mask
+
+    def advance(self, ids):
+        self.told.append(ids.tolist())
+
+    def done(self):
+        ended = self.stop is not None and len(self.told) >= self.stop
+        return torch.full((len(self.mask),), ended)

@@ -1,0 +1,56 @@
+"""A model that leans towards kinds of token, and tunes, for the tests of continuations."""
+
+import numpy as np
+import torch
+
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import NOTE, Score
+from musictx.sampling.music import continue_each
+from musictx.sampling.primer import NOTHING
+
+
+class Leaning(MusicTransformer):
+    """A tiny model that adds ``lean`` (V,) to its logits."""
+
+    lean: torch.Tensor | float = 0.0
+
+    def forward(self, *args, **kwargs):
+        return super().forward(*args, **kwargs) + self.lean
+
+
+def make(tokenizer, context=32, seed=0, **toward):
+    """``toward``: kind of token -> what is added to its logits."""
+    torch.manual_seed(seed)
+    model = Leaning(
+        tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=context
+    ).eval()
+    lean = torch.zeros(tokenizer.size)
+    for kind, amount in toward.items():
+        first, stop = tokenizer.vocabulary.range(kind)
+        lean[first:stop] = amount
+    model.lean = lean
+    return model
+
+
+def continue_music(model, tokenizer, primer=None, *, seconds=3.0, samples=1, seed=0, **more):
+    """``samples`` continuations of one primer."""
+    seeds = [(seed, number) for number in range(samples)]
+    primers = [primer or NOTHING] * samples
+    return continue_each(model, tokenizer, primers, seconds=seconds, seeds=seeds, **more)
+
+
+def score(*notes):
+    """Notes as (start, end, pitch), in seconds."""
+    table = np.zeros(len(notes), NOTE)
+    for row, (start, end, pitch) in zip(table, notes):
+        row["start"], row["end"], row["pitch"], row["velocity"] = start, end, pitch, 64
+    return Score(notes=table)
+
+
+TUNE = score(*((i * 0.25, i * 0.25 + 0.2, 60 + i % 12) for i in range(40)))
+
+
+def rows(result):
+    """What a score holds, for comparing: (start, pitch, velocity) in milliseconds."""
+    notes = result.notes if isinstance(result, Score) else result
+    return [(round(n["start"] * 1000), int(n["pitch"]), int(n["velocity"])) for n in notes]

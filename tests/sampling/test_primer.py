@@ -1,0 +1,127 @@
+"""What a model reads of a primer, and what stays of it in the music."""
+
+import numpy as np
+import pytest
+
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.sampling.music import continue_each, prompts
+from musictx.sampling.primer import encode_primer
+from musictx.tokens.build import build
+from musictx.tokens.vocab import BOS, CUT
+from tests.sampling.pieces import TUNE, continue_music, make, rows, score
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.2, 1.0, 2.5, 3.14])
+def test_a_primer_in_seconds_keeps_no_event_after_them(piano, seconds):
+    primer = encode_primer(piano, TUNE, seconds=seconds)
+    assert primer.seconds <= seconds + 1e-9
+    kept = piano.decode(primer.ids).notes
+    assert rows(kept) == rows(piano.quantise(TUNE).notes[TUNE.notes["start"] <= seconds])
+    assert piano.encode(TUNE)[: len(primer.ids)].tolist() == primer.ids.tolist()
+
+
+def test_a_primer_in_tokens_keeps_so_many(piano):
+    whole = piano.encode(TUNE)
+    for count in (2, 9, 50):
+        assert encode_primer(piano, TUNE, tokens=count).ids.tolist() == whole[:count].tolist()
+    assert len(encode_primer(piano, TUNE, tokens=10**6).ids) == len(whole)
+
+
+def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
+    drums = TUNE.notes.copy()
+    drums["drum"] = True
+    with pytest.raises(UserError, match=r"song.mid: none of its 40 notes .*drum.*40"):
+        encode_primer(piano, Score(notes=drums), name="song.mid")
+    with pytest.raises(UserError, match=r"none of its 1 notes .*48\.\.84"):
+        encode_primer(piano, score((0, 1, 20)))
+    with pytest.raises(UserError, match="holds no notes"):
+        encode_primer(piano, Score())
+    with pytest.raises(UserError, match=r"primer_tokens=1.* hold no note yet; ask for more"):
+        encode_primer(piano, TUNE, tokens=1)
+
+
+def test_of_a_long_primer_the_model_reads_the_end():
+    ids = np.arange(100, 110, dtype=np.uint16)
+    assert prompts([ids, ids], 11).tolist() == [[BOS, *range(100, 110)]], "one row for all"
+    assert prompts([ids], 10).tolist() == [[CUT, *range(101, 110)]]
+    assert prompts([ids], 4).tolist() == [[CUT, 107, 108, 109]]
+    assert prompts([ids[:0]], 4).tolist() == [[BOS]]
+
+
+def test_of_primers_of_different_length_rows_read_as_much_as_the_shortest_has():
+    pasts = [np.array([10, 11, 12]), np.array([20, 21, 22, 23, 24])]
+    assert prompts(pasts, 99).tolist() == [[BOS, 10, 11, 12], [CUT, 22, 23, 24]]
+    assert prompts(pasts, 3).tolist() == [[CUT, 11, 12], [CUT, 23, 24]]
+    whole = [np.arange(10, 18), np.arange(20, 32)]  # cut between groups of four
+    assert prompts(whole, 99, 4)[1].tolist() == [CUT, *range(24, 32)]
+    assert prompts(whole, 8, 4).tolist() == [[CUT, *range(14, 18)], [CUT, *range(28, 32)]]
+    assert prompts(whole[:1], 9, 4).tolist() == [[BOS, *range(10, 18)]]
+
+
+def test_a_row_of_the_shortest_primer_does_not_depend_on_the_others(piano):
+    short, long = (encode_primer(piano, TUNE, tokens=n) for n in (12, 30))
+    asked = {"seconds": 1.0, "note_limits": {"density": 4.0, "most_notes": 3}}
+    model = make(piano, context=64)
+    (alone,) = continue_each(model, piano, [short], seeds=[(3, 1)], **asked)
+    both = continue_each(model, piano, [long, short], seeds=[(3, 0), (3, 1)], **asked)
+    assert alone.ids.tolist() == both[1].ids.tolist()
+    for primer, sample in zip((long, short), both):
+        state = piano.grammar(primer.ids)  # grammatical after its own primer
+        for token_id in sample.ids.tolist():
+            state.advance(token_id)
+        assert sample.seam == primer.seconds
+        assert sample.score.duration <= primer.seconds + 1.0 + 1e-9
+
+
+def test_a_primer_keeps_its_marks_tracks_and_notes_and_new_notes_keep_its_bars(piano):
+    """96 bpm, 3/4, a rest before the first note, two tracks: all come back as they were."""
+    quarter = 60 / 96
+    hands = [((3 + i) * quarter, (3.5 + i) * quarter, 64 + i, 70, 73, False, 5) for i in range(6)]
+    hands += [((3 + i) * quarter, (4 + i) * quarter, 52, 50, 32, False, 2) for i in (0, 3)]
+    given_score = Score(
+        notes=hands,
+        tempos=[(0.0, 96.0)],
+        meters=[(0.0, 3, 4)],
+        names={5: "Flute", 2: "Bass"},
+        ticks_per_quarter=480,
+    )
+    primer = encode_primer(piano, given_score)
+    (sample,) = continue_music(make(piano), piano, primer, seconds=None, bars=2, quantise="16")
+    whole = sample.score
+    assert np.array_equal(whole.notes[: len(hands)], given_score.notes)
+    for name in ("tempos", "meters"):
+        assert np.array_equal(getattr(whole, name), getattr(given_score, name))
+    assert (whole.names, whole.ticks_per_quarter) == ({5: "Flute", 2: "Bass"}, 480)
+    new = whole.notes[len(hands) :]
+    assert len(new)
+    assert {(n["track"], n["program"]) for n in new} <= {(5, 73), (2, 32)}
+    assert {n["track"] for n in new if n["pitch"] > 75} <= {5}
+    sixteenths = new["start"] / quarter * 4
+    assert np.allclose(sixteenths, np.round(sixteenths), atol=1e-6)
+    assert whole.duration <= (9 + 6) * quarter + 1e-6, "two bars of three quarters after the third"
+    assert sample.ended == "seconds"
+    (new_only,) = continue_music(
+        make(piano), piano, primer, seconds=None, bars=2, quantise="16", include_primer=False
+    )
+    assert np.allclose(new_only.score.notes["start"] + 6 * quarter, new["start"])
+
+
+def test_a_primer_longer_than_the_context_is_continued(piano):
+    primer = encode_primer(piano, TUNE)
+    assert len(primer.ids) > 64
+    (sample,) = continue_music(make(piano, context=16), piano, primer, seconds=3.0)
+    assert sample.ended == "seconds"
+    assert rows(sample.score)[: len(TUNE)] == rows(TUNE)
+
+
+def test_instruments_of_the_primer_keep_their_notes(monkeypatch):
+    """A new instrument may renumber the tracks; the primer's notes are still known as old."""
+    ensemble = build(name="performance", tracks="programs", low=48, high=84)
+    notes = TUNE.notes.copy()
+    notes["program"] = 40
+    primer = encode_primer(ensemble, Score(notes=notes), seconds=2.0)
+    (sample,) = continue_music(make(ensemble), ensemble, primer, seconds=3.0, include_primer=False)
+    (whole,) = continue_music(make(ensemble), ensemble, primer, seconds=3.0)
+    assert len(set(whole.score.notes["program"])) > 1
+    assert len(whole.score) == len(sample.score) + len(ensemble.decode(primer.ids))
