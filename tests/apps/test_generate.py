@@ -157,7 +157,7 @@ MISTAKES = {
     "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*is a file, expected a folder"),
     "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "nowhere: no such model folder"),
     "half a model": ({"model": ModelFolder("{tmp}/half")}, "model.safetensors .*missing"),
-    "no such device": ({"device": "abacus"}, "device=abacus: not usable"),
+    "no such device": ({"device": "cuda:63"}, "device=cuda:63: not usable"),
 }
 
 
@@ -196,7 +196,7 @@ def test_the_output_folder_is_tried_before_the_model_runs(folder, tmp_path, monk
 def test_an_empty_output_folder_that_was_there_before_stays(folder, tmp_path):
     (tmp_path / "out").mkdir()
     with pytest.raises(UserError):
-        app.run(config(folder, tmp_path, device="abacus"))
+        app.run(config(folder, tmp_path, device="cuda:63"))
     assert (tmp_path / "out").is_dir()
 
 
