@@ -236,4 +236,6 @@ def test_a_sweeper_plugin_gets_the_validation_loss(ran, capsys, monkeypatch):
     assert cli.main(["train", "hydra/sweeper=twice", *TINY]) == 2
     assert "has an effect only in a sweep; add -m" in capsys.readouterr().err
     assert cli.main(["train", "-m", "hydra/sweeper=optuna", *TINY]) == 2
-    assert "hydra/sweeper=optuna: expected one of" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert err.startswith("musictx: hydra/sweeper=optuna: expected one of")
+    assert err.endswith("; others are plugins, such as pip install hydra-optuna-sweeper\n")

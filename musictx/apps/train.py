@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import signal
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from musictx import __version__, bundle, files
 from musictx.config import TrainConfig
 from musictx.data.module import MusicDataModule
-from musictx.data.prepare import prepare
+from musictx.data.prepare import prepare, provisional
 from musictx.data.report import Report
 from musictx.data.shards import Shards
 from musictx.errors import UserError, WriteError
@@ -84,15 +84,22 @@ def run(config: TrainConfig) -> Trained:
         build_trainer(config.trainer)  # what is not possible here is said at once
         tokenizer, model = start(config, say)
         shards, report = corpus(config, tokenizer)
-        made_of = ingredients(config, shards, tokenizer)
-        folder = runs.RunFolder(runs.choose(config, shards.corpus["name"], made_of))
-        if config.trainer.fast_dev_run:
-            return train(config, folder, shards, tokenizer, model, report, say)
-        with Lock(folder.path / runs.LOCK) if first else nullcontext():
-            if first:
-                folder.begin(config, made_of, fresh=config.fresh, musictx=__version__)
-            done = None if config.fresh else finished_before(config, folder, say)
-            return done or train(config, folder, shards, tokenizer, model, report, say)
+        with ExitStack() as held:
+            # Shards just written, and the lock's folder, go again where this run is refused.
+            with provisional(report) if report is not None else nullcontext():
+                made_of = ingredients(config, shards, tokenizer)
+                folder = runs.RunFolder(runs.choose(config, shards.corpus["name"], made_of))
+                keeps = first and not config.trainer.fast_dev_run
+                if keeps:
+                    held.enter_context(Lock(folder.path / runs.LOCK))
+                    folder.check(config, made_of, fresh=config.fresh)
+                done = None if config.fresh else finished_before(config, folder, say)
+                if done is not None:
+                    return done
+                session = assemble(config, folder, shards, tokenizer, model, say)
+                if keeps:
+                    folder.begin(config, made_of, fresh=config.fresh, musictx=__version__)
+            return train(config, folder, shards, session, report, say)
 
 
 def start(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
@@ -135,7 +142,7 @@ def finished_before(config: TrainConfig, folder: runs.RunFolder, say: Say) -> Tr
     status, asked = folder.status(), config.trainer
     if not status.get("finished") or not (folder.model / "model.safetensors").is_file():
         return None
-    if config.ckpt_path is not None:
+    if config.ckpt_path is not None or asked.fast_dev_run:
         return None
     if asked.seconds is not None:
         enough, more = status.get("seconds", 0.0) >= asked.seconds, "trainer.max_time"
@@ -151,16 +158,26 @@ def finished_before(config: TrainConfig, folder: runs.RunFolder, say: Say) -> Tr
     return Trained(folder.model, status.get("validation_loss"))
 
 
-def train(
+class Session(NamedTuple):
+    """All that a training needs, made and checked before anything is written."""
+
+    lit: LitMusicTransformer
+    data: MusicDataModule
+    trainer: pl.Trainer
+    path: Path | None
+    bar: Progress
+    known: Run
+
+
+def assemble(
     config: TrainConfig,
     folder: runs.RunFolder,
     shards: Shards,
     tokenizer: Tokenizer,
     model: MusicTransformer,
-    report: Report | None,
     say: Say,
-) -> Trained:
-    """Fit, and leave the best weights as a model folder."""
+) -> Session:
+    """Module, data, callbacks, loggers and Trainer; ``UserError`` for options that cannot be."""
     lit = LitMusicTransformer(
         model.config,
         optimizer_options(config, model, say),
@@ -176,7 +193,7 @@ def train(
         seed=config.seed,
         **dataclasses.asdict(config.data),
     )
-    path = checkpoint_to_load(config, folder)
+    path = None if config.trainer.fast_dev_run else folder.to_load(config)
     limits = note_limits(
         tokenizer.decode(shards.tokens(p.number))
         for p in shards.pieces("train")[:: max(1, len(shards.pieces("train")) // MOST_PIECES)]
@@ -199,13 +216,24 @@ def train(
         )
         return found.score
 
-    with StopRequest() as request:
-        bar = Progress()
-        told: Say = bar.print if say is print else say
-        known = Run(save_model, sample, draw, told, request, config.seed)
-        trainer = trainer_of(
-            config, folder, bar, known, validates=bool(shards.pieces("validation"))
-        )
+    bar = Progress()
+    told: Say = bar.print if say is print else say
+    known = Run(save_model, sample, draw, told, StopRequest(), config.seed)
+    trainer = trainer_of(config, folder, bar, known, validates=bool(shards.pieces("validation")))
+    return Session(lit, data, trainer, path, bar, known)
+
+
+def train(
+    config: TrainConfig,
+    folder: runs.RunFolder,
+    shards: Shards,
+    session: Session,
+    report: Report | None,
+    say: Say,
+) -> Trained:
+    """Fit, and leave the best weights as a model folder."""
+    lit, data, trainer, path, bar, known = session
+    with known.stop:
         if report is not None and not report.up_to_date:
             say(str(report))
         for line in spoken.header(config, shards, lit, trainer, folder.path):
@@ -215,12 +243,12 @@ def train(
             fit(lit, data, trainer, path, say)
         except (Stopped, StoppedAtOnce) as stop:
             bar.close()
-            stopped(folder, trainer, known, request, at_once=isinstance(stop, StoppedAtOnce))
+            stopped(folder, trainer, known, at_once=isinstance(stop, StoppedAtOnce))
     if config.trainer.fast_dev_run:
         say("fast_dev_run: training and validation run through; nothing was written")
         return Trained(None, _loss(trainer))
     if trainer.is_global_zero:
-        keep_best(folder, lit, trainer, save_model)
+        keep_best(folder, lit, trainer, known.save_model)
         for line in spoken.summary(config, shards, lit, trainer, folder.path, before):
             say(line)
     return Trained(folder.model, _loss(trainer))
@@ -238,21 +266,6 @@ def optimizer_options(config: TrainConfig, model: MusicTransformer, say: Say) ->
         say(f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {most}")
         optim["warmup"] = most
     return optim
-
-
-def checkpoint_to_load(config: TrainConfig, folder: runs.RunFolder) -> Path | None:
-    """``ckpt_path``, or what the run folder holds; None to start."""
-    if config.ckpt_path not in (None, "last", "best"):
-        path = Path(str(config.ckpt_path))
-        if not path.is_file():
-            raise UserError(f"ckpt_path={path}: no such file; give a checkpoint, last or best")
-        return path
-    if config.fresh or config.trainer.fast_dev_run:
-        return None
-    found = folder.best if config.ckpt_path == "best" else folder.checkpoint
-    if found is None and config.ckpt_path is not None:
-        raise UserError(f"ckpt_path={config.ckpt_path}: {folder.path} has no checkpoint yet")
-    return found
 
 
 def trainer_of(
@@ -332,9 +345,7 @@ def _with_way_on(error: UserError, trainer: pl.Trainer) -> UserError:
     return error
 
 
-def stopped(
-    folder: runs.RunFolder, trainer: pl.Trainer, known: Run, request: StopRequest, *, at_once: bool
-) -> None:
+def stopped(folder: runs.RunFolder, trainer: pl.Trainer, known: Run, *, at_once: bool) -> None:
     """Say where things are, and end the program as the signal asked."""
     if trainer.is_global_zero:
         if folder.checkpoint is None:
@@ -350,8 +361,8 @@ def stopped(
             loss, step = best(trainer)
             quality = f"validation {loss:.4f} at step {step:,}" if loss else "not validated yet"
             known.say(f"model so far: {folder.model} ({quality})")
-    if request.signal == signal.SIGTERM or not trainer.is_global_zero:
-        raise SystemExit(128 + (request.signal or signal.SIGINT))
+    if known.stop.signal == signal.SIGTERM or not trainer.is_global_zero:
+        raise SystemExit(128 + (known.stop.signal or signal.SIGINT))
     raise KeyboardInterrupt
 
 
@@ -359,7 +370,7 @@ def keep_best(
     folder: runs.RunFolder,
     lit: LitMusicTransformer,
     trainer: pl.Trainer,
-    save_model: Callable[[pl.Trainer], None],
+    save_model: Callable[[pl.Trainer], object],
 ) -> None:
     """The model folder of the best checkpoint (the last, where nothing was validated)."""
     path = folder.best or folder.checkpoint

@@ -42,7 +42,11 @@ def translate(command: str, error: Exception) -> ConfigError:
         if not group:
             return ConfigError(f"{named}{choice}: no such file {choice}.yaml among the YAML files")
         options = [o for o in error.options or [] if not o.endswith("_schema")]
-        return ConfigError(f"{named}{group}={choice}: expected one of {', '.join(options)}")
+        more = ""
+        if group in ("hydra/sweeper", "hydra/launcher"):
+            kind = group.removeprefix("hydra/")
+            named, more = "", f"; others are plugins, such as pip install hydra-{choice}-{kind}"
+        return ConfigError(f"{named}{group}={choice}: expected one of {', '.join(options)}{more}")
     if isinstance(error, OverrideParseException):
         return ConfigError(f"{error.override}: this value cannot be read; put it in quotes")
     override = re.search(r"Error merging override \+*~?([^=\s]+)=?(.*)", text)

@@ -59,14 +59,19 @@ def imported(name: str, target: str) -> Any:
     Raises :class:`ConfigError` about the option ``name`` if there is no such module or object.
     """
     module, _, attribute = target.partition(":")
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    import_from_here()
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"{name}={target}: expected module:Class, importable from here ({error})"
         ) from None
+
+
+def import_from_here() -> None:
+    """Let modules be found in the folder musictx runs in, as ``python`` itself lets them."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def device(value: str) -> None:

@@ -42,7 +42,12 @@ class AugmentConfig:
 
 @dataclass
 class CorpusConfig:
-    """Where the music comes from and how it is split."""
+    """Where the music comes from and how it is split.
+
+    A file is read within the defaults of :class:`~musictx.config.limits.Limits` and left out with
+    the reason if it passes one; for whole corpora the options are ``max_seconds`` and
+    ``max_megabytes`` a file.
+    """
 
     name: str = option(
         "folder",

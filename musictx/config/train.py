@@ -37,7 +37,12 @@ class TrainConfig:
     ckpt_path: str | None = option(
         None, "checkpoint to go on from: a file, last or best; default: last of the run folder"
     )
-    init: str | None = option(None, "model folder to start from (fine-tuning)", path=True)
+    init: str | None = option(
+        None,
+        "fine-tuning: model folder, or model that comes with musictx, to start from",
+        path="in",
+        names="models",
+    )
     out: str | None = option(
         None, "run folder; default runs/CORPUS-KEY, resumed if it is there", path=True
     )

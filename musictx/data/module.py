@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.windows import Batch, EvaluationWindows, Row, collate, join
+from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
 from musictx.tokens.vocab import Tokenizer
 
 
@@ -88,8 +88,7 @@ class MusicDataModule(pl.LightningDataModule):
     def val_dataloader(self) -> ValidationLoader:
         """Full-coverage validation windows, all or evenly spread ones, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.context)
-        count = min(self.validation_windows or len(rows), len(rows))
-        chosen = [(2 * i + 1) * len(rows) // (2 * count) for i in range(count)]
+        chosen = evenly_spread(self.validation_windows or len(rows), len(rows))
         rank, devices = (
             (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -19,14 +20,16 @@ class Lock:
     """``with Lock(folder / ".lock"):`` the second process is refused, with who has it.
 
     The system gives the lock back when its process ends, in whatever way. Where a file system knows
-    no locks, nothing is locked.
+    no locks, nothing is locked. Folders made for the lock go again if nothing else came into them.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: Any = None
+        self._made: list[Path] = []  # folders that were not there, innermost first
 
     def __enter__(self) -> Lock:
+        self._made = [folder for folder in self.path.parents if not folder.exists()]
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+", encoding="utf-8")
@@ -54,3 +57,6 @@ class Lock:
     def __exit__(self, *error: object) -> None:
         self.path.unlink(missing_ok=True)
         self._file.close()
+        with contextlib.suppress(OSError):  # what is not empty stays
+            for folder in self._made:
+                folder.rmdir()

@@ -8,6 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
+#: What these say was asked for by an option: trainer.profiler, trainer.enable_model_summary.
+_ASKED_FOR = (
+    "pytorch_lightning.profilers.profiler",
+    "pytorch_lightning.callbacks.model_summary",
+)
 
 #: Beginnings of warnings (regular expressions) that concern choices we made on purpose.
 _EXPECTED = (
@@ -36,11 +41,14 @@ _EXPECTED = (
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Within it Lightning logs errors only and does not warn of what is meant to be so."""
-    before = {name: logging.getLogger(name).level for name in _LOGGERS}
+    """Within it Lightning logs errors and what was asked for, and does not warn of what is meant to
+    be so."""
+    before = {name: logging.getLogger(name).level for name in (*_LOGGERS, *_ASKED_FOR)}
     try:
         for name in _LOGGERS:
             logging.getLogger(name).setLevel(logging.ERROR)
+        for name in _ASKED_FOR:
+            logging.getLogger(name).setLevel(logging.INFO)
         with warnings.catch_warnings():
             for message in _EXPECTED:
                 warnings.filterwarnings("ignore", message=message)

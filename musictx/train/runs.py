@@ -125,6 +125,24 @@ class RunFolder:
         path = self.path / name
         return path if path.is_file() else None
 
+    def to_load(self, config: TrainConfig) -> Path | None:
+        """The checkpoint of ``config.ckpt_path``, or what is here to go on from; None to start.
+
+        Raises ``UserError`` if that is not there.
+        """
+        asked = config.ckpt_path
+        if asked not in (None, "last", "best"):
+            path = Path(str(asked))
+            if not path.is_file():
+                raise UserError(f"ckpt_path={path}: no such file; give a checkpoint, last or best")
+            return path
+        if config.fresh:
+            return None
+        found = self.best if asked == "best" else self.checkpoint
+        if found is None and asked is not None:
+            raise UserError(f"ckpt_path={asked}: {self.path} has no checkpoint yet")
+        return found
+
     def status(self) -> dict[str, Any]:
         """What ``write_status`` wrote; empty if there is nothing that can be read."""
         try:
@@ -136,26 +154,31 @@ class RunFolder:
     def write_status(self, **status: Any) -> None:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
 
-    def begin(
-        self, config: TrainConfig, applied_to: Mapping[str, str], *, fresh: bool, musictx: str
-    ) -> None:
-        """Make the folder ready: compare with the run that is in it, or clear it, or make it.
-
-        Raises ``UserError`` if it holds a run with other settings, corpus or vocabulary (naming
-        them), or something that is no run.
-        """
-        files.tidy(self.path)
-        settings = self.path / SETTINGS
-        if settings.is_file():
-            if fresh:
-                self._clear()
-            else:
+    def check(self, config: TrainConfig, applied_to: Mapping[str, str], *, fresh: bool) -> None:
+        """``UserError`` if the folder holds a run with other settings, corpus or vocabulary (naming
+        them; with ``fresh`` any run will do), or something that is no run."""
+        if (self.path / SETTINGS).is_file():
+            if not fresh:
                 self._compare(config, applied_to)
-        elif self.path.is_dir() and any(p.name != LOCK for p in self.path.iterdir()):
+        elif self.path.is_dir() and any(
+            p.name != LOCK and not p.name.startswith(files.PART) for p in self.path.iterdir()
+        ):
             raise UserError(
                 f"out={self.path}: there is something else in this folder (no {SETTINGS}); "
                 "give an empty or new one"
             )
+
+    def begin(
+        self, config: TrainConfig, applied_to: Mapping[str, str], *, fresh: bool, musictx: str
+    ) -> None:
+        """Make the folder ready: take up the run that is in it, or clear it, or make it.
+
+        Raises ``UserError`` as :meth:`check` does.
+        """
+        self.check(config, applied_to, fresh=fresh)
+        files.tidy(self.path)
+        if fresh and (self.path / SETTINGS).is_file():
+            self._clear()
         described = {
             "musictx": musictx,
             "key": key(config, applied_to),
@@ -163,7 +186,7 @@ class RunFolder:
             "settings": dataclasses.asdict(config),
         }
         text = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
-        files.write_text(settings, text)
+        files.write_text(self.path / SETTINGS, text)
 
     def _clear(self) -> None:
         """Remove what a run left here, and nothing else."""

@@ -31,7 +31,10 @@ def header(
     shape = lit.hparams["network"]
     steps = config.trainer.max_steps
     length = f"{steps:,} steps" if steps > 0 else "steps without end"
-    if config.trainer.seconds is not None:
+    trial = int(config.trainer.fast_dev_run)
+    if trial:
+        length = f"a trial of {trial} step{'s' * (trial > 1)}"
+    elif config.trainer.seconds is not None:
         length = f"{duration(config.trainer.seconds)} of steps"
     lines = [
         f"corpus  {shards.corpus['name']}: {train}; {held_out.pieces:,} pieces held out",
@@ -39,8 +42,10 @@ def header(
         f"context {shape['context']} tokens, positions {shape['position']['name']}",
         f"train   {length} of {rows_per_step(config, trainer)} x {shape['context']} tokens on "
         f"{describe_device(trainer)}, learning rate {lit.optim['lr']:.2g}",
-        f"run     {folder}",
     ]
+    if trial:
+        return lines
+    lines.append(f"run     {folder}")
     if config.trainer.seconds is not None:
         lines.append("note    ends by the clock: the same command will not give the same weights")
     if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and config.init is None:

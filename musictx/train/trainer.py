@@ -12,6 +12,7 @@ import torch
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from musictx.config import TrainerConfig
+from musictx.config.checks import import_from_here
 from musictx.errors import ConfigError, UserError
 from musictx.train.callbacks import Clock
 from musictx.train.checkpoint import AtomicCheckpoints
@@ -60,11 +61,13 @@ def build_trainer(
 def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]:
     """The callbacks or loggers of a configuration group, each made from its ``_target_``.
 
-    ``{run_folder}`` in their options is the run folder; an entry that is null is left out.
+    ``{run_folder}`` in their options is the run folder; an entry that is null is left out. Modules
+    in the folder musictx runs in are found.
     Raises ``ConfigError`` with the entry's name where that cannot be.
     """
     from hydra.utils import instantiate as make
 
+    import_from_here()
     made = []
     for name, node in nodes.items():
         if node is None:
@@ -75,7 +78,7 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]
             made.append(make(_placed(node, str(folder)), _convert_="all"))
         except Exception as error:  # whatever a class of the user's raises
             cause = error.__cause__ or error
-            reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+            reason = " ".join(str(cause).split()) or type(cause).__name__
             raise ConfigError(
                 f"{group}.{name}._target_={node['_target_']}: cannot be made ({reason})"
             ) from error

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -168,12 +169,12 @@ def test_ctrl_c_from_outside_leaves_checkpoint_and_model_and_status_130(root):
         text=True,
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not (root / "endless" / "last.ckpt").exists() and process.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=180)
     finally:
         process.kill()
     assert process.returncode == 130, err
@@ -319,6 +320,8 @@ def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path,
         ({"path": "/no/such/folder"}, "/no/such/folder"),
         ({"accelerator": "abacus"}, r"trainer\.accelerator=abacus"),
         ({"devices": "7,8,many"}, r"trainer\.devices=7,8,many"),
+        ({"callbacks": {"mine": {"_target_": "no.such.Class"}}}, r"callbacks\.mine\._target_=no"),
+        ({"ckpt_path": "best"}, r"ckpt_path=best: .*run has no checkpoint yet"),
         ({"accelerator": "gpu"}, r"trainer\.accelerator=gpu.*not possible on this machine"),
     ],
 )
@@ -328,6 +331,37 @@ def test_what_cannot_be_is_said_before_anything_is_written(options, sentence, ro
     with pytest.raises(UserError, match=sentence):
         train.run(config(root, tmp_path / "run", shards=str(tmp_path / "s"), **options))
     assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_leaves_the_run_that_fresh_would_replace(root, tmp_path):
+    train.run(config(root, tmp_path / "run", max_steps=1))
+    before = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir() if p.is_file()}
+    wrong = {"wrong": {"_target_": "no.such.Class"}}
+    with pytest.raises(UserError, match=r"callbacks\.wrong"):
+        train.run(config(root, tmp_path / "run", max_steps=1, fresh=True, callbacks=wrong))
+    after = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir() if p.is_file()}
+    assert after == before
+
+
+def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):
+    assert train.run(config(root, tmp_path / "run", fast_dev_run=True)).model is None
+    out = capsys.readouterr().out
+    assert "train   a trial of 1 step of 2 x 32 tokens" in out
+    assert "nothing was written" in out
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_profiler_speaks_where_it_is_asked_for(root, tmp_path):
+    said = []
+    log = logging.getLogger("pytorch_lightning.profilers.profiler")
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    log.addHandler(handler)
+    try:
+        train.run(config(root, tmp_path / "run", max_steps=1, profiler="simple"))
+    finally:
+        log.removeHandler(handler)
+    assert "optimizer_step" in "".join(said)
 
 
 def test_the_run_folder_of_a_damaged_checkpoint_is_refused(root, tmp_path):
