@@ -321,6 +321,7 @@ def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path,
         ({"accelerator": "abacus"}, r"trainer\.accelerator=abacus"),
         ({"devices": "7,8,many"}, r"trainer\.devices=7,8,many"),
         ({"callbacks": {"mine": {"_target_": "no.such.Class"}}}, r"callbacks\.mine\._target_=no"),
+        ({"logger": {"mine": {"_target_": "no.such.Logger"}}}, r"logger\.mine\._target_=no"),
         ({"ckpt_path": "best"}, r"ckpt_path=best: .*run has no checkpoint yet"),
         ({"accelerator": "gpu"}, r"trainer\.accelerator=gpu.*not possible on this machine"),
     ],
@@ -346,7 +347,7 @@ def test_what_cannot_be_leaves_the_run_that_fresh_would_replace(root, tmp_path):
 def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):
     assert train.run(config(root, tmp_path / "run", fast_dev_run=True)).model is None
     out = capsys.readouterr().out
-    assert "train   a trial of 1 step of 2 x 32 tokens" in out
+    assert "train   a trial of 1 step of " in out
     assert "nothing was written" in out
     assert not list(tmp_path.iterdir())
 

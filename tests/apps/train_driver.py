@@ -77,7 +77,7 @@ def config(root: Path, run: str, **options) -> TrainConfig:
         optim=OptimConfig(**{"ema": 0.9, "lr": 3e-3} | optim, warmup=2),
         trainer=TrainerConfig(**tiny | trainer),
         callbacks={"samples": samples, **kept, **options.pop("callbacks", {})},
-        logger={"csv": table},
+        logger=options.pop("logger", {"csv": table}),
         out=str(root / run),
         **options,
     )
