@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from safetensors import SafetensorError
 
 from musictx import __version__, bundle, files
@@ -76,7 +75,7 @@ def run(config: TrainConfig) -> Trained:
     (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
     """
     ranks.end_with_parent()
-    first = not getattr(rank_zero_only, "rank", 0)
+    first = ranks.is_first()
     say: Say = print if first else (lambda text: None)
     with quiet_lightning():
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))

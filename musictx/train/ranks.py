@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 
 import torch
+from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from musictx.config import TrainerConfig
 from musictx.errors import ConfigError
@@ -46,6 +47,12 @@ def from_environment(
             )
     strategy = "ddp" if options.strategy == "auto" else options.strategy
     return dataclasses.replace(options, devices=str(devices), num_nodes=nodes, strategy=strategy)
+
+
+def is_first(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this is the process that writes and prints; ``NODE_RANK`` numbers machines that were
+    started by hand, of which Lightning's own answer knows nothing before there is a Trainer."""
+    return not getattr(rank_zero_only, "rank", 0) and environment.get("NODE_RANK", "0") == "0"
 
 
 def _world(environment: Mapping[str, str]) -> tuple[int, int] | None:

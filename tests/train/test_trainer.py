@@ -83,6 +83,15 @@ def test_without_a_launcher_the_options_count(environment):
     assert ranks.from_environment(options, environment) == options
 
 
+def test_the_second_machine_of_a_run_started_by_hand_is_not_the_first(monkeypatch):
+    monkeypatch.setattr(ranks.rank_zero_only, "rank", 0, raising=False)
+    assert ranks.is_first({})
+    assert ranks.is_first({"NODE_RANK": "0"})
+    assert not ranks.is_first({"NODE_RANK": "1"})
+    monkeypatch.setattr(ranks.rank_zero_only, "rank", 1)
+    assert not ranks.is_first({})
+
+
 def test_more_devices_than_there_are_is_refused():
     many = dataclasses.replace(TrainerConfig(), accelerator="cpu", devices="9999")
     with pytest.raises(ConfigError, match=r"trainer\.devices=9999: expected at most \d+"):
