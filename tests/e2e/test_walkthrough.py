@@ -90,9 +90,9 @@ def test_a_primer_is_continued_and_rendered(trained, folder, tmp_path, capsys):
     assert cli.main(["generate", *words, *out]) == 0
     printed = capsys.readouterr().out
     for ending in ("mid", "wav", "png"):
-        assert (tmp_path / f"piece.{ending}").is_file()
-        assert f"piece.{ending}" in printed
-    made, start = midi.read(tmp_path / "piece.mid"), midi.read(primer)
+        assert (tmp_path / f"piece-3-1.{ending}").is_file()
+        assert f"piece-3-1.{ending}" in printed
+    made, start = midi.read(tmp_path / "piece-3-1.mid"), midi.read(primer)
     given = start.notes[start.notes["start"] < 3.9]
     kept = made.notes[: len(given)]
     assert np.array_equal(np.sort(kept["pitch"]), np.sort(given["pitch"]))
@@ -104,9 +104,9 @@ def test_free_generation_is_the_same_for_the_same_seed(trained, tmp_path):
         words = [f"model={trained}", "seconds=3", "seed=11", f"out={tmp_path}", f"name={name}"]
         assert cli.main(["generate", *words, "samples=2"]) == 0
     files = {p.name: p.read_bytes() for p in tmp_path.glob("*.mid")}
-    assert files["a-1.mid"] == files["b-1.mid"]
-    assert files["a-2.mid"] == files["b-2.mid"]
-    assert files["a-1.mid"] != files["a-2.mid"]
+    assert files["a-11-1.mid"] == files["b-11-1.mid"]
+    assert files["a-11-2.mid"] == files["b-11-2.mid"]
+    assert files["a-11-1.mid"] != files["a-11-2.mid"]
 
 
 def test_evaluate_prints_and_writes_the_protocol(trained, folder, tmp_path, capsys):
@@ -143,9 +143,15 @@ def test_other_tokenizers_train_and_generate_through_the_same_code(tokenizer, fo
     words = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s", f"out={tmp_path}/run"]
     steps = ["trainer.max_steps=5", f"tokenizer={tokenizer}"]
     assert cli.main(["train", *words, *steps, *TINY]) == 0
-    generate = [f"model={tmp_path}/run/model", "seconds=3", f"out={tmp_path}/out", "name=x"]
+    generate = [
+        f"model={tmp_path}/run/model",
+        "seconds=3",
+        f"out={tmp_path}/out",
+        "name=x",
+        "seed=0",
+    ]
     assert cli.main(["generate", *generate, f"primer={folder / 'tune 0.mid'}"]) == 0
-    assert len(midi.read(tmp_path / "out" / "x.mid")) > 0
+    assert len(midi.read(tmp_path / "out" / "x-0-1.mid")) > 0
 
 
 @pytest.mark.parametrize(
