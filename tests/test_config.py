@@ -88,3 +88,9 @@ def test_options_lists_nested_fields_by_dotted_name():
     assert "seed" in names
     assert len(names) == len(set(names))
     assert all(isinstance(f, dataclasses.Field) for _, f in checks.options(config.TrainConfig))
+
+
+@pytest.mark.parametrize("name", ["layers", "width", "heads", "feedforward", "context"])
+def test_a_model_that_no_machine_holds_is_refused_by_name(name):
+    with pytest.raises(ConfigError, match=rf"^model\.{name}=999999999999: expected 1 to \d+$"):
+        config.ModelConfig(**{name: 999999999999})

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from musictx.config.checks import at_least, one_of, option, probability, require
 
+#: Far above what anybody trains, far below what would be built until the memory is full.
+MOST = {"layers": 1000, "width": 2**15, "heads": 2**12, "feedforward": 2**18, "context": 2**20}
 IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")
 
 
@@ -76,8 +78,9 @@ class ModelConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width", "heads", "feedforward"):
-            at_least(f"model.{name}", getattr(self, name), 1)
+        for name, most in MOST.items():
+            value = getattr(self, name)
+            require(1 <= value <= most, f"model.{name}", value, f"1 to {most}")
         at_least("model.context", self.context, 8)
         require(
             self.width % self.heads == 0 and (self.width // self.heads) % 2 == 0,

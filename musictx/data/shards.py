@@ -296,6 +296,11 @@ def _read_table(folder: Path, header: dict[str, Any]) -> list[Piece]:
                 sizes = (piece.offset, piece.tokens, piece.notes, piece.crc)
                 if any(type(size) is not int or size < 0 for size in sizes):
                     raise ValueError("sizes")
+                if not (type(piece.seconds) in (int, float) and 0 <= piece.seconds < 1e9):
+                    raise ValueError("seconds")
+                texts, flags = (piece.name, piece.hash), (piece.begins, piece.ends)
+                if {type(text) for text in texts} != {str} or {type(f) for f in flags} != {bool}:
+                    raise ValueError("kinds")
                 if piece.offset != offset or piece.split not in SPLITS:
                     raise damaged(folder, f"{PIECES} does not fit {TOKENS}")
                 offset += piece.tokens

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.sounding import Sounding
 
@@ -58,7 +59,10 @@ class Vocabulary:
         if self.fields[: len(SPECIALS)] != SPECIALS:
             raise ValueError("vocabulary: the first four kinds must be pad, bos, eos, cut")
         if self.size > 65536:
-            raise ValueError(f"vocabulary: {self.size} ids do not fit uint16 (65536)")
+            raise UserError(
+                f"tokenizer: its options make a vocabulary of {self.size} ids, which do not fit "
+                "uint16; expected at most 65536"
+            )
 
     @cached_property
     def _offsets(self) -> dict[str, tuple[int, Field]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import warnings
 import zipfile
 from pathlib import Path
@@ -62,7 +63,7 @@ def read(path: str | Path) -> dict[str, Any]:
         raise _refused(path, "it holds objects other than tensors and plain values") from None
     except (
         OSError, RuntimeError, EOFError, KeyError, IndexError, TypeError, ValueError,
-        AttributeError, MemoryError, RecursionError, zipfile.BadZipFile,
+        AttributeError, MemoryError, RecursionError, struct.error, zipfile.BadZipFile,
     ) as error:  # fmt: skip
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise _refused(path, reason) from None

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -167,6 +168,23 @@ def test_a_truncated_piece_table_is_refused(folder, change):
 def test_a_damaged_header_is_refused(folder, text):
     (folder / "header.json").write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=r"damaged token shards, header.json"):
+        Shards(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seconds": []}, {"seconds": float("nan")}, {"seconds": -1}, {"name": 5}, {"begins": "no"}],
+    ids=str,
+)
+def test_a_piece_table_that_was_repaired_after_a_change_is_refused(folder, change):
+    """Whoever means harm can make the check sum right again."""
+    rows = [json.loads(line) for line in (folder / "pieces.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps(row) + "\n" for row in [rows[0] | change, *rows[1:]])
+    (folder / "pieces.jsonl").write_text(text)
+    header = json.loads((folder / "header.json").read_text())
+    header["crc"] = zlib.crc32(text.encode())
+    (folder / "header.json").write_text(json.dumps(header))
+    with pytest.raises(UserError, match=r"damaged token shards, pieces.jsonl cannot be read"):
         Shards(folder)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from musictx.errors import UserError
 from musictx.tokens.vocab import Vocabulary
 
 TABLE = Vocabulary.of(("note", 21, 108), ("shift", 1, 100))
@@ -37,7 +38,7 @@ def test_values_outside_are_refused_with_the_range():
         TABLE.token(TABLE.size)
     with pytest.raises(ValueError, match="kind 'pitch': expected one of pad, bos"):
         TABLE.range("pitch")
-    with pytest.raises(ValueError, match="do not fit uint16"):
+    with pytest.raises(UserError, match=r"tokenizer: .*70005 ids, which do not fit uint16"):
         Vocabulary.of(("note", 0, 70000))
 
 

@@ -1,0 +1,205 @@
+"""Processes killed at random moments and disks that fill: nothing is lost, results are identical.
+
+    python scripts/kill.py out=FOLDER [times=10] [seed=0] [what=prepare,train,generate,full]
+
+Each trial runs a command (tiny, on the CPU), sends it SIGKILL at a random moment of the time that
+it takes, and gives the same command again. Its shards, its weights or its pieces must then be, byte
+for byte, those of a run that nobody disturbed, with nothing left beside them. ``full``: training
+and its shards on a file system of a random size (``mount -t tmpfs``: needs root) that is too small;
+it must end with one sentence and status 1 (or reach its end), and go on to the same weights once
+there is space. Prints a table; exit status 1 if a trial failed. Every draw is from ``seed``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from musictx import cli  # noqa: E402 - after the checkout is on the path
+from musictx.apps import generate, prepare, train  # noqa: E402, F401 - loaded before forks
+from tests.apps.train_driver import write_corpus  # noqa: E402
+
+SHAPE = ["model=tiny", "model.layers=1", "model.width=64", "model.heads=2", "model.context=128"]
+STEPS, PIECES = 60, 120
+TRAIN = [*SHAPE, f"trainer.max_steps={STEPS}", "trainer.val_check_interval=10", "data.batch_size=4"]
+TRAIN += ["trainer.accelerator=cpu", "trainer.devices=1", "data.validation_windows=4"]
+
+
+class Failed(Exception):
+    """What a trial should not have shown."""
+
+
+def main() -> int:
+    words = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
+    if "out" not in words or len(words) < len(sys.argv) - 1:
+        sys.exit(__doc__)
+    out, times, seed = Path(words["out"]), int(words.get("times", 10)), int(words.get("seed", 0))
+    shutil.rmtree(out, ignore_errors=True)
+    write_corpus(out / "midi", PIECES)
+    print("| what | trials | disturbed before the end | failed |\n|---|--:|--:|--:|", flush=True)
+    failures = []
+    for what in words.get("what", "prepare,train,generate,full").split(","):
+        trials = Trials(out / what, out / "midi", Random(f"{seed} {what}"))
+        disturbed = failed = 0
+        for number in range(times):
+            try:
+                disturbed += getattr(trials, what)(number)
+            except Failed as error:
+                failed += 1
+                failures.append(f"{what} {number}: {error}")
+        print(f"| {what} | {times} | {disturbed} | {failed} |", flush=True)
+    print("\n".join(failures))
+    return bool(failures)
+
+
+class Trials:
+    """One method for each sort of trial; each returns whether the command was cut short."""
+
+    def __init__(self, folder: Path, midi: Path, rng: Random) -> None:
+        self.folder, self.midi, self.rng = folder, midi, rng
+        folder.mkdir(parents=True)
+        self.took: float | None = None
+        self.right: dict[str, bytes] = {}
+
+    def prepare(self, number: int) -> bool:
+        def words(place: Path) -> list[str]:
+            options = [f"corpus.shards={place / 'shards'}", "corpus.workers=1"]
+            return ["prepare", f"corpus.path={self.midi}", *options]
+
+        return self._killed(number, words, lambda place: contents(place / "shards"))
+
+    def train(self, number: int) -> bool:
+        return self._killed(number, self._training, weights)
+
+    def generate(self, number: int) -> bool:
+        if not self.right:
+            run(self._training(self.folder / "model"), self.folder / "log")
+        model = self.folder / "model" / "run" / "model"
+
+        def words(place: Path) -> list[str]:
+            options = ["samples=6", "seconds=4", "seed=1", "name=x", "device=cpu"]
+            return ["generate", f"model={model}", f"out={place / 'pieces'}", *options]
+
+        def pieces(place: Path) -> dict[str, bytes]:
+            """The whole files that there are; what the killed run wrote must be among them."""
+            found = contents(place / "pieces")
+            if any(not name.endswith(".mid") for name in found):
+                raise Failed(f"left beside the pieces: {sorted(found)}")
+            return {str(n): data for n, data in enumerate(sorted(set(found.values())))}
+
+        return self._killed(number, words, pieces)
+
+    def full(self, number: int) -> bool:
+        if not self.right:
+            run(self._training(self.folder / "reference"), self.folder / "log")
+            self.right = weights(self.folder / "reference")
+        place, size = self.folder / str(number), round(10 ** self.rng.uniform(4.5, 6.6))
+        with small_disk(place, size):
+            status = run(self._training(place), self.folder / "log")
+            said = (self.folder / "log").read_text(errors="replace")
+            sentences = [line for line in said.splitlines() if line.startswith("musictx: ")]
+            if status and (status != 1 or len(sentences) != 1 or "Traceback" in said):
+                raise Failed(f"{size} bytes: status {status}: {said[-400:]}")
+            mount("-o", "remount,size=64m", str(place))
+            if run(self._training(place), self.folder / "log") or weights(place) != self.right:
+                raise Failed(f"{size} bytes: {(self.folder / 'log').read_text()[-400:]}")
+            left = [p.name for p in place.rglob("*") if p.name.endswith((".part", ".writing"))]
+            if left:
+                raise Failed(f"{size} bytes: left behind: {left}")
+        return status != 0
+
+    def _training(self, place: Path) -> list[str]:
+        shards = [f"corpus.shards={place / 'shards'}", "corpus.workers=1"]
+        return ["train", f"corpus.path={self.midi}", *shards, *TRAIN, f"out={place / 'run'}"]
+
+    def _killed(
+        self,
+        number: int,
+        words: Callable[[Path], list[str]],
+        made: Callable[[Path], dict[str, bytes]],
+    ) -> bool:
+        log = self.folder / "log"
+        if self.took is None:
+            began = time.monotonic()
+            if run(words(self.folder / "reference"), log):
+                raise Failed(log.read_text()[-400:])
+            self.took = time.monotonic() - began
+            self.right = made(self.folder / "reference")
+        place = self.folder / str(number)
+        child = start(words(place), log)
+        time.sleep(self.rng.uniform(0, self.took))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        if run(words(place), log):
+            raise Failed(log.read_text()[-400:])
+        if made(place) != self.right:
+            raise Failed("not what an undisturbed run gives")
+        stray = sorted(p.name for p in place.iterdir() if p.name.startswith("."))
+        if stray:
+            raise Failed(f"left behind: {stray}")
+        return killed
+
+
+def start(words: list[str], log: Path) -> int:
+    """``musictx WORDS`` in a process of its own, without the seconds that imports take."""
+    child = os.fork()
+    if child:
+        return child
+    status: Any = 70
+    try:
+        to = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(to, 1)
+        os.dup2(to, 2)
+        status = cli.main(words)
+        sys.stdout.flush()
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def run(words: list[str], log: Path) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(start(words, log), 0)[1])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir())} if folder.is_dir() else {}
+
+
+def weights(place: Path) -> dict[str, bytes]:
+    return {"weights": (place / "run" / "model" / "model.safetensors").read_bytes()}
+
+
+@contextlib.contextmanager
+def small_disk(place: Path, size: int):
+    place.mkdir()
+    mount("-t", "tmpfs", "-o", f"size={size}", "none", str(place))
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def mount(*words: str) -> None:
+    subprocess.run(["mount", *words], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
