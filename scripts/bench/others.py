@@ -136,11 +136,21 @@ def ours(asked: SimpleNamespace, attention: str = "auto") -> nn.Module:
 
 def build_musictx(asked: SimpleNamespace) -> Built:
     from musictx.sampling import engine
+    from musictx.tokens.vocab import EOS
 
     model = ours(asked)
 
+    def goes_on(ids: Tensor, logits: Tensor) -> Tensor:
+        return logits.index_fill(1, torch.tensor([EOS]), -torch.inf)
+
     def decode(prompt: Tensor, new: int) -> object:
-        return list(engine.generate(model.eval(), prompt[0], rows=1, max_tokens=new, seeds=[0]))
+        found = list(
+            engine.generate(
+                model.eval(), prompt[0], rows=1, max_tokens=new, seeds=[0], processors=[goes_on]
+            )
+        )
+        assert len(found) == new
+        return found
 
     return model, list(model.parameters()), decode
 

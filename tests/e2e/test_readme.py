@@ -50,6 +50,9 @@ def test_the_commands_of_the_pages_are_understood(line, capsys, tmp_path, monkey
     monkeypatch.setattr(cli, "_run", lambda command, config: ran.append(command))
     monkeypatch.setattr(words_of_compose, "check_path", lambda *_: None)  # other people's files
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for folder in ("midi", "my_pieces"):
+        (tmp_path / folder).mkdir()
     assert cli.main([command, *words]) == 0
     assert ran or "--cfg" in words
 

@@ -128,7 +128,11 @@ def longest_match(ids: Tensor, places: Tensor, voices: int, count: int, *, own: 
     equal &= (places[:, None, begin:] > lags[:, None]) & (back >= 0)
     now = torch.arange(total - count, total, device=ids.device)
     ends = now - shift  # where a passage must end
-    run = runs(equal, stride)[..., (ends - begin).clamp(min=0)].clamp(max=MOST_STEPS * voices)
+    if count == 1:  # while decoding: one look back instead of runs at every place
+        run = _run_at(equal, total - 1 - shift - begin, stride)[..., None]
+    else:
+        run = runs(equal, stride)[..., (ends - begin).clamp(min=0)]
+    run = run.clamp(max=MOST_STEPS * voices)
     nearer_first = torch.arange(len(lags), 0, -1, device=ids.device)[:, None]
     which = (run * (len(lags) + 1) + nearer_first).argmax(1)
     length = run.gather(1, which[:, None]).squeeze(1) * (ends >= 0)
@@ -140,6 +144,14 @@ def longest_match(ids: Tensor, places: Tensor, voices: int, count: int, *, own: 
     good = (length >= SHORTEST[kind] * voices) & (inside >= CHANGES[kind])
     source = (now + 1 - lags[which]).clamp(min=0)
     return Match(ids.gather(1, source).clamp(min=0) * good, length // voices * good)
+
+
+def _run_at(true: Tensor, end: int, stride: int) -> Tensor:
+    """As :func:`runs`, at the place ``end`` alone: int64 (...)."""
+    back = true[..., : max(end, 0) + 1].flip(-1)[..., ::stride]
+    broken = (~back).to(torch.uint8)
+    length = torch.where(back.all(-1), back.shape[-1], broken.argmax(-1))
+    return length * stride
 
 
 def _sums(numbers: Tensor, stride: int) -> Tensor:
