@@ -51,6 +51,7 @@ def generate(
     seconds: float | None = None,
     tokens: int | None = None,
     samples: int = 1,
+    keep: int | None = None,
     sampling: Sampling = None,
     seed: int | None = 0,
     include_primer: bool = True,
@@ -73,6 +74,7 @@ def generate(
     seconds, tokens, bars  length of the new music, the limit that is reached first counts; 30 s
               by default
     samples   how many pieces
+    keep      only so many of them, those nearest to the primer, or to the corpus, the nearest first
     sampling  a :class:`SamplingConfig`, its options as a dict ({"temperature": 0.9}), or the name
               of a preset of conf/sampling ("safe")
     seed      the same seed gives the same music; None draws one and prints it
@@ -91,6 +93,7 @@ def generate(
         seconds=seconds,
         tokens=tokens,
         samples=_whole("samples", samples, 1),
+        keep=None if keep is None else _whole("keep", keep, 1),
         sampling=_sampling(sampling, SamplingConfig),
         seed=_seed(seed),
         include_primer=include_primer,

@@ -24,6 +24,7 @@ from musictx.sampling import timeline
 from musictx.sampling.music import Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.sampling.processors import Processor
+from musictx.sampling.takes import Likeness, nearest
 from musictx.tokens.vocab import SoftConstraint, Tokenizer
 
 
@@ -35,6 +36,7 @@ def generate(
     bars: int | None = None,
     tokens: int | None = None,
     samples: int = 1,
+    keep: int | None = None,
     sampling: SamplingConfig | None = None,
     seed: int = 0,
     include_primer: bool = True,
@@ -50,6 +52,8 @@ def generate(
     """New pieces, or continuations of ``primer``; each result's ``score`` is the music.
 
     seconds, bars, tokens  length of the new music, the first limit reached ends it; 30 s by default
+    keep        only so many of the samples, those nearest to the primer, or to the corpus; the
+                nearest first (:mod:`musictx.sampling.takes`)
     seed        sample i of seed s is always the same
     may_end     let the model end a piece before its length; ``None``: where it writes whole
                 chorales, which are not to be cut in mid-phrase
@@ -77,7 +81,9 @@ def generate(
         processors=processors,
         progress=progress,
     )
-    return [sample for _, sample in sorted(found, key=lambda pair: pair[0])]
+    takes = sorted(found, key=lambda take: take[0]) if keep is None else found
+    likeness = Likeness.to(given, bundle.card.get("note_limits"))
+    return [sample for _, sample, _ in nearest(takes, keep, likeness)]
 
 
 def run(config: GenerateConfig) -> list[Result]:
@@ -107,8 +113,9 @@ def run(config: GenerateConfig) -> list[Result]:
             flush=True,
         )
     found: dict[int, Result] = {}
+    likeness = Likeness.to(given, bundle.card.get("note_limits"))
     with progress_of("generating", *_total(config)) as progress:
-        for number, sample in _pieces(
+        pieces = _pieces(
             bundle,
             given,
             samples=config.samples,
@@ -122,14 +129,16 @@ def run(config: GenerateConfig) -> list[Result]:
             quantise=config.quantise,
             context=config.context,
             progress=progress,
-        ):
+        )
+        for number, sample, why in nearest(pieces, config.keep, likeness):
             stem = Path(config.out) / f"{name}-{number + 1}"
             paths = write(sample.score, stem, config.render, seam=sample.seam)
             print(f"{paths[0]}: {sample.notes:,} new notes in {sample.seconds:.1f} s", flush=True)
-            if sample.remark:
-                print(f"{paths[0]}: {sample.remark}", flush=True)
+            for remark in (sample.remark, why):
+                if remark:
+                    print(f"{paths[0]}: {remark}", flush=True)
             found[number] = Result(sample, paths)
-    return [found[number] for number in sorted(found)]
+    return [found[number] for number in (found if config.keep else sorted(found))]
 
 
 def _total(config: GenerateConfig) -> tuple[float | None, str]:

@@ -52,6 +52,11 @@ class GenerateConfig:
         "none", "put the new notes on a grid of the primer's tempo: 16, 8, 8t (triplets) or none"
     )
     samples: int = option(1, "how many pieces to write")
+    keep: int | None = option(
+        None,
+        "write only so many of the samples: those nearest to the primer, or else to the training "
+        "corpus, in density, self-similarity and key",
+    )
     context: int | None = option(
         None, "tokens that the model looks back on; default: as many as in training"
     )
@@ -78,4 +83,7 @@ class GenerateConfig:
         at_least("tokens", self.tokens, 1)
         at_least("bars", self.bars, 1)
         at_least("samples", self.samples, 1)
+        at_least("keep", self.keep, 1)
+        if self.keep is not None:
+            require(self.keep <= self.samples, "keep", self.keep, f"at most samples={self.samples}")
         at_least("context", self.context, 2)

@@ -87,11 +87,20 @@ def _entropy(counts: np.ndarray) -> float:
     return max(0.0, float(-(p * np.log2(p)).sum()))
 
 
-def scale_consistency(score: Score) -> float:
-    """The share of notes within the scale that holds most of them, of 12 major and 12 harmonic
-    minor ones. Empty: nan; one note: 1; all pitch classes equally often: 7/12."""
+def best_scale(score: Score) -> np.ndarray:
+    """(12,) bool: the pitch classes of the scale that holds most notes, of 12 major and 12 harmonic
+    minor ones; of equal ones the first, so C major without a note."""
+    return _SCALES[
+        int((_SCALES @ np.bincount(pitched(score)["pitch"] % 12, minlength=12)).argmax())
+    ]
+
+
+def scale_consistency(score: Score, scale: np.ndarray | None = None) -> float:
+    """The share of notes within ``scale`` (12,) bool, by default :func:`best_scale`. Empty: nan;
+    one note: 1; all pitch classes equally often: 7/12."""
     counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
-    return float((_SCALES @ counts).max() / counts.sum()) if counts.sum() else np.nan
+    inside = counts[best_scale(score) if scale is None else scale].sum()
+    return float(inside / counts.sum()) if counts.sum() else np.nan
 
 
 # -------------------------------------------------------------------------------------------- time

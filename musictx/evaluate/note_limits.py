@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from musictx.evaluate.musical import restruck
+from musictx.evaluate.musical import excerpt, restruck, scale_consistency, self_similarity
 from musictx.notes import Score
 
 #: The share of notes (of strikes) that lie within a limit; the rest are taken for exceptions.
 SHARE = 0.95
 #: A register is an octave, from C, and goes on into the next until it has so many notes.
 NOTES = 100
+#: Strikes of one pitch are counted over so many seconds; their number at this share of all strikes.
+STRIKES_WITHIN, STRIKES_SHARE = 2.0, 0.99
+#: Scale and self-similarity are those of so many seconds from the middle of each piece.
+MIDDLE = 30.0
 
 
 def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
@@ -28,9 +32,13 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     most_notes    notes that sound at once, the one just struck included, at that share of strikes
     density       notes a second, the median of the pieces; left out where nothing has a length
     restruck      the share of notes whose pitch was struck less than half a second before
+    strikes       strikes of one pitch within two seconds, which 99 % of strikes do not exceed
+    in_scale, self_similarity  the medians of 30 seconds from the middle of each piece; the latter
+                  2 to 4 seconds apart; left out where no piece is long enough
     """
     pitches, lengths, together = [np.empty(0, int)], [np.empty(0)], [np.empty(0, int)]
     densities, again = [], 0.0
+    strikes, in_scale, similar = [np.empty(0, int)], [], []
     for score in scores:
         notes = score.notes[~score.notes["drum"]]
         if not len(notes):
@@ -44,6 +52,10 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         if span > 0:
             densities.append(len(notes) / span)
         again += restruck(score) * len(notes)
+        strikes.append(within(notes["pitch"].astype(int), notes["start"]))
+        middle = excerpt(score, max(0.0, (score.duration - MIDDLE) / 2), MIDDLE)
+        in_scale.append(scale_consistency(middle))
+        similar.append(self_similarity(middle, 2.0))
     pitch, length, at_once = map(np.concatenate, (pitches, lengths, together))
     if not len(pitch):
         return {}
@@ -54,10 +66,24 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         ],
         "most_notes": max(1, int(np.quantile(at_once, SHARE, method="higher"))),
         "restruck": round(again / len(pitch), 4),
+        "strikes": int(np.quantile(np.concatenate(strikes), STRIKES_SHARE, method="higher")),
     }
+    for name, values in (("in_scale", in_scale), ("self_similarity", similar)):
+        if np.isfinite(values).any():
+            found[name] = round(float(np.nanmedian(values)), 3)
     if densities:
         found["density"] = round(float(np.median(densities)), 3)
     return found
+
+
+def within(pitch: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """(n,) for each strike: how often its pitch was struck in the :data:`STRIKES_WITHIN` seconds up
+    to it, itself included; strikes in the order of their pitches."""
+    order = np.lexsort((start, pitch))
+    # One column of time for all pitches: each pitch far after the one before it.
+    far = (float(np.ptp(start)) if len(start) else 0.0) + 2 * STRIKES_WITHIN
+    time = start[order] + pitch[order] * far
+    return np.arange(1, len(time) + 1) - np.searchsorted(time, time - STRIKES_WITHIN + 1e-6)
 
 
 def registers(counts: np.ndarray) -> list[tuple[int, int]]:
