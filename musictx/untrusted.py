@@ -21,6 +21,7 @@ from musictx.errors import UserError
 #: Numbers in config.yaml that no weight bears out (a context, a distance that has no table), and
 #: options of a tokenizer, may be this large.
 _LARGEST, LARGEST_OPTION = 2**16, 10**6
+MOST_VOICES = 64
 #: Environment variable: modules, with commas between, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
 
@@ -62,12 +63,16 @@ def check_arguments(
     attention = arguments.get("attention", "auto")
     require("attention", attention in IMPLEMENTATIONS, "one of " + ", ".join(IMPLEMENTATIONS))
     room = _LARGEST + sum(max(shape, default=1) for shape in shapes.values())
-    for name in ("position", "intervals"):
+    for name in ("position", "intervals", "ages", "repeats", "calibration"):
         value = arguments.get(name)
         require(name, value is None or isinstance(value, dict), "options by name")
         amount = total(value)
         fits = f"numbers that the weights bear out (together at most {room})"
         require(name, math.isfinite(amount) and amount <= room, fits)
+    for name in ("ages", "repeats", "calibration"):
+        value = arguments.get(name) or {}
+        counts = [whole(value[key]) for key in ("voices", "phases") if key in value]
+        require(name, all(1 <= count <= MOST_VOICES for count in counts), "a few voices")
     position = arguments.get("position") or {}
     check_import(position.get("name", ""), f"{path}: model.position.name")
 

@@ -63,6 +63,11 @@ class ModelConfig:
         "chorales: share of the notes that the network reads one or two semitones off in "
         "training, against overfitting; what it is to predict stays right",
     )
+    hidden_notes: float = option(
+        0.0,
+        "chorales: each training window draws from 0 to this the share of its notes that the "
+        "network does not see, against overfitting",
+    )
     sounding: bool = option(
         False,
         "performance tokens: tell the network which pitches sound, how loud and for how long, and "
@@ -89,7 +94,7 @@ class ModelConfig:
             f"a divisor of model.width={self.width} that leaves an even size for each head",
         )
         probability("model.dropout", self.dropout)
-        for name in ("interval_dropout", "repeat_dropout", "token_noise"):
+        for name in ("interval_dropout", "repeat_dropout", "token_noise", "hidden_notes"):
             probability(f"model.{name}", getattr(self, name))
         for name in ("sounding_recent", "sounding_intervals"):
             at_least(f"model.{name}", getattr(self, name), 0)

@@ -17,7 +17,15 @@ from musictx.attention.terms import FURTHER, KeyPositions, Positions, Span, as_t
 from musictx.errors import ConfigError
 from musictx.model.block import Block, Where
 from musictx.model.cache import Cache, KVCache
-from musictx.model.features import Feature, Intervals, NoteAges, Repeats, Sounding, TokenNoise
+from musictx.model.features import (
+    Calibration,
+    Feature,
+    Intervals,
+    NoteAges,
+    Repeats,
+    Sounding,
+    TokenNoise,
+)
 
 
 class MusicTransformer(nn.Module):
@@ -37,6 +45,7 @@ class MusicTransformer(nn.Module):
                  the features in ``model/features``, with ``pitches`` and other tables of ids as
                  ranges [first, stop, value] (``coordinates.ranges``); None leaves a feature out
     token_noise  arguments of ``features/noise.py``: in training notes are read wrong
+    calibration  arguments of ``features/calibration.py``: how sure the model may be
 
     ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
     network. Everything learned is in ``state_dict()``.
@@ -62,6 +71,7 @@ class MusicTransformer(nn.Module):
         repeats: dict[str, Any] | None = None,
         sounding: dict[str, Any] | None = None,
         token_noise: dict[str, Any] | None = None,
+        calibration: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if width % heads or (width // heads) % 2:
@@ -95,6 +105,7 @@ class MusicTransformer(nn.Module):
             "repeats": repeats,
             "sounding": sounding,
             "token_noise": token_noise,
+            "calibration": calibration,
         }
         self.config |= {name: given for name, given in further.items() if given}  # if used
         self.context = context
@@ -133,6 +144,7 @@ class MusicTransformer(nn.Module):
             self.repeats = Repeats(**_pitches(vocab_size, repeats), width=width)
         if sounding:
             self.sounding = Sounding(vocab_size, width, **sounding)
+        self.calibration = Calibration(**calibration) if calibration else None
         self.noise = None
         if token_noise:
             self.noise = TokenNoise(**_pitches(vocab_size, token_noise))
@@ -140,7 +152,7 @@ class MusicTransformer(nn.Module):
     @property
     def features(self) -> list[Feature]:
         """What the network is told of the ids so far."""
-        found = (self.intervals, self.ages, self.repeats, self.sounding)
+        found = (self.intervals, self.ages, self.repeats, self.sounding, self.calibration)
         return [feature for feature in found if feature is not None]
 
     def check_attention(self, implementation: str) -> None:

@@ -64,9 +64,13 @@ def features(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, Any]:
             "voices": grid["voices"],
             "dropout": model.repeat_dropout,
         }
-    if model.token_noise:
-        pitches = _grid(tokenizer, "token_noise")["pitches"]
-        found["token_noise"] = {"share": model.token_noise, "pitches": pitches}
+    for option in ("token_noise", "hidden_notes"):
+        if getattr(model, option):
+            found["token_noise"] = {
+                "share": model.token_noise,
+                "hidden": model.hidden_notes,
+                "pitches": _grid(tokenizer, option)["pitches"],
+            }
     if model.sounding:
         events = tokenizer.sounding()
         if events is None:

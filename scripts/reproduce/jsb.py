@@ -139,7 +139,7 @@ def measure(
         "steps": status["step"],
         "tokens_seen": card["training"]["tokens seen"],
         "minutes": f"{status['seconds'] / 60:.1f}",
-        "best_step": card["numbers"]["of step"],
+        "best_step": card["numbers"]["of step"] or status["step"],
         "device": card["training"]["device"],
         "torch": card["training"]["torch"],
         "command": "musictx " + shlex.join(command),

@@ -1,4 +1,4 @@
-"""Ages and repeats on a grid of voices against plain loops; pieces, the caches, gradients."""
+"""Ages, repeats, calibration on a grid of voices against plain loops; pieces, caches, gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from musictx.model.features import note_ages, repeats
+from musictx.model.features import Calibration, note_ages, repeats
 from musictx.model.ring import RingCache
 from musictx.model.transformer import MusicTransformer
 
@@ -94,11 +94,37 @@ def test_lengths_fall_into_classes_by_octaves() -> None:
     assert repeats.length_class(steps).tolist() == [0, 1, 2, 2, 3, 3, 4, 6, 7, 7]
 
 
+@pytest.mark.parametrize("second", [None, 33])
+def test_calibration_scales_by_voice_and_sixteenth_and_holds_the_voices_own_note(
+    second: int | None,
+) -> None:
+    ids = music(1)
+    places = torch.arange(ids.shape[1]).expand_as(ids)
+    if second is not None:
+        ids, places = packed(ids, second)
+    torch.manual_seed(3)
+    calibration = Calibration(voices=VOICES, phases=4)
+    for parameter in calibration.parameters():
+        torch.nn.init.normal_(parameter)
+    logits = torch.randn(1, ids.shape[1], VOCAB)
+    with torch.no_grad():
+        seen = calibration.read(ids, ids[:, :0], places)
+        found = calibration.score(logits, logits, seen)
+        for at in range(ids.shape[1]):
+            step, voice = divmod(int(places[0, at]), VOICES)  # of the next token
+            kind = step % 4 * VOICES + voice
+            right = logits[0, at] * calibration.scale[kind]
+            if step:
+                right[ids[0, at + 1 - VOICES]] += calibration.hold[kind]
+            torch.testing.assert_close(found[0, at], right)
+
+
 def model(**more: object) -> MusicTransformer:
     torch.manual_seed(1)
     found = MusicTransformer(
         VOCAB, layers=2, width=16, heads=2, feedforward=16, context=96, gates=True,
-        first_values=True, ages=GRID, repeats={**GRID, "pitches": PITCHES}, **more,
+        first_values=True, ages=GRID, repeats={**GRID, "pitches": PITCHES},
+        calibration={**GRID, "phases": 4}, **more,
     )  # fmt: skip
     for feature in found.features:
         for parameter in feature.parameters():
@@ -152,6 +178,7 @@ def test_scores_begin_without_effect() -> None:
     torch.manual_seed(2)
     settings = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 96}
     grid = {"ages": GRID, "repeats": {**GRID, "pitches": PITCHES}}
+    grid["calibration"] = {**GRID, "phases": 4}
     told = MusicTransformer(VOCAB, **settings, **grid).double().eval()
     x = torch.randn(1, 89, 16, dtype=torch.float64)
     ids, places = music(1), torch.arange(89)[None]

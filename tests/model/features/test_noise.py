@@ -31,3 +31,15 @@ def test_what_is_no_note_and_what_would_leave_the_vocabulary_stays() -> None:
 def test_evaluation_is_without_noise() -> None:
     ids = torch.arange(16).repeat(20, 1)
     assert TokenNoise(PITCHES, share=0.9).eval()(ids).equal(ids)
+
+
+def test_each_row_hides_a_share_of_its_own_and_notes_only() -> None:
+    torch.manual_seed(0)
+    noise = TokenNoise(PITCHES, hidden=0.4).train()
+    hidden = noise(torch.full((400, 200), 9))
+    assert set(hidden.unique().tolist()) == {0, 9}
+    share = (hidden == 0).float().mean(1)
+    assert 0 <= share.min() < 0.03 < 0.37 < share.max() < 0.55
+    assert abs(float(share.mean()) - 0.2) < 0.02
+    silent = torch.full((50, 50), 3)
+    assert noise(silent).equal(silent)

@@ -1,0 +1,91 @@
+"""Calibrate chorale models on training pieces that a sibling of theirs has not seen.
+
+    python scripts/reproduce/calibrate.py path=Jsb16thSeparated.json models=runs/a/model,runs/b
+        [runs=runs/jsb] [experiment=jsb/best] [held=23] [seed=0] [trainer.max_steps=...]
+
+Of the training split ``held`` pieces, drawn by ``seed``, are set aside; by the recipe of
+``experiment`` a sibling is trained on the others, once (``RUNS/sibling-SEED``). On the pieces set
+aside a temperature and a pull to hold are fitted to it for each voice and sixteenth of the beat
+(``musictx/evaluate/calibrate.py``), and written into each of ``models`` as FOLDER-calibrated. No
+piece of the validation or test split has a part in it. Words with a dot go to the training.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from jsb import musictx
+
+from musictx import bundle, files
+from musictx.apps.evaluate import find_shards
+from musictx.compose import compose
+from musictx.errors import UserError
+from musictx.evaluate.calibrate import calibrated, fit
+
+DEFAULTS = {
+    "path": "",
+    "models": "",
+    "runs": "runs/jsb",
+    "experiment": "jsb/best",
+    "held": "23",
+    "seed": "0",
+}
+#: The longest piece has 2,560 notes.
+WINDOW = 2560
+
+
+def set_aside(path: Path, held: int, seed: int, out: Path) -> Path:
+    """The chorales of ``path`` as a file whose "valid" pieces are ``held`` of the training ones."""
+    pieces = json.loads(path.read_text(encoding="utf-8"))["train"]
+    if not 0 < held < len(pieces):
+        raise UserError(f"held={held}: expected 1 to {len(pieces) - 1}")
+    chosen = set(random.Random(seed).sample(range(len(pieces)), held))
+    split: dict[str, list[Any]] = {"train": [], "valid": []}
+    for number, piece in enumerate(pieces):
+        split["valid" if number in chosen else "train"].append(piece)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    files.write_text(out, json.dumps(split))
+    return out
+
+
+def main(words: list[str]) -> list[Path]:
+    given, rest = dict(DEFAULTS), []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name in given:
+            given[name] = value
+        elif equals and "." in name:
+            rest.append(word)
+        else:
+            raise UserError(f"{word}: expected name=value with {', '.join(given)}, or trainer.x=y")
+    path, runs, seed = Path(given["path"]), Path(given["runs"]), int(given["seed"])
+    if not path.is_file():
+        raise UserError(f"path={path}: expected the JSON file of the chorales")
+    aside = set_aside(path, int(given["held"]), seed, runs / f"aside-{seed}.json")
+    corpus = [f"corpus.path={aside}", f"corpus.shards={runs / f'aside-{seed}-shards'}"]
+    sibling = runs / f"sibling-{seed}"
+    asked = [f"experiment={given['experiment']}", *corpus, f"seed={seed}", f"out={sibling}", *rest]
+    musictx("train", *asked)
+    source = bundle.load(sibling)
+    shards = find_shards(compose("evaluate", ["corpus=jsb", *corpus]).corpus, source.tokenizer)
+    found = fit(source.model, shards, window=WINDOW)
+    made = []
+    for name in filter(None, given["models"].split(",")):
+        old = bundle.load(name)
+        folder = old.folder.with_name(old.folder.name + "-calibrated")
+        told = f"on {given['held']} training pieces that a sibling was not trained on"
+        card = {**old.card, "calibration": told}
+        made.append(bundle.save(folder, calibrated(old.model, found), old.tokenizer, card))
+        print(made[-1], flush=True)
+    return made
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"error: {error}")
