@@ -37,3 +37,10 @@ def define(
             f"musictx::{name}", backward, setup_context=setup, lib=_LIBRARY
         )
     return getattr(torch.ops.musictx, name).default
+
+
+def constant(answer: Callable[[], Any]) -> Callable[[], Any]:
+    """``answer`` for ``torch.compile`` to call once and keep: what
+    ``torch.compiler.assume_constant_result`` does, without importing the compiler."""
+    answer._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return answer

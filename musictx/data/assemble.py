@@ -29,7 +29,7 @@ def assemble(encoded: Encoded, made: list[Path]) -> Report:
     job, corpus = encoded.job, encoded.job.corpus
     hashes, official = encoded.hashes, encoded.official
     usable = np.flatnonzero(hashes != b"")
-    split = np.full(len(hashes), splits.NONE)
+    split = np.full(len(hashes), splits.NONE, np.int8)
     first = np.arange(len(hashes))
     remarks: list[str] = []
     if job.found.published:

@@ -61,9 +61,9 @@ def in_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield chunk
 
 
-def place(partial: Path, chunk: list[Item], settings: Any) -> Path:
+def file_name(chunk: list[Item], settings: Any) -> str:
     """The file for the outcomes of ``chunk``, named by all that decides what is in it."""
-    return partial / f"{digest([VERSION, settings, [[i.name, i.key] for i in chunk]])}.npz"
+    return f"{digest([VERSION, settings, [[i.name, i.key] for i in chunk]])}.npz"
 
 
 def store(path: Path, outcomes: list[Outcome]) -> None:

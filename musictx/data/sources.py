@@ -1,7 +1,7 @@
 """A folder of MIDI and MusicXML files as a corpus, and the split that a table in it gives them.
 
-The folder is listed as a stream, in the order of the names: a million files take no more memory
-than the largest single folder among them.
+The folder is listed as a stream, in the order of the names: of a million files no more is held in
+memory than the names in the largest single folder among them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -113,24 +114,25 @@ def walk(root: Path, suffixes: tuple[str, ...], inside: str = "") -> Iterator[Fi
     try:
         with os.scandir(os.path.join(root, inside)) as scanned:
             # "/" sorts a folder where the names of its files belong: after "a.mid", before "a0.mid"
-            entries = sorted(
-                (entry.name + "/" * entry.is_dir(follow_symlinks=False), entry)
+            names = sorted(
+                entry.name + "/" * entry.is_dir(follow_symlinks=False)
                 for entry in scanned
                 if not entry.name.startswith(".")
                 and (entry.is_dir(follow_symlinks=False) or entry.name.lower().endswith(suffixes))
             )
     except OSError:
         return
-    for name, entry in entries:
+    for name in names:
         if name.endswith("/"):
             yield from walk(root, suffixes, f"{inside}{name}")
             continue
+        path = os.path.join(root, inside, name)
         try:
-            if entry.is_file():
-                status = entry.stat()
-                yield File(f"{inside}{name}", entry.path, status.st_size, status.st_mtime_ns)
+            status = os.stat(path)
         except OSError:
             continue
+        if stat.S_ISREG(status.st_mode):
+            yield File(f"{inside}{name}", path, status.st_size, status.st_mtime_ns)
 
 
 # ------------------------------------------------------------------------------- the official split

@@ -17,7 +17,9 @@ from musictx.data.shards import SPLITS
 TRAIN, VALIDATION, TEST = range(3)
 #: The code of a piece to which no table gives a split.
 NONE = -1
-_RANK = np.array([2, 1, 0, 3])  # by code; the last for NONE
+_RANK = np.array([2, 1, 0, 3], np.int8)  # by code; the last for NONE
+#: A hash by content: sixteen bytes, the 32 hexadecimal digits of ``Score.content_hash``.
+HASH = np.dtype("S16")
 
 
 class Division(NamedTuple):
@@ -36,11 +38,13 @@ def code(split: str | None) -> int:
 
 
 def hashed(hashes: np.ndarray, validation: float, test: float) -> np.ndarray:
-    """The split by content of each hash ((n,) of 32 hexadecimal digits, dtype ``S32``): a number
-    in [0, 1) from it, below ``validation`` -> validation, below their sum -> test, else train."""
-    digits = bytes.fromhex(hashes.astype("S32").tobytes().decode("ascii"))
-    numbers = (np.frombuffer(digits, ">u8")[::2] >> 12) / 2.0**52  # 52 bits: exact
-    return np.select([numbers < validation, numbers < validation + test], [VALIDATION, TEST], TRAIN)
+    """The split by content, int8, of each hash ((n,) :data:`HASH`): a number in [0, 1) from it,
+    below ``validation`` -> validation, below their sum -> test, else train."""
+    numbers = (np.frombuffer(hashes.tobytes(), ">u8")[::2] >> 12) / 2.0**52  # 52 bits: exact
+    split = np.full(len(hashes), TRAIN, np.int8)
+    split[numbers < validation + test] = TEST
+    split[numbers < validation] = VALIDATION
+    return split
 
 
 def divide(
@@ -53,7 +57,7 @@ def divide(
 ) -> Division:
     """Take out duplicates and split.
 
-    hashes    (n,) ``S32``, by content;  official  (n,) codes of the published split, or NONE
+    hashes    (n,) :data:`HASH`;  official  (n,) int8, codes of the published split, or NONE
     borrow    help small corpora out of an empty split, see below; not for a part of a corpus
 
     Of pieces with equal notes the one kept is one with a published split if there is one, of these
@@ -66,14 +70,16 @@ def divide(
     - if validation is still empty, the piece of train with the smallest hash goes there (if train
       has but one, an unpublished one of test).
     """
-    n = len(hashes)
-    order = np.lexsort((np.arange(n), _RANK[official], hashes))
-    head = np.ones(n, bool)
-    head[1:] = hashes[order][1:] != hashes[order][:-1]
-    first = np.empty(n, np.int64)
-    first[order] = order[head][np.cumsum(head) - 1]
-    kept = np.flatnonzero(first == np.arange(n))
-    kept = kept[np.argsort(hashes[kept])]
+    # Stable: of equals the first in the list comes first. A corpus may have millions of pieces:
+    # few arrays of its length live at a time.
+    order = np.lexsort((_RANK[official], hashes))
+    sorted_hashes = hashes[order]
+    head = np.ones(len(hashes), bool)
+    head[1:] = sorted_hashes[1:] != sorted_hashes[:-1]
+    del sorted_hashes
+    kept = order[head]
+    first = np.empty_like(order)
+    first[order] = np.repeat(kept, np.diff(np.flatnonzero(head), append=len(head)))
     given, remarks = official[kept], []
     split = np.where(given == NONE, hashed(hashes[kept], validation, test), given)
     if borrow and validation > 0 and not np.any(split == VALIDATION) and np.any(given != NONE):
@@ -95,6 +101,6 @@ def divide(
     astray = np.count_nonzero((official != NONE) & (official != official[first]))
     if astray:
         remarks.append(f"{astray} pieces stand in several official splits: kept where they measure")
-    everywhere = np.full(n, NONE, np.int8)
+    everywhere = np.full(len(hashes), NONE, np.int8)
     everywhere[kept] = split
     return Division(everywhere, first, remarks)

@@ -1,6 +1,7 @@
 """The pieces of a corpus encoded chunk by chunk, each finished chunk a file: a stopped run goes on.
 
-The corpus is a stream, and of each piece no more than the hash of its content stays in memory.
+The corpus is a stream, and of each piece 17 bytes stay in memory: its hash by content and the code
+of its published split.
 """
 
 from __future__ import annotations
@@ -61,45 +62,50 @@ class Encoded:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self._files: list[Path] = []
-        self._hashes: dict[int, np.ndarray] = {}
-        self._official: list[np.ndarray] = []
+        self._files: list[str] = []
+        self._first: list[int] = []  # the number of the first piece of each chunk
+        self._hashes = bytearray()
+        self._official = bytearray()
         self._rejected = 0
 
     @property
     def hashes(self) -> np.ndarray:
-        """(n,) ``S32``: the content of each piece in the order of the corpus, empty if unusable."""
-        found = (self._hashes[number] for number in range(len(self._files)))
-        return np.concatenate([np.empty(0, "S32"), *found])
+        """(n,) ``splits.HASH``: the content of each piece in the order of the corpus, empty if
+        unusable."""
+        return np.frombuffer(self._hashes, splits.HASH)
 
     @property
     def official(self) -> np.ndarray:
         """(n,) int8: the published split of each piece, as :func:`musictx.data.splits.code`."""
-        return np.concatenate([np.empty(0, np.int8), *self._official])
+        return np.frombuffer(self._official, np.int8)
 
     def outcomes(self) -> Iterator[Outcome]:
         """What became of each piece. Raises ``FileNotFoundError`` if another process has cleared
         the chunks away."""
-        for path in self._files:
-            outcomes = chunks.load(path)
+        for name in self._files:
+            outcomes = chunks.load(self.job.partial / name)
             if outcomes is None:
-                raise FileNotFoundError(path)
+                raise FileNotFoundError(name)
             yield from outcomes
 
     def _todo(self, bar: tqdm) -> Iterator[tuple[int, list[Item]]]:
         """The numbered chunks whose outcomes no earlier run has left."""
         decides = settings(self.job.corpus, self.job.tokenizer)
         for number, chunk in enumerate(chunks.in_chunks(self.job.items())):
-            self._files.append(chunks.place(self.job.partial, chunk, decides))
-            self._official.append(np.array([splits.code(i.split) for i in chunk], np.int8))
-            done = chunks.load(self._files[-1])
+            self._files.append(chunks.file_name(chunk, decides))
+            self._first.append(len(self._official))
+            self._official += np.array([splits.code(i.split) for i in chunk], np.int8).tobytes()
+            self._hashes += bytes(len(chunk) * splits.HASH.itemsize)
+            done = chunks.load(self.job.partial / self._files[-1])
             if done is None:
                 yield number, chunk
             else:
                 self._note(number, done, bar)
 
     def _note(self, number: int, outcomes: Sequence[Outcome], bar: tqdm) -> None:
-        self._hashes[number] = np.array([o.hash for o in outcomes], "S32")
+        found = np.array([bytes.fromhex(o.hash) for o in outcomes], splits.HASH).tobytes()
+        first = self._first[number] * splits.HASH.itemsize
+        self._hashes[first : first + len(found)] = found
         self._rejected += sum(bool(o.reason) for o in outcomes)
         bar.set_postfix(rejected=self._rejected, refresh=False)
         bar.update(len(outcomes))
@@ -123,7 +129,7 @@ class Encoded:
             running = parallel.run(work, chain(first, todo), encode.crashed, workers=workers)
             with contextlib.closing(running):  # no worker outlives a Ctrl-C
                 for number, outcomes in running:
-                    chunks.store(self._files[number], outcomes)
+                    chunks.store(self.job.partial / self._files[number], outcomes)
                     self._note(number, outcomes, bar)
 
 

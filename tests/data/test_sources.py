@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -53,16 +54,10 @@ def test_a_million_files_are_a_stream(monkeypatch):
 
     class Entry:
         def __init__(self, name: str, folder: bool) -> None:
-            self.name, self.path, self._folder = name, name, folder
+            self.name, self._folder = name, folder
 
         def is_dir(self, follow_symlinks: bool = True) -> bool:
             return self._folder
-
-        def is_file(self) -> bool:
-            return True
-
-        def stat(self) -> os.stat_result:
-            return os.stat_result((0,) * 6 + (30_000, 0, 0, 0))
 
     class Scan:
         def __init__(self, path: str) -> None:
@@ -75,7 +70,9 @@ def test_a_million_files_are_a_stream(monkeypatch):
         def __exit__(self, *error: object) -> None:
             pass
 
+    file = os.stat_result((stat.S_IFREG,) + (0,) * 5 + (30_000, 0, 0, 0))
     monkeypatch.setattr(sources.os, "scandir", Scan)
+    monkeypatch.setattr(sources.os, "stat", lambda path: file)
     tracemalloc.start()
     listed = (Item(f.name, f.path, [f.size, 0], f.size) for f in sources.walk("/corpus", (".mid",)))
     count = sum(len(chunk) for chunk in chunks.in_chunks(listed))

@@ -11,12 +11,12 @@ from musictx.data.splits import NONE, TEST, TRAIN, VALIDATION
 
 
 def hashed(contents: list[int]) -> np.ndarray:
-    return np.array([hashlib.sha256(str(c).encode()).hexdigest()[:32] for c in contents], "S32")
+    return np.array([hashlib.sha256(str(c).encode()).digest()[:16] for c in contents], splits.HASH)
 
 
 def by_content(content: int, validation: float, test: float) -> int:
     """The rule in plain words, exact."""
-    number = int(hashed([content])[0][:13], 16)
+    number = int(hashed([content])[0].hex()[:13], 16)
     if number < validation * 16**13:
         return VALIDATION
     return TEST if number < (validation + test) * 16**13 else TRAIN

@@ -98,5 +98,8 @@ def attend(
                 position = q if w is None else q + w.to(q.dtype)[:, None]
         if table is None:
             position = None
-        out = Chunked.apply(content, position, k, v, table, bias, values, call)
+        compute = Chunked.apply
+        if torch.compiler.is_dynamo_compiling():  # it cannot follow two views of one memory
+            compute = torch.compiler.disable(compute)
+        out = compute(content, position, k, v, table, bias, values, call)
     return out.to(dtype)

@@ -23,11 +23,13 @@ from musictx.attention.capabilities import Capabilities
 from musictx.attention.fused import op
 from musictx.attention.fused.config import HEAD_DIMS, Config
 from musictx.attention.fused.masks import Mask, mask
+from musictx.attention.operators import constant
 from musictx.attention.terms import ORDER, Axis, KeyPositions, Ring, Span, Terms
 
 __all__ = ["CAN", "Config", "attend"]
 
 
+@constant
 def _missing() -> str | None:
     return None if find_spec("triton") else "Triton is not installed (pip install triton)"
 

@@ -85,7 +85,7 @@ def choose(text: str, dtype: torch.dtype, head_dim: int, values: bool = False) -
     ``values``: with a table of values, which goes by plan gather and takes more registers.
 
     The defaults have the fewest instructions to a tile by the compiler's report
-    (scripts/gpu/compile_check.py); scripts/gpu/attention.py measures the alternatives.
+    (scripts/bench/compile_check.py); scripts/bench/attention.py measures the alternatives.
     """
     if text:
         return Config.parse(text)

@@ -22,12 +22,14 @@ from torch import Tensor
 
 from musictx.attention.capabilities import LAST, Capabilities
 from musictx.attention.native import build, library, op
+from musictx.attention.operators import constant
 from musictx.attention.terms import KeyPositions, Terms
 from musictx.errors import UserError
 
 __all__ = ["CAN", "attend"]
 
 
+@constant
 def _missing() -> str | None:
     """Why the kernel is not to be had here, or None: built now if need be."""
     try:
