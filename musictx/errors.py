@@ -25,6 +25,12 @@ class WriteError(UserError):
     status = 1
 
 
+class OutOfMemory(UserError):
+    """The machine has too little memory for what was asked for."""
+
+    status = 1
+
+
 class ReadError(UserError):
     """A file of music that cannot be read; ``reason`` is a short stable label for reports."""
 

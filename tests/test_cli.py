@@ -6,9 +6,12 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 
 from musictx import __version__, cli
+from musictx.apps import render
 from musictx.cli import help
 from musictx.config import checks
 from musictx.errors import WriteError
@@ -165,6 +168,18 @@ def test_control_c_exits_with_130(monkeypatch, capsys):
     with pytest.raises(ZeroDivisionError):  # a fault of ours shows itself
         cli.main(["render", "x.mid"])
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "allocate",
+    [lambda _: bytearray(2**62), lambda _: np.zeros(2**57), lambda _: torch.zeros(2**57)],
+)
+def test_too_little_memory_is_one_sentence(allocate, monkeypatch, capsys):
+    monkeypatch.setattr(render, "run", allocate)
+    assert cli.main(["render", "x.mid"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("musictx: not enough memory;")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize(

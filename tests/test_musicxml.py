@@ -272,6 +272,7 @@ WIDE = WIDE.decode().encode("utf-16")
         (GOOD.replace(b"<duration>1<", b"<duration>many<"), "'many', expected a number"),
         (GOOD.replace(b"<duration>1</duration>", b""), "has duration None, expected a number"),
         (GOOD.replace(b"<divisions>1<", b"<divisions>0<"), "has divisions that cannot be"),
+        (GOOD.replace(b"<divisions>1<", b"<divisions>-1<"), "has divisions that cannot be"),
         (GOOD.replace(b"<step>C<", b"<step>H<"), "has a pitch with step 'H', expected A to G"),
         (GOOD.replace(b"<duration>1<", b"<duration>99999999<"), "lasts longer than limits.seconds"),
         (mxl({"x.txt": b"?"}), "is a zip file without a MusicXML score in it"),

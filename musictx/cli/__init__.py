@@ -19,7 +19,7 @@ from musictx.cli.help import command_help, overview
 from musictx.compose import COMMANDS, run
 from musictx.compose.commands import groups, known_options
 from musictx.compose.hints import unknown_command, unknown_option
-from musictx.errors import UserError
+from musictx.errors import OutOfMemory, UserError
 
 #: Hydra's flags: short and long name -> its choices, the first where none is given; (): any value.
 FLAGS: dict[str, tuple[str, ...] | None] = {
@@ -37,8 +37,8 @@ SHORT |= {"-p": "--package", "-m": "--multirun", "-r": "--run"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 1 where the machine could not write, 2 for a
-    mistake in what was asked for, 130 for ^C."""
+    """Run one command; returns the exit status: 0, 1 where the machine could not write or had
+    too little memory, 2 for a mistake in what was asked for, 130 for ^C."""
     # OpenMP's threads wait by spinning unless told otherwise before torch loads. On a machine that
     # does anything else at the same time that slows training down badly.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -93,7 +93,22 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _run(command: str, config: Any) -> Any:
-    return importlib.import_module(f"musictx.apps.{command}").run(config)
+    try:
+        return importlib.import_module(f"musictx.apps.{command}").run(config)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        raise OutOfMemory(
+            "not enough memory; smaller batches, fewer samples or workers, a shorter context or a "
+            "smaller model need less"
+        ) from error
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """What Python, numpy, CUDA or torch on the CPU say; torch on the CPU has no class for it."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    told = ("can't allocate memory", "not enough memory")
+    return bool(names & {"MemoryError", "OutOfMemoryError"}) or any(t in str(error) for t in told)
 
 
 def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str]]:

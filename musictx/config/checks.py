@@ -17,6 +17,11 @@ from typing import Any
 
 from musictx.errors import ConfigError
 
+#: The longest piece, seconds; times in MIDI files that are longer are damaged.
+DAY = 86_400
+#: Pieces that one command writes, and what no count of anything exceeds.
+MOST_SAMPLES, MOST = 100_000, 1_000_000_000
+
 
 def option(default: Any, help: str, *, path: bool | str = False, names: str | None = None) -> Any:
     """A dataclass field with its one-line help; lists and dicts are copied for each instance.
@@ -42,10 +47,11 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     require(value in choices, name, value, "one of " + ", ".join(choices))
 
 
-def at_least(name: str, value: float | None, low: float) -> None:
-    """``value`` is finite and not below ``low``; None passes."""
+def at_least(name: str, value: float | None, low: float, most: float = MOST) -> None:
+    """``value`` is a number from ``low`` to ``most``; None passes."""
     if value is not None:
         require(math.isfinite(value) and value >= low, name, value, f"a number of at least {low:g}")
+        require(value <= most, name, value, f"a number of at most {most:,.0f}")
 
 
 def probability(name: str, value: float) -> None:

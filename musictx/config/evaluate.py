@@ -5,7 +5,16 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from musictx.config.checks import at_least, device, one_of, option, require, whole_seed
+from musictx.config.checks import (
+    DAY,
+    MOST_SAMPLES,
+    at_least,
+    device,
+    one_of,
+    option,
+    require,
+    whole_seed,
+)
 from musictx.config.corpus import CorpusConfig
 from musictx.config.generate import ModelFolder
 from musictx.config.sampling import SamplingConfig
@@ -81,12 +90,12 @@ class EvaluateConfig:
                 self.stride,
                 f"1 to window={self.window}, or tokens are left out",
             )
-        at_least("pieces", self.pieces, 0)
+        at_least("pieces", self.pieces, 0, most=MOST_SAMPLES)
         one_of("task", self.task, ("free", "continue", "harmonise"))
         one_of("measures", self.measures, ("auto", "music", "chorales"))
         for name in ("seconds", "primer_seconds"):
             value = getattr(self, name)
-            require(0 < value < 1e6, name, value, "a positive number of seconds")
+            require(0 < value <= DAY, name, value, "a positive number of seconds, at most a day")
         require(
             self.task == "free" or self.pieces > 0,
             "task",

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import at_least, device, one_of, option, require, whole_seed
+from musictx.config.checks import (
+    DAY,
+    MOST_SAMPLES,
+    at_least,
+    device,
+    one_of,
+    option,
+    require,
+    whole_seed,
+)
 from musictx.config.sampling import SamplingConfig
 
 
@@ -78,11 +87,13 @@ class GenerateConfig:
         for name in ("primer_seconds", "seconds"):
             value = getattr(self, name)
             if value is not None:
-                require(0 < value < 1e6, name, value, "a positive number of seconds")
+                require(
+                    0 < value <= DAY, name, value, "a positive number of seconds, at most a day"
+                )
         at_least("primer_tokens", self.primer_tokens, 1)
         at_least("tokens", self.tokens, 1)
-        at_least("bars", self.bars, 1)
-        at_least("samples", self.samples, 1)
+        at_least("bars", self.bars, 1, most=1_000_000)
+        at_least("samples", self.samples, 1, most=MOST_SAMPLES)
         at_least("keep", self.keep, 1)
         if self.keep is not None:
             require(self.keep <= self.samples, "keep", self.keep, f"at most samples={self.samples}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import at_least, device, option, require, whole_seed
+from musictx.config.checks import MOST_SAMPLES, at_least, device, option, require, whole_seed
 from musictx.config.generate import ModelFolder
 from musictx.config.sampling import TokenSampling
 
@@ -37,6 +37,6 @@ class HarmoniseConfig:
     def __post_init__(self) -> None:
         whole_seed(self.seed)
         device(self.device)
-        at_least("samples", self.samples, 1)
+        at_least("samples", self.samples, 1, most=MOST_SAMPLES)
         at_least("particles", self.particles, 1)
         require(self.melody != "", "melody", self.melody, "a file such as tune.mid")

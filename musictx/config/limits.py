@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from musictx.config.checks import option, require
+from musictx.config.checks import DAY, MOST, option, require
 
 
 @dataclass
@@ -22,13 +22,14 @@ class Limits:
     events: int = option(
         4_000_000, "events of a piece: notes, programs, and pedals in each part that they move"
     )
-    seconds: int = option(86_400, "length of a piece; beyond a day its times are damaged")
+    seconds: int = option(DAY, "length of a piece; beyond a day its times are damaged")
     wav_seconds: int = option(3600, "length of a WAV file that is rendered, seconds")
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             whole = isinstance(value, int) and not isinstance(value, bool)
-            require(whole and value >= 1, f"limits.{field.name}", value, "a whole number from 1")
+            name, expected = f"limits.{field.name}", "a whole number from 1 to 1,000,000,000"
+            require(whole and 1 <= value <= MOST, name, value, expected)
         require(self.tracks < 2**16, "limits.tracks", self.tracks, "at most 65535")
-        require(self.seconds <= 86_400, "limits.seconds", self.seconds, "at most 86400, a day")
+        require(self.seconds <= DAY, "limits.seconds", self.seconds, "at most 86400, a day")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from musictx.config.checks import at_least, one_of, option, require
+from musictx.config.checks import MOST, at_least, one_of, option, require
 from musictx.errors import ConfigError
 
 AXES = ("time", "pitch", "voice")
@@ -44,7 +44,7 @@ class PositionConfig:
             f"{own} here; another scheme is chosen by position={self.name}",
         )
         require(
-            self.concat_sinusoids >= 0 and self.concat_sinusoids % 2 == 0,
+            self.concat_sinusoids in range(0, MOST, 2),
             "position.concat_sinusoids",
             self.concat_sinusoids,
             "an even number from 0: sines and cosines",
@@ -113,7 +113,7 @@ class TransformerXLConfig(PositionConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(
-            self.features is None or (self.features >= 2 and self.features % 2 == 0),
+            self.features is None or self.features in range(2, MOST, 2),
             "position.features",
             self.features,
             "an even number from 2: sines and cosines",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import one_of, option, require
+from musictx.config.checks import DAY, one_of, option, require
 
 
 @dataclass
@@ -41,7 +41,7 @@ class TokenizerConfig:
         )
         require(1 <= self.step_ms <= 1000, "tokenizer.step_ms", self.step_ms, "1 to 1000 ms")
         require(
-            self.max_shift_ms >= self.step_ms and self.max_shift_ms % self.step_ms == 0,
+            self.max_shift_ms in range(self.step_ms, 1000 * DAY, self.step_ms),
             "tokenizer.max_shift_ms",
             self.max_shift_ms,
             f"a multiple of tokenizer.step_ms={self.step_ms}",

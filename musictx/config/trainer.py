@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from musictx.config.checks import at_least, one_of, option, require
+from musictx.config.checks import MOST, at_least, one_of, option, require
 
 PRECISIONS = (
     "auto", "32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true",
@@ -58,10 +58,10 @@ class TrainerConfig:
 
     def __post_init__(self) -> None:
         require(
-            self.max_steps >= 1 or self.max_steps == -1,
+            1 <= self.max_steps <= MOST or self.max_steps == -1,
             "trainer.max_steps",
             self.max_steps,
-            "a whole number of at least 1, or -1 for no end",
+            "a whole number from 1 to 1,000,000,000, or -1 for no end",
         )
         if self.max_time is not None:
             require(
@@ -84,7 +84,7 @@ class TrainerConfig:
         at_least("trainer.log_every_n_steps", self.log_every_n_steps, 1)
         at_least("trainer.accumulate_grad_batches", self.accumulate_grad_batches, 1)
         require(
-            self.val_check_interval >= 1
+            1 <= self.val_check_interval <= MOST
             and self.val_check_interval % self.accumulate_grad_batches == 0,
             "trainer.val_check_interval",
             self.val_check_interval,

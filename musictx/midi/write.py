@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx import files
+from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.notes import Score
 
 #: Longer pieces are refused: a day.
-LONGEST_SECONDS = 24 * 3600
+LONGEST_SECONDS = DAY
 DRUM_CHANNEL = 9
 PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
 #: Where a score has no grid: 500 ticks a quarter note of half a second, so a tick is a millisecond.

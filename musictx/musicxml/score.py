@@ -87,8 +87,9 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
         raise over(limits, "divisions", "different divisions")
     resolution = 1
     for text in divisions:
-        resolution = math.lcm(resolution, Fraction(parse_number(text, "divisions")).numerator)
-        if not 0 < resolution < 2**48:
+        whole = Fraction(parse_number(text, "divisions")).numerator
+        resolution = math.lcm(resolution, whole)
+        if whole <= 0 or resolution >= 2**48:
             raise Fault("has divisions that cannot be, expected positive numbers such as 480")
     return resolution
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from musictx.attention.positions import PositionScheme
 from musictx.model.transformer import MusicTransformer
@@ -51,9 +52,8 @@ class Decoder:
     ) -> None:
         self.model, self.capacity, self.align = model, min(capacity, longest), align
         self.device = next(model.parameters()).device
-        self._ids = torch.full((rows, longest), PAD, dtype=torch.int64)
-        self._ids[:, : read.shape[1]] = read
         self.length = read.shape[1]
+        self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
         read = read[:, -capacity:].to(self.device)
         self._cache = model.new_cache(rows=read.shape[0], capacity=self.capacity)
         self._next = model(read, cache=self._cache)[:, -1].expand(rows, -1)
@@ -77,6 +77,8 @@ class Decoder:
 
     def append(self, ids: Tensor) -> None:
         """Write one id a row, (rows,) int64, without reading it yet."""
+        if self.length == self._ids.shape[1]:
+            self._ids = functional.pad(self._ids, (0, self.length), value=PAD)
         self._ids[:, self.length] = ids
         self.length += 1
 

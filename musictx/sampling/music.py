@@ -15,6 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from musictx.config import SamplingConfig
+from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
@@ -90,7 +91,10 @@ class Length:
             raise UserError("seconds: expected a length; give seconds, bars, tokens or several")
 
     def until(self, tokenizer: Tokenizer, primer: Primer) -> float | None:
-        """The seconds of the tokens at which the music after ``primer`` ends."""
+        """The seconds of the tokens at which the music after ``primer`` ends.
+
+        Raises ``UserError`` where the piece would be longer than a MIDI file can be, a day.
+        """
         line = Timeline(tokenizer, primer.score)
         seam = float(line.placed(primer.seconds))
         ends = [] if self.seconds is None else [seam + self.seconds]
@@ -101,7 +105,14 @@ class Length:
                     "with a meter, or seconds"
                 )
             ends.append(line.after_bars(seam, self.bars))
-        return line.read(min(ends)) if ends else None
+        if not ends:
+            return None
+        if min(ends) > DAY:
+            raise UserError(
+                f"{'bars' if self.seconds is None else 'seconds'}: the piece with its primer would "
+                f"be {min(ends):.0f} s long, expected at most {DAY} s, a day"
+            )
+        return line.read(min(ends))
 
 
 def continue_each(

@@ -273,6 +273,14 @@ def test_arguments_that_do_not_fit_are_named(arguments, words):
         run(make(), full.pop("prompt"), **full)
 
 
+def test_memory_follows_what_is_drawn_not_what_may_be():
+    """Ten billion ids a row would be 80 GB."""
+    endless = [lambda _, logits: logits.index_fill(1, torch.tensor([EOS]), -math.inf)]
+    arguments = {"rows": 1, "max_tokens": 10**10, "seeds": [1], "processors": endless}
+    steps = engine.generate(make(context=16), [BOS], **arguments)
+    assert len([next(steps) for _ in range(70)]) == 70
+
+
 def test_selected_rows_go_on_as_copies():
     """Fork and resampling are one thing: a row chosen twice gives the logits of that row twice."""
     model = make(context=16)

@@ -233,6 +233,12 @@ def test_a_model_that_never_lets_time_pass_comes_to_an_end(piano, monkeypatch):
     assert "hardly any time passed" in sample.remark
 
 
+@pytest.mark.parametrize("asked", [{"bars": 50_000, "seconds": None}, {"seconds": 86_399.0}])
+def test_a_piece_beyond_a_day_is_refused_before_it_is_made(asked, piano):
+    with pytest.raises(UserError, match="expected at most 86400 s, a day"):
+        continue_music(make(piano), piano, encode_primer(piano, TUNE), **asked)
+
+
 def test_progress_is_told_in_tokens_and_seconds(piano):
     steps = []
     samples = continue_music(
