@@ -2,7 +2,7 @@
 
     python scripts/fuzz.py out=FOLDER [n=1000] [seed=0] [kinds=midi,fonts] [seconds=10] [mb=1024]
 
-Mutates valid examples of every kind of file that musictx reads (scripts/fuzzing/kinds.py), ``n`` of
+Mutates valid examples of every kind of file that musictx reads (scripts/fuzzing/), ``n`` of
 each kind, and uses them as the commands do, in a process with a limit of memory (``mb`` beyond what
 it has) and of time (``seconds`` by the clock for each case). A case is refused (``UserError``: the
 one sentence that a command prints) or accepted; everything else is an escape: another exception,
@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 import torch  # noqa: E402 - after the checkout is on the path
 
 from musictx.errors import UserError  # noqa: E402
-from scripts.fuzzing.kinds import KINDS  # noqa: E402
+from scripts.fuzzing.folders import KINDS  # noqa: E402
 
 try:
     import resource

@@ -318,6 +318,8 @@ def fit(
     say: Say,
 ) -> None:
     """``trainer.fit`` with what a disk or a checkpoint can do said in one sentence."""
+    batches = Batches()
+    trainer.callbacks.append(batches)
     try:
         trainer.fit(lit, data, ckpt_path=path, weights_only=True)
     except UserError as error:
@@ -327,13 +329,24 @@ def fit(
     except (OSError, SafetensorError) as error:
         reason = f"{getattr(error, 'filename', None) or trainer.default_root_dir}: {error}"
         raise _with_way_on(WriteError(f"{reason}: cannot be written"), trainer) from error
-    except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        if path is None or trainer.global_step != checkpoint.read(path)["global_step"]:
+    except Exception as error:  # Lightning and torch check little of what a checkpoint holds
+        if path is None or batches.done:
             raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(
-            f"{path}: not of this model ({reason}); start again with fresh=true"
-        ) from error
+        raise _not_of_this_model(path, error) from error
+
+
+class Batches(pl.Callback):
+    """Whether a batch has been trained on: if so, a checkpoint fitted."""
+
+    done = False
+
+    def on_train_batch_end(self, *_: object) -> None:
+        self.done = True
+
+
+def _not_of_this_model(path: Path, error: Exception) -> UserError:
+    reason = " ".join(str(error).split())[:120] or type(error).__name__
+    return UserError(f"{path}: not of this model ({reason}); start again with fresh=true")
 
 
 def _with_way_on(error: UserError, trainer: pl.Trainer) -> UserError:
@@ -374,7 +387,10 @@ def keep_best(
     """The model folder of the best checkpoint (the last, where nothing was validated)."""
     path = folder.best or folder.checkpoint
     if path is not None:
-        lit.load_state_dict(checkpoint.read(path)["state_dict"])
+        try:
+            lit.load_state_dict(checkpoint.read(path)["state_dict"])
+        except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _not_of_this_model(path, error) from error
     lit.cpu()
     save_model(trainer)
     folder.write_status(

@@ -7,7 +7,6 @@ split stand beside them to show how far two sets of Bach's own are apart.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from musictx.chorale.tune import melody_of
 from musictx.config import SamplingConfig
 from musictx.data.shards import Piece, Shards
 from musictx.errors import UserError
-from musictx.evaluate.sets import LIST, REAL, TRAINING, aligned, files_in
+from musictx.evaluate.sets import REAL, TRAINING, aligned, files_in, read_list
 from musictx.sampling.folder import SampleFolder
 
 #: Resamples of pieces from which the standard error of the rate of faults is taken.
@@ -59,8 +58,7 @@ class Chorale(NamedTuple):
 
 def read_folder(folder: str | Path, option: str) -> list[Chorale]:
     """Every file of music in ``folder`` as four voices; ``UserError`` for one that has more."""
-    path = Path(folder) / LIST
-    told = json.loads(path.read_text(encoding="utf-8"))["samples"] if path.is_file() else {}
+    told = read_list(folder)["samples"]
     found = []
     for file in files_in(folder, option):
         try:

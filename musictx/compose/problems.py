@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from musictx.compose.commands import groups, known_options
 from musictx.compose.hints import unknown_option
 from musictx.compose.words import kind_of
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, UserError
 
 
 @contextmanager
-def translated(command: str) -> Iterator[None]:
-    """Complaints of Hydra, OmegaConf and YAML in the block are raised as :class:`ConfigError`."""
+def translated(command: str, entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Complaints of Hydra, OmegaConf and YAML in the block are raised as :class:`ConfigError`, and
+    until ``entered`` says that our own code runs, whatever else a file of options leads to."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
     try:
         yield
+    except UserError:
+        raise
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
+        raise translate(command, error) from error
+    except Exception as error:
+        if entered():
+            raise
         raise translate(command, error) from error
 
 

@@ -43,9 +43,11 @@ def run(
     register()
 
     failed: list[UserError] = []
+    entered: list[str] = []
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)
     def job(composed: Any) -> float | None:
+        entered.append(command)
         settings = HydraConfig.get()
         in_sweep = settings.mode == RunMode.MULTIRUN
         options = list(settings.overrides.task)
@@ -73,7 +75,8 @@ def run(
     made = [Path(w.split("=", 1)[1].strip("'\"")) for w in words if w.startswith("hydra.run.dir=")]
     made = [folder for folder in made if not folder.exists()]  # Hydra makes it before the job
     try:
-        with translated(command), _argv([*flags, *words]), _environment("HYDRA_FULL_ERROR", "1"):
+        composing = translated(command, lambda: bool(entered))
+        with composing, _argv([*flags, *words]), _environment("HYDRA_FULL_ERROR", "1"):
             job()
     finally:
         for folder in made:

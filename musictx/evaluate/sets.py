@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from musictx import formats
+from musictx.config.checks import DAY
 from musictx.data.shards import SPLITS, Piece, Shards
 from musictx.errors import UserError
 from musictx.evaluate.copies import CopyIndex
@@ -60,11 +61,26 @@ def read(file: Path, folder: str | Path) -> Named:
     return Named(name, fold_sustain(formats.read(file)))
 
 
+def read_list(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """What :data:`LIST` tells: the "settings", and of "samples" by name their "seam" and more; both
+    empty where there is no such file. Raises ``UserError`` for a damaged one."""
+    path = Path(folder) / LIST
+    if not path.is_file():
+        return {"settings": {}, "samples": {}}
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        seams = [float(sample["seam"]) for sample in told["samples"].values()]
+        if all(0 <= seam <= DAY for seam in seams) and isinstance(told["settings"], dict):
+            return {"settings": told["settings"], "samples": told["samples"]}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise UserError(f"{path}: damaged; delete it to measure the files as they are")
+
+
 def read_samples(folder: str | Path, start: float, seconds: float) -> list[Named]:
     """The excerpts to measure of generated or other files: ``seconds`` from ``start``, or from
     where the new music begins if :data:`LIST` tells it."""
-    path = Path(folder) / LIST
-    told = json.loads(path.read_text(encoding="utf-8"))["samples"] if path.is_file() else {}
+    told = read_list(folder)["samples"]
     found = (read(file, folder) for file in files_in(folder, "samples"))
     return [
         Named(name, excerpt(score, told.get(name, {}).get("seam", start), seconds))

@@ -19,7 +19,7 @@ from musictx import midi
 from musictx.bundle import Bundle
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
-from musictx.evaluate.sets import LIST
+from musictx.evaluate.sets import LIST, read_list
 from musictx.files import check_writable, write_text
 from musictx.notes import Score
 from musictx.sampling.music import Progress, continue_each
@@ -46,9 +46,8 @@ class SampleFolder:
     def __init__(self, folder: str | Path, settings: Mapping[str, Any]) -> None:
         self.folder, self.settings = Path(folder), dict(settings)
         self.samples: dict[str, dict[str, Any]] = {}
-        path = self.folder / LIST
-        if path.is_file():
-            known = json.loads(path.read_text(encoding="utf-8"))
+        if (self.folder / LIST).is_file():
+            known = read_list(self.folder)
             other = [k for k in self.settings if known["settings"].get(k) != self.settings[k]]
             if other:
                 raise UserError(

@@ -144,12 +144,17 @@ class RunFolder:
         return found
 
     def status(self) -> dict[str, Any]:
-        """What ``write_status`` wrote; empty if there is nothing that can be read."""
+        """What :meth:`write_status` wrote; empty if there is nothing that can be read."""
         try:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return status if isinstance(status, dict) else {}
+        numbers = {"step": int, "seconds": (int, float)}
+        if isinstance(status, dict) and all(
+            isinstance(status.get(name), kind) for name, kind in numbers.items()
+        ):
+            return status
+        return {}
 
     def write_status(self, **status: Any) -> None:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")

@@ -18,7 +18,9 @@ import torch
 import yaml
 
 from musictx import bundle, formats, midi
+from musictx.apps.generate import generate
 from musictx.chorale import jsb
+from musictx.data.module import MusicDataModule
 from musictx.data.shards import HEADER, PIECES, TOKENS, Shards
 from musictx.data.writer import Writer
 from musictx.model.transformer import MusicTransformer
@@ -140,7 +142,8 @@ def _make_musicxml(rng: Random, examples: Path, folder: Path) -> Path:
 
 
 def _read_and_encode(path: Path) -> object:
-    return TOKENIZER.encode_with_report(formats.read(path))
+    score = formats.read(path)
+    return TOKENIZER.encode_with_report(score), midi.to_bytes(score)
 
 
 def _make_json(rng: Random, examples: Path, folder: Path) -> Path:
@@ -190,7 +193,13 @@ def _write_model(folder: Path) -> None:
     torch.manual_seed(0)
     shape = {"layers": 1, "width": 8, "heads": 2, "feedforward": 8, "context": 16}
     model = MusicTransformer(TOKENIZER.size, **shape, position={"name": "huang"})
-    card = {"title": "x", "habits": {"most_notes": 6}, "corpus": {"name": "folder", "path": "x"}}
+    usual = {
+        "most_notes": 6,
+        "longest_note": [[0, 2.0], [60, 1.0]],
+        "density": 4.0,
+        "restruck": 0.2,
+    }
+    card = {"title": "x", "note_limits": usual, "corpus": {"name": "folder", "path": "x"}}
     bundle.save(folder / "model", model, TOKENIZER, card)
 
 
@@ -210,7 +219,8 @@ def _make_model(rng: Random, examples: Path, folder: Path) -> Path:
     elif name == "config.yaml":
         value = yaml.safe_load(data)
         if way < 0.8:
-            value["model"] = mutate.tree(rng, value["model"])
+            part = rng.choice(("model", "model", "card"))
+            value[part] = mutate.tree(rng, value[part])
         else:
             value = mutate.tree(rng, value)
         data = json.dumps(value).encode()  # which is YAML too
@@ -221,10 +231,7 @@ def _make_model(rng: Random, examples: Path, folder: Path) -> Path:
 
 
 def _load_and_ask(path: Path) -> object:
-    loaded = bundle.load(path)
-    ids = torch.arange(6)[None] % loaded.tokenizer.size
-    with torch.no_grad():
-        return loaded.model(ids)
+    return generate(bundle.load(path), tokens=6)
 
 
 def _write_shards(folder: Path) -> None:
@@ -264,7 +271,9 @@ def _open_shards(path: Path) -> object:
     shards.check(TOKENIZER)
     rows = shards.pieces("train") + shards.pieces("validation") + shards.pieces("test")
     scores = [TOKENIZER.decode(shards.tokens(row.number)) for row in rows]
-    return shards.totals(), str(shards.totals()), scores
+    data = MusicDataModule(shards, TOKENIZER, context=16, batch_size=2)
+    batches = next(iter(data.train_dataloader())), list(data.val_dataloader())
+    return shards.totals(), str(shards.totals()), scores, batches
 
 
 def _write_checkpoint(folder: Path) -> None:
