@@ -70,6 +70,9 @@ def own_files(monkeypatch):
     write("my/plan.yaml", "defaults:\n  - train\n  - _self_\nseed: 9\n")
     write("my/alone.yaml", "seed: 9\n")
     write("my/model/broken.yaml", "name: [\n")
+    Path("my/model/bytes.yaml").write_bytes(b"name: \xff\n")
+    write("my/model/number.yaml", "5\n")
+    write("my/model/header.yaml", "# @package\nname: x\n")
     write("my/model/wrong.yaml", "name: wrong\nlayres: 2\n")
     write("my/hparams/wide.yaml", "# @package _global_\nmodel:\n  width: 64\n")
 
@@ -108,8 +111,11 @@ def test_a_main_file_of_ones_own(ran, own_files, capsys):
     [
         (["model=broken"], "broken.yaml, line 2: no YAML"),
         (["model=wrong"], "model.layres: no such option of musictx train; did you mean model.lay"),
-        (["model=slimm"], "model=slimm: expected one of broken, large, paper, slim"),
+        (["model=slimm"], "model=slimm: expected one of broken, bytes, header, large"),
         (["position=mine", "position.radius=[1"], "position.radius=[1"),
+        (["model=bytes"], "a YAML file of these options cannot be read ('utf-8' codec"),
+        (["model=number"], "a YAML file of these options cannot be read (Invalid loaded object"),
+        (["model=header"], "a YAML file of these options cannot be read (Expected header"),
         (["--config-name", "nothing"], "nothing: no such file nothing.yaml"),
     ],
 )

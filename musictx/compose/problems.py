@@ -29,7 +29,8 @@ def translated(command: str, entered: Callable[[], bool] = lambda: True) -> Iter
     except Exception as error:
         if entered():
             raise
-        raise translate(command, error) from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ConfigError(f"a YAML file of these options cannot be read ({reason})") from error
 
 
 def translate(command: str, error: Exception) -> ConfigError:

@@ -69,9 +69,9 @@ def read_list(folder: str | Path) -> dict[str, dict[str, Any]]:
         return {"settings": {}, "samples": {}}
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        seams = [float(sample["seam"]) for sample in told["samples"].values()]
-        if all(0 <= seam <= DAY for seam in seams) and isinstance(told["settings"], dict):
-            return {"settings": told["settings"], "samples": told["samples"]}
+        settings, samples = dict(told.get("settings", {})), told["samples"]
+        if all(0 <= float(sample.get("seam", 0)) <= DAY for sample in samples.values()):
+            return {"settings": settings, "samples": samples}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
     raise UserError(f"{path}: damaged; delete it to measure the files as they are")

@@ -374,6 +374,37 @@ def test_the_run_folder_of_a_damaged_checkpoint_is_refused(root, tmp_path):
         train.run(settings)
 
 
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda state: state["state_dict"].popitem(), "Missing key"),
+        (lambda state: state["optimizer_states"][0].update(state=5), "int"),
+        (lambda state: state["MusicDataModule"].clear(), "next_batch"),
+        (lambda state: state["loops"].clear(), "fit_loop"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_one_sentence(damage, reason, root, tmp_path):
+    settings = config(root, tmp_path / "run", max_steps=2)
+    train.run(settings)
+    for name in ("last.ckpt", "best.ckpt"):
+        state = torch.load(tmp_path / "run" / name, weights_only=True)
+        damage(state)
+        torch.save(state, tmp_path / "run" / name)
+    settings.trainer.max_steps = 4
+    with pytest.raises(UserError, match=rf"\.ckpt: not of this model .*{reason}.*fresh=true"):
+        train.run(settings)
+
+
+def test_a_status_that_is_no_status_is_made_anew(root, tmp_path):
+    settings = config(root, tmp_path / "run", max_steps=2)
+    train.run(settings)
+    status = tmp_path / "run" / "status.json"
+    before = json.loads(status.read_text())
+    status.write_text(json.dumps(before | {"step": "many"}))
+    train.run(settings)
+    assert json.loads(status.read_text())["step"] == 2
+
+
 def test_the_learning_rate_follows_the_width_unless_it_is_given(root, tmp_path):
     def rate(name, **options):
         card = bundle.load(

@@ -14,6 +14,7 @@ from musictx.evaluate import sets
 from musictx.evaluate.copies import CopyIndex
 from musictx.evaluate.musical import METRICS, excerpt, measure
 from musictx.notes import Score
+from musictx.sampling.folder import SampleFolder
 from tests.data.helpers import TOKENIZER, song, write_shards, write_songs
 
 
@@ -24,6 +25,22 @@ def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
     assert (first.name, second.name) == ("song-000", "song-001")
     assert first.score == excerpt(midi.read(tmp_path / "song-000.mid"), 2.0, 3.0)
     assert second.score == excerpt(midi.read(tmp_path / "song-001.mid"), 1.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *('{"samples": {"song-000": {"seam": 1', "[]", '{"samples": {"song-000": 5}}'),
+        *('{"samples": {"song-000": {"seam": NaN}}}', '{"samples": []}', "[" * 9000),
+        '{"settings": 3, "samples": {}}',
+    ],
+)
+def test_a_damaged_list_is_one_sentence(told, tmp_path):
+    write_songs(tmp_path, range(1), notes=40)
+    (tmp_path / sets.LIST).write_text(told)
+    for take in (lambda: sets.read_samples(tmp_path, 0, 3), lambda: SampleFolder(tmp_path, {})):
+        with pytest.raises(UserError, match=r"samples\.json: damaged; delete it"):
+            take()
 
 
 def test_real_pieces_are_drawn_by_the_seed_among_those_long_enough(tmp_path):
