@@ -35,6 +35,7 @@ from musictx.train import checkpoint, ranks, runs, spoken
 from musictx.train.callbacks import Run, RunCallback
 from musictx.train.card import best, card
 from musictx.train.ema import Ema, averaged
+from musictx.train.init import take_over
 from musictx.train.lit import LitMusicTransformer
 from musictx.train.lock import Lock
 from musictx.train.network import build_model
@@ -105,11 +106,13 @@ def start(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
     """New ones, or those of ``init=FOLDER``: its tokenizer, shape and position scheme count."""
     if config.init is not None:
         loaded = bundle.load(config.init)
+        tokenizer, model, added = take_over(loaded, config)
+        more = f"; new in it: {', '.join(added)}" if added else ""
         say(
             f"init    {loaded.folder}: its weights, and its tokenizer, model and position "
-            "settings instead of those given here"
+            f"settings instead of those given here{more}"
         )
-        return loaded.tokenizer, loaded.model.requires_grad_(True).train()
+        return tokenizer, model
     tokenizer = build_tokenizer(**dataclasses.asdict(config.tokenizer))
     return tokenizer, build_model(config, tokenizer)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from musictx.config.checks import at_least, option, require
+from musictx.config.checks import at_least, option, probability, require
+
+#: The tasks that training windows can be arranged as.
+TASKS = ("infill", "accompany", "steer")
 
 
 @dataclass
@@ -23,8 +26,39 @@ class DataConfig:
         "[[batches,tokens],...]: until so many batches have been trained on, windows have so many "
         "tokens, and a batch as many more of them; afterwards model.context",
     )
+    tasks: dict[str, float] = option(
+        {},
+        "tokenizer.controls=true: shares of the training windows arranged as tasks, such as "
+        "{infill: 0.2, accompany: 0.2, steer: 0.1}; the others stay plain",
+    )
+    melody: str = option(
+        "skyline",
+        "tasks: what is known in accompany: skyline (the highest notes, or those on one side of a "
+        "pitch) or the number of a program",
+    )
+    flat_primers: float = option(
+        0.15,
+        "tasks: share of their windows whose past is read as a score has it, of one loudness and "
+        "on a grid, and not learnt from",
+    )
 
     def __post_init__(self) -> None:
+        shares = self.tasks
+        require(
+            set(shares) <= set(TASKS)
+            and all(s >= 0 for s in shares.values())
+            and sum(shares.values()) <= 1,
+            "data.tasks",
+            shares,
+            "shares of " + ", ".join(TASKS) + " that add up to 1 at most",
+        )
+        require(
+            self.melody == "skyline" or (self.melody.isdigit() and int(self.melody) < 128),
+            "data.melody",
+            self.melody,
+            "skyline, or a program from 0 to 127",
+        )
+        probability("data.flat_primers", self.flat_primers)
         pairs = self.growing_windows
         require(
             all(len(pair) == 2 and min(pair) >= 1 for pair in pairs)

@@ -25,6 +25,11 @@ class TokenizerConfig:
     max_shift_ms: int = option(1000, "longest time shift in one token, milliseconds")
     velocity_bins: int = option(32, "levels of loudness")
     sustain: bool = option(True, "let the sustain pedal lengthen notes")
+    controls: bool = option(
+        False,
+        "performance: also tokens for density, loudness, register and polyphony, and for what is "
+        "known ahead (infill, accompany); prepared corpora stay the same",
+    )
     ties: bool = option(False, "chorale: write held notes as ties instead of repeating their pitch")
     params: dict[str, Any] = option(
         {}, "MidiTok: parameters of its TokenizerConfig, tokenizer.params.NAME=VALUE"

@@ -13,6 +13,7 @@ import numpy as np
 
 from musictx.config import AugmentConfig
 from musictx.data.shards import Piece, Shards
+from musictx.data.tasks import Tasks
 from musictx.data.windows import Row, join, lay_out
 from musictx.errors import UserError
 from musictx.tokens.vocab import Tokenizer
@@ -41,16 +42,25 @@ class TrainingRows:
     Windows start at multiples of ``augment.align``, and of the tokenizer's, only. With
     ``augment.whole`` they start at the beginnings of pieces only, each piece being drawn equally
     often; one that does not fit into what is left of a row is drawn anew, after :data:`TRIES` cut.
+
+    With ``tasks`` some windows are arranged as tasks (:mod:`musictx.data.tasks`).
     """
 
     def __init__(
-        self, shards: Shards, tokenizer: Tokenizer, context: int, augment: AugmentConfig, seed: int
+        self,
+        shards: Shards,
+        tokenizer: Tokenizer,
+        context: int,
+        augment: AugmentConfig,
+        seed: int,
+        tasks: Tasks | None = None,
     ) -> None:
         self.shards = shards
         self.tokenizer = tokenizer
         self.context = context
         self.augment = augment
         self.seed = seed
+        self.tasks = tasks
         self.pieces = shards.pieces("train")
         if not self.pieces:
             raise UserError(f"{shards.folder}: there is no piece to train on in these shards")
@@ -76,15 +86,21 @@ class TrainingRows:
 
     def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
         """One window of at most ``free`` targets."""
+        task = None if self.tasks is None else self.tasks.draw(random)
         piece, start = self._beginning(random, free) if self.augment.whole else self._place(random)
         ids = self.shards.tokens(piece.number)
         # A faster copy has fewer time shifts: take some more, so that it still fills the row.
         stop = start + free + (free // 8 + 16 if self._changes else 0)
         events = self._changed(ids[start:stop], random) if self._changes else ids[start:stop]
         ends = piece.ends and stop >= len(ids) and len(events) < free
-        return lay_out(
-            events[:free], begins=piece.begins and start == 0, ends=ends, piece_id=piece_id
-        )
+        begins = piece.begins and start == 0
+        if self.tasks is not None and task is not None:
+            arranged = self.tasks.row(
+                task, events, random, begins=begins, ends=ends, free=free, piece_id=piece_id
+            )
+            if arranged is not None:
+                return arranged
+        return lay_out(events[:free], begins=begins, ends=ends, piece_id=piece_id)
 
     def _place(self, random: np.random.Generator) -> tuple[Piece, int]:
         ticket = int(random.integers(self._starts[-1]))

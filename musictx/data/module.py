@@ -6,7 +6,7 @@ after step n needs only the number of its next batch, which travels in ``state_d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytorch_lightning as pl
@@ -16,7 +16,10 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards
+from musictx.data.tasks import Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
+from musictx.errors import UserError
+from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import Tokenizer
 
 
@@ -30,6 +33,7 @@ class MusicDataModule(pl.LightningDataModule):
     num_workers         loader processes for training (validation needs none)
     growing_windows     [batches, tokens]: until so many batches, rows have so many tokens and a
                         batch as many more of them, so that its tokens stay about the same
+    tasks, melody, flat_primers   windows arranged as tasks (:class:`musictx.data.tasks.Tasks`)
 
     The devices of a run share each batch: device r has rows r * batch_size and following of it.
     Raises ``UserError`` if the shards are of another tokenizer or have no piece to train on.
@@ -47,6 +51,9 @@ class MusicDataModule(pl.LightningDataModule):
         validation_windows: int = 0,
         num_workers: int = 0,
         growing_windows: Sequence[Sequence[int]] = (),
+        tasks: Mapping[str, float] | None = None,
+        melody: str = "skyline",
+        flat_primers: float = 0.0,
     ) -> None:
         super().__init__()
         shards.check(tokenizer)
@@ -58,9 +65,17 @@ class MusicDataModule(pl.LightningDataModule):
         self.validation_windows = validation_windows
         self.num_workers = num_workers
         change = augment or AugmentConfig()
-        self.rows = TrainingRows(shards, tokenizer, context, change, seed)
+        arranged = None
+        if tasks:
+            if HERE not in tokenizer.kinds:
+                raise UserError(
+                    f"data.tasks={dict(tasks)}: expected tokenizer.controls=true with it, and "
+                    "tokenizer=performance or magenta or ensemble"
+                )
+            arranged = Tasks(tokenizer, tasks, melody, flat_primers)
+        self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged)
         self.shorter = [
-            (until, TrainingRows(shards, tokenizer, tokens, change, seed))
+            (until, TrainingRows(shards, tokenizer, tokens, change, seed, arranged))
             for until, tokens in growing_windows
         ]
         self._loaded = 0  # the number of the next batch, of a run that was stopped

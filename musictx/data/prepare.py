@@ -48,6 +48,7 @@ def prepare(
     Shards given without a ``corpus.path`` are taken as they are. Raises ``UserError`` if there is
     no usable piece or the place cannot be written, and then leaves no new folder behind.
     """
+    tokenizer = tokenizer.events
     given = out or corpus.shards
     if given is not None and corpus.path is None and shards.is_shards(Path(given).expanduser()):
         ready = Shards(Path(given).expanduser())

@@ -103,6 +103,9 @@ class Named(Protocol):
     @property
     def fingerprint(self) -> str: ...
 
+    @property
+    def events(self) -> Named: ...
+
 
 def part_folder(folder: Path, part: tuple[int, int]) -> Path:
     """Where part ``(i, n)`` of the shards in ``folder`` stands."""
@@ -212,7 +215,8 @@ class Shards:
         return total(piece for piece in self._table if split is None or piece.split == split)
 
     def check(self, tokenizer: Named) -> None:
-        """Raise ``UserError`` unless these ids are of ``tokenizer``'s vocabulary."""
+        """Raise ``UserError`` unless these ids are of ``tokenizer``'s vocabulary of events."""
+        tokenizer = tokenizer.events
         if tokenizer.fingerprint != self.fingerprint:
             raise UserError(
                 f"{self.folder}: these shards were made by another tokenizer (fingerprint "

@@ -54,8 +54,14 @@ def ordered(events: np.ndarray) -> np.ndarray:
     return events[order(*(events[key] for key in ("step", "what", "program", "order")))]
 
 
-def write(events: np.ndarray, vocabulary: Vocabulary, last_step: int | None = None) -> np.ndarray:
+def write(
+    events: np.ndarray,
+    vocabulary: Vocabulary,
+    last_step: int | None = None,
+    after: np.ndarray | None = None,
+) -> np.ndarray:
     """Events, in order, -> (n,) uint16 ids, from step 0 and (if given) up to ``last_step``.
+    ``after`` are the events before them, whose program and velocity are in force.
 
     A gap is the largest shift as often as it fits, then the remainder. A program token stands
     before an event that is not of the program before it, a velocity token before a strike that is
@@ -71,9 +77,10 @@ def write(events: np.ndarray, vocabulary: Vocabulary, last_step: int | None = No
     longest = end_shift - first_shift
     full, rest = np.divmod(np.diff(steps, prepend=0), longest)
 
+    before = np.empty(0, EVENT) if after is None else after
     has = {
-        "program": _changes(events["program"], events["what"] != DRUM),
-        "velocity": _changes(events["bin"], events["what"] != OFF),
+        "program": _changes(events["program"], events["what"] != DRUM, program(before)),
+        "velocity": _changes(events["bin"], events["what"] != OFF, loudness(before)),
         "event": np.ones(len(events), bool),
     }
     if "program" not in vocabulary.kinds:
@@ -97,11 +104,23 @@ def write(events: np.ndarray, vocabulary: Vocabulary, last_step: int | None = No
     return ids
 
 
-def _changes(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def program(events: np.ndarray) -> int:
+    """The program that is current after ``events``; :data:`UNKNOWN` if none was said."""
+    pitched = events["program"][events["what"] != DRUM]
+    return int(pitched[-1]) if len(pitched) else UNKNOWN
+
+
+def loudness(events: np.ndarray) -> int:
+    """The velocity bin in force after ``events``; :data:`UNKNOWN` if none was said."""
+    struck = events["bin"][events["what"] != OFF]
+    return int(struck[-1]) if len(struck) else UNKNOWN
+
+
+def _changes(values: np.ndarray, counts: np.ndarray, before: int) -> np.ndarray:
     """Where a value differs from the one before it among those that count."""
     changed = np.zeros(len(values), bool)
     seen = values[counts]
-    changed[counts] = np.diff(seen, prepend=UNKNOWN) != 0
+    changed[counts] = np.diff(seen, prepend=before) != 0
     return changed
 
 

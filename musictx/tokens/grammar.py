@@ -7,7 +7,9 @@ The rules follow the order in which the tokenizer writes, ``[shifts] [program] [
 - a velocity or program token only if it changes something, and never without what it is for:
   velocity before a strike, program before a velocity, strike or release;
 - no shift before the first event, none after a shift shorter than the longest;
-- ``eos`` only after a release or a drum stroke, when nothing sounds.
+- ``eos`` only after a release or a drum stroke, when nothing sounds;
+- a control token never: in a prefix they are passed over, and after ``here`` time may be shifted
+  whatever shift was before it.
 
 Sound, not canonical: every encoding is accepted and every accepted sequence decodes, but some
 accepted sequences are not what the tokenizer would write (chords in another order, say).
@@ -19,6 +21,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from musictx.tokens.controls import HERE
+from musictx.tokens.controls import KINDS as CONTROLS
 from musictx.tokens.sounding import Sounding
 from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
@@ -40,6 +44,11 @@ class PerformanceState:
         self._strict = strict
         self._programs = "program" in vocabulary.kinds
         self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
+        first = CONTROLS[0] if CONTROLS[0] in self._ids else None
+        #: Control tokens are the last ones.
+        self._controls = range(
+            self._ids[first].start if first else vocabulary.size, vocabulary.size
+        )
         self._low = int(vocabulary.value_of[self._ids["note_on"].start])
         self._longest = int(vocabulary.value_of[self._ids["time_shift"].stop - 1])
         self._steps = 0
@@ -74,12 +83,17 @@ class PerformanceState:
         self._take(*self._vocabulary.token(token_id))
 
     def read(self, prefix: np.ndarray | Sequence[int]) -> None:
-        """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it is passed over.
+        """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it, and control tokens, are
+        passed over.
 
         Raises ``ValueError`` naming the place of the first id that cannot stand there.
         """
         for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
             if place == 0 and token_id in (BOS, CUT):
+                continue
+            if token_id in self._controls:
+                if token_id == self._ids[HERE].start:
+                    self._may_shift, self._mask = True, None
                 continue
             try:
                 if not self._strict and self._released_from_before(token_id):

@@ -16,6 +16,8 @@ Choices that the papers leave open, all of which ``quantise`` shows:
   by program so that few are needed. A drum stroke is a token of its own, ``drum``: it has no
   release and needs no program, so a window cut anywhere knows what is a drum and what is a pitch.
   Decoded it lasts 0.1 s. ``low`` and ``high`` bound pitches, not drums.
+- ``controls=True`` appends the control tokens of ``tokens/controls.py``: events keep their ids, and
+  prepared corpora stay the same.
 - Velocity v falls into bin (v - 1) // width + 1 with width = ceil(127 / bins), as in note-seq, and
   comes back as the middle of its bin (note-seq: the lowest), never 0. Ids for bins that no
   velocity can reach are not made.
@@ -36,6 +38,7 @@ from musictx import pedal
 from musictx.config import TokenizerConfig
 from musictx.notes import NOTE, Score, arranged, order
 from musictx.tokens import events as ev
+from musictx.tokens.controls import FIELDS, KNOWN, STREAM
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer, Vocabulary
 
@@ -65,6 +68,7 @@ class PerformanceTokenizer(Tokenizer):
     low, high      lowest and highest MIDI pitch kept; others are left out and counted
     step_ms        time grid, milliseconds;  max_shift_ms  longest single shift
     velocity_bins  loudness levels;  sustain  fold the sustain pedal into note ends
+    controls       tokens that say what the music is to be like, and what is known of it ahead
 
     Raises :class:`musictx.errors.ConfigError` for an option that cannot be.
     """
@@ -81,11 +85,13 @@ class PerformanceTokenizer(Tokenizer):
         max_shift_ms: int = 1000,
         velocity_bins: int = 32,
         sustain: bool = True,
+        controls: bool = False,
     ) -> None:
         TokenizerConfig("performance", tracks, low, high, step_ms, max_shift_ms, velocity_bins)
         self.tracks, self.low, self.high = tracks, low, high
         self.step_ms, self.max_shift_ms = step_ms, max_shift_ms
         self.velocity_bins, self.sustain = velocity_bins, sustain
+        self.controls = controls
         self._width = -(-127 // velocity_bins)
         fields = [
             ("note_on", low, high),
@@ -95,6 +101,8 @@ class PerformanceTokenizer(Tokenizer):
         ]
         if tracks == "programs":
             fields += [("program", 0, 127), ("drum", 0, 127)]
+        if controls:
+            fields += FIELDS
         self.vocabulary = Vocabulary.of(*fields)
         bins = np.arange(1, self._bin(127) + 1)
         lowest = (bins - 1) * self._width + 1
@@ -116,8 +124,15 @@ class PerformanceTokenizer(Tokenizer):
         described = [_RULES, self.vocabulary.fingerprint, sorted(self.to_config().items())]
         return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
 
+    @property
+    def events(self) -> PerformanceTokenizer:
+        """The same without control tokens: what prepared corpora are written with."""
+        options = self.to_config() | {"controls": False}
+        del options["name"]
+        return PerformanceTokenizer(**options) if self.controls else self
+
     def to_config(self) -> dict[str, Any]:
-        return {
+        config = {
             "name": self.name,
             "tracks": self.tracks,
             "low": self.low,
@@ -127,6 +142,7 @@ class PerformanceTokenizer(Tokenizer):
             "velocity_bins": self.velocity_bins,
             "sustain": self.sustain,
         }
+        return config | ({"controls": True} if self.controls else {})
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -160,6 +176,8 @@ class PerformanceTokenizer(Tokenizer):
         table = self.vocabulary
         kinds = {"steps": "time_shift", "starts": "note_on", "ends": "note_off"}
         found = {name: [table.row(kind)] for name, kind in kinds.items()}
+        if self.controls:
+            found["resets"] = [table.row(KNOWN), table.row(STREAM)]
         return found | {"loudness": [table.row("velocity")]}
 
     def begins(self, score: Score) -> float:

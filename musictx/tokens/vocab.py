@@ -238,6 +238,12 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def events(self) -> Tokenizer:
+        """The tokenizer of bare events, with which corpora are prepared: without control tokens.
+        Its ids are the first of this one's, with the same meaning."""
+        return self
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """The names of the kinds of ids, such as note_on."""
         ...

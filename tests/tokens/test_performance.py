@@ -21,6 +21,7 @@ TOKENIZERS = [
     PerformanceTokenizer(tracks="programs", low=40, high=70, step_ms=30, max_shift_ms=90),
     PerformanceTokenizer(velocity_bins=1, step_ms=1, max_shift_ms=7),
     PerformanceTokenizer(velocity_bins=127, step_ms=125, max_shift_ms=125),
+    PerformanceTokenizer(tracks="programs", controls=True),
 ]
 tokenizers = st.sampled_from(TOKENIZERS)
 quick = settings(deadline=None, max_examples=60)

@@ -17,6 +17,7 @@ every key, as in ``intervals.py``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -56,6 +57,7 @@ class Sounding(Feature):
     size      how many ids there are
     steps, starts, ends, loudness   ranges of ids as in ``coordinates.ranges``: the time they take,
               the pitch that they strike or end, the loudness that they set for what follows
+    resets    ids after which nothing is known, as at the beginning of a piece
     recent    how many of the last notes are given one by one
     chords    how many learned weightings of intervals there are; a candidate's score is their sum,
               each weighted by what ``x`` asks for
@@ -69,6 +71,7 @@ class Sounding(Feature):
     starts: Tensor
     ends: Tensor
     loud: Tensor
+    resets: Tensor
     state_of: Tensor
     hot: Tensor
     kind: Tensor
@@ -85,6 +88,7 @@ class Sounding(Feature):
         starts: list[list[int]],
         ends: list[list[int]],
         loudness: list[list[int]],
+        resets: Sequence[list[int]] = (),
         recent: int = 0,
         chords: int = 0,
     ) -> None:
@@ -100,6 +104,7 @@ class Sounding(Feature):
             "starts": torch.where(begun >= 0, begun - low, -1),
             "ends": torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1),
             "loud": loud,
+            "resets": ranges("resets", size, list(resets), -1) >= 0,
             "state_of": _states(),
             "hot": torch.eye(1 + STATES)[:, 1:],
             "kind": F.pad(F.one_hot(torch.tensor(KINDS)), (0, 0, 1, 0)).float(),
@@ -131,6 +136,8 @@ class Sounding(Feature):
         count = ids.shape[1]
         index = torch.arange(total, device=ids.device).expand(rows, total)
         begins = (index[:, total - count :] - places).clamp(min=0)  # where the piece begins
+        again = torch.where(self.resets[every], index, 0).cummax(1).values
+        begins = torch.maximum(begins, again[:, total - count :])
         time = self.steps[every].cumsum(1)
         starts = self.starts[every]
         new = slice(total - count, None)

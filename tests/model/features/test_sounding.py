@@ -196,3 +196,21 @@ def test_higher_music_is_scored_alike():
     here = found.score(none, x, found.read(ids, ids[:, :0], places))
     above = found.score(none, x, found.read(up, ids[:, :0], places))
     torch.testing.assert_close(here[..., 4:10], above[..., 6:12])
+
+
+def test_after_a_reset_nothing_is_known_of_what_was_before_it():
+    reset = 3
+    told = sounding(resets=[[reset, reset + 1, 0]])
+    ids = music(2, 40)
+    ids[:, 17] = reset
+    places = torch.arange(40).expand(2, 40)
+    seen = told.read(ids, ids[:, :0], places)
+    alone = told.read(ids[:, 17:], ids[:, :0], places[:, :23])
+    for both, part in zip(seen, alone):
+        assert torch.equal(both[:, 17:], part)
+    for at in (16, 17, 18, 30):  # one by one, as while decoding
+        one = told.read(ids[:, at : at + 1], ids[:, :at], places[:, at : at + 1])
+        for both, part in zip(seen, one):
+            assert torch.equal(both[:, at : at + 1], part)
+    plain = sounding().read(ids[:, :17], ids[:, :0], places[:, :17])
+    assert all(torch.equal(a[:, :17], b) for a, b in zip(seen, plain))

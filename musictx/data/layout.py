@@ -1,0 +1,93 @@
+"""One layout for all that is asked of a model of events, in training and in generation.
+
+::
+
+    bos|cut  density loudness register polyphony  [known K]  stream P  [here M]
+
+The controls say what the stream, P and M, is like. K are the notes that are known ahead, from the
+moment of ``here`` on, with a clock that begins there: the silence at its beginning tells how long
+a gap is. In the stream everything is written once more, known notes too, in the usual order: P up
+to ``here``, M from there on. What sounds, how loud it is and the program go on across ``here``;
+K leaves nothing behind (``features/sounding.py`` begins anew at ``known`` and ``stream``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.tokens import events as ev
+from musictx.tokens.controls import CONTROLS, HERE, KINDS, KNOWN, STREAM
+from musictx.tokens.vocab import Vocabulary
+
+#: Ids beside K, P and M at most: what opens the window, the controls, the marks, ``eos``.
+AROUND = 2 + len(KINDS)
+
+
+class Parts(NamedTuple):
+    """A window but for its first id and ``eos``: int64 ids.
+
+    front  the controls, K and ``stream``;  past  P and ``here``;  rest  M
+    """
+
+    front: np.ndarray
+    past: np.ndarray
+    rest: np.ndarray
+
+
+def parts(
+    vocabulary: Vocabulary,
+    levels: Sequence[int],
+    past: np.ndarray,
+    rest: np.ndarray | None = None,
+    *,
+    stop: int,
+    here: int | None = None,
+    known: np.ndarray | None = None,
+    free: int | None = None,
+) -> Parts:
+    """Events (:data:`musictx.tokens.events.EVENT`), in order, as the parts of a window.
+
+    levels  of the controls, 0 for any
+    past    events before the step ``here``; all of them where there is none
+    rest    events from ``here`` on;  stop  the step up to which time is written
+    known   events from ``here`` on that are known ahead; None leaves K out
+    free    most ids of the three parts together; K loses its latest events
+    """
+    front = [vocabulary.id(name, value) for name, value in zip(CONTROLS, levels)]
+    p = ev.write(past, vocabulary, stop if here is None else here).astype(np.int64)
+    m = np.empty(0, np.int64)
+    if here is not None:
+        p = np.append(p, vocabulary.id(HERE))
+        if rest is not None:
+            m = _from(rest, here, vocabulary, stop, past)
+    if known is not None:
+        room = None if free is None else free - len(p) - len(m) - len(front) - 2
+        k = whole(_from(known, here or 0, vocabulary), room, vocabulary)
+        front += [vocabulary.id(KNOWN), *k.tolist()]
+    return Parts(np.array([*front, vocabulary.id(STREAM)], np.int64), p, m)
+
+
+def _from(
+    events: np.ndarray,
+    here: int,
+    vocabulary: Vocabulary,
+    stop: int | None = None,
+    after: np.ndarray | None = None,
+) -> np.ndarray:
+    moved = events.copy()
+    moved["step"] -= here
+    last = None if stop is None else stop - here
+    return ev.write(moved, vocabulary, last, after).astype(np.int64)
+
+
+def whole(ids: np.ndarray, room: int | None, vocabulary: Vocabulary) -> np.ndarray:
+    """The first ``room`` ids, but for what leads to an event that is no longer there."""
+    if room is None or len(ids) <= room:
+        return ids
+    names = {"note_on", "note_off", "drum"} & set(vocabulary.kinds)
+    kinds = [vocabulary.kinds.index(name) for name in names]
+    last = np.flatnonzero(np.isin(vocabulary.kind_of[ids[: max(room, 0)]], kinds))
+    return ids[: last[-1] + 1 if len(last) else 0]

@@ -1,0 +1,131 @@
+"""Control tokens: what music is to be like, said before it, and where its parts begin.
+
+Four kinds say how dense, loud, high and full the music is, each by a number of level, 0 for "any":
+a model that has seen them in training, now and then left out, can be steered by them. Three marks
+of one value each divide a window (``data/layout.py``). None of them is ever drawn, and decoding
+passes over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.errors import UserError
+
+
+class Control(NamedTuple):
+    """One property of music.
+
+    edges  between its levels: level n (1, 2, ...) reaches from edge n - 1 to below edge n
+    unit   of the edges, for people;  words  names of values, in that unit
+    """
+
+    edges: tuple[float, ...]
+    unit: str
+    words: Mapping[str, float]
+
+
+CONTROLS: dict[str, Control] = {
+    # Half octaves.
+    "density": Control(
+        (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.3, 16.0, 22.6),
+        "notes a second",
+        {"sparse": 2.4, "medium": 6.8, "dense": 13.5},
+    ),
+    "loudness": Control(
+        (32.0, 44.0, 54.0, 62.0, 70.0, 80.0, 94.0),
+        "MIDI velocity",
+        {"ppp": 26, "pp": 38, "p": 49, "mp": 58, "mf": 66, "f": 75, "ff": 87, "fff": 104},
+    ),
+    "register": Control(
+        (46.0, 50.0, 54.0, 57.0, 60.0, 63.0, 66.0, 70.0, 75.0),
+        "MIDI pitch",
+        {"low": 52.0, "middle": 61.5, "high": 72.5},
+    ),
+    "polyphony": Control(
+        (1.25, 1.75, 2.5, 3.5, 4.5, 6.0, 8.0, 11.0),
+        "notes at once",
+        {"thin": 1.5, "medium": 4.0, "full": 9.0},
+    ),
+}
+#: What follows: notes known ahead, the music itself, what is to be composed.
+KNOWN, STREAM, HERE = MARKS = ("known", "stream", "here")
+#: What a vocabulary with controls has after its other kinds.
+FIELDS = [(name, 0, len(control.edges) + 1) for name, control in CONTROLS.items()]
+FIELDS += [(mark, 0, 0) for mark in MARKS]
+KINDS = tuple(kind for kind, _, _ in FIELDS)
+#: Several controls in one word.
+FEEL: dict[str, dict[str, str | float]] = {
+    "calm": {"density": 3.4, "loudness": "p"},
+    "busy": {"density": 13.5, "polyphony": 5.0},
+    "bright": {"register": "high", "loudness": "f"},
+    "dark": {"register": "low", "loudness": "mp"},
+}
+
+
+def level(name: str, value: float) -> int:
+    """The level, 1 and up, of a value in the unit of the control ``name``."""
+    return int(np.searchsorted(CONTROLS[name].edges, value, side="right")) + 1
+
+
+def measured(notes: np.ndarray, seconds: float) -> dict[str, float]:
+    """The value of each control for ``notes`` (:data:`musictx.notes.NOTE`) within ``seconds``.
+
+    density    strikes a second;  loudness  mean velocity;  register  mean pitch, without drums
+    polyphony  notes that sound, on average over the time in which any does
+
+    Controls that nothing can be said of, such as the loudness of silence, are left out.
+    """
+    found: dict[str, float] = {}
+    if seconds > 0:
+        found["density"] = len(notes) / seconds
+    if len(notes):
+        found["loudness"] = float(notes["velocity"].mean())
+    pitched = notes[~notes["drum"]]
+    if len(pitched):
+        found["register"] = float(pitched["pitch"].mean())
+        ends = np.minimum(pitched["end"], max(seconds, float(pitched["start"].max())))
+        total = float((ends - pitched["start"]).sum())
+        covered = _covered(pitched["start"], ends)
+        if covered > 0:
+            found["polyphony"] = total / covered
+    return found
+
+
+def _covered(starts: np.ndarray, ends: np.ndarray) -> float:
+    """Length of the union of intervals, sorted by their starts."""
+    before = np.maximum.accumulate(np.concatenate([[starts[0]], ends[:-1]]))
+    return float(np.maximum(ends - np.maximum(starts, before), 0.0).sum())
+
+
+def asked(given: Mapping[str, str | float | None], feel: str | None = None) -> dict[str, float]:
+    """What a person asks for, in words or numbers, as a value of each control that is asked for.
+
+    ``feel`` is a word of :data:`FEEL`; a control that is given goes before it. Raises ``UserError``
+    for a word or number that means nothing.
+    """
+    if feel is not None and feel not in FEEL:
+        raise UserError(f"feel={feel}: expected one of " + ", ".join(FEEL))
+    both = {**FEEL.get(feel or "", {}), **{k: v for k, v in given.items() if v is not None}}
+    found = {}
+    for name, value in both.items():
+        control = CONTROLS[name]
+        if isinstance(value, str) and value in control.words:
+            value = control.words[value]
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if not 0 < number < 1000:
+            words = ", ".join(control.words)
+            raise UserError(f"{name}={value}: expected a number of {control.unit}, or {words}")
+        found[name] = number
+    return found
+
+
+def levels(values: Mapping[str, float]) -> list[int]:
+    """Values of some controls -> a level of each, 0 for those without one."""
+    return [level(name, values[name]) if name in values else 0 for name in CONTROLS]

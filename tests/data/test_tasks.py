@@ -1,0 +1,230 @@
+"""Windows arranged as tasks: what is in them, where it stands, what is learnt from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.config import AugmentConfig, DataConfig
+from musictx.data.draw import TrainingRows
+from musictx.data.module import MusicDataModule
+from musictx.data.shards import Shards
+from musictx.data.tasks import Tasks, Window, as_score
+from musictx.data.windows import UNSCORED, Row
+from musictx.errors import ConfigError, UserError
+from musictx.tokens import events as ev
+from musictx.tokens.controls import CONTROLS, KINDS, MARKS
+from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.vocab import BOS, CUT, EOS
+from tests.data.helpers import TOKENIZER as PLAIN
+from tests.data.helpers import song, write_shards
+
+STEERED = PerformanceTokenizer(controls=True)
+ENSEMBLE = PerformanceTokenizer(tracks="programs", controls=True)
+quick = settings(deadline=None, max_examples=60)
+tasks = st.sampled_from(["infill", "accompany", "steer"])
+
+
+class Read(NamedTuple):
+    """A row taken apart by its marks."""
+
+    levels: list[int]
+    known: np.ndarray | None
+    past: np.ndarray
+    rest: np.ndarray | None
+
+
+def taken_apart(ids: np.ndarray, tokenizer=STEERED) -> Read:
+    table = tokenizer.vocabulary
+    known, stream, here = (np.flatnonzero(ids == table.id(mark)) for mark in MARKS)
+    assert len(stream) == 1
+    assert len(known) <= 1
+    assert len(here) <= 1
+    at, split = int(stream[0]), int(here[0]) if len(here) else len(ids)
+    front = ids[1 : 1 + len(CONTROLS)]
+    kinds = [table.token(int(i))[0] for i in front]
+    assert kinds == list(CONTROLS)
+    k = None
+    if len(known):
+        assert known[0] == 1 + len(CONTROLS)
+        k = ids[known[0] + 1 : at]
+    else:
+        assert at == 1 + len(CONTROLS)
+    rest = ids[split + 1 :] if len(here) else None
+    return Read([table.token(int(i))[1] for i in front], k, ids[at + 1 : split], rest)
+
+
+def piece(seed: int, notes: int = 120, tokenizer=STEERED) -> np.ndarray:
+    score = song(seed, notes)
+    if tokenizer is ENSEMBLE:
+        table = score.notes.copy()
+        table["program"] = np.random.default_rng(seed).choice([0, 48, 73], len(table))
+        table["track"] = table["program"]
+        score = score.with_notes(table)
+    return tokenizer.encode(score)
+
+
+def arranged(task: str, ids, seed: int, *, flat=0.0, free=600, tokenizer=STEERED, **more) -> Row:
+    options = {"begins": True, "ends": False} | more
+    random = np.random.default_rng(seed)
+    return Tasks(tokenizer, {task: 1.0}, flat=flat).row(task, ids, random, free=free, **options)
+
+
+def events(ids: np.ndarray, tokenizer=STEERED) -> list[tuple]:
+    found, _ = ev.read(ids.astype(np.int64), tokenizer.vocabulary)
+    return [tuple(int(e[n]) for n in ("step", "what", "program", "pitch", "bin")) for e in found]
+
+
+def without_bin(found: list[tuple]) -> list[tuple]:
+    """Releases have no velocity of their own."""
+    return [e[:4] + ((e[4],) if e[1] != ev.OFF else ()) for e in found]
+
+
+@quick
+@given(tasks, st.integers(0, 10**6), st.booleans())
+def test_the_stream_is_the_music_and_what_is_known_comes_back_in_it(task, seed, programs):
+    tokenizer = ENSEMBLE if programs else STEERED
+    ids = piece(seed, tokenizer=tokenizer)
+    cut = seed % 7 * 3  # also windows that begin inside a piece
+    row = arranged(task, ids[cut:], seed, tokenizer=tokenizer, begins=cut == 0)
+    if row is None:
+        return
+    sequence = np.append(row.ids, row.targets[-1])
+    assert sequence[0] == (BOS if cut == 0 else CUT)
+    levels, known, past, rest = taken_apart(sequence, tokenizer)
+    assert (known is None) == (task == "steer") == (rest is None)
+    stream = past if rest is None else np.concatenate([past, rest])
+    _found, stop = ev.read(stream, tokenizer.vocabulary)
+    music = [e for e in without_bin(events(ids[cut:], tokenizer)) if e[0] <= stop]
+    written = without_bin(events(stream, tokenizer))
+    assert written == music[: len(written)]
+    assert len(written) >= len(music) - len(tokenizer.vocabulary.kinds)  # the end of the window
+    if known is None:
+        return
+    here = int(ev.read(past, tokenizer.vocabulary)[1])
+    ahead = [(e[0] + here, *e[1:]) for e in without_bin(events(known, tokenizer))]
+    later = [e for e in without_bin(events(ids[cut:], tokenizer)) if e[0] >= here]
+    rests = iter(later)
+    assert all(e in rests for e in ahead)  # in the same order, as far as K goes
+    after = iter([e for e in written if e[0] >= here])
+    assert all(e in after for e in ahead if e[0] <= stop)
+    assert levels == [0] * 4 or all(
+        0 <= n <= len(c.edges) + 1 for n, c in zip(levels, CONTROLS.values())
+    )
+
+
+@quick
+@given(tasks, st.integers(0, 10**6), st.sampled_from([0.0, 1.0]), st.integers(150, 700))
+def test_targets_are_the_next_ids_but_controls_marks_and_what_is_read_as_a_score(
+    task, seed, flat, free
+):
+    ids = piece(seed)
+    row = arranged(task, ids, seed, flat=flat, free=free, ends=True)
+    if row is None:
+        return
+    assert len(row.ids) == len(row.targets) == len(row.piece_ids) <= free
+    scored = row.targets != UNSCORED
+    assert np.array_equal(row.targets[:-1][scored[:-1]], row.ids[1:][scored[:-1]])
+    sequence = np.append(row.ids, row.targets[-1])
+    kinds = [STEERED.vocabulary.token(max(int(i), 0))[0] for i in sequence]
+    first, split = kinds.index("stream"), kinds.index("here") if "here" in kinds else None
+    for place, kind in enumerate(kinds[1:], 1):
+        expected = kind not in KINDS
+        if flat and split is not None:
+            expected &= not first < place < split
+            expected &= not (task == "infill" and place < first)
+        assert scored[place - 1] == expected
+    if EOS in sequence:
+        assert task != "infill"
+        assert sequence[-1] == EOS
+
+
+@quick
+@given(st.integers(0, 10**6), st.integers(1, 2000))
+def test_music_as_a_score_keeps_its_notes_on_their_sides(seed, here):
+    window = Window.of(piece(seed), STEERED.vocabulary)
+    random = np.random.default_rng(seed)
+    changed = as_score(window, here, random, Tasks(STEERED, {}))
+    assert np.array_equal(changed["step"] < here, window.events["step"] < here)
+    for name in ("what", "pitch", "program"):
+        assert np.array_equal(changed[name], window.events[name])
+    struck = changed["bin"][changed["what"] != ev.OFF]
+    assert len(np.unique(struck)) == 1
+    owned = (window.owner >= 0) & (changed["what"] == ev.OFF)
+    assert (changed["step"][owned] > changed["step"][window.owner[owned]]).all() or here == 1
+
+
+def test_a_gap_is_as_long_as_the_silence_before_what_is_known():
+    """Of infill without a locked voice the first strike known is the first after the span, and no
+    strike of the span is known."""
+    seen = 0
+    for seed in range(60):
+        row = arranged("infill", piece(seed), seed)
+        if row is None:
+            continue
+        _, known, _, rest = taken_apart(np.append(row.ids, row.targets[-1]))
+        strikes = [e[0] for e in events(known) if e[1] == ev.ON]
+        own = [e for e in events(rest) if e[1] == ev.ON and e not in events(known)]
+        assert own
+        seen += bool(strikes) and strikes[0] > max(e[0] for e in own)
+    assert seen > 20
+
+
+def test_a_row_is_a_function_of_its_number_and_plain_rows_stay_what_they_were(tmp_path):
+    shards = Shards(write_shards(tmp_path / "s", [PLAIN.encode(song(i, 200)) for i in range(6)]))
+    weights = {"infill": 0.3, "accompany": 0.3, "steer": 0.2}
+
+    def rows(tokenizer, given):
+        return TrainingRows(shards, tokenizer, 512, AugmentConfig(), 3, given)
+
+    one, two = (rows(STEERED, Tasks(STEERED, weights, flat=0.2)) for _ in range(2))
+    kinds = set()
+    for number in (5, 0, 9, 2, 7):
+        a, b = one.row(number, 1), two.row(number, 1)
+        assert all(np.array_equal(x, y) for x, y in zip(a, b))
+        assert a.ids.max() < STEERED.size
+        kinds |= {STEERED.vocabulary.token(int(i))[0] for i in a.ids}
+    assert {"known", "stream", "here"} <= kinds
+    for x, y in zip(rows(STEERED, None).row(4, 0), rows(PLAIN, None).row(4, 0)):
+        assert np.array_equal(x, y)
+
+
+def test_shards_of_events_serve_both_and_tasks_want_controls(tmp_path):
+    shards = Shards(write_shards(tmp_path / "s", [PLAIN.encode(song(i, 99)) for i in range(4)]))
+    shards.check(STEERED)
+    with pytest.raises(UserError, match="another tokenizer"):
+        shards.check(ENSEMBLE)
+    options = {"context": 128, "batch_size": 2}
+    MusicDataModule(shards, STEERED, tasks={"steer": 0.5}, **options)
+    with pytest.raises(UserError, match=r"data\.tasks=.*tokenizer\.controls=true"):
+        MusicDataModule(shards, PLAIN, tasks={"steer": 0.5}, **options)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("tasks", {"infil": 0.1}),
+        ("tasks", {"infill": 0.8, "steer": 0.3}),
+        ("melody", "flute"),
+        ("flat_primers", 1.5),
+    ],
+)
+def test_wrong_options_are_named(option, value):
+    with pytest.raises(ConfigError, match=rf"data\.{option}"):
+        DataConfig(**{option: value})
+
+
+def test_the_program_that_is_named_is_what_is_known():
+    made = Tasks(ENSEMBLE, {"accompany": 1.0}, melody="73")
+    for seed in range(8):
+        ids = piece(seed, tokenizer=ENSEMBLE)
+        row = made.row(
+            "accompany", ids, np.random.default_rng(seed), begins=True, ends=False, free=600
+        )
+        if row is not None:
+            known = taken_apart(np.append(row.ids, row.targets[-1]), ENSEMBLE).known
+            assert {e[2] for e in events(known, ENSEMBLE)} == {73}

@@ -1,0 +1,93 @@
+"""A model that is given more than it knew computes what it did before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from musictx.bundle import Bundle
+from musictx.config import ModelConfig, TokenizerConfig, TrainConfig
+from musictx.errors import ConfigError
+from musictx.tokens.build import build
+from musictx.train.init import rows, take_over
+from musictx.train.network import build_model
+
+SMALL = {"layers": 2, "width": 16, "heads": 2, "feedforward": 16, "context": 32}
+
+
+def trained(tokens: dict, position: str = "huang", **model) -> Bundle:
+    tokenizer = build(**tokens)
+    config = TrainConfig(model=ModelConfig(**SMALL, **model), position={"name": position})
+    net = build_model(config, tokenizer).eval()
+    torch.manual_seed(5)
+    for p in net.parameters():
+        torch.nn.init.normal_(p, std=0.2)
+    return Bundle(net, tokenizer, {}, Path())
+
+
+@pytest.mark.parametrize("position", ["huang", "two_d", "sinusoidal"])
+@pytest.mark.parametrize(
+    ("before", "asked", "tied"),
+    [
+        ({}, {"controls": True}, True),
+        ({"low": 21, "high": 108}, {"tracks": "programs"}, False),
+        ({"low": 40, "controls": True}, {"tracks": "programs"}, True),
+        ({}, {"tracks": "programs", "controls": True}, False),
+    ],
+)
+@pytest.mark.parametrize("features", [{}, {"sounding": True, "sounding_recent": 2}])
+def test_old_ids_are_scored_as_before(position, before, asked, tied, features):
+    loaded = trained(before, position, tied=tied, **features)
+    further = {"sounding": True, "sounding_intervals": 2, "gates": True, "first_values": True}
+    config = TrainConfig(
+        tokenizer=TokenizerConfig(velocity_bins=7, **asked), model=ModelConfig(**further)
+    )
+    tokenizer, model, added = take_over(loaded, config)
+    assert {"gates", "first_values"} <= set(added)
+    assert len(added) > 3
+    assert tokenizer.size == model.config["vocab_size"] > loaded.tokenizer.size
+    assert tokenizer.to_config()["velocity_bins"] == 32  # its own
+    moved = torch.from_numpy(rows(loaded.tokenizer, tokenizer))
+    for old, new in enumerate(moved.tolist()):
+        assert loaded.tokenizer.vocabulary.token(old) == tokenizer.vocabulary.token(new)
+    plain = [i for i in range(loaded.tokenizer.size) if i not in _reset(loaded.tokenizer)]
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.tensor(plain)[torch.randint(len(plain), (2, 30), generator=generator)]
+    before_, after = loaded.model(ids), model.eval()(moved[ids])
+    assert torch.allclose(after[..., moved], before_, atol=1e-5)
+
+
+def _reset(tokenizer) -> set[int]:
+    kinds = [tokenizer.kinds.index(k) for k in ("known", "stream") if k in tokenizer.kinds]
+    return {i for i in range(tokenizer.size) if tokenizer.kind_of[i] in kinds}
+
+
+def test_nothing_more_is_the_same_model():
+    loaded = trained({})
+    tokenizer, model, added = take_over(loaded, TrainConfig())
+    assert model is loaded.model
+    assert added == []
+    assert tokenizer.fingerprint == loaded.tokenizer.fingerprint
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_everything_that_is_new_can_learn():
+    loaded = trained({})
+    config = TrainConfig(
+        tokenizer=TokenizerConfig(controls=True),
+        model=ModelConfig(sounding=True, sounding_recent=2, sounding_intervals=2, gates=True),
+    )
+    _, model, _ = take_over(loaded, config)
+    ids = torch.randint(4, model.config["vocab_size"], (4, 30))
+    model(ids).logsumexp(-1).sum().backward()
+    still = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    # A product of two new ones: the first to move is the other.
+    assert still == ["sounding.interval_maps"]
+
+
+def test_chorales_have_no_controls():
+    loaded = trained({"name": "chorale"})
+    with pytest.raises(ConfigError, match=r"tokenizer\.controls=true: .*chorale"):
+        take_over(loaded, TrainConfig(tokenizer=TokenizerConfig(controls=True)))
