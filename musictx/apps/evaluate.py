@@ -157,4 +157,5 @@ def _corpus_of(card: dict[str, Any]) -> CorpusConfig:
     name = told.get("name")
     if "label" not in told:  # an older card, whose "name" is the folder's own and may be anything
         name = "jsb" if name == "jsb" and str(path).endswith(".json") else "folder"
-    return CorpusConfig(name=name, path=path, shards=shards, **held_out)
+    programs = told.get("programs") or {}
+    return CorpusConfig(name=name, path=path, shards=shards, programs=programs, **held_out)

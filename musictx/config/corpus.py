@@ -63,6 +63,11 @@ class CorpusConfig:
     test: float = option(
         0.0, "share of the pieces held out for a final test; train never reads them"
     )
+    programs: dict[str, int] = option(
+        {},
+        "program of each track by its name, such as {MELODY: 73, PIANO: 0}: with "
+        "tokenizer.tracks=programs these tracks are kept apart",
+    )
     min_notes: int = option(2, "pieces with fewer notes are left out")
     shards: str | None = option(
         None,
@@ -85,6 +90,12 @@ class CorpusConfig:
             "corpus.validation + corpus.test",
             self.validation + self.test,
             "less than 1, so that something is left to train on",
+        )
+        require(
+            all(0 <= program <= 127 for program in self.programs.values()),
+            "corpus.programs",
+            self.programs,
+            "names of tracks with programs from 0 to 127",
         )
         at_least("corpus.min_notes", self.min_notes, 1)
         at_least("corpus.workers", self.workers, 0)

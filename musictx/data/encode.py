@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,10 @@ def encode_items(
     fingerprint: str,
     min_notes: int,
     budget: Budget,
+    programs: Mapping[str, int] | None = None,
 ) -> list[Outcome]:
-    """Each item -> its outcome. ``config`` is the tokenizer's, as JSON; ``budget`` is of one item.
+    """Each item -> its outcome. ``config`` is the tokenizer's, as JSON; ``budget`` is of one item,
+    ``programs`` are those of ``corpus.programs``.
 
     Never raises for an item: whatever goes wrong with one is its outcome. Raises ``ValueError`` if
     the tokenizer built from ``config`` is not the one of ``fingerprint``.
@@ -37,7 +39,33 @@ def encode_items(
     tokenizer = _tokenizer(config)
     if tokenizer.fingerprint != fingerprint:
         raise ValueError(f"tokens.build does not make {tokenizer.name} again from its to_config()")
+    if programs:
+        read = functools.partial(_with_programs, read=read, programs=programs)
     return [_bounded(item, read, tokenizer, min_notes, budget) for item in items]
+
+
+def _with_programs(
+    source: Any,
+    tokenizer: Tokenizer,
+    repairs: Counter[str],
+    *,
+    read: Reader,
+    programs: Mapping[str, int],
+) -> tuple[Score, np.ndarray | None]:
+    score, ids = read(source, tokenizer, repairs)
+    return programmed(score, programs), ids
+
+
+def programmed(score: Score, programs: Mapping[str, int]) -> Score:
+    """``score`` with the notes of tracks that have one of these names, in capitals or not, on its
+    program."""
+    by_name = {name.strip().lower(): program for name, program in programs.items()}
+    notes = score.notes.copy()
+    for track, name in score.names.items():
+        program = by_name.get(name.strip().lower())
+        if program is not None:
+            notes["program"][(notes["track"] == track) & ~notes["drum"]] = program
+    return score.with_notes(notes)
 
 
 @functools.lru_cache(maxsize=2)

@@ -54,7 +54,8 @@ class Job:
 
 def settings(corpus: CorpusConfig, tokenizer: Tokenizer) -> list[Any]:
     """What decides, beside its content, what becomes of a piece."""
-    return [tokenizer.fingerprint, corpus.min_notes, corpus.max_seconds, corpus.max_megabytes]
+    decides = [tokenizer.fingerprint, corpus.min_notes, corpus.max_seconds, corpus.max_megabytes]
+    return decides + ([corpus.programs] if corpus.programs else [])
 
 
 class Encoded:
@@ -118,6 +119,7 @@ class Encoded:
             config=json.dumps(self.job.tokenizer.to_config(), sort_keys=True),
             fingerprint=self.job.tokenizer.fingerprint,
             min_notes=self.job.corpus.min_notes,
+            programs=self.job.corpus.programs,
             budget=Budget(self.job.corpus.max_seconds, self.job.corpus.max_megabytes),
         )
         count = len(self.job.found) // (self.job.part[1] if self.job.part else 1)

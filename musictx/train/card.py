@@ -40,6 +40,10 @@ def card(
         "held out": {"validation": config.corpus.validation, "test": config.corpus.test},
         "augmentation": dataclasses.asdict(config.corpus.augment),
     }
+    if config.corpus.programs:
+        corpus["programs"] = dict(config.corpus.programs)
+    if config.data.tasks:
+        corpus["tasks"] = {"shares": dict(config.data.tasks), "melody": config.data.melody}
     loss, step = best(trainer)
     shape: Any = trained.model.config
     windows = protocol(shards, shape["context"], config.data.validation_windows)
