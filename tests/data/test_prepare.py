@@ -381,7 +381,7 @@ def test_musicxml_is_read_beside_midi(tmp_path):
 
 
 def test_tracks_of_one_program_are_kept_apart_by_their_names(tmp_path):
-    notes = song(1, 12).notes.copy()
+    notes = song(9, 12).notes.copy()
     notes["track"] = np.arange(12) % 3
     given = Score(notes=notes, names={0: "MELODY", 1: "Bridge", 2: "other"})
     (tmp_path / "in").mkdir()
