@@ -62,6 +62,12 @@ class RingCache:
         self._next.fill_(cache.next_position)
         self._oldest.fill_(cache.next_position - held)
 
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row ``rows[i]`` was, in the same memory."""
+        rows = rows.to(self._next.device)
+        for buffer in (*self._keys, *self._values, self._coordinates, self._ids):
+            buffer.copy_(buffer[rows])
+
     def where(self, count: int) -> tuple[Positions, KeyPositions]:
         """Where the next token stands, and the keys that it looks at, itself included."""
         if count != 1:

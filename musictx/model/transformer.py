@@ -109,6 +109,7 @@ class MusicTransformer(nn.Module):
         }
         self.config |= {name: given for name, given in further.items() if given}  # if used
         self.context = context
+        self.weights = "float32"  # what the weights were rounded to (model/weights.py)
         self.embedding = nn.Embedding(vocab_size, width)
         self.position = schemes.build(
             position,

@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from musictx.attention.positions import PositionScheme
+from musictx.model.cache import KVCache
+from musictx.model.step import NativeStep, why_not
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.graph import RingStep
@@ -24,7 +26,7 @@ from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint
 
 #: When the window is full, one part in so many is dropped at once.
 SLIDE = 8
-CACHES = ("auto", "growing", "ring")
+CACHES = ("auto", "native", "ring", "growing")
 
 
 class Decoder:
@@ -35,8 +37,10 @@ class Decoder:
     capacity  ids the model looks back on
     longest   ids a row can have at most, those read included
     align     a window that is read again begins at a multiple of so many events
-    ring      a cache whose steps are all the same work (on CUDA one recorded graph) and whose full
-              window slides by one id at a time; its rows cannot be selected
+    cache     one of :data:`CACHES`: ``native``, steps in C++ on the CPU; ``ring``, a cache whose steps
+              are all the same work, on CUDA one recorded graph; ``growing``, ordinary passes through
+              the model; ``auto``, the first of these that can be had (a ring on CUDA only). When the
+              window is full the first two slide it by one id at a time, the last drops an eighth
     """
 
     def __init__(
@@ -48,19 +52,19 @@ class Decoder:
         capacity: int,
         longest: int,
         align: int = 1,
-        ring: bool = False,
+        cache: str = "auto",
     ) -> None:
         self.model, self.capacity, self.align = model, min(capacity, longest), align
         self.device = next(model.parameters()).device
         self.length = read.shape[1]
         self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
-        read = read[:, -capacity:].to(self.device)
-        self._cache = model.new_cache(rows=read.shape[0], capacity=self.capacity)
-        self._next = model(read, cache=self._cache)[:, -1].expand(rows, -1)
-        self._filled = read.shape[1]
-        self._ring = None
-        if ring:
-            self._ring = RingStep(model, self._cache, rows=rows, capacity=self.capacity)
+        self._cache = self._read(read[:, -capacity:])
+        self._next = self._next.expand(rows, -1)
+        self._step = None
+        if (kind := chosen(cache, model)) != "growing":
+            make = RingStep if kind == "ring" else NativeStep
+            self._step = make(model, self._cache, rows=rows, capacity=self.capacity)
+            del self._cache  # its tokens were taken over
         elif read.shape[0] != rows:
             self._cache = self._cache.fork(rows)
 
@@ -85,7 +89,7 @@ class Decoder:
     def select(self, rows: Tensor) -> None:
         """Row i goes on as a copy of what row ``rows[i]`` was; to be called before ``step``."""
         self._ids = self._ids[rows]
-        self._cache.select(rows)
+        (self._step or self._cache).select(rows)
 
     def step(self) -> None:
         """Read what was appended: ``logits`` are those after it."""
@@ -98,17 +102,35 @@ class Decoder:
             ids = self._ids[:, self.length - kept : self.length].clone()
             if kept > 1:
                 ids[:, 0] = CUT  # as training windows that begin inside a piece
-            self._cache = self.model.new_cache(rows=len(ids), capacity=self.capacity)
-            self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
-            self._filled = kept
-            if self._ring is not None:
-                self._ring.cache.load(self._cache)
-        elif self._ring is not None:
-            self._next = self._ring(ids[:, 0])
+            cache = self._read(ids)
+            if self._step is None:
+                self._cache = cache
+            else:
+                self._step.load(cache)
+        elif self._step is not None:
+            self._next = self._step(ids[:, 0])
         else:
             if self._cache.length == self.capacity:
                 self._cache.slide(dropped)
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
+
+    def _read(self, ids: Tensor) -> KVCache:
+        """A new cache that holds ``ids``; their last logits are the next ones."""
+        cache = self.model.new_cache(rows=len(ids), capacity=self.capacity)
+        self._next = self.model(ids.to(self.device), cache=cache)[:, -1]
+        self._filled = ids.shape[1]
+        return cache
+
+
+def chosen(cache: str, model: MusicTransformer) -> str:
+    """Which of :data:`CACHES` is meant by ``cache``; ``ValueError`` if it cannot be had."""
+    if cache not in CACHES:
+        raise ValueError(f"cache={cache}: expected one of " + ", ".join(CACHES))
+    if cache != "auto":
+        return cache
+    if next(model.parameters()).device.type == "cuda":
+        return "ring"
+    return "growing" if why_not(model) else "native"
 
 
 @contextlib.contextmanager
@@ -150,12 +172,12 @@ def generate(
                 from its own generator, so it is the same alone and in a batch, and on any device up
                 to the rounding of the logits.
     context     ids the model looks back on; default the model's own. Once so many are cached, the
-                oldest eighth is dropped, and so on: music of any length in bounded memory. What is
-                kept was computed while the dropped ids could be seen, as in Transformer-XL (Dai et
-                al. 2019, section 3.2); models with absolute positions read it again as ``cut ...``.
+                oldest are dropped: music of any length in bounded memory. What is kept was computed
+                while the dropped ids could be seen, as in Transformer-XL (Dai et al. 2019, section
+                3.2); models with absolute positions drop an eighth and read the rest again as
+                ``cut ...``.
     align       what is read again begins at a multiple of so many events (``Tokenizer.align``).
-    cache       one of :data:`CACHES`: ``growing``; ``ring``, see :class:`Decoder`; ``auto``: ring
-                on CUDA, else growing.
+    cache       one of :data:`CACHES`, see :class:`Decoder`.
 
     A row that has drawn ``eos``, or that the constraint calls done, yields ``pad`` from then on;
     the loop ends when every row has. The model is put into evaluation mode, and back at the end.
@@ -164,10 +186,7 @@ def generate(
     read, capacity = read_prompt(model, prompt, rows=rows, seeds=seeds, context=context)
     groups = None if groups is None else torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
-    if cache not in CACHES:
-        raise ValueError(f"cache={cache}: expected one of " + ", ".join(CACHES))
-    on_cuda = next(model.parameters()).device.type == "cuda"
-    ring = cache == "ring" or (cache == "auto" and on_cuda)
+    cache = chosen(cache, model)
     ended = torch.zeros(rows, dtype=torch.bool)
     if constraint is not None:
         ended |= constraint.done()
@@ -176,7 +195,7 @@ def generate(
     with evaluating(model):
         longest = read.shape[1] + max_tokens
         music = Decoder(
-            model, read, rows=rows, capacity=capacity, longest=longest, align=align, ring=ring
+            model, read, rows=rows, capacity=capacity, longest=longest, align=align, cache=cache
         )
         for drawn in range(max_tokens):
             costs = [one(constraint.states, music.past.numpy()) for one in soft if constraint]

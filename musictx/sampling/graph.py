@@ -46,6 +46,14 @@ class RingStep:
         self._graph.replay()
         return self._logits
 
+    def load(self, cache: KVCache) -> None:
+        """Go on after the tokens of ``cache``; what was held is forgotten."""
+        self.cache.load(cache)
+
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
+        self.cache.select(rows)
+
     def _step(self) -> Tensor:
         return self.model(self._ids, cache=self.cache)[:, -1]
 

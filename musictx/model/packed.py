@@ -1,0 +1,296 @@
+"""A model as the step in C++ reads it (attention/native/step.cpp): its structs and its memory.
+
+Structs have the fields of their namesakes in C++ in the same order: addresses first, then what has
+a type of its own, then whole numbers. Matrices are laid out in panels of 64 outputs (matrix.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions import PositionScheme, coordinates
+from musictx.attention.positions.rotary import Rotary
+from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
+from musictx.model.block import Block
+from musictx.model.features import note_ages, repeats, sounding
+from musictx.model.transformer import MusicTransformer
+from musictx.model.weights import whole_numbers
+
+#: Outputs of a panel; numbers in a vector.
+LANES, WIDTH = 64, 16
+#: The coordinate of a key that its axis passes over.
+NOT_MEASURED = -(2**63)
+
+
+def _struct(addresses: str, numbers: str = "", **inner: Any) -> Any:
+    fields = [(name, ctypes.c_void_p) for name in addresses.split()]
+    fields += [*inner.items(), *((name, ctypes.c_int64) for name in numbers.split())]
+    return type("Struct", (ctypes.Structure,), {"_fields_": fields})
+
+
+Matrix = _struct("weights scale bias", "outputs inputs")
+Norm = _struct("weight bias", epsilon=ctypes.c_double)
+Axis = _struct("table bias", "table_heads bias_heads low high coordinate")
+Terms = _struct(
+    "axes content_bias position_bias value_table", "count value_heads block", scale=ctypes.c_double
+)
+Layer = _struct(
+    "first_values", attention_norm=Norm, feedforward_norm=Norm,
+    qkv=Matrix, out=Matrix, up=Matrix, down=Matrix, terms=Terms,
+)  # fmt: skip
+Reader = _struct("as_query as_key", "kind voices")
+Intervals = _struct(
+    "pitches input_lags output_lags inputs", "input_count output_count span", outputs=Matrix
+)
+NoteAges = _struct("inputs outputs", "voices most")
+Repeats = _struct(
+    "pitches lengths intervals",
+    "voices span classes most shortest_all shortest_own changes_all changes_own",
+    scores=Matrix,
+)
+Sounding = _struct(
+    "steps starts ends loud state_of time_class candidates kind_of states context maps",
+    "pitches levels times recent kinds chords state_count ages longest",
+    scores=Matrix,
+)
+Model = _struct(
+    "embedding layers frequencies readers intervals ages repeats sounding",
+    "width feedforward vocabulary gates", norm=Norm, output=Matrix,
+)  # fmt: skip
+Cache = _struct(
+    "keys values ids coordinates", "rows layers heads size capacity further newest held"
+)
+
+
+def panels(matrix: Tensor) -> Tensor:
+    """(..., outputs, inputs) -> (..., panels, inputs, LANES), filled up with zeros."""
+    filled = F.pad(matrix, (0, 0, 0, -matrix.shape[-2] % LANES))
+    return filled.unflatten(-2, (-1, LANES)).transpose(-1, -2)
+
+
+class Packed:
+    """The weights of ``model`` in the format that it was rounded to (model/weights.py).
+
+    ``struct``  what C++ reads, valid as long as this lives;  ``bits`` of a weight;  ``number`` the
+    dtype of tables, keys and values. ``reach`` is the largest distance that will be met.
+    """
+
+    @torch.no_grad()
+    def __init__(self, model: MusicTransformer, reach: int) -> None:
+        self.bits = {"float32": 32, "bfloat16": 16, "int8": 8}[model.weights]
+        self.number = torch.float32 if self.bits == 32 else torch.bfloat16
+        self._held: list[Any] = []  # what addresses point to
+        blocks = [block for block in model.blocks if isinstance(block, Block)]
+        layers = [self._layer(model, n, block, reach) for n, block in enumerate(blocks)]
+        weight, attention = model.embedding.weight, blocks[0].attention
+        assert isinstance(model.embedding, nn.Embedding)
+        turns = None
+        if isinstance(model.position, Rotary):
+            turns = frequencies(model.position.sizes.head_dim // 2, weight.device)
+        found = {name: None for name in ("intervals", "ages", "repeats", "sounding")}
+        for name in found:
+            if (feature := getattr(model, name)) is not None:
+                found[name] = self._array([getattr(self, f"_{name}")(feature)])
+        self.struct = Model(
+            embedding=self._floats(by_id(model)),
+            layers=self._array(layers),
+            frequencies=self._address(turns),
+            readers=self._array(self._readers(model)),
+            **found,
+            norm=self._norm(model.norm),
+            output=self._matrix(weight if model.output is None else model.output.weight),
+            width=model.config["width"],
+            feedforward=model.config["feedforward"],
+            vocabulary=model.config["vocab_size"],
+            gates=attention.gates is not None,
+        )
+
+    def _address(self, tensor: Tensor | None) -> int | None:
+        """Where a dense copy of ``tensor`` lies."""
+        if tensor is None:
+            return None
+        self._held.append(tensor.detach().contiguous().clone())
+        address: int = self._held[-1].data_ptr()
+        return address
+
+    def _floats(self, tensor: Tensor | None) -> int | None:
+        return None if tensor is None else self._address(tensor.float())
+
+    def _whole(self, numbers: Any) -> int | None:
+        return self._address(torch.as_tensor(numbers, dtype=torch.int64))
+
+    def _array(self, structs: Sequence[Any]) -> int | None:
+        if not structs:
+            return None
+        self._held.append((type(structs[0]) * len(structs))(*structs))
+        return ctypes.addressof(self._held[-1])
+
+    def _matrix(self, weight: Tensor, bias: Tensor | None = None, bits: int | None = None) -> Any:
+        """A matrix (outputs, inputs) in the model's format, or in that of so many ``bits``."""
+        scale, bits = None, bits or self.bits
+        outputs, inputs = weight.shape
+        if bits == 8:
+            weight, scale = whole_numbers(weight)
+        dtype = {32: torch.float32, 16: torch.bfloat16, 8: torch.int8}[bits]
+        return Matrix(
+            weights=self._address(panels(weight.float()).to(dtype)),
+            scale=self._floats(scale),
+            bias=self._floats(bias),
+            outputs=outputs,
+            inputs=inputs,
+        )
+
+    def _norm(self, norm: nn.LayerNorm) -> Any:
+        return Norm(self._floats(norm.weight), self._floats(norm.bias), norm.eps)
+
+    def _layer(self, model: MusicTransformer, number: int, block: Block, reach: int) -> Any:
+        attention = block.attention
+        weight, bias = attention.qkv.weight, attention.qkv.bias
+        if attention.gates is not None:  # a few more outputs of one product
+            weight = torch.cat([weight, attention.gates])
+            bias = F.pad(bias, (0, len(attention.gates)))
+        up, down = block.feedforward[0], block.feedforward[-1]
+        return Layer(
+            first_values=self._floats(attention.first_values),
+            attention_norm=self._norm(block.attention_norm),
+            feedforward_norm=self._norm(block.feedforward_norm),
+            qkv=self._matrix(weight, bias),
+            out=self._matrix(attention.out.weight, attention.out.bias),
+            up=self._matrix(up.weight, up.bias),
+            down=self._matrix(down.weight, down.bias),
+            terms=self._terms(model, number, reach),
+        )
+
+    def _terms(self, model: MusicTransformer, layer: int, reach: int) -> Any:
+        terms = model.position.terms(layer, reach=reach)
+        axes = []
+        for axis in terms.axes:
+            table = None if axis.table is None else panels(axis.table.float()).to(self.number)
+            axes.append(
+                Axis(
+                    table=self._address(table),
+                    bias=self._floats(axis.bias),
+                    table_heads=0 if axis.table is None else len(axis.table),
+                    bias_heads=0 if axis.bias is None else len(axis.bias),
+                    low=axis.low,
+                    high=axis.high,
+                    coordinate=-1 if axis.coordinate <= PLACE else axis.coordinate - FURTHER,
+                )
+            )
+        values = terms.value_table
+        if values is not None:
+            values = F.pad(values, (0, -values.shape[-1] % WIDTH))
+        return Terms(
+            axes=self._array(axes),
+            count=len(axes),
+            content_bias=self._floats(terms.content_bias),
+            position_bias=self._floats(terms.position_bias),
+            value_table=self._floats(values),
+            value_heads=0 if values is None else len(values),
+            block=0 if terms.blocks is None else terms.blocks.length,
+            scale=terms.scale,
+        )
+
+    def _readers(self, model: MusicTransformer) -> list[Any]:
+        found = []
+        ids = torch.arange(model.config["vocab_size"])[None]
+        for reader in getattr(model.position, "readers", {}).values():
+            if isinstance(reader, coordinates.Voice):
+                found.append(Reader(kind=2, voices=reader.voices))
+            elif isinstance(reader, coordinates.Time):
+                found.append(Reader(kind=1, as_query=self._whole(reader.steps_of)))
+            else:
+                as_query, as_key = reader.read(ids, ids, None)
+                measured = torch.isin(as_key, reader.labels)
+                as_key = as_key.masked_fill(~measured, NOT_MEASURED)
+                found.append(
+                    Reader(kind=0, as_query=self._whole(as_query), as_key=self._whole(as_key))
+                )
+        return found
+
+    def _intervals(self, feature: Any) -> Any:
+        inputs, outputs = list(feature.inputs), list(feature.outputs)
+        none = torch.zeros(0, self._rows(feature))
+        return Intervals(
+            pitches=self._whole(feature.pitches),
+            input_lags=self._whole(feature.input_lags),
+            output_lags=self._whole(feature.output_lags),
+            inputs=self._floats(torch.cat([none, *inputs])),
+            input_count=len(inputs),
+            output_count=len(outputs),
+            span=feature.span,
+            outputs=self._matrix(torch.cat([none, *outputs]), bits=32),
+        )
+
+    @staticmethod
+    def _rows(feature: Any) -> int:
+        tables = [*feature.inputs, *feature.outputs]
+        return tables[0].shape[1] if tables else 0
+
+    def _ages(self, feature: Any) -> Any:
+        inputs, outputs = self._floats(feature.inputs), self._floats(feature.outputs)
+        return NoteAges(inputs, outputs, voices=feature.voices, most=note_ages.AGES)
+
+    def _repeats(self, feature: Any) -> Any:
+        limits = {
+            f"{name}_{kind}": table[kind]
+            for name, table in (("shortest", repeats.SHORTEST), ("changes", repeats.CHANGES))
+            for kind in ("all", "own")
+        }
+        return Repeats(
+            pitches=self._whole(feature.pitches),
+            lengths=self._floats(feature.lengths),
+            intervals=self._floats(feature.intervals),
+            voices=feature.voices,
+            span=feature.span,
+            classes=repeats.CLASSES,
+            most=repeats.MOST_STEPS,
+            scores=self._matrix(feature.scores.flatten(0, 1), bits=32),
+            **limits,
+        )
+
+    def _sounding(self, feature: Any) -> Any:
+        tables = ("steps", "starts", "ends", "loud", "state_of", "time_class", "candidates")
+        scores, maps = [feature.state_scores], feature.interval_maps
+        if maps is not None:
+            scores.append(feature.interval_scores)
+        return Sounding(
+            **{name: self._whole(getattr(feature, name)) for name in tables},
+            kind_of=self._whole((0, *sounding.KINDS)),
+            states=self._floats(feature.states),
+            context=self._floats(feature.context),
+            maps=self._floats(maps),
+            pitches=feature.pitches,
+            levels=feature.levels,
+            times=sounding.TIMES,
+            recent=feature.recent,
+            kinds=0 if maps is None else maps.shape[0],
+            chords=0 if maps is None else maps.shape[1],
+            state_count=sounding.STATES,
+            ages=len(feature.state_of) // 2,
+            longest=len(feature.time_class),
+            scores=self._matrix(torch.cat(scores), bits=32),
+        )
+
+
+def by_id(model: MusicTransformer) -> Tensor:
+    """(vocab, width): of the embedding of each token what its id alone decides."""
+    weight = model.embedding.weight
+    join = None if model.position.beside is None else model.position.beside.join
+    return weight if join is None else weight @ join.weight[:, : weight.shape[1]].T
+
+
+def by_place(model: MusicTransformer, first: int, count: int) -> Tensor | None:
+    """(count, width): what the places from ``first`` on add to it; None if nothing ever."""
+    scheme, weight = model.position, model.embedding.weight
+    if type(scheme).embed is PositionScheme.embed and scheme.beside is None:
+        return None
+    places = Span(first, count)
+    x = scheme.embed(weight.new_zeros(1, count, weight.shape[1]), places)
+    return (x if scheme.beside is None else scheme.beside(x, places))[0].contiguous()

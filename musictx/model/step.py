@@ -1,0 +1,168 @@
+"""One step of decoding on the CPU as one native call, over a ring of keys and values.
+
+The forward pass in model/transformer.py says what is computed; attention/native/step.cpp computes
+it for one new token a row. It is compiled once, beside attention; where that cannot be, or for what
+it does not know (:func:`why_not`), steps are ordinary passes through the model.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from musictx.attention.native import build
+from musictx.attention.positions import PositionScheme
+from musictx.attention.positions.absolute import Beside, Learned, Sinusoidal
+from musictx.attention.positions.coordinates import Pitch, Time, Voice
+from musictx.attention.positions.rotary import Rotary
+from musictx.errors import UserError
+from musictx.model import packed
+from musictx.model.cache import KVCache
+from musictx.model.packed import LANES, WIDTH, Packed
+from musictx.model.transformer import MusicTransformer
+
+SOURCE = Path(build.__file__).with_name("step.cpp")
+#: What places add to the embeddings is computed for so many of them at once.
+PLACES = 256
+
+
+def why_not(model: MusicTransformer) -> str | None:
+    """Why steps of ``model`` cannot be native here, or None if they can."""
+    weight, scheme = model.embedding.weight, model.position
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
+    readers = getattr(scheme, "readers", {})
+    ours = (
+        type(scheme).embed in (PositionScheme.embed, Sinusoidal.embed, Learned.embed)
+        and type(scheme).rotate in (PositionScheme.rotate, Rotary.rotate)
+        and isinstance(scheme.beside, Beside | None)
+        and scheme.further == len(readers)
+        and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
+    )
+    if not ours:
+        return "it knows the position schemes that come with musictx only"
+    return _missing()
+
+
+@functools.cache
+def _missing() -> str | None:
+    try:
+        _library()
+    except UserError as error:
+        return str(error)
+    return None
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(str(build.built(SOURCE)))
+
+
+class NativeStep:
+    """Token after token through ``model``, ``rows`` sequences at once, all equally long.
+
+    cache     the tokens so far, at least one; of one row (for all) or of ``rows``
+    capacity  tokens that are looked back on: when it is full, the window slides by one
+
+    Weights are read as they are now, in the format that the model was rounded to
+    (``model.weights``); with a smaller one than float32, keys and values are kept in bfloat16.
+    Raises ``ValueError`` where :func:`why_not` has a reason.
+    """
+
+    def __init__(
+        self, model: MusicTransformer, cache: KVCache, *, rows: int, capacity: int
+    ) -> None:
+        if reason := why_not(model):
+            raise ValueError(f"NativeStep: {reason}")
+        self._model, self._packed = model, Packed(model, reach=capacity - 1)
+        self._run = _library().musictx_step
+        layers, heads = model.config["layers"], model.config["heads"]
+        size = model.config["width"] // heads
+        number, further = self._packed.number, model.position.further
+        slots, channels = -(-capacity // LANES), -(-size // WIDTH) * WIDTH
+        self.rows, self.capacity = rows, capacity
+        self._keys = torch.zeros(layers, rows, heads, slots, size, LANES, dtype=number)
+        self._values = torch.zeros(layers, rows, heads, capacity, channels, dtype=number)
+        self._coordinates = torch.zeros(rows, further, capacity, dtype=torch.int64)
+        self._ids = torch.zeros(rows, capacity, dtype=torch.int64)
+        self._logits = torch.empty(rows, model.config["vocab_size"])
+        self._places: Tensor | None = None
+        self._cache = packed.Cache(
+            keys=self._keys.data_ptr(),
+            values=self._values.data_ptr(),
+            ids=self._ids.data_ptr(),
+            coordinates=self._coordinates.data_ptr(),
+            rows=rows,
+            layers=layers,
+            heads=heads,
+            size=size,
+            capacity=capacity,
+            further=further,
+        )
+        self.load(cache)
+
+    @torch.no_grad()
+    def load(self, cache: KVCache) -> None:
+        """Go on after the tokens of ``cache``; what was held is forgotten."""
+        held = min(cache.length, self.capacity)
+        slots = torch.arange(cache.next_position - held, cache.next_position) % self.capacity
+        at = self._keys.transpose(-1, -2)  # (..., panels, lanes, size)
+        for layer in range(len(at)):
+            keys, values = cache.held(layer)
+            at[layer, :, :, slots // LANES, slots % LANES] = keys[:, :, -held:].to(at.dtype)
+            kept = values[:, :, -held:].to(at.dtype)
+            self._values[layer, :, :, slots, : values.shape[-1]] = kept
+        coordinates = cache.coordinates[:, :, -held:].clone()
+        for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
+            if reader.labels is not None:
+                measured = torch.isin(coordinates[:, n], reader.labels)
+                coordinates[:, n][~measured] = packed.NOT_MEASURED
+        self._coordinates[:, :, slots] = coordinates
+        self._ids[:, slots] = cache.earlier(held)
+        self._cache.held, self._next = held, cache.next_position
+        self._first = -1
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """Logits (rows, vocab) after the tokens ``ids`` (rows,) int64, one more each, in memory
+        that the next call writes over."""
+        ids = ids.contiguous()
+        if ids.shape != (self.rows,) or ids.dtype != torch.int64:
+            raise ValueError(f"NativeStep: ids {tuple(ids.shape)}, expected ({self.rows},) int64")
+        cache = self._cache
+        cache.newest = self._next
+        cache.held = min(cache.held + 1, self.capacity)
+        self._run(
+            ctypes.byref(self._packed.struct),
+            ctypes.byref(cache),
+            ctypes.c_void_p(ids.data_ptr()),
+            self._place(),
+            ctypes.c_void_p(self._logits.data_ptr()),
+            ctypes.c_int64(self._packed.bits),
+            ctypes.c_int64(torch.get_num_threads()),
+        )
+        self._next += 1
+        return self._logits
+
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
+        used = min(self._next, self.capacity)
+        panels = -(-used // LANES)
+        for keys, values in zip(self._keys, self._values):  # a layer at a time: little to copy
+            keys[:, :, :panels] = keys[rows, :, :panels]
+            values[:, :, :used] = values[rows, :, :used]
+        self._coordinates[:] = self._coordinates[rows]
+        self._ids[:] = self._ids[rows]
+
+    def _place(self) -> ctypes.c_void_p | None:
+        """Where that lies what the next token's place adds to its embedding."""
+        if not 0 <= self._next - self._first < PLACES or self._first < 0:
+            self._first = self._next
+            self._places = packed.by_place(self._model, self._first, PLACES)
+        if self._places is None:
+            return None
+        row: Tensor = self._places[self._next - self._first]
+        return ctypes.c_void_p(row.data_ptr())
