@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions import PositionScheme, coordinates
+from musictx.attention.positions.absolute import Beside
 from musictx.attention.positions.rotary import Rotary
 from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
 from musictx.model.block import Block
@@ -29,7 +30,7 @@ NOT_MEASURED = -(2**63)
 
 
 def _struct(addresses: str, numbers: str = "", **inner: Any) -> Any:
-    fields = [(name, ctypes.c_void_p) for name in addresses.split()]
+    fields: list[tuple[str, Any]] = [(name, ctypes.c_void_p) for name in addresses.split()]
     fields += [*inner.items(), *((name, ctypes.c_int64) for name in numbers.split())]
     return type("Struct", (ctypes.Structure,), {"_fields_": fields})
 
@@ -59,10 +60,13 @@ Sounding = _struct(
     "pitches levels times recent kinds chords state_count ages longest",
     scores=Matrix,
 )
+Calibration = _struct("scale hold", "voices kinds")
 Model = _struct(
-    "embedding layers frequencies readers intervals ages repeats sounding",
+    "embedding layers frequencies readers intervals ages repeats sounding calibration",
     "width feedforward vocabulary gates", norm=Norm, output=Matrix,
 )  # fmt: skip
+#: The features that C++ knows, by their names in the model.
+FEATURES = ("intervals", "ages", "repeats", "sounding", "calibration")
 Cache = _struct(
     "keys values ids coordinates", "rows layers heads size capacity further newest held"
 )
@@ -93,8 +97,8 @@ class Packed:
         turns = None
         if isinstance(model.position, Rotary):
             turns = frequencies(model.position.sizes.head_dim // 2, weight.device)
-        found = {name: None for name in ("intervals", "ages", "repeats", "sounding")}
-        for name in found:
+        found: dict[str, int | None] = dict.fromkeys(FEATURES)
+        for name in FEATURES:
             if (feature := getattr(model, name)) is not None:
                 found[name] = self._array([getattr(self, f"_{name}")(feature)])
         self.struct = Model(
@@ -131,6 +135,9 @@ class Packed:
         self._held.append((type(structs[0]) * len(structs))(*structs))
         return ctypes.addressof(self._held[-1])
 
+    def _linear(self, linear: Any) -> Any:
+        return self._matrix(linear.weight, linear.bias)
+
     def _matrix(self, weight: Tensor, bias: Tensor | None = None, bits: int | None = None) -> Any:
         """A matrix (outputs, inputs) in the model's format, or in that of so many ``bits``."""
         scale, bits = None, bits or self.bits
@@ -151,19 +158,19 @@ class Packed:
 
     def _layer(self, model: MusicTransformer, number: int, block: Block, reach: int) -> Any:
         attention = block.attention
-        weight, bias = attention.qkv.weight, attention.qkv.bias
+        weight: Tensor = attention.qkv.weight
+        bias: Tensor = attention.qkv.bias
         if attention.gates is not None:  # a few more outputs of one product
             weight = torch.cat([weight, attention.gates])
             bias = F.pad(bias, (0, len(attention.gates)))
-        up, down = block.feedforward[0], block.feedforward[-1]
         return Layer(
             first_values=self._floats(attention.first_values),
             attention_norm=self._norm(block.attention_norm),
             feedforward_norm=self._norm(block.feedforward_norm),
             qkv=self._matrix(weight, bias),
-            out=self._matrix(attention.out.weight, attention.out.bias),
-            up=self._matrix(up.weight, up.bias),
-            down=self._matrix(down.weight, down.bias),
+            out=self._linear(attention.out),
+            up=self._linear(block.feedforward[0]),
+            down=self._linear(block.feedforward[-1]),
             terms=self._terms(model, number, reach),
         )
 
@@ -255,6 +262,10 @@ class Packed:
             **limits,
         )
 
+    def _calibration(self, feature: Any) -> Any:
+        scale, hold = self._floats(feature.scale), self._floats(feature.hold)
+        return Calibration(scale, hold, voices=feature.voices, kinds=len(feature.scale))
+
     def _sounding(self, feature: Any) -> Any:
         tables = ("steps", "starts", "ends", "loud", "state_of", "time_class", "candidates")
         scores, maps = [feature.state_scores], feature.interval_maps
@@ -282,7 +293,8 @@ class Packed:
 def by_id(model: MusicTransformer) -> Tensor:
     """(vocab, width): of the embedding of each token what its id alone decides."""
     weight = model.embedding.weight
-    join = None if model.position.beside is None else model.position.beside.join
+    beside = model.position.beside
+    join = beside.join if isinstance(beside, Beside) else None
     return weight if join is None else weight @ join.weight[:, : weight.shape[1]].T
 
 

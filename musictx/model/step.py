@@ -33,6 +33,8 @@ PLACES = 256
 def why_not(model: MusicTransformer) -> str | None:
     """Why steps of ``model`` cannot be native here, or None if they can."""
     weight, scheme = model.embedding.weight, model.position
+    if type(model) is not MusicTransformer:
+        return f"it knows MusicTransformer, not {type(model).__name__}"
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
     readers = getattr(scheme, "readers", {})
@@ -45,6 +47,9 @@ def why_not(model: MusicTransformer) -> str | None:
     )
     if not ours:
         return "it knows the position schemes that come with musictx only"
+    known = [getattr(model, name) for name in packed.FEATURES]
+    if any(feature not in known for feature in model.features):
+        return "it does not know all features of this model"
     return _missing()
 
 

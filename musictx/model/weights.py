@@ -9,8 +9,9 @@ torch on any device, computes the same function.
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from musictx.model.block import Block
 from musictx.model.transformer import MusicTransformer
 
 FORMATS = ("float32", "bfloat16", "int8")
@@ -44,10 +45,10 @@ def matrices(model: MusicTransformer) -> list[Tensor]:
     """The matrices (outputs, inputs) that every token is multiplied with."""
     found = [model.embedding.weight if model.output is None else model.output.weight]
     for block in model.blocks:
-        attention, feedforward = block.attention, block.feedforward
-        found += [attention.qkv.weight, attention.out.weight]
-        found += [feedforward[0].weight, feedforward[-1].weight]
-        found += [] if attention.gates is None else [attention.gates]
+        assert isinstance(block, Block)
+        maps = (block.attention.qkv, block.attention.out, *block.feedforward)
+        found += [linear.weight for linear in maps if isinstance(linear, nn.Linear)]
+        found += [] if block.attention.gates is None else [block.attention.gates]
     return found
 
 

@@ -37,10 +37,10 @@ class Decoder:
     capacity  ids the model looks back on
     longest   ids a row can have at most, those read included
     align     a window that is read again begins at a multiple of so many events
-    cache     one of :data:`CACHES`: ``native``, steps in C++ on the CPU; ``ring``, a cache whose steps
-              are all the same work, on CUDA one recorded graph; ``growing``, ordinary passes through
-              the model; ``auto``, the first of these that can be had (a ring on CUDA only). When the
-              window is full the first two slide it by one id at a time, the last drops an eighth
+    cache     one of :data:`CACHES`: ``native``, steps in C++ on the CPU; ``ring``, a cache whose
+              steps are all the same work, on CUDA one recorded graph; ``growing``, ordinary passes
+              through the model; ``auto``, the first of these that can be had (a ring on CUDA only).
+              When the window is full the first two slide it by one id, the last drops an eighth
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Decoder:
         self.device = next(model.parameters()).device
         self.length = read.shape[1]
         self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
-        self._cache = self._read(read[:, -capacity:])
-        self._next = self._next.expand(rows, -1)
-        self._step = None
+        self._cache, last = self._read(read[:, -capacity:])
+        self._next = last.expand(rows, -1)
+        self._step: RingStep | NativeStep | None = None
         if (kind := chosen(cache, model)) != "growing":
-            make = RingStep if kind == "ring" else NativeStep
+            make: type[RingStep | NativeStep] = RingStep if kind == "ring" else NativeStep
             self._step = make(model, self._cache, rows=rows, capacity=self.capacity)
             del self._cache  # its tokens were taken over
         elif read.shape[0] != rows:
@@ -102,7 +102,7 @@ class Decoder:
             ids = self._ids[:, self.length - kept : self.length].clone()
             if kept > 1:
                 ids[:, 0] = CUT  # as training windows that begin inside a piece
-            cache = self._read(ids)
+            cache, self._next = self._read(ids)
             if self._step is None:
                 self._cache = cache
             else:
@@ -114,12 +114,11 @@ class Decoder:
                 self._cache.slide(dropped)
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
 
-    def _read(self, ids: Tensor) -> KVCache:
-        """A new cache that holds ``ids``; their last logits are the next ones."""
+    def _read(self, ids: Tensor) -> tuple[KVCache, Tensor]:
+        """A new cache that holds ``ids``, and the logits (rows, V) after them."""
         cache = self.model.new_cache(rows=len(ids), capacity=self.capacity)
-        self._next = self.model(ids.to(self.device), cache=cache)[:, -1]
         self._filled = ids.shape[1]
-        return cache
+        return cache, self.model(ids.to(self.device), cache=cache)[:, -1]
 
 
 def chosen(cache: str, model: MusicTransformer) -> str:

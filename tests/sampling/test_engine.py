@@ -46,7 +46,7 @@ def test_the_context_grows_to_its_limit_and_no_further():
         seen.append((cache.start, cache.length))
 
     handle = model.register_forward_hook(spy, with_kwargs=True)
-    run(model, [BOS], max_tokens=40, constraint=Only(1, [5, 6, 7]))
+    run(model, [BOS], max_tokens=40, constraint=Only(1, [5, 6, 7]), cache="growing")
     handle.remove()
     lengths = [length for _, length in seen]
     assert lengths[:16] == list(range(1, 17))
@@ -76,7 +76,14 @@ def test_after_sliding_one_layer_sees_exactly_its_window():
     model = make(context=16, layers=1)
     ids = [
         BOS,
-        *run(model, [BOS], max_tokens=60, processors=GREEDY, constraint=Only(1, range(4, V)))[0],
+        *run(
+            model,
+            [BOS],
+            max_tokens=60,
+            processors=GREEDY,
+            constraint=Only(1, range(4, V)),
+            cache="growing",
+        )[0],
     ]
     drop = 16 // engine.SLIDE
     length = 1
@@ -92,7 +99,8 @@ def test_absolute_positions_never_leave_the_trained_range():
     model = make(context=16, scheme="sinusoidal")
     seen = []
     handle = model.register_forward_hook(lambda m, args, out: seen.append(args[0][0].tolist()))
-    ids = [BOS, *run(model, [BOS], max_tokens=40, constraint=Only(1, range(4, V)))[0]]
+    drawn = run(model, [BOS], max_tokens=40, constraint=Only(1, range(4, V)), cache="growing")
+    ids = [BOS, *drawn[0]]
     handle.remove()
     window = []
     for n, read in enumerate(seen):

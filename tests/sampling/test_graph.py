@@ -1,4 +1,4 @@
-"""Generation over a ring cache draws the ids of generation over a growing one."""
+"""Generation over a ring, in torch and in C++, draws the ids of generation over a growing cache."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from musictx.model.step import why_not
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature, TopP
 from musictx.tokens.vocab import BOS, CUT, PAD
@@ -15,44 +16,52 @@ from tests.sampling.engines import GREEDY, make
 SCHEMES = ["huang", "rotary", "sinusoidal", "learned", "alibi", "t5", "none"]
 
 
-def both(model, prompt, **more):
+RINGS = ["ring", *(["native"] if why_not(make()) is None else [])]
+ring = pytest.mark.parametrize("ring", RINGS)
+
+
+def both(model, prompt, ring, **more):
     """Ids over a growing cache and over a ring, (rows, tokens)."""
     return [
         torch.stack(list(engine.generate(model, prompt, cache=cache, **more)), dim=1).tolist()
-        for cache in ("growing", "ring")
+        for cache in ("growing", ring)
     ]
 
 
 @pytest.mark.parametrize("rules", [GREEDY, [Temperature(2.0), TopP(0.8)]], ids=["greedy", "drawn"])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_same_ids_within_the_context(scheme, rules):
+@ring
+def test_the_same_ids_within_the_context(scheme, rules, ring):
     model = make(context=40, scheme=scheme)
     wanted, got = both(
-        model, [BOS, 4, 5, 9], rows=3, max_tokens=36, seeds=[3, (1, 5), 9], processors=rules
+        model, [BOS, 4, 5, 9], ring, rows=3, max_tokens=36, seeds=[3, (1, 5), 9], processors=rules
     )
     assert got == wanted
     assert len({tuple(row) for row in got}) == (1 if rules == GREEDY else 3)
 
 
-def test_a_prompt_for_each_row():
+@ring
+def test_a_prompt_for_each_row(ring):
     model = make(context=12)
-    wanted, got = both(model, [[BOS, 4, 5], [CUT, 6, 6]], rows=2, max_tokens=9, seeds=[0, 1])
+    wanted, got = both(model, [[BOS, 4, 5], [CUT, 6, 6]], ring, rows=2, max_tokens=9, seeds=[0, 1])
     assert got == wanted
 
 
 @pytest.mark.parametrize("scheme", ["sinusoidal", "learned"])
-def test_absolute_positions_are_read_again_where_the_window_is_full(scheme):
+@ring
+def test_absolute_positions_are_read_again_where_the_window_is_full(scheme, ring):
     model = make(context=10, scheme=scheme)
-    wanted, got = both(model, [BOS, 4], rows=2, max_tokens=30, seeds=[0, 1])
+    wanted, got = both(model, [BOS, 4], ring, rows=2, max_tokens=30, seeds=[0, 1])
     assert got == wanted
 
 
-def test_a_full_window_slides_by_one():
+@ring
+def test_a_full_window_slides_by_one(ring):
     """With one layer a key depends on its own token only, so the window says it all."""
     model = make(context=10, layers=1)
     ids = [BOS]
     for step in engine.generate(
-        model, ids, rows=1, max_tokens=60, seeds=[0], processors=GREEDY, cache="ring"
+        model, ids, rows=1, max_tokens=60, seeds=[0], processors=GREEDY, cache=ring
     ):
         with torch.no_grad():
             logits = model(torch.tensor([ids[-10:]]))[0, -1]
@@ -63,5 +72,5 @@ def test_a_full_window_slides_by_one():
 
 
 def test_an_unknown_cache_is_named():
-    with pytest.raises(ValueError, match="cache=static: expected one of auto, growing, ring"):
+    with pytest.raises(ValueError, match="cache=static: expected one of auto, native, ring"):
         next(engine.generate(make(), [BOS], rows=1, max_tokens=1, seeds=[0], cache="static"))

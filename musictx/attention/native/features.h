@@ -208,4 +208,16 @@ struct Sounding {
   }
 };
 
+struct Calibration {
+  const float *scale, *hold;  // by place, `kinds` in turn
+  int64_t voices, kinds;
+
+  void score(const Known& known, float* logits, int64_t vocabulary) const {
+    const int64_t kind = known.place % kinds;
+    for (int64_t id = 0; id < vocabulary; id++) logits[id] *= scale[kind];
+    const int64_t last = known.place < voices ? -1 : known.back(voices - 1);
+    if (last >= 0) logits[last] += hold[kind];
+  }
+};
+
 }  // namespace

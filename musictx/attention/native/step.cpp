@@ -48,6 +48,7 @@ struct Model {
   const NoteAges* ages;
   const Repeats* repeats;
   const Sounding* sounding;
+  const Calibration* calibration;
   Norm norm;
   Matrix output;
   int64_t width, feedforward, vocabulary, gates;
@@ -116,7 +117,8 @@ struct Seen {
 };
 
 void embed(const Model& model, const Cache& cache, int64_t row, Seen& seen, float* x) {
-  if (!model.intervals && !model.ages && !model.repeats && !model.sounding) return;
+  if (!model.intervals && !model.ages && !model.repeats && !model.sounding && !model.calibration)
+    return;
   seen.ids.resize(cache.held);
   for (int64_t n = 0, p = cache.newest - cache.held + 1; n < cache.held; n++, p++)
     seen.ids[n] = cache.ids[row * cache.capacity + p % cache.capacity];
@@ -154,6 +156,9 @@ void score(const Model& model, const std::vector<Seen>& seen, const float* x, fl
     each(it->scores, [&](const Seen& one, const float* found, float* to) {
       it->score(one.state, found, to, words);
     });
+  if (model.calibration)  // comes last
+    for (int64_t r = 0; r < rows; r++)
+      model.calibration->score(seen[r].known, logits + r * words, words);
 }
 
 template <class Weight, class Number>

@@ -1,0 +1,221 @@
+"""The step in C++ computes what the forward pass does: every scheme, feature and weight format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from musictx.attention.native import build
+from musictx.attention.positions import PositionScheme
+from musictx.model import MusicTransformer
+from musictx.model.step import NativeStep, why_not
+from musictx.model.weights import FORMATS, matrices, rounded
+from tests.model import test_ring
+from tests.model.features.test_grid import GRID, PITCHES, VOCAB, music
+from tests.model.test_ring import SCHEMES, V, ordinary, prefilled
+
+#: Relative to the norm of the logits: keys and values are bfloat16 beside smaller weights.
+CLOSE = {"float32": 1e-5, "bfloat16": 1e-2, "int8": 1e-2}
+EVENTS = {"steps": [[4, 8, 1]], "starts": [[8, 14, 60]], "ends": [[14, 20, 60]]}
+
+pytestmark = pytest.mark.skipif(
+    bool(why_not(test_ring.make("none"))), reason="no C++ compiler on this machine"
+)
+
+
+def make(scheme: str = "huang", weights: str = "float32", **more: Any) -> MusicTransformer:
+    model = test_ring.make(scheme)
+    if more:
+        model = MusicTransformer(**{**model.config, **more}).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(1.5).add_(0.05 * torch.randn_like(parameter))
+    return rounded(model, weights)
+
+
+def stepped(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> Tensor:
+    """As ``test_ring.stepped``, natively."""
+    with torch.no_grad():
+        cache = model.new_cache(rows=len(ids), capacity=window)
+        found = [model(ids[:, :prompt], cache=cache)[:, -1]]
+        step = NativeStep(model, cache, rows=len(ids), capacity=window)
+        found += [step(token).clone() for token in ids[:, prompt:].unbind(1)]
+    return torch.stack(found, dim=1)
+
+
+def same(got: Tensor, want: Tensor, weights: str = "float32") -> None:
+    assert (got - want).norm() < CLOSE[weights] * want.norm()
+
+
+@pytest.mark.parametrize("weights", FORMATS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_equals_the_forward_pass(scheme: str, weights: str) -> None:
+    """80 tokens: more than a panel of keys, and than the context and every table."""
+    model = make(scheme, weights)
+    ids = torch.randint(V, (2, 80))
+    want = model(ids).detach()[:, 6:]
+    same(stepped(model, ids, 7, 80), want, weights)
+
+
+@pytest.mark.parametrize("window", [11, 64, 70])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_full_window_slides_by_one(scheme: str, window: int) -> None:
+    model = make(scheme)
+    ids = torch.randint(V, (2, 150))
+    same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"gates": True, "first_values": True},
+        {"tied": False, "width": 48, "heads": 2, "layers": 1},
+        {"width": 160, "heads": 1, "feedforward": 65},
+        {"vocab_size": 300},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("weights", FORMATS)
+def test_every_shape(shape: dict[str, Any], weights: str) -> None:
+    model = make("huang", weights, **shape)
+    ids = torch.randint(V, (3, 40))
+    same(stepped(model, ids, 3, 40), model(ids).detach()[:, 2:], weights)
+
+
+def test_what_is_added_by_places() -> None:
+    position = {"name": "rotary", "periods": [4, 6], "concat_sinusoids": 8}
+    model = make(position=position)
+    ids = torch.randint(V, (2, 300))  # places are computed for 256 at a time
+    same(stepped(model, ids, 5, 400), model(ids).detach()[:, 4:])
+
+
+@pytest.mark.parametrize("window", [400, 50])
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"ages": GRID},
+        {"repeats": {**GRID, "pitches": PITCHES}},
+        {"intervals": {"inputs": [1, 4, 30], "outputs": [1, 3, 40], "pitches": PITCHES}},
+        {"intervals": {"inputs": [], "outputs": [2], "pitches": PITCHES}, "ages": GRID},
+        {"calibration": {**GRID, "phases": 4}, "repeats": {**GRID, "pitches": PITCHES}},
+    ],
+    ids=str,
+)
+def test_features_of_voices(features: dict[str, Any], window: int) -> None:
+    model = make(vocab_size=VOCAB, **features)
+    ids = music(3)
+    same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
+
+
+@pytest.mark.parametrize("window", [400, 50])
+@pytest.mark.parametrize("more", [{}, {"recent": 3}, {"recent": 2, "chords": 2}], ids=str)
+def test_what_sounds(more: dict[str, int], window: int) -> None:
+    sounding = {**EVENTS, "loudness": [[20, 24, 1]], **more}
+    model = make(sounding=sounding)
+    ids = torch.randint(4, V, (3, 120))
+    ids[:, 0] = 1
+    same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
+
+
+@pytest.mark.parametrize("weights", FORMATS)
+def test_a_row_of_a_batch_is_bit_for_bit_the_row_alone(weights: str) -> None:
+    model = make("shaw", weights, sounding={**EVENTS, "loudness": [], "chords": 2})
+    ids = torch.randint(V, (7, 90))
+    start = prefilled(model, ids[:1, :3], 4)
+    together = NativeStep(model, start, rows=7, capacity=80)
+    alone = [NativeStep(model, start, rows=1, capacity=80) for _ in ids]
+    for token in ids[:, 3:].unbind(1):
+        many = together(token)
+        for row, step in enumerate(alone):
+            assert torch.equal(many[row], step(token[row : row + 1])[0])
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    model = make(width=512, heads=8, feedforward=1024, layers=1)
+    ids = torch.randint(V, (2, 40))
+    before, found = torch.get_num_threads(), []
+    start = prefilled(model, ids[:, :3], 4)
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            step = NativeStep(model, start, rows=2, capacity=40)
+            found.append(torch.stack([step(t).clone() for t in ids[:, 3:].unbind(1)]))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("scheme", ["huang", "two_d"])
+def test_selected_rows_go_on_as_copies(scheme: str) -> None:
+    model = make(scheme)
+    ids = torch.randint(V, (3, 90))
+    step = NativeStep(model, prefilled(model, ids[:, :3], 3), rows=3, capacity=70)
+    for token in ids[:, 3:80].unbind(1):
+        step(token)
+    chosen = torch.tensor([2, 2, 0])
+    step.select(chosen)
+    got = torch.stack([step(token[chosen]).clone() for token in ids[:, 80:].unbind(1)], 1)
+    same(got, ordinary(model, ids, 3, 70)[chosen, -10:])
+
+
+def test_a_cache_that_has_slid_is_taken_over_and_a_ring_begins_anew() -> None:
+    model = make("two_d")
+    ids = torch.randint(V, (2, 20))
+    step = NativeStep(model, prefilled(model, ids[:, :9], 9), rows=2, capacity=6)
+    cache = prefilled(model, ids[:, :15], 20)
+    cache.slide(4)  # positions 4..14
+    step.load(cache)
+    cache.slide(cache.length - 5)
+    with torch.no_grad():
+        same(step(ids[:, 15]), model(ids[:, 15:16], cache=cache)[:, 0])
+
+
+@pytest.mark.parametrize("weights", FORMATS)
+def test_rounding_keeps_what_a_format_can_hold(weights: str) -> None:
+    """The largest error is half of the last place: 2^-9 of each weight, or 1/254 of the largest."""
+    exact, model = make("huang_shared", gates=True), make("huang_shared", weights, gates=True)
+    torch.manual_seed(0)
+    for parameter, other in zip(exact.parameters(), model.parameters()):
+        other.data.copy_(parameter.data)
+    rounded(model, weights)
+    for old, new in zip(matrices(exact), matrices(model)):
+        off = (old - new).abs()
+        most = {
+            "float32": 0 * old,
+            "bfloat16": old.abs() / 256,
+            "int8": old.abs().amax(1, True) / 253,
+        }
+        assert bool((off <= most[weights]).all())
+    once = [parameter.clone() for parameter in model.parameters()]
+    again = list(rounded(model, weights).parameters())
+    torch.testing.assert_close(again, once, rtol=1e-6, atol=0)
+    with pytest.raises(ValueError, match="weights=int4: expected one of float32, bfloat16, int8"):
+        rounded(model, "int4")
+
+
+class Own(PositionScheme):
+    def rotate(self, q, k, query_positions, key_positions):
+        return -q, -k
+
+
+class Wider(MusicTransformer):
+    pass
+
+
+def test_what_it_does_not_know_is_said(monkeypatch) -> None:
+    assert why_not(make()) is None
+    own = make()
+    own.position = Own(own.position.sizes)
+    assert "position schemes" in str(why_not(own))
+    assert "float64 on cpu" in str(why_not(make().double()))
+    assert "not Wider" in str(why_not(Wider(**make().config)))
+    with pytest.raises(ValueError, match=r"expected \(2,\) int64"):
+        NativeStep(make(), prefilled(make(), torch.ones(1, 2).long(), 4), rows=2, capacity=4)(
+            torch.ones(3).long()
+        )
+    monkeypatch.setattr(build, "built", lambda source: pytest.fail("built twice in a process"))
+    assert why_not(make()) is None
