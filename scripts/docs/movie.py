@@ -1,0 +1,84 @@
+"""Music as something one can click: MP4, the piano roll with a playhead, and sound.
+
+    python scripts/docs/movie.py FILE.mid ... [out=FOLDER]
+
+Needs ffmpeg: ``pip install -e .[docs] -c constraints.txt`` brings one (imageio-ffmpeg).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import musictx
+from musictx.errors import UserError
+from musictx.files import atomic, check_writable
+from musictx.notes import Score
+from musictx.render import audio, pianoroll
+
+FRAMES = 15  # a second
+KILOBITS = 64  # of sound a second, mono
+
+
+def movie(score: Score, path: Path, *, title: str = "", seam: float | None = None) -> Path:
+    """Write ``score`` as an MP4 file (H.264, AAC); ``seam`` marks where a primer ends."""
+    try:
+        import imageio_ffmpeg
+    except ImportError:
+        raise UserError(
+            "no imageio-ffmpeg here: pip install -e .[docs] -c constraints.txt"
+        ) from None
+    layout = pianoroll.Layout.of(score)
+    page = pianoroll.image(score, title=title or path.stem, seam=seam)
+    with tempfile.TemporaryDirectory() as folder:
+        roll, wav = Path(folder, "roll.png"), Path(folder, "sound.wav")
+        page.save(roll)
+        audio.write(score, wav, sample_rate=44100)
+        with atomic(path) as beside:
+            command = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", "-y"]
+            command += ["-loop", "1", "-framerate", str(FRAMES), "-i", str(roll), "-i", str(wav)]
+            command += ["-filter_complex", _playhead(layout), "-map", "[out]", "-map", "1:a"]
+            command += ["-c:v", "libx264", "-crf", "26", "-tune", "animation", "-c:a", "aac"]
+            command += ["-ac", "1", "-b:a", f"{KILOBITS}k", "-pix_fmt", "yuv420p", "-shortest"]
+            subprocess.run([*command, "-movflags", "+faststart", "-f", "mp4", beside], check=True)
+    return path
+
+
+def _playhead(layout: pianoroll.Layout) -> str:
+    """ffmpeg's filter: a thin bar that goes through each line of the roll while it sounds."""
+    height = layout.system_height - pianoroll.AXIS - pianoroll.GAP
+    scene, filters = "0:v", [f"color=c=0x202020:s=2x{height}:r={FRAMES}[bar]"]
+    filters.append(
+        f"[bar]split={layout.systems}" + "".join(f"[b{i}]" for i in range(layout.systems))
+    )
+    for system in range(layout.systems):
+        begin = system * layout.system_seconds
+        end = begin + layout.system_seconds
+        x = f"{layout.x(0):.1f}+(t-{begin})*{layout.second:.3f}"
+        y = pianoroll.TOP + system * layout.system_height
+        when = f"gte(t,{begin})*lt(t,{end})"
+        filters.append(f"[{scene}][b{system}]overlay=x='{x}':y={y}:enable='{when}'[s{system}]")
+        scene = f"s{system}"
+    filters.append(f"[{scene}]pad=ceil(iw/2)*2:ceil(ih/2)*2[out]")  # H.264 wants even sizes
+    return ";".join(filters)
+
+
+def main(words: list[str]) -> None:
+    out = [word.partition("=")[2] for word in words if word.startswith("out=")]
+    files = [Path(word) for word in words if not word.startswith("out=")]
+    if not files:
+        raise UserError("missing: the MIDI files to show, such as song.mid")
+    for file in files:
+        folder = Path(out[-1]) if out else file.parent
+        check_writable(folder, "out")
+        path = movie(musictx.read(file), folder / f"{file.stem}.mp4")
+        print(path, path.stat().st_size // 1000, "kB")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,31 @@
+"""Movies of the docs: as long as the music, with picture and sound."""
+
+import subprocess
+
+import pytest
+
+import musictx
+from musictx import shipped
+from musictx.errors import UserError
+
+
+def test_a_movie_is_as_long_as_its_music(script, tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
+    score = musictx.read(shipped.examples()["frere_jacques"])
+    musictx.write(score, tmp_path / "short.mid")
+    script("docs/movie.py").main([str(tmp_path / "short.mid"), f"out={tmp_path / 'movies'}"])
+    told = subprocess.run(
+        [ffmpeg, "-i", tmp_path / "movies" / "short.mp4", "-f", "null", "-"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    assert "Video: h264" in told
+    assert "Audio: aac" in told
+    _, minutes, seconds = told.split("Duration: ")[1].split(",")[0].split(":")
+    assert score.duration <= float(seconds) + 60 * float(minutes) < score.duration + 8
+
+
+def test_no_file_is_told(script):
+    with pytest.raises(UserError, match="the MIDI files to show"):
+        script("docs/movie.py").main([])
