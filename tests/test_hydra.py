@@ -241,7 +241,20 @@ def test_a_sweeper_plugin_gets_the_validation_loss(ran, capsys, monkeypatch):
     assert "0.1250  " in capsys.readouterr().out
     assert cli.main(["train", "hydra/sweeper=twice", *TINY]) == 2
     assert "has an effect only in a sweep; add -m" in capsys.readouterr().err
-    assert cli.main(["train", "-m", "hydra/sweeper=optuna", *TINY]) == 2
+    assert cli.main(["train", "-m", "hydra/sweeper=ax", *TINY]) == 2
     err = capsys.readouterr().err
-    assert err.startswith("musictx: hydra/sweeper=optuna: expected one of")
-    assert err.endswith("; others are plugins, such as pip install hydra-optuna-sweeper\n")
+    assert err.startswith("musictx: hydra/sweeper=ax: expected one of")
+    assert err.endswith("; others are plugins, such as pip install hydra-ax-sweeper\n")
+
+
+@pytest.mark.filterwarnings("ignore")  # of old names that Optuna 2 uses
+def test_optuna_finds_the_best_of_its_trials(ran, capsys):
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=4", "hydra.sweeper.n_jobs=1"]
+    search += ["seed=range(1,9)", "optim.lr=tag(log,interval(1e-4,1e-2))"]
+    assert cli.main(["train", "-m", *search, *TINY]) == 0
+    assert len(ran) == 4
+    assert all(1e-4 <= c.optim.lr <= 1e-2 for c in ran)
+    (found,) = Path("multirun").rglob("optimization_results.yaml")
+    assert f"seed: {max(c.seed for c in ran)}\n" in found.read_text()  # has the lowest loss here
+    assert f"{1 / (1 + max(c.seed for c in ran)):.4f}  " in capsys.readouterr().out.splitlines()[1]

@@ -23,7 +23,7 @@ from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare, provisional
 from musictx.data.report import Report
 from musictx.data.shards import Shards
-from musictx.errors import UserError, WriteError
+from musictx.errors import ConfigError, UserError, WriteError
 from musictx.evaluate.note_limits import note_limits
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
@@ -32,14 +32,15 @@ from musictx.sampling.primer import NOTHING
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint, ranks, runs, spoken
-from musictx.train.callbacks import Run, RunCallback
+from musictx.train.callbacks import LastCheckpoint, Run, RunCallback, StopBetweenSteps
 from musictx.train.card import best, card
+from musictx.train.clock import clock
 from musictx.train.ema import Ema, averaged
 from musictx.train.init import take_over
 from musictx.train.lit import LitMusicTransformer
 from musictx.train.lock import Lock
 from musictx.train.network import build_model
-from musictx.train.progress import Progress, clock, duration
+from musictx.train.progress import Progress, duration
 from musictx.train.quiet import quiet_lightning
 from musictx.train.schedule import learning_rate
 from musictx.train.stopping import Stopped, StoppedAtOnce, StopRequest
@@ -53,6 +54,8 @@ MOST_WARMUP = 0.2
 MOST_PIECES = 100
 #: Tokens for each second of a sample; more means that time has stopped passing.
 SAMPLE_TOKENS_PER_SECOND = 60
+#: What to do after a failed write.
+WAY_ON = "what last.ckpt holds is kept: when there is space, the same command goes on"
 
 Say = Callable[[str], None]
 
@@ -99,7 +102,12 @@ def run(config: TrainConfig) -> Trained:
                 session = assemble(config, folder, shards, tokenizer, model, say)
                 if keeps:
                     folder.begin(config, made_of, fresh=config.fresh, musictx=__version__)
-            return train(config, folder, shards, session, report, say)
+            try:
+                return train(config, folder, shards, session, report, say)
+            except UserError:
+                if keeps and session.trainer.global_step == 0 and folder.checkpoint is None:
+                    folder.clear()  # refused by Lightning before the first step
+                raise
 
 
 def start(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
@@ -195,6 +203,12 @@ def assemble(
         seed=config.seed,
         **dataclasses.asdict(config.data),
     )
+    share, batches = config.trainer.limit_val_batches, len(data.val_dataloader())
+    if isinstance(share, float) and 0 < share * batches < 1:
+        raise ConfigError(
+            f"trainer.limit_val_batches={share}: expected at least {1 / batches:.2g}, the share of "
+            f"one of {batches} validation batches"
+        )
     path = None if config.trainer.fast_dev_run else folder.to_load(config)
     limits = note_limits(
         tokenizer.decode(shards.tokens(p.number))
@@ -275,6 +289,8 @@ def trainer_of(
 ) -> pl.Trainer:
     """The Trainer with the callbacks and loggers of the configuration."""
     callbacks = instantiate("callbacks", config.callbacks, folder.path)
+    if not any(isinstance(callback, LastCheckpoint) for callback in callbacks):
+        callbacks.append(StopBetweenSteps())
     for callback in callbacks:
         if isinstance(callback, RunCallback):
             callback.run = known
@@ -289,7 +305,9 @@ def trainer_of(
     loggers: list[Any] | bool = bool(config.logger)  # Lightning's dummy in a fast_dev_run
     if not options.fast_dev_run:
         loggers = instantiate("logger", config.logger, folder.path)
-    return build_trainer(options, folder.path, callbacks=callbacks, loggers=loggers)
+    trainer = build_trainer(options, folder.path, callbacks=callbacks, loggers=loggers)
+    ranks.start_deaf_to_ctrl_c(trainer)
+    return trainer
 
 
 def validation_before(
@@ -325,13 +343,15 @@ def fit(
     trainer.callbacks.append(batches)
     try:
         trainer.fit(lit, data, ckpt_path=path, weights_only=True)
-    except UserError as error:
-        raise _with_way_on(error, trainer) from error
+    except WriteError as error:
+        raise WriteError(f"{error}; {WAY_ON}") from error
+    except UserError:
+        raise
     except MisconfigurationException as error:  # such as a callback that wants a logger
         raise UserError(" ".join(str(error).split())) from error
     except (OSError, SafetensorError) as error:
         reason = f"{getattr(error, 'filename', None) or trainer.default_root_dir}: {error}"
-        raise _with_way_on(WriteError(f"{reason}: cannot be written"), trainer) from error
+        raise WriteError(f"{reason}: cannot be written; {WAY_ON}") from error
     except Exception as error:  # Lightning and torch check little of what a checkpoint holds
         if path is None or batches.done:
             raise
@@ -350,14 +370,6 @@ class Batches(pl.Callback):
 def _not_of_this_model(path: Path, error: Exception) -> UserError:
     reason = " ".join(str(error).split())[:120] or type(error).__name__
     return UserError(f"{path}: not of this model ({reason}); start again with fresh=true")
-
-
-def _with_way_on(error: UserError, trainer: pl.Trainer) -> UserError:
-    if isinstance(error, WriteError):
-        return WriteError(
-            f"{error}; what last.ckpt holds is kept: when there is space, the same command goes on"
-        )
-    return error
 
 
 def stopped(folder: runs.RunFolder, trainer: pl.Trainer, known: Run, *, at_once: bool) -> None:

@@ -58,6 +58,8 @@ def complete(words: Sequence[str]) -> list[str]:
     known = known_options(command)
     if not equals:
         return [f"{name}=" for name in (*choices, *known) if name.startswith(key)]
-    truth = ["true", "false"] if key in known and known[key].type == "bool" else []
-    values = choices.get(key) or truth
+    values: Sequence[str] = choices.get(key, ())
+    if not values and key in known:
+        truth = ("true", "false") if known[key].type == "bool" else ()
+        values = known[key].metadata["choices"] or truth
     return [f"{key}={v}" for v in values if f"{key}={v}".startswith(current)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
+from musictx.config.trainer import NOT_OFFERED
+
 #: Our options, and the words of other programs and of everyday speech for them.
 SYNONYMS = {
     "samples": "variations takes count n num_samples",
@@ -79,6 +81,9 @@ def meant(name: str, known: Sequence[str]) -> list[str]:
 
 def unknown_option(command: str, name: str, known: Sequence[str]) -> str:
     """The sentence for an option that ``command`` does not have."""
+    if command == "train" and name.removeprefix("trainer.") in NOT_OFFERED:
+        flag = name.removeprefix("trainer.")
+        return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
     near = meant(name, known)
     hint = f"did you mean {' or '.join(near[:3])}? " if near else ""
     if not near and name in ELSEWHERE:

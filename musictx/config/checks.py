@@ -12,25 +12,37 @@ import math
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
 from musictx.errors import ConfigError
 
-#: The longest piece, seconds; times in MIDI files that are longer are damaged.
-DAY = 86_400
-#: Pieces that one command writes, and what no count of anything exceeds.
-MOST_SAMPLES, MOST = 100_000, 1_000_000_000
 
-
-def option(default: Any, help: str, *, path: bool | str = False, names: str | None = None) -> Any:
+def option(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: tuple[str, ...] = (),
+    path: bool | str = False,
+    names: str | None = None,
+) -> Any:
     """A dataclass field with its one-line help; lists and dicts are copied for each instance.
+
+    ``low`` and ``high`` bound its values, themselves allowed, ``above`` and ``below`` themselves
+    not; ``choices`` are all values it may have. :func:`check` holds values against these, those in
+    lists and dicts each.
 
     ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
     must be there. ``names`` says what may be named instead of a file: the "examples" or "models"
     that come with musictx.
     """
-    metadata = {"help": help, "path": path, "names": names}
+    metadata: dict[str, Any] = {"help": help, "path": path, "names": names, "choices": choices}
+    metadata["bounds"] = (low, above, high, below)
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: default.copy(), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -42,21 +54,71 @@ def require(condition: bool, name: str, value: object, expected: str) -> None:
         raise ConfigError(f"{name}={value}: expected {expected}")
 
 
+#: The largest seed that every generator takes.
+LARGEST_SEED = 2**31 - 1
+#: The longest piece, seconds; times in MIDI files that are longer are damaged.
+DAY = 86_400
+#: Pieces that one command writes, and what no number with bounds exceeds.
+MOST_SAMPLES, MOST = 100_000, 1_000_000_000
+
+
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     """``value`` is one of ``choices``."""
     require(value in choices, name, value, "one of " + ", ".join(choices))
 
 
-def at_least(name: str, value: float | None, low: float, most: float = MOST) -> None:
-    """``value`` is a number from ``low`` to ``most``; None passes."""
-    if value is not None:
-        require(math.isfinite(value) and value >= low, name, value, f"a number of at least {low:g}")
-        require(value <= most, name, value, f"a number of at most {most:,.0f}")
+def check(config: Any, prefix: str = "") -> None:
+    """Hold each option of a dataclass (named ``prefix.option``) against its choices and bounds;
+    None passes. What has bounds is at most a billion, whatever they are."""
+    for f in dataclasses.fields(config):
+        name = f"{prefix}.{f.name}" if prefix else f.name
+        value = getattr(config, f.name)
+        if value is None:
+            continue
+        if f.metadata.get("choices"):
+            one_of(name, value, f.metadata["choices"])
+        bounds = f.metadata.get("bounds", (None,) * 4)
+        if bounds == (None,) * 4:
+            continue
+        values = {name: value}
+        if isinstance(value, Mapping):
+            values = {f"{name}.{key}": one for key, one in value.items()}
+        for key, one in values.items():
+            inside = all(_inside(x, bounds) for x in (one if isinstance(one, list) else [one]))
+            too_large = isinstance(one, (int, float)) and one > MOST and bounds[2:] == (None, None)
+            most = f"a number of at most {MOST:,}"
+            require(inside, key, one, most if too_large else _expected(f, bounds))
 
 
-def probability(name: str, value: float) -> None:
-    """0 <= ``value`` < 1."""
-    require(0.0 <= value < 1.0, name, value, "a number from 0 up to but not including 1")
+Bounds = tuple[float | None, float | None, float | None, float | None]
+
+
+def _inside(value: float, bounds: Bounds) -> bool:
+    low, above, high, below = bounds
+    return (
+        isinstance(value, (int, float))
+        and math.isfinite(value)
+        and value <= MOST
+        and (low is None or value >= low)
+        and (above is None or value > above)
+        and (high is None or value <= high)
+        and (below is None or value < below)
+    )
+
+
+def _expected(field: dataclasses.Field, bounds: Bounds) -> str:
+    """The bounds of an option in words."""
+    low, above, high, below = (None if b is None else f"{b:,.10g}".replace(",", "") for b in bounds)
+    kind = str(field.type)
+    what = "number" if "float" in kind else "whole number"
+    what = f"{what}s" if kind.startswith(("list", "dict")) else f"a {what}"
+    start = f" from {low}" if low is not None else f" above {above}"
+    if high is None and below is None:
+        return f"{what} of at least {low}" if low is not None else f"{what}{start}"
+    end = f" to {high}" if low is not None else f", at most {high}"
+    if high is None:
+        end = f" up to but not including {below}" if low is not None else f" and below {below}"
+    return f"{what}{start}{end}"
 
 
 def imported(name: str, target: str) -> Any:
@@ -84,13 +146,6 @@ def device(value: str) -> None:
     """A name that torch may know; whether this machine has it is seen when it is used."""
     known = re.fullmatch(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", value) is not None
     require(known, "device", value, "auto, cpu, cuda, cuda:1 or mps")
-
-
-def whole_seed(value: int | None) -> None:
-    """A seed that every generator takes; None passes."""
-    require(
-        value is None or 0 <= value < 2**31, "seed", value, "a whole number from 0 to 2147483647"
-    )
 
 
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:

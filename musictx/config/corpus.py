@@ -4,40 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import at_least, one_of, option, probability, require
+from musictx.config.checks import check, one_of, option, require
 
 
 @dataclass
 class AugmentConfig:
     """Changes made to training windows as they are drawn; validation never sees them."""
 
-    transpose: int = option(3, "transpose each window by up to so many semitones, up or down")
+    transpose: int = option(
+        3, "transpose each window by up to so many semitones, up or down", low=0, high=24
+    )
     whole: bool = option(False, "begin training windows only where pieces begin")
     align: int = option(
-        1, "begin training windows only at multiples of this many tokens from the start of a piece"
+        1,
+        "begin training windows only at multiples of this many tokens from the start of a piece",
+        low=1,
     )
     stretch: list[float] = option(
-        [0.95, 0.975, 1.0, 1.025, 1.05], "stretch the time of each window by one of these factors"
+        [0.95, 0.975, 1.0, 1.025, 1.05],
+        "stretch the time of each window by one of these factors",
+        low=0.5,
+        high=2,
     )
     velocity: int = option(
-        0, "make each window louder or softer by up to so many MIDI velocity units"
+        0, "make each window louder or softer by up to so many MIDI velocity units", low=0, high=64
     )
 
     def __post_init__(self) -> None:
-        require(
-            0 <= self.transpose <= 24,
-            "corpus.augment.transpose",
-            self.transpose,
-            "0 to 24 semitones",
-        )
-        require(
-            bool(self.stretch) and all(0.5 <= s <= 2.0 for s in self.stretch),
-            "corpus.augment.stretch",
-            self.stretch,
-            "a list of factors between 0.5 and 2, such as [0.95,1.0,1.05]",
-        )
-        at_least("corpus.augment.align", self.align, 1)
-        require(0 <= self.velocity <= 64, "corpus.augment.velocity", self.velocity, "0 to 64")
+        check(self, "corpus.augment")
+        require(bool(self.stretch), "corpus.augment.stretch", [], "a list such as [0.95,1.0,1.05]")
 
 
 @dataclass
@@ -58,46 +53,39 @@ class CorpusConfig:
         None, "folder of MIDI or MusicXML files, at any depth; jsb: the JSON file", path="in"
     )
     validation: float = option(
-        0.1, "share of the pieces held out to measure progress while training"
+        0.1, "share of the pieces held out to measure progress while training", low=0, below=1
     )
     test: float = option(
-        0.0, "share of the pieces held out for a final test; train never reads them"
+        0.0, "share of the pieces held out for a final test; train never reads them", low=0, below=1
     )
     programs: dict[str, int] = option(
         {},
         "program of each track by its name, such as {MELODY: 73, PIANO: 0}: with "
         "tokenizer.tracks=programs these tracks are kept apart",
+        low=0,
+        high=127,
     )
-    min_notes: int = option(2, "pieces with fewer notes are left out")
+    min_notes: int = option(2, "pieces with fewer notes are left out", low=1)
     shards: str | None = option(
         None,
         "folder for the prepared tokens; default data/shards/NAME-KEY; without corpus.path those "
         "already in it are used as they are",
         path=True,
     )
-    workers: int = option(0, "processes that read files; 0 = as many as there are cores")
-    max_seconds: float = option(60.0, "a file that takes longer to read is left out")
-    max_megabytes: int = option(2048, "a file that needs more memory to read is left out")
+    workers: int = option(0, "processes that read files; 0 = as many as there are cores", low=0)
+    max_seconds: float = option(
+        60.0, "a file that takes longer to read is left out", above=0, below=1e6
+    )
+    max_megabytes: int = option(2048, "a file that needs more memory to read is left out", low=16)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
         if ":" not in self.name:
             one_of("corpus.name", self.name, ("folder", "maestro", "bach", "jsb"))
-        probability("corpus.validation", self.validation)
-        probability("corpus.test", self.test)
+        check(self, "corpus")
         require(
             self.validation + self.test < 1.0,
             "corpus.validation + corpus.test",
             self.validation + self.test,
             "less than 1, so that something is left to train on",
         )
-        require(
-            all(0 <= program <= 127 for program in self.programs.values()),
-            "corpus.programs",
-            self.programs,
-            "names of tracks with programs from 0 to 127",
-        )
-        at_least("corpus.min_notes", self.min_notes, 1)
-        at_least("corpus.workers", self.workers, 0)
-        require(0 < self.max_seconds < 1e6, "corpus.max_seconds", self.max_seconds, "above 0")
-        at_least("corpus.max_megabytes", self.max_megabytes, 16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from musictx.config.checks import at_least, option, probability, require
+from musictx.config.checks import check, option, require
 
 #: The tasks that training windows can be arranged as.
 TASKS = ("infill", "accompany", "steer")
@@ -15,12 +15,13 @@ TASKS = ("infill", "accompany", "steer")
 class DataConfig:
     """Batches for training and validation."""
 
-    batch_size: int = option(8, "windows in a batch, on each device")
-    num_workers: int = option(0, "processes that prepare batches ahead; 0 = the training process")
-    validation_windows: int = option(
-        64, "windows of the held-out pieces that a validation measures; 0 = all"
+    batch_size: int = option(8, "windows in a batch, on each device", low=1)
+    num_workers: int = option(
+        0, "processes that prepare batches ahead; 0 = the training process", low=0
     )
-
+    validation_windows: int = option(
+        64, "windows of the held-out pieces that a validation measures; 0 = all", low=0
+    )
     growing_windows: list[list[int]] = option(
         [],
         "[[batches,tokens],...]: until so many batches have been trained on, windows have so many "
@@ -30,6 +31,7 @@ class DataConfig:
         {},
         "tokenizer.controls=true: shares of the training windows arranged as tasks, such as "
         "{infill: 0.2, accompany: 0.2, steer: 0.1}; the others stay plain",
+        low=0,
     )
     melody: str = option(
         "skyline",
@@ -40,14 +42,15 @@ class DataConfig:
         0.15,
         "tasks: share of their windows whose past is read as a score has it, of one loudness and "
         "on a grid, and not learnt from",
+        low=0,
+        below=1,
     )
 
     def __post_init__(self) -> None:
+        check(self, "data")
         shares = self.tasks
         require(
-            set(shares) <= set(TASKS)
-            and all(s >= 0 for s in shares.values())
-            and sum(shares.values()) <= 1,
+            set(shares) <= set(TASKS) and sum(shares.values()) <= 1,
             "data.tasks",
             shares,
             "shares of " + ", ".join(TASKS) + " that add up to 1 at most",
@@ -58,7 +61,6 @@ class DataConfig:
             self.melody,
             "skyline, or a program from 0 to 127",
         )
-        probability("data.flat_primers", self.flat_primers)
         pairs = self.growing_windows
         require(
             all(len(pair) == 2 and min(pair) >= 1 for pair in pairs)
@@ -67,6 +69,3 @@ class DataConfig:
             pairs,
             "pairs of batches and tokens that both grow, such as [[2000,256],[8000,512]]",
         )
-        at_least("data.batch_size", self.batch_size, 1)
-        at_least("data.num_workers", self.num_workers, 0)
-        at_least("data.validation_windows", self.validation_windows, 0)

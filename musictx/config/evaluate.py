@@ -5,16 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from musictx.config.checks import (
-    DAY,
-    MOST_SAMPLES,
-    at_least,
-    device,
-    one_of,
-    option,
-    require,
-    whole_seed,
-)
+from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, check, device, option, require
 from musictx.config.corpus import CorpusConfig
 from musictx.config.generate import ModelFolder
 from musictx.config.sampling import SamplingConfig
@@ -31,28 +22,35 @@ class EvaluateConfig:
     model: ModelFolder = field(default_factory=ModelFolder)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    split: str = option("validation", "part of the corpus to measure on: train, validation or test")
+    split: str = option(
+        "validation",
+        "part of the corpus to measure on: train, validation or test",
+        choices=("train", "validation", "test"),
+    )
     window: int | None = option(
-        None, "likelihood: tokens in a window; default: the model's context"
+        None, "likelihood: tokens in a window; default: the model's context", low=2
     )
     stride: int | None = option(
-        None, "likelihood: tokens between the starts of windows; default: window, no overlap"
+        None, "likelihood: tokens between the starts of windows; default: window, no overlap", low=1
     )
     windows: int | None = option(
-        None, "likelihood: measure only so many windows, spread evenly over the split"
+        None, "likelihood: measure only so many windows, spread evenly over the split", low=1
     )
     whole: bool = option(
         False, "likelihood: leave out windows shorter than window, to compare nats by position"
     )
-    batch: int = option(8, "likelihood: windows at a time; changes speed and memory only")
+    batch: int = option(8, "likelihood: windows at a time; changes speed and memory only", low=1)
     samples: str | None = option(
         None, "folder of MIDI files to measure; with pieces=N they are generated into it", path=True
     )
-    pieces: int = option(0, "generate so many pieces with the model and measure them")
+    pieces: int = option(
+        0, "generate so many pieces with the model and measure them", low=0, high=MOST_SAMPLES
+    )
     task: str = option(
         "free",
         "pieces: free (from nothing), continue (the opening of real pieces) or harmonise (the "
         "sopranos of real chorales)",
+        choices=("free", "continue", "harmonise"),
     )
     against: str | None = option(
         None,
@@ -63,26 +61,34 @@ class EvaluateConfig:
         "auto",
         "music, or chorales: voice leading, chords and copies of music in four voices; auto: "
         "chorales for a model or a corpus of chorales",
+        choices=("auto", "music", "chorales"),
     )
-    seconds: float = option(45.0, "samples: length that is generated and measured, seconds")
+    seconds: float = option(
+        45.0, "samples: length that is generated and measured, seconds", above=0, high=DAY
+    )
     primer_seconds: float = option(
-        10.0, "task=continue: length of the opening that is given, seconds; it is not measured"
+        10.0,
+        "task=continue: length of the opening that is given, seconds; it is not measured",
+        above=0,
+        high=DAY,
     )
     may_end: bool | None = option(
         None, "pieces: let the model end a piece earlier; default: only with chorales"
     )
-    particles: int = option(24, "task=harmonise: harmonisations tried side by side for a melody")
+    particles: int = option(
+        24, "task=harmonise: harmonisations tried side by side for a melody", low=1
+    )
     out: str | None = option(
         None, "also write the result to this file: .json (everything) or .csv (the rows)", path=True
     )
     device: str = option("auto", "auto, cpu, cuda, mps")
-    seed: int = option(0, "samples: of the draws, and of the choice of real pieces")
+    seed: int = option(
+        0, "samples: of the draws, and of the choice of real pieces", low=0, high=LARGEST_SEED
+    )
 
     def __post_init__(self) -> None:
-        one_of("split", self.split, ("train", "validation", "test"))
-        at_least("window", self.window, 2)
-        for name in ("stride", "windows", "batch", "particles"):
-            at_least(name, getattr(self, name), 1)
+        check(self)
+        device(self.device)
         if self.window is not None and self.stride is not None:
             require(
                 self.stride <= self.window,
@@ -90,12 +96,6 @@ class EvaluateConfig:
                 self.stride,
                 f"1 to window={self.window}, or tokens are left out",
             )
-        at_least("pieces", self.pieces, 0, most=MOST_SAMPLES)
-        one_of("task", self.task, ("free", "continue", "harmonise"))
-        one_of("measures", self.measures, ("auto", "music", "chorales"))
-        for name in ("seconds", "primer_seconds"):
-            value = getattr(self, name)
-            require(0 < value <= DAY, name, value, "a positive number of seconds, at most a day")
         require(
             self.task == "free" or self.pieces > 0,
             "task",
@@ -108,8 +108,6 @@ class EvaluateConfig:
             self.out,
             "a file name that ends with .json or .csv",
         )
-        whole_seed(self.seed)
-        device(self.device)
         self._refuse_options_of_the_other_form()
 
     @property

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import (
-    DAY,
-    MOST_SAMPLES,
-    at_least,
-    device,
-    one_of,
-    option,
-    require,
-    whole_seed,
-)
+from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, check, device, option, require
 from musictx.config.sampling import SamplingConfig
 
 
@@ -42,32 +33,43 @@ class GenerateConfig:
         path="in",
         names="examples",
     )
-    primer_seconds: float | None = option(None, "use only the first seconds of the primer")
-    primer_tokens: int | None = option(None, "use only the first tokens of the primer")
+    primer_seconds: float | None = option(
+        None, "use only the first seconds of the primer", above=0, high=DAY
+    )
+    primer_tokens: int | None = option(None, "use only the first tokens of the primer", low=1)
     include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(
-        None, "length of the new music, seconds; default: 30, if no other length is given"
+        None,
+        "length of the new music, seconds; default: 30, if no other length is given",
+        above=0,
+        high=DAY,
     )
     bars: int | None = option(
-        None, "length of the new music, bars of the primer's meter, from its next bar line"
+        None,
+        "length of the new music, bars of the primer's meter, from its next bar line",
+        low=1,
+        high=1_000_000,
     )
     tokens: int | None = option(
-        None, "length of the new music, tokens; the limit that is reached first counts"
+        None, "length of the new music, tokens; the limit that is reached first counts", low=1
     )
     may_end: bool | None = option(
         None, "let the model end the piece before that length; default: only new chorales"
     )
     quantise: str = option(
-        "none", "put the new notes on a grid of the primer's tempo: 16, 8, 8t (triplets) or none"
+        "none",
+        "put the new notes on a grid of the primer's tempo: 16, 8, 8t (triplets) or none",
+        choices=("none", "16", "8", "8t"),
     )
-    samples: int = option(1, "how many pieces to write")
+    samples: int = option(1, "how many pieces to write", low=1, high=MOST_SAMPLES)
     keep: int | None = option(
         None,
         "write only so many of the samples: those nearest to the primer, or else to the training "
         "corpus, in density, self-similarity and key",
+        low=1,
     )
     context: int | None = option(
-        None, "tokens that the model looks back on; default: as many as in training"
+        None, "tokens that the model looks back on; default: as many as in training", low=2
     )
     render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option("generated", "folder for the results", path=True)
@@ -78,23 +80,12 @@ class GenerateConfig:
     seed: int | None = option(
         None,
         "seed of all random draws: the same seed gives the same music; default: a new one, printed",
+        low=0,
+        high=LARGEST_SEED,
     )
 
     def __post_init__(self) -> None:
-        whole_seed(self.seed)
+        check(self)
         device(self.device)
-        one_of("quantise", self.quantise, ("none", "16", "8", "8t"))
-        for name in ("primer_seconds", "seconds"):
-            value = getattr(self, name)
-            if value is not None:
-                require(
-                    0 < value <= DAY, name, value, "a positive number of seconds, at most a day"
-                )
-        at_least("primer_tokens", self.primer_tokens, 1)
-        at_least("tokens", self.tokens, 1)
-        at_least("bars", self.bars, 1, most=1_000_000)
-        at_least("samples", self.samples, 1, most=MOST_SAMPLES)
-        at_least("keep", self.keep, 1)
         if self.keep is not None:
             require(self.keep <= self.samples, "keep", self.keep, f"at most samples={self.samples}")
-        at_least("context", self.context, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import MOST_SAMPLES, at_least, device, option, require, whole_seed
+from musictx.config.checks import LARGEST_SEED, MOST_SAMPLES, check, device, option, require
 from musictx.config.generate import ModelFolder
 from musictx.config.sampling import TokenSampling
 
@@ -22,9 +22,9 @@ class HarmoniseConfig:
         names="examples",
     )
     particles: int = option(
-        24, "harmonisations that are developed in parallel; more: better and slower"
+        24, "harmonisations that are developed in parallel; more: better and slower", low=1
     )
-    samples: int = option(1, "how many harmonisations to write")
+    samples: int = option(1, "how many harmonisations to write", low=1, high=MOST_SAMPLES)
     render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option("generated", "folder for the results", path=True)
     name: str | None = option(None, "file name without ending; default: the melody's and the seed")
@@ -32,11 +32,11 @@ class HarmoniseConfig:
     seed: int | None = option(
         None,
         "seed of all random draws: the same seed gives the same music; default: a new one, printed",
+        low=0,
+        high=LARGEST_SEED,
     )
 
     def __post_init__(self) -> None:
-        whole_seed(self.seed)
+        check(self)
         device(self.device)
-        at_least("samples", self.samples, 1, most=MOST_SAMPLES)
-        at_least("particles", self.particles, 1)
         require(self.melody != "", "melody", self.melody, "a file such as tune.mid")

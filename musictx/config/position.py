@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from musictx.config.checks import MOST, at_least, one_of, option, require
+from musictx.config.checks import MOST, check, one_of, option, require
 from musictx.errors import ConfigError
 
 AXES = ("time", "pitch", "voice")
@@ -32,10 +32,13 @@ class PositionConfig:
         0, "channels of sinusoids concatenated to the token embedding; 0 = none"
     )
     periods: list[int] = option(
-        [], "add a learned embedding of position mod n for each n; [4]: the voice of a chorale"
+        [],
+        "add a learned embedding of position mod n for each n; [4]: the voice of a chorale",
+        low=2,
     )
 
     def __post_init__(self) -> None:
+        check(self, "position")
         own = next((name for name, kind in SCHEMES.items() if kind is type(self)), None)
         require(
             self.name == own,
@@ -49,12 +52,6 @@ class PositionConfig:
             self.concat_sinusoids,
             "an even number from 0: sines and cosines",
         )
-        require(
-            all(n >= 2 for n in self.periods),
-            "position.periods",
-            self.periods,
-            "numbers from 2, such as [4,16]",
-        )
 
 
 @dataclass
@@ -63,12 +60,8 @@ class HuangConfig(PositionConfig):
 
     target: ClassVar[str] = "musictx.attention.positions.huang:Huang"
     name: str = option("huang", "the scheme")
-    max_distance: int | None = option(None, _DISTANCE)
+    max_distance: int | None = option(None, _DISTANCE, low=1)
     shared: bool = option(False, _SHARED)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least("position.max_distance", self.max_distance, 1)
 
 
 @dataclass
@@ -77,12 +70,8 @@ class HuangLocalConfig(PositionConfig):
 
     target: ClassVar[str] = "musictx.attention.positions.huang_local:HuangLocal"
     name: str = option("huang_local", "the scheme")
-    block: int | None = option(None, "tokens in a block; default: a quarter of the context")
+    block: int | None = option(None, "tokens in a block; default: a quarter of the context", low=1)
     shared: bool = option(False, _SHARED)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least("position.block", self.block, 1)
 
 
 @dataclass
@@ -91,12 +80,8 @@ class ShawConfig(PositionConfig):
 
     target: ClassVar[str] = "musictx.attention.positions.shaw:Shaw"
     name: str = option("shaw", "the scheme")
-    max_distance: int = option(16, "longer distances share one table entry, tokens")
+    max_distance: int = option(16, "longer distances share one table entry, tokens", low=1)
     shared: bool = option(True, "one table of distances for all heads, as in the paper")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least("position.max_distance", self.max_distance, 1)
 
 
 @dataclass
@@ -126,12 +111,11 @@ class T5Config(PositionConfig):
 
     target: ClassVar[str] = "musictx.attention.positions.t5:T5"
     name: str = option("t5", "the scheme")
-    max_distance: int = option(128, "longer distances share the last bucket, tokens")
+    max_distance: int = option(128, "longer distances share the last bucket, tokens", low=2)
     buckets: int = option(32, "learned numbers for each head; near distances have one each")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("position.max_distance", self.max_distance, 2)
         require(
             2 <= self.buckets < 2 * self.max_distance,
             "position.buckets",
@@ -172,12 +156,8 @@ class LearnedConfig(PositionConfig):
     target: ClassVar[str] = "musictx.attention.positions.absolute:Learned"
     name: str = option("learned", "the scheme")
     max_distance: int | None = option(
-        None, "positions with a vector of their own; default: the context"
+        None, "positions with a vector of their own; default: the context", low=1
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least("position.max_distance", self.max_distance, 1)
 
 
 @dataclass
@@ -186,16 +166,18 @@ class TwoDConfig(HuangConfig):
 
     target: ClassVar[str] = "musictx.attention.positions.two_d:TwoD"
     name: str = option("two_d", "the scheme")
-    first_layers: int = option(1, "layers, counted from the first, that also use the further axes")
+    first_layers: int = option(
+        1, "layers, counted from the first, that also use the further axes", low=1
+    )
     axes: list[str] | None = option(
         None, "further axes, some of time, pitch, voice; default: all that the tokens have"
     )
-    max_time: int = option(512, "longer differences of time share one table entry, time steps")
+    max_time: int = option(
+        512, "longer differences of time share one table entry, time steps", low=1
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("position.first_layers", self.first_layers, 1)
-        at_least("position.max_time", self.max_time, 1)
         require(
             self.axes is None or (bool(self.axes) and set(self.axes) <= set(AXES)),
             "position.axes",

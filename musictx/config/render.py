@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import option, require
+from musictx.config.checks import check, option
 from musictx.config.limits import Limits
 
 
@@ -16,13 +16,11 @@ class RenderConfig:
     wav: bool = option(True, "write the sound, a WAV file")
     png: bool = option(True, "write a picture of the notes, a piano roll")
     out: str | None = option(None, "folder for the results; default: beside each file", path=True)
-    sample_rate: int = option(44100, "sample rate of the WAV files, hertz")
+    sample_rate: int = option(44100, "sample rate of the WAV files, hertz", low=8000, high=192000)
     soundfont: str | None = option(
         None, "sound font (SF2 file); default: the small one that pretty_midi installs", path="in"
     )
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        require(
-            8000 <= self.sample_rate <= 192000, "sample_rate", self.sample_rate, "8000 to 192000"
-        )
+        check(self)

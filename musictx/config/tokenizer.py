@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import DAY, one_of, option, require
+from musictx.config.checks import DAY, check, option, require
 
 
 @dataclass
@@ -17,13 +17,19 @@ class TokenizerConfig:
         "performance, chorale (four voices), or a MidiTok one: remi, tsd, midilike, ...",
     )
     tracks: str = option(
-        "piano", "piano (all pitched instruments as one, no drums) or programs (each kept apart)"
+        "piano",
+        "piano (all pitched instruments as one, no drums) or programs (each kept apart)",
+        choices=("piano", "programs"),
     )
-    low: int = option(0, "lowest MIDI pitch that is kept; 21 is the lowest of a piano")
-    high: int = option(127, "highest MIDI pitch that is kept; 108 is the highest of a piano")
-    step_ms: int = option(10, "resolution of time, milliseconds")
+    low: int = option(
+        0, "lowest MIDI pitch that is kept; 21 is the lowest of a piano", low=0, high=127
+    )
+    high: int = option(
+        127, "highest MIDI pitch that is kept; 108 is the highest of a piano", high=127, low=0
+    )
+    step_ms: int = option(10, "resolution of time, milliseconds", low=1, high=1000)
     max_shift_ms: int = option(1000, "longest time shift in one token, milliseconds")
-    velocity_bins: int = option(32, "levels of loudness")
+    velocity_bins: int = option(32, "levels of loudness", low=1, high=127)
     sustain: bool = option(True, "let the sustain pedal lengthen notes")
     controls: bool = option(
         False,
@@ -36,24 +42,16 @@ class TokenizerConfig:
     )
 
     def __post_init__(self) -> None:
-        one_of("tokenizer.tracks", self.tracks, ("piano", "programs"))
-        require(0 <= self.low <= 127, "tokenizer.low", self.low, "a MIDI pitch, 0 to 127")
+        check(self, "tokenizer")
         require(
-            self.low <= self.high <= 127,
+            self.low <= self.high,
             "tokenizer.high",
             self.high,
             f"a MIDI pitch from tokenizer.low={self.low} to 127",
         )
-        require(1 <= self.step_ms <= 1000, "tokenizer.step_ms", self.step_ms, "1 to 1000 ms")
         require(
             self.max_shift_ms in range(self.step_ms, 1000 * DAY, self.step_ms),
             "tokenizer.max_shift_ms",
             self.max_shift_ms,
             f"a multiple of tokenizer.step_ms={self.step_ms}",
-        )
-        require(
-            1 <= self.velocity_bins <= 127,
-            "tokenizer.velocity_bins",
-            self.velocity_bins,
-            "1 to 127",
         )

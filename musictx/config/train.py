@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from musictx.config.checks import option, whole_seed
+from musictx.config.checks import LARGEST_SEED, check, option
 from musictx.config.corpus import CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.model import ModelConfig
@@ -47,8 +47,8 @@ class TrainConfig:
         None, "run folder; default runs/CORPUS-KEY, resumed if it is there", path=True
     )
     fresh: bool = option(False, "start again even if the run folder holds a checkpoint")
-    seed: int = option(0, "of every random draw")
+    seed: int = option(0, "of every random draw", low=0, high=LARGEST_SEED)
 
     def __post_init__(self) -> None:
-        whole_seed(self.seed)
+        check(self)
         self.position = checked(self.position)

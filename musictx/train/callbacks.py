@@ -1,4 +1,4 @@
-"""What happens in a run beside learning: checkpoints, stopping, the clock, samples.
+"""What happens in a run besides learning: checkpoints, stopping, samples.
 
 All are Lightning callbacks and work in any ``Trainer``; what they need to know of the run they
 belong to (``RunCallback.run``) is given to them by ``apps/train.py``.
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import ModelCheckpoint, Timer
+from pytorch_lightning.callbacks import ModelCheckpoint
 
 from musictx import midi
 from musictx.notes import Score
@@ -144,7 +144,8 @@ class LastCheckpoint(_InRunFolder):
         if batch % trainer.accumulate_grad_batches:
             return
         stop = agreed(trainer, bool(self.run.stop))
-        over = trainer.should_stop or trainer.global_step >= trainer.max_steps > 0
+        ends = trainer.should_stop and trainer.fit_loop._can_stop_early  # min_steps are done
+        over = ends or trainer.global_step >= trainer.max_steps > 0
         validates = bool(trainer.limit_val_batches) and any(_sizes(trainer))
         total = trainer.fit_loop.total_batch_idx + 1
         if validates and (over or total % trainer.val_check_interval == 0):
@@ -174,6 +175,18 @@ class LastCheckpoint(_InRunFolder):
         self._save_topk_checkpoint(trainer, self._monitor_candidates(trainer))
 
 
+class StopBetweenSteps(RunCallback, pl.Callback):
+    """Ends a run without ``LastCheckpoint`` after the step in which it is asked to stop."""
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.run.stop.listen()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
+        between = (args[-1] + 1) % trainer.accumulate_grad_batches == 0
+        if between and agreed(trainer, bool(self.run.stop)):
+            raise Stopped
+
+
 def _is_trial(trainer: Any) -> bool:
     return bool(trainer.fast_dev_run)
 
@@ -186,17 +199,6 @@ def _write_logs(trainer: pl.Trainer) -> None:
 def _sizes(trainer: pl.Trainer) -> list[int | float]:
     batches: Any = trainer.num_val_batches
     return list(batches) if isinstance(batches, list) else [batches]
-
-
-class Clock(Timer):
-    """Lightning's timer, over all sessions of a run; it ends training between two steps only."""
-
-    def __init__(self, seconds: float | None = None) -> None:
-        super().__init__(None if seconds is None else timedelta(seconds=seconds), verbose=False)
-
-    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
-        if (args[-1] + 1) % trainer.accumulate_grad_batches == 0:
-            super().on_train_batch_end(trainer, *args, **options)
 
 
 class Samples(RunCallback, pl.Callback):

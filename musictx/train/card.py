@@ -15,8 +15,8 @@ from musictx.config import TrainConfig
 from musictx.data.shards import Shards
 from musictx.data.windows import EvaluationWindows
 from musictx.train.callbacks import BestCheckpoint
+from musictx.train.clock import clock, share
 from musictx.train.lit import LitMusicTransformer
-from musictx.train.progress import clock, share
 from musictx.train.trainer import describe_device
 
 

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import Timer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
+from musictx.train.clock import time_used
 from musictx.train.optimizer import build_optimizer
 from musictx.train.schedule import multiplier, multiplier_by_time
 
@@ -71,7 +71,8 @@ class LitMusicTransformer(pl.LightningModule):
         self._tokens: Tensor | float = 0.0  # targets learnt from; kept on the device
         self._sums: Tensor | None = None  # nats and targets of this device since the last step
         self._evaluated = _Sums()
-        self._share = 0.0  # of the time of a run that goes by the clock; the same on all devices
+        #: Of the time of a run that ends by the clock, the same on all devices; else None.
+        self._time_used: float | None = None
 
     @property
     def tokens(self) -> int:
@@ -95,25 +96,19 @@ class LitMusicTransformer(pl.LightningModule):
     def _rate(self, step: int) -> float:
         """The share of the highest learning rate for the step after ``step`` steps."""
         kind, low, warmup = (self.optim[k] for k in ("schedule", "min_lr", "warmup"))
-        if self._timer is not None:
-            return multiplier_by_time(step, self._share, warmup=warmup, kind=kind, min_share=low)
+        if self._time_used is not None:
+            return multiplier_by_time(
+                step, self._time_used, warmup=warmup, kind=kind, min_share=low
+            )
         total = self.trainer.max_steps
         if total < 1:  # without end
             kind, total = ("constant" if kind == "cosine" else kind), 1
         return multiplier(step, total=total, warmup=warmup, kind=kind, min_share=low)
 
-    @property
-    def _timer(self) -> Timer | None:
-        """The clock by which the run ends, if it does."""
-        callbacks = self.trainer.callbacks  # type: ignore[attr-defined]
-        timers = (c for c in callbacks if isinstance(c, Timer))
-        return next((t for t in timers if t.time_remaining() is not None), None)
-
     def on_train_start(self) -> None:
         """After a resume this run's length and this machine's kernels count, not the saved ones."""
         self._sums = None
-        if (timer := self._timer) is not None:
-            self._share = self.trainer.strategy.broadcast(_used(timer))
+        self._time_used = self.trainer.strategy.broadcast(time_used(self.trainer))
         for config in self.trainer.lr_scheduler_configs:
             scheduler: Any = config.scheduler
             for group, base, rate in zip(
@@ -140,15 +135,14 @@ class LitMusicTransformer(pl.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         assert self._sums is not None
-        trainer, timer = self.trainer, self._timer
+        trainer, used = self.trainer, time_used(self.trainer)
         sums, self._sums = self._sums, None
         if trainer.world_size > 1:
-            mine = _used(timer) if timer is not None and trainer.is_global_zero else 0.0
+            mine = used if used is not None and trainer.is_global_zero else 0.0
             sums = torch.cat([sums, sums.new_tensor([mine])])
             sums = trainer.strategy.reduce(sums, reduce_op="sum")
-            self._share = float(sums[2]) if timer is not None else 0.0
-        elif timer is not None:
-            self._share = _used(timer)
+            used = None if used is None else float(sums[2])
+        self._time_used = used
         # Lightning has divided by the number of batches and devices; we want the sum over both
         # divided by all targets.
         factor = trainer.accumulate_grad_batches * trainer.world_size / SCALE
@@ -247,9 +241,3 @@ def batch_seed(seed: int, rank: int, number: int) -> int:
 def _exact(device: torch.device) -> torch.dtype:
     """The most exact numbers that ``device`` has."""
     return torch.float32 if device.type == "mps" else torch.float64
-
-
-def _used(timer: Timer) -> float:
-    """How much of its time is used up, 0..1."""
-    left, used = timer.time_remaining(), timer.time_elapsed()
-    return min(1.0, used / max(used + (left or 0.0), 1e-9))

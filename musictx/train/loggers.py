@@ -16,12 +16,16 @@ from musictx import files
 class MetricsTable(CSVLogger):
     """``metrics.csv`` in ``save_dir``: one row for each step at which something was logged.
 
-    ``step`` counts optimizer steps done. A row that is logged again, because a run was killed and
-    went on from an earlier checkpoint, replaces the one that stands there and all after it.
+    ``step`` counts optimizer steps done. As with Lightning's logger, the rows are written every
+    ``flush_logs_every_n_steps``; here also with each checkpoint, and when training ends or fails. A
+    row that is logged again, because a run was killed and went on from an earlier checkpoint,
+    replaces the one that stands there and all after it.
     """
 
-    def __init__(self, save_dir: str | Path) -> None:
-        super().__init__(save_dir, name="", version="")
+    def __init__(self, save_dir: str | Path, flush_logs_every_n_steps: int = 100) -> None:
+        super().__init__(
+            save_dir, name="", version="", flush_logs_every_n_steps=flush_logs_every_n_steps
+        )
         self.path = Path(save_dir, "metrics.csv")
         self._rows: list[dict[str, Any]] | None = None
 
@@ -51,6 +55,8 @@ class MetricsTable(CSVLogger):
         elif row.keys() <= self._rows[-1].keys():  # logged before, by a session that was killed
             self._rows[-1] = {"step": done}
         self._rows[-1] |= row
+        if done % self._flush_logs_every_n_steps == 0:
+            self.save()
 
     @rank_zero_only
     def save(self) -> None:

@@ -20,8 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from musictx.train.schedule import parameter_groups
-
 #: Coefficients of x -> a x + b x^3 + c x^5: steepest at 0 while it keeps singular values near 1.
 A, B, C = 3.4445, -4.7750, 2.0315
 STEPS = 5
@@ -111,38 +109,3 @@ def _multiplies_bfloat16(device: torch.device) -> bool:
         probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # no public name as of 2.13
         return bool(probe and probe())
     return device.type == "cuda"
-
-
-def groups(
-    model: nn.Module, weight_decay: float, adamw_lr: float = 1.0, table_lr: float = 1.0
-) -> list[dict[str, Any]]:
-    """The groups of ``train.schedule.parameter_groups``, those for Muon apart.
-
-    Muon gets the matrices of ``nn.Linear`` layers but for an untied output (``model.output``);
-    matrices named ``qkv`` hold three maps. All others, which AdamW trains, get ``adamw_lr`` as
-    ``lr_multiplier``, the tables of positions and intervals ``adamw_lr * table_lr``.
-    """
-    output = getattr(model, "output", None)
-    kept = set() if output is None else {id(p) for p in output.parameters()}
-    of_three = {id(p) for name, p in model.named_parameters() if name.endswith("qkv.weight")}
-    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    mine = linear - embeddings - kept
-    found: list[dict[str, Any]] = []
-    for group in parameter_groups(model, weight_decay, table_lr):
-        decay = group["weight_decay"]
-        matrices = [p for p in group["params"] if id(p) in mine]
-        single = [p for p in matrices if id(p) not in of_three]
-        triple = [p for p in matrices if id(p) in of_three]
-        others = [p for p in group["params"] if id(p) not in mine]
-        found += [
-            {"params": single, "weight_decay": decay, "muon": True, "split": 1},
-            {"params": triple, "weight_decay": decay, "muon": True, "split": 3},
-            {
-                "params": others,
-                "weight_decay": decay,
-                "muon": False,
-                "lr_multiplier": adamw_lr * group.get("lr_multiplier", 1.0),
-            },
-        ]
-    return [group for group in found if group["params"]]

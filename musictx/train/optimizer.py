@@ -1,4 +1,4 @@
-"""The options of ``config.OptimConfig`` -> an optimizer of a model."""
+"""The options of ``config.OptimConfig`` -> an optimizer, and which parameter learns how."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from musictx.train import muon
-from musictx.train.schedule import parameter_groups
+from musictx.train.muon import Muon
 
 
 def build_optimizer(
@@ -21,13 +20,79 @@ def build_optimizer(
 
     Each group's ``lr`` is ``optim["lr"]`` times its multiplier (``adamw_lr``, ``table_lr``).
     """
-    decay, table_lr = optim["weight_decay"], optim.get("table_lr", 1.0)
     is_muon = optim.get("name", "adamw") == "muon"
-    if is_muon:
-        groups = muon.groups(model, decay, optim.get("adamw_lr", 1.0), table_lr)
-    else:
-        groups = parameter_groups(model, decay, table_lr)
+    groups = parameter_groups(
+        model,
+        optim["weight_decay"],
+        muon=is_muon,
+        adamw_lr=optim.get("adamw_lr", 1.0),
+        table_lr=optim.get("table_lr", 1.0),
+    )
     for group in groups:
-        group["lr"] = optim["lr"] * group.pop("lr_multiplier", 1.0)
-    kind = muon.Muon if is_muon else torch.optim.AdamW
+        group["lr"] = optim["lr"] * group.pop("lr_multiplier")
+    kind = Muon if is_muon else torch.optim.AdamW
     return kind(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)
+
+
+def parameter_groups(
+    model: nn.Module,
+    weight_decay: float,
+    *,
+    muon: bool = False,
+    adamw_lr: float = 1.0,
+    table_lr: float = 1.0,
+) -> list[dict[str, Any]]:
+    """Groups for the optimizer: what decays, what Muon steps, what learns at a rate of its own.
+
+    Only the matrices of ``nn.Linear`` layers decay. Biases, norms, embeddings and the tables of
+    relative positions are scales and look-ups, not maps: pulling them to zero forgets rare tokens
+    and far distances. A matrix that is also an embedding (tied output) counts as an embedding.
+
+    With ``muon`` these matrices go to Muon, but for an untied output (``model.output``); those
+    named ``qkv`` hold three maps (``split``). All others, which AdamW trains, then have
+    ``adamw_lr`` as ``lr_multiplier``.
+
+    ``table_lr`` other than 1 puts the tables of the position scheme and of the sparse features into
+    a group of their own and multiplies their ``lr_multiplier``: a step of few windows reaches few
+    of their rows, which therefore learn more slowly than matrices.
+
+    Each trainable parameter is in exactly one group, in the order of ``named_parameters``.
+    """
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - embeddings
+    output = getattr(model, "output", None)
+    last = set() if output is None else {id(p) for p in output.parameters()}
+    tables = _tables(model) if table_lr != 1.0 else set()
+    groups: dict[tuple[bool, bool, int], dict[str, Any]] = {}
+    for name, p in model.named_parameters():
+        if not p.requires_grad:
+            continue
+        is_matrix, is_table = id(p) in matrices, id(p) in tables
+        split = 0  # 0: AdamW's
+        if muon and is_matrix and id(p) not in last:
+            split = 3 if name.endswith("qkv.weight") else 1
+        group = {
+            "params": [],
+            "weight_decay": weight_decay if is_matrix else 0.0,
+            "muon": split > 0,
+            "split": split,
+            "lr_multiplier": 1.0 if split else adamw_lr * (table_lr if is_table else 1.0),
+        }
+        # The order of the groups is that of saved states: matrices first, Muon's before AdamW's.
+        key = (not is_matrix, is_table, split or 4)
+        groups.setdefault(key, group)["params"].append(p)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _tables(model: nn.Module) -> set[int]:
+    """The ids of what the position scheme and the sparse features of ``model`` learn beside maps
+    and embeddings."""
+    owners = [getattr(model, "position", None)]
+    owners += [feature for feature in getattr(model, "features", []) if feature.sparse]
+    modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
+    return {
+        id(p)
+        for module in modules
+        if not isinstance(module, nn.Linear | nn.Embedding)
+        for p in module.parameters(recurse=False)
+    }

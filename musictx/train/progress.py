@@ -10,7 +10,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import ProgressBar
 from tqdm import tqdm
 
-from musictx.train.callbacks import Clock
+from musictx.train.clock import share
 
 #: The weight of the past in the smoothed loss, each time the line is shown.
 SMOOTHING = 0.8
@@ -129,18 +129,3 @@ class Progress(ProgressBar):
         if (done := share(trainer)) > first:
             parts.append(f"{duration((now - began) * (1 - done) / (done - first))} left")
         return "  ".join(parts)
-
-
-def clock(trainer: pl.Trainer) -> Clock:
-    """The clock of a trainer of ``build_trainer``."""
-    callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    return next((c for c in callbacks if isinstance(c, Clock)), Clock())
-
-
-def share(trainer: pl.Trainer) -> float:
-    """How much of the run is done, 0..1; 0 for a run without end."""
-    timer = clock(trainer)
-    left, used = timer.time_remaining(), timer.time_elapsed()
-    if left is not None:
-        return min(1.0, used / max(used + left, 1e-9))
-    return min(1.0, trainer.global_step / trainer.max_steps) if trainer.max_steps > 0 else 0.0

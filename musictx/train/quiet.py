@@ -34,6 +34,8 @@ _EXPECTED = (
     r"GPU available but not used",
     # bf16 and friends: what precision means is said in our own header.
     r"You are using a CUDA device",
+    # float16 on a CPU becomes bfloat16; our own header says so.
+    r"You passed `Trainer\(accelerator='cpu', precision='16-mixed'\)`",
     # Lightning passes itself a deprecated argument on some versions of torch.
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",
 )

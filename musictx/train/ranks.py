@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import threading
 import time
 from collections.abc import Mapping
 
+import pytorch_lightning as pl
 import torch
+from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from musictx.config import TrainerConfig
@@ -94,6 +97,27 @@ def _check_devices(options: TrainerConfig) -> None:
             f"trainer.devices={options.devices}: expected at most {have}, this machine has "
             f"{have} {what}"
         )
+
+
+def start_deaf_to_ctrl_c(trainer: pl.Trainer) -> None:
+    """Let the processes that Lightning will start ignore Ctrl-C until they train.
+
+    A terminal sends it to all of them. One that dies of it while it starts makes Lightning kill the
+    first process, too, which alone is to stop, in order.
+    """
+    launcher = trainer.strategy.launcher
+    if not isinstance(launcher, _SubprocessScriptLauncher):
+        return
+    start = launcher._call_children_scripts
+
+    def start_deaf() -> None:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # started processes inherit it
+        try:
+            start()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    launcher._call_children_scripts = start_deaf  # type: ignore[method-assign]
 
 
 def end_with_parent() -> None:

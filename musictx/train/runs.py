@@ -54,6 +54,7 @@ FREE = {
     "corpus.workers",
     "data.num_workers",
     "trainer.max_steps",
+    "trainer.min_steps",
     "trainer.max_time",
     "trainer.max_epochs",
     "trainer.log_every_n_steps",
@@ -183,7 +184,7 @@ class RunFolder:
         self.check(config, applied_to, fresh=fresh)
         files.tidy(self.path)
         if fresh and (self.path / SETTINGS).is_file():
-            self._clear()
+            self.clear()
         described = {
             "musictx": musictx,
             "key": key(config, applied_to),
@@ -193,7 +194,7 @@ class RunFolder:
         text = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
         files.write_text(self.path / SETTINGS, text)
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
         """Remove what a run left here, and nothing else."""
         for name in OURS[::-1]:  # the settings, by which we know it, go last
             path = self.path / name

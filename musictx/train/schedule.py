@@ -1,66 +1,13 @@
-"""Which parameters decay, and the learning rate as a pure function of the step.
-
-Nothing here holds state: a resumed run asks the same questions and gets the same answers.
-"""
+"""The learning rate as a pure function of the step: a resumed run gets the same answers."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
-
-from torch import nn
 
 KINDS = ("cosine", "rsqrt", "constant")
 
 #: By the clock, the rise takes this share of the time at most, however many steps that is.
 RISE_SHARE = 0.1
-
-
-def parameter_groups(
-    model: nn.Module, weight_decay: float, table_lr: float = 1.0
-) -> list[dict[str, Any]]:
-    """Groups for the optimizer: what decays, and what does not.
-
-    Only the matrices of ``nn.Linear`` layers decay. Biases, norms, embeddings and the tables of
-    relative positions are scales and look-ups, not maps: pulling them to zero forgets rare tokens
-    and far distances. A matrix that is also an embedding (tied output) counts as an embedding.
-
-    ``table_lr`` other than 1 puts the tables of the position scheme and of the intervals into a
-    group of their own with this ``lr_multiplier``: a step of few windows reaches few of their rows,
-    which therefore learn more slowly than matrices.
-
-    Each trainable parameter is in exactly one group, in the order of ``named_parameters``; a group
-    without parameters is left out.
-    """
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - embeddings
-    trained = [p for p in model.parameters() if p.requires_grad]
-    apart = _tables(model) if table_lr != 1.0 else set()
-    fixed = [p for p in trained if id(p) not in matrices]
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in trained if id(p) in matrices], "weight_decay": weight_decay},
-        {"params": [p for p in fixed if id(p) not in apart], "weight_decay": 0.0},
-        {
-            "params": [p for p in fixed if id(p) in apart],
-            "weight_decay": 0.0,
-            "lr_multiplier": table_lr,
-        },
-    ]
-    return [group for group in groups if group["params"]]
-
-
-def _tables(model: nn.Module) -> set[int]:
-    """The ids of what the position scheme and the sparse features of ``model`` learn beside maps
-    and embeddings."""
-    owners = [getattr(model, "position", None)]
-    owners += [feature for feature in getattr(model, "features", []) if feature.sparse]
-    modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
-    return {
-        id(p)
-        for module in modules
-        if not isinstance(module, nn.Linear | nn.Embedding)
-        for p in module.parameters(recurse=False)
-    }
 
 
 def learning_rate(width: int) -> float:

@@ -10,8 +10,9 @@ import pytorch_lightning as pl
 from musictx.config import TrainConfig
 from musictx.data.shards import Shards
 from musictx.train.card import best, protocol, rows_per_step
+from musictx.train.clock import clock
 from musictx.train.lit import LitMusicTransformer
-from musictx.train.progress import clock, compact, duration
+from musictx.train.progress import compact, duration
 from musictx.train.trainer import describe_device
 
 #: More parameters than this for each token to train on: the model will overfit.
@@ -43,6 +44,11 @@ def header(
         f"train   {length} of {rows_per_step(config, trainer)} x {shape['context']} tokens on "
         f"{describe_device(trainer)}, learning rate {lit.optim['lr']:.2g}",
     ]
+    if config.trainer.precision.startswith("16") and str(trainer.precision) == "bf16-mixed":
+        lines.append(
+            f"note    trainer.precision={config.trainer.precision} is not for a CPU; it trains "
+            "with bf16-mixed instead"
+        )
     if trial:
         return lines
     lines.append(f"run     {folder}")

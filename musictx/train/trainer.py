@@ -14,8 +14,8 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from musictx.config import TrainerConfig
 from musictx.config.checks import import_from_here
 from musictx.errors import ConfigError, UserError
-from musictx.train.callbacks import Clock
 from musictx.train.checkpoint import AtomicCheckpoints
+from musictx.train.clock import Clock
 
 #: Stands for the run folder in the options of callbacks and loggers.
 RUN_FOLDER = "{run_folder}"
@@ -39,6 +39,7 @@ def build_trainer(
         "devices": int(devices) if devices.isdigit() else devices,
         "precision": precision(options.precision, options.accelerator),
         "max_steps": options.max_steps if seconds is None else -1,
+        "min_epochs": 0,  # else Lightning waits for an epoch's end where min_steps are given
         "check_val_every_n_epoch": None,  # val_check_interval counts batches across epochs
         "default_root_dir": None if folder is None else str(folder),
         "callbacks": [Clock(seconds), *callbacks],

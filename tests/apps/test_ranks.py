@@ -66,6 +66,35 @@ def test_two_processes_of_torchrun_are_found_without_a_word(root):
         assert two == pytest.approx(one, rel=1e-4)
 
 
+def first_child(parent: subprocess.Popen) -> list[str]:
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    deadline = time.monotonic() + 60
+    while not (found := children.read_text().split()):
+        assert time.monotonic() < deadline
+        assert parent.poll() is None
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif((os.cpu_count() or 1) < 2 or not Path("/proc").is_dir(), reason="two cores")
+def test_ctrl_c_while_the_processes_start_ends_with_130_and_no_traceback(root):
+    words = driver(root, "run=early", "batch_size=2", "devices=2", "strategy=ddp", "seconds=0")
+    parent = subprocess.Popen(
+        [*words, "max_steps=1000000"], cwd=CHECKOUT, env=ENVIRONMENT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        first_child(parent)
+        os.killpg(parent.pid, signal.SIGINT)  # as a terminal does, to all of them
+        out, err = parent.communicate(timeout=120)
+    finally:
+        parent.kill()
+    assert parent.returncode == 130, err
+    assert err.strip() == "stopping after this step ... (Ctrl-C again: at once)"
+    assert "go on with the same command" in out
+
+
 @pytest.mark.slow
 @pytest.mark.skipif((os.cpu_count() or 1) < 2 or not Path("/proc").is_dir(), reason="two cores")
 def test_ranks_end_when_their_parent_is_killed(root):
@@ -75,12 +104,7 @@ def test_ranks_end_when_their_parent_is_killed(root):
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        deadline = time.monotonic() + 60
-        while not (found := children.read_text().split()):
-            assert time.monotonic() < deadline
-            assert parent.poll() is None
-            time.sleep(0.05)
+        found = first_child(parent)
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()

@@ -4,6 +4,7 @@ import csv
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import torch
 
 from musictx import bundle, midi
 from musictx.apps import train
+from musictx.data.shards import Shards
 from musictx.errors import UserError
+from musictx.evaluate import nll
 from musictx.train import checkpoint
 from musictx.train.lit import LitMusicTransformer
 from tests.apps.train_driver import config, tune, write_corpus
@@ -115,6 +118,16 @@ def test_ctrl_c_at_any_step_resumes_to_the_same_bits(step, root, monkeypatch, ca
     train.run(config(root, run))
     assert f"resume  at step {step}" in capsys.readouterr().out
     assert_same_run(root / run, root / "whole")
+
+
+def test_ctrl_c_stops_a_run_without_checkpoints_too(root, tmp_path, monkeypatch, capsys):
+    interrupt_at(monkeypatch, 3)
+    settings = config(root, tmp_path / "run")
+    settings.callbacks = {}
+    with pytest.raises(KeyboardInterrupt):
+        train.run(settings)
+    assert "stopped at step 3, before the first checkpoint" in capsys.readouterr().out
+    bundle.load(tmp_path / "run" / "model")
 
 
 def test_an_exception_loses_only_what_came_after_the_checkpoint(root, monkeypatch):
@@ -258,6 +271,13 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     assert "the terms of that music apply" in card
 
 
+def test_float16_on_a_cpu_is_one_sentence(root, tmp_path, capfd):
+    train.run(config(root, tmp_path / "run", max_steps=1, precision="16-mixed"))
+    out, err = capfd.readouterr()
+    assert "note    trainer.precision=16-mixed is not for a CPU; it trains with bf16-mixed" in out
+    assert err == ""
+
+
 def test_a_sample_that_fails_is_told_and_training_goes_on(root, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(train, "draw", lambda score, path: 1 / 0)
     train.run(config(root, tmp_path / "run", seconds=1, max_steps=5))
@@ -279,7 +299,20 @@ def test_fine_tuning_takes_tokenizer_and_shape_from_the_model_folder(root, tmp_p
     settings.tokenizer.velocity_bins = 8
     model = train.run(settings).model
     assert model is not None
-    assert "instead of those given here" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "instead of those given here" in said
+    first, _, rest = said.partition("step ")  # the first line of progress
+    (before,) = re.findall(
+        r"^before  (\S+) nats/token in validation, before the first st", first, re.M
+    )
+    assert re.search(
+        rf"^before  {before} nats/token, before the first step; (not )?better", rest, re.M
+    )
+    shards = Shards(tmp_path / "shards")
+    loss = nll.evaluate(
+        bundle.load(root / "whole" / "model").model, shards, "validation"
+    ).nats_per_token
+    assert float(before) == pytest.approx(loss, abs=1e-4)
     start, tuned = bundle.load(root / "whole" / "model"), bundle.load(model)
     assert tuned.model.config == start.model.config
     assert tuned.tokenizer.fingerprint == start.tokenizer.fingerprint
@@ -323,6 +356,7 @@ def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path,
         ({"callbacks": {"mine": {"_target_": "no.such.Class"}}}, r"callbacks\.mine\._target_=no"),
         ({"logger": {"mine": {"_target_": "no.such.Logger"}}}, r"logger\.mine\._target_=no"),
         ({"ckpt_path": "best"}, r"ckpt_path=best: .*run has no checkpoint yet"),
+        ({"limit_val_batches": 0.1}, r"trainer\.limit_val_batches=0\.1: expected at least 0\.5"),
         ({"accelerator": "gpu"}, r"trainer\.accelerator=gpu.*not possible on this machine"),
     ],
 )
@@ -331,6 +365,13 @@ def test_what_cannot_be_is_said_before_anything_is_written(options, sentence, ro
         pytest.skip("here it is possible")
     with pytest.raises(UserError, match=sentence):
         train.run(config(root, tmp_path / "run", shards=str(tmp_path / "s"), **options))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_lightning_refuses_leaves_no_run_folder(root, tmp_path):
+    monitor = {"_target_": "pytorch_lightning.callbacks.LearningRateMonitor"}
+    with pytest.raises(UserError, match="LearningRateMonitor"):
+        train.run(config(root, tmp_path / "run", callbacks={"mine": monitor}, logger={}))
     assert not list(tmp_path.iterdir())
 
 

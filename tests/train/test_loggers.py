@@ -2,6 +2,8 @@
 
 import csv
 
+from pytorch_lightning.loggers import CSVLogger
+
 from musictx.train.loggers import MetricsTable
 
 
@@ -34,6 +36,16 @@ def test_rows_of_steps_that_were_lost_are_replaced(tmp_path):
     assert [(r["step"], r["loss"], r["lr"]) for r in rows(tmp_path)] == [
         ("1", "0", ""), ("2", "1", ""), ("3", "9", "0.5"),
     ]  # fmt: skip
+
+
+def test_a_kill_loses_no_more_rows_than_lightnings_logger_would(tmp_path):
+    table = MetricsTable(tmp_path, flush_logs_every_n_steps=4)
+    for step in range(7):
+        table.log_metrics({"loss": float(step)}, step)
+    assert [r["step"] for r in rows(tmp_path)] == ["1", "2", "3", "4"]
+    assert (
+        MetricsTable(tmp_path)._flush_logs_every_n_steps == CSVLogger("")._flush_logs_every_n_steps
+    )
 
 
 def test_a_garbled_table_is_no_harm(tmp_path):

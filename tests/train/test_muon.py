@@ -9,6 +9,7 @@ from torch import nn
 from musictx.model.transformer import MusicTransformer
 from musictx.train import muon
 from musictx.train.muon import Muon, orthogonal
+from musictx.train.optimizer import parameter_groups
 
 
 def model() -> MusicTransformer:
@@ -74,34 +75,9 @@ def test_a_step_is_the_formula_written_out():
     torch.testing.assert_close(p.detach(), before)
 
 
-def test_every_parameter_is_in_one_group_and_only_hidden_maps_are_muons():
-    net = model()
-    found = muon.groups(net, 0.1)
-    everything = [id(p) for group in found for p in group["params"]]
-    assert sorted(everything) == sorted(id(p) for p in net.parameters())
-    taken = {id(p): g["split"] for g in found if g["muon"] for p in g["params"]}
-    for name, p in net.named_parameters():
-        inside = name.startswith("blocks.") and p.dim() == 2
-        assert (id(p) in taken) == inside, name
-        assert taken.get(id(p), 1) == (3 if name.endswith("qkv.weight") else 1), name
-
-
-def test_tables_of_distances_learn_at_a_share_of_the_share():
-    net = model()
-    tables = {id(p) for p in net.position.parameters()}
-    assert tables
-    for group in muon.groups(net, 0.1, adamw_lr=0.5, table_lr=4.0):
-        inside = {id(p) in tables for p in group["params"]}
-        assert group.get("lr_multiplier", 1.0) == (
-            1.0 if group["muon"] else 2.0 if True in inside else 0.5
-        )
-        assert len(inside) == 1
-
-
 def test_without_matrices_it_is_adamw():
     one, other = model(), model()
-    mine = [g | {"muon": False} for g in muon.groups(one, 0.1)]
-    theirs = [{k: g[k] for k in ("params", "weight_decay")} for g in muon.groups(other, 0.1)]
+    mine, theirs = parameter_groups(one, 0.1), parameter_groups(other, 0.1)
     assert losses(one, Muon(mine, lr=0.01), 4) == losses(
         other, torch.optim.AdamW(theirs, lr=0.01), 4
     )
@@ -109,10 +85,10 @@ def test_without_matrices_it_is_adamw():
 
 def test_it_learns_and_a_saved_state_goes_on_bit_for_bit():
     net = model()
-    optimizer = Muon(muon.groups(net, 0.01), lr=0.02)
+    optimizer = Muon(parameter_groups(net, 0.01, muon=True), lr=0.02)
     first = losses(net, optimizer, 10)
     assert first[-1] < first[0] - 0.3
     other = copy.deepcopy(net)
-    again = Muon(muon.groups(other, 0.01), lr=0.02)
+    again = Muon(parameter_groups(other, 0.01, muon=True), lr=0.02)
     again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     assert losses(net, optimizer, 3) == losses(other, again, 3)

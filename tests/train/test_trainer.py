@@ -1,16 +1,23 @@
 """What is asked of Lightning, and of the machine."""
 
 import dataclasses
+import inspect
+import re
+from pathlib import Path
 
 import pytest
 import pytorch_lightning as pl
 import torch
 
+from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
+from musictx.config.trainer import NOT_OFFERED
 from musictx.errors import ConfigError
-from musictx.train import ranks
+from musictx.train import checkpoint, ranks
+from musictx.train.callbacks import LastCheckpoint
 from musictx.train.quiet import quiet_lightning
 from musictx.train.trainer import build_trainer, describe_device, instantiate, precision
+from tests.train.fakes import fake_training, fit
 
 
 def test_the_precision_is_bf16_only_where_the_machine_has_it(monkeypatch):
@@ -33,6 +40,7 @@ def test_every_flag_reaches_lightnings_trainer(tmp_path):
         "limit_val_batches": 2,
         "num_sanity_val_steps": 1,
         "log_every_n_steps": 3,
+        "min_steps": 2,
     }
     options = TrainerConfig(accelerator="cpu", devices="1", profiler="simple", **given)
     with quiet_lightning():
@@ -42,6 +50,29 @@ def test_every_flag_reaches_lightnings_trainer(tmp_path):
     assert isinstance(trainer.profiler, pl.profilers.SimpleProfiler)
     assert describe_device(trainer) == "cpu"
     assert trainer.default_root_dir == str(tmp_path)
+
+
+def test_every_flag_of_lightnings_is_offered_or_refused_with_a_reason():
+    theirs = set(inspect.signature(pl.Trainer.__init__).parameters) - {"self"}
+    ours = {field.name for field in dataclasses.fields(TrainerConfig)}
+    assert ours | NOT_OFFERED.keys() == theirs
+    assert not ours & NOT_OFFERED.keys()
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    for name, reason in NOT_OFFERED.items():
+        with pytest.raises(ConfigError, match=re.escape(f"trainer.{name}: this flag") + ".*"):
+            normalise("train", [f"trainer.{name}=1"])
+        assert f"| `{name}` | {reason} |" in page
+
+
+def test_min_steps_outlast_a_callback_that_wants_to_stop(tmp_path):
+    class Stops(pl.Callback):
+        def on_train_batch_end(self, trainer, *args):
+            trainer.should_stop = True
+
+    kept = [LastCheckpoint(minutes=0.0), Stops()]
+    trainer = fit(fake_training(), folder=tmp_path, callbacks=kept, min_steps=4)
+    assert trainer.global_step == 4
+    assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 4
 
 
 def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):

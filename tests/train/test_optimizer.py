@@ -1,0 +1,81 @@
+"""Which parameters decay, which Muon steps, and which learn at a rate of their own."""
+
+import pytest
+import torch
+from torch import nn
+
+from musictx.model.transformer import MusicTransformer
+from musictx.train.optimizer import parameter_groups
+from tests.train.test_muon import model
+
+
+class Everything(nn.Module):
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(5, 4)
+        self.table = nn.Parameter(torch.zeros(2, 3, 4))  # as relative positions are
+        self.linear = nn.Linear(4, 4)
+        self.norm = nn.LayerNorm(4)
+        self.output = nn.Linear(4, 5, bias=False)
+        if tied:
+            self.output.weight = self.embedding.weight
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_only_matrices_of_linear_layers_decay_and_each_parameter_is_in_one_group(tied):
+    model = Everything(tied)
+    decaying, fixed = parameter_groups(model, 0.1)
+    matrices = [model.linear.weight] + ([] if tied else [model.output.weight])
+    assert [id(p) for p in decaying["params"]] == [id(p) for p in matrices]
+    assert (decaying["weight_decay"], fixed["weight_decay"]) == (0.1, 0.0)
+    everything = [id(p) for p in decaying["params"] + fixed["params"]]
+    assert sorted(everything) == sorted(id(p) for p in model.parameters())
+
+
+def test_frozen_parameters_are_left_to_rest():
+    model = Everything(tied=False)
+    model.table.requires_grad_(False)
+    groups = parameter_groups(model, 0.1)
+    assert all(p is not model.table for g in groups for p in g["params"])
+
+
+def test_tables_of_positions_and_intervals_can_learn_at_a_rate_of_their_own():
+    position = {"name": "huang", "concat_sinusoids": 4, "periods": [4]}
+    intervals = {"inputs": [1, 4], "outputs": [1, 4], "pitches": [[4, 12, 60]]}
+    net = MusicTransformer(
+        12, layers=2, width=8, heads=2, feedforward=8, context=8, position=position,
+        intervals=intervals,
+    )  # fmt: skip
+    names = {id(p): name for name, p in net.named_parameters()}
+    apart = [g for g in parameter_groups(net, 0.1, table_lr=4.0) if g["lr_multiplier"] != 1.0]
+    assert [g["lr_multiplier"] for g in apart] == [4.0]
+    assert [names[id(p)] for p in apart[0]["params"]] == [
+        "position.tables.0", "position.tables.1", "intervals.inputs.0", "intervals.inputs.1",
+        "intervals.outputs.0", "intervals.outputs.1",
+    ]  # fmt: skip
+    assert apart[0]["weight_decay"] == 0.0
+    everything = [id(p) for g in parameter_groups(net, 0.1, table_lr=4.0) for p in g["params"]]
+    assert sorted(everything) == sorted(names)
+    assert len(parameter_groups(net, 0.1)) == 2, "as ever where nothing is asked"
+
+
+def test_every_parameter_is_in_one_group_and_only_hidden_maps_are_muons():
+    net = model()
+    found = parameter_groups(net, 0.1, muon=True)
+    everything = [id(p) for group in found for p in group["params"]]
+    assert sorted(everything) == sorted(id(p) for p in net.parameters())
+    taken = {id(p): g["split"] for g in found if g["muon"] for p in g["params"]}
+    for name, p in net.named_parameters():
+        inside = name.startswith("blocks.") and p.dim() == 2
+        assert (id(p) in taken) == inside, name
+        assert taken.get(id(p), 1) == (3 if name.endswith("qkv.weight") else 1), name
+
+
+def test_tables_of_distances_learn_at_a_share_of_the_share():
+    net = model()
+    tables = {id(p) for p in net.position.parameters()}
+    assert tables
+    for group in parameter_groups(net, 0.1, muon=True, adamw_lr=0.5, table_lr=4.0):
+        inside = {id(p) in tables for p in group["params"]}
+        assert group["lr_multiplier"] == (1.0 if group["muon"] else 2.0 if True in inside else 0.5)
+        assert len(inside) == 1
