@@ -117,8 +117,10 @@ def harmonise(
     particles: int = 24,
     sampling: TokenSampling | Mapping[str, Any] | str | None = None,
     seed: int | None = 0,
+    voices: Sequence[str] = ("soprano",),
+    bars: str | None = None,
 ) -> list[Sample]:
-    """``melody`` as the upper voice of ``samples`` four-part chorales.
+    """``samples`` four-part chorales with ``melody`` as one of their voices.
 
     melody     a file, an example by name ("ode_to_joy"), or what :func:`musictx.read` takes; its
                highest notes count
@@ -126,9 +128,15 @@ def harmonise(
                with musictx
     particles  harmonisations written side by side, of which the likeliest survive: more, better
 
+    voices     what stays: the voice that the melody is, or several of a file with a track for each
+    bars       "5-8": of a file in four voices the bars in which the others are written anew
+
     Raises :class:`UserError` for wrong arguments and for a model that does not write chorales.
     """
     from musictx.apps.harmonise import harmonisations
+    from musictx.config import HarmoniseConfig
+
+    HarmoniseConfig(voices=list(voices), bars=bars)  # what is wrong is said
 
     found = harmonisations(
         _bundle(model, melody=True),
@@ -137,6 +145,8 @@ def harmonise(
         particles=_whole("particles", particles, 1),
         sampling=_sampling(sampling, TokenSampling),
         seed=_seed(seed),
+        voices=voices,
+        bars=bars,
     )
     return [sample for _, sample in found]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from musictx.apps.results import (
     Result,
@@ -16,10 +18,12 @@ from musictx.apps.results import (
 )
 from musictx.bundle import Bundle, load
 from musictx.chorale import voice_leading
+from musictx.chorale.grid import VOICES
 from musictx.chorale.harmonise import Harmony, harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Form, Tune
 from musictx.config import HarmoniseConfig, TokenSampling
+from musictx.config.harmonise import span
 from musictx.errors import UserError
 from musictx.files import check_writable
 from musictx.notes import Score
@@ -34,14 +38,17 @@ def harmonisations(
     particles: int = 24,
     sampling: TokenSampling | None = None,
     seed: int = 0,
+    voices: Sequence[str] = VOICES[:1],
+    bars: str | None = None,
 ) -> list[tuple[Harmony, Sample]]:
-    """``samples`` times the highest notes of ``melody`` in four voices, in its bars and tempo.
+    """``samples`` times ``melody`` in four voices, in its bars and tempo; ``voices`` and ``bars``
+    say what of it stays, as in ``musictx harmonise``.
 
     Sample i of seed s is always the same. Raises ``UserError`` if the model does not write chorales
     or the melody has no notes.
     """
     asked = samples, particles, sampling or TokenSampling(), seed
-    return list(_pieces(bundle, _tune(melody), *asked))
+    return list(_pieces(bundle, _tune(melody, voices, bars), *asked))
 
 
 def run(config: HarmoniseConfig) -> list[Result]:
@@ -49,7 +56,8 @@ def run(config: HarmoniseConfig) -> list[Result]:
     printed, when it is done."""
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
-    tune = _tune(read_music(config.melody, "melody", "with a melody"), config.melody)
+    music = read_music(config.melody, "melody", "with a melody")
+    tune = _tune(music, config.voices, config.bars, config.melody)
     where = choose(config)
     seed = fresh_seed() if config.seed is None else config.seed
     name = file_name(config.name, config.melody, seed)
@@ -94,6 +102,7 @@ def _pieces(
             bundle.model,
             tokenizer,
             tune.given,
+            fixed=tune.fixed,
             particles=particles,
             sampling=sampling,
             form=Form(tune),
@@ -101,13 +110,14 @@ def _pieces(
             progress=progress,
         )
         score = tune.harmonised(harmony.grid)
-        new = int((score.notes["track"] > 0).sum())
+        new = int((~np.isin(score.notes["track"], tune.voices)).sum())
         yield harmony, Sample(score, 0.0, harmony.ids, new, score.duration, "melody")
 
 
-def _tune(score: Score, name: str = "") -> Tune:
+def _tune(score: Score, voices: Sequence[str], bars: str | None, name: str = "") -> Tune:
+    which = tuple(sorted(VOICES.index(voice) for voice in voices))
     try:
-        return Tune.of(score)
+        return Tune.of(score, which, None if bars is None else span(bars))
     except UserError as error:
         raise UserError(f"melody={name}: {error}" if name else f"melody: {error}") from None
 

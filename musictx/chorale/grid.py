@@ -12,11 +12,11 @@ from itertools import combinations
 
 import numpy as np
 
+from musictx.config.harmonise import VOICES as VOICES
 from musictx.errors import UserError
 from musictx.notes import NOTE, TEMPO, Score
 from musictx.tokens.beats import Beats
 
-VOICES = ("soprano", "alto", "tenor", "bass")
 #: Track -> name, in files.
 NAMES = dict(enumerate(name.capitalize() for name in VOICES))
 SILENCE = -1
@@ -61,15 +61,17 @@ class Grid:
         return len(self.pitches)
 
 
-def read(score: Score) -> tuple[Grid, Counter[str]]:
+def read(
+    score: Score, voices: tuple[int, ...] = tuple(range(len(VOICES)))
+) -> tuple[Grid, Counter[str]]:
     """The four voices of ``score``, and what could not be kept: reason -> number of notes.
 
     Times are counted in quarter notes by the score's tempos and rounded to sixteenths; a note
-    lasts a step at least. Silence before the first note is dropped in whole beats. Four pitched
-    tracks are the voices, from high to low by their mean pitch; a track's notes end where its next
-    one begins. Any other number of tracks is taken together, and at each step the notes, from high
-    to low, go to the voices that have least way to them. Raises ``UserError`` where more than four
-    sound at once, and for a score without pitched notes.
+    lasts a step at least. Silence before the first note is dropped in whole beats. As many pitched
+    tracks as ``voices`` are those, from high to low by their mean pitch; a track's notes end where
+    its next one begins. Any other number of tracks is taken together, and at each step the notes,
+    from high to low, go to the voices that have least way to them. Raises ``UserError`` where more
+    than four sound at once, and for a score without pitched notes.
     """
     lost: Counter[str] = Counter()
     notes = score.notes
@@ -82,8 +84,8 @@ def read(score: Score) -> tuple[Grid, Counter[str]]:
     first = first_step(score)
     start, end = start - first, np.maximum(end, start + 1) - first
     tracks = np.unique(notes["track"])
-    if len(tracks) == len(VOICES):
-        return _by_track(notes, start, end, tracks, lost), lost
+    if len(tracks) == len(voices):
+        return _by_track(notes, start, end, tracks, voices, lost), lost
     return _by_height(notes, start, end), lost
 
 
@@ -130,12 +132,17 @@ def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
 
 
 def _by_track(
-    notes: np.ndarray, start: np.ndarray, end: np.ndarray, tracks: np.ndarray, lost: Counter[str]
+    notes: np.ndarray,
+    start: np.ndarray,
+    end: np.ndarray,
+    tracks: np.ndarray,
+    voices: tuple[int, ...],
+    lost: Counter[str],
 ) -> Grid:
     mean = {track: notes["pitch"][notes["track"] == track].mean() for track in tracks}
     pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
     tied = np.zeros(pitches.shape, bool)
-    for voice, track in enumerate(sorted(tracks, key=lambda t: (-mean[t], t))):
+    for voice, track in zip(sorted(voices), sorted(tracks, key=lambda t: (-mean[t], t))):
         mine = np.flatnonzero(notes["track"] == track)
         mine = mine[np.lexsort((notes["pitch"][mine], start[mine]))]
         starts = start[mine]

@@ -1,57 +1,35 @@
-"""Given one voice of a chorale, write the others: a melody harmonised.
+"""Given some notes of a chorale, write the others: a melody harmonised, a bass realised, bars anew.
 
-The model writes soprano, alto, tenor, bass in turn and never looks ahead, so forcing the soprano
-and drawing the rest would meet each new melody note unprepared. Instead several harmonisations are
-written side by side and those that make the given notes likely, and keep the rules of voice
-leading, go on in place of those that do not: a particle filter (Gordon, Salmond and Smith 1993; for
-language models Lew et al. 2023). As their number grows, its particles come to be drawn from
-
-    p(free voices | given voice) x exp(-rules x faults)
-
-up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`), to which
-the whole melody adds its key and form (:class:`musictx.chorale.tune.Form`). Free
-notes are drawn with the faults they complete taken into account, and what a draw could not choose
-between, the sum of p x exp(-rules x faults) over all ids, is the particle's weight. Top-p and the
-like act on each draw of this product. At the end the likeliest under the product is taken.
-
-No voice begins before a given one does.
+Several ways are written side by side (:mod:`musictx.chorale.particles`), and the one with the
+highest ln p - rules x faults is taken. A place in it that still breaks a rule is then written anew,
+with what is around it as it stands, as long as that makes the whole better: the filter has met each
+given note once, from the left; here it also knows what follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch.nn import functional as F
 
-from musictx.chorale.grid import VOICES, Grid
-from musictx.chorale.rules import Rules
+from musictx.chorale import voice_leading
+from musictx.chorale.grid import PER_QUARTER, Grid
+from musictx.chorale.particles import filtered, read, whole
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Form
 from musictx.config import TokenSampling
-from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine, processors
-from musictx.tokens.vocab import BOS, EOS, GrammarState
+from musictx.sampling import engine
+from musictx.tokens.vocab import BOS, EOS
 
-#: Particles are drawn anew when fewer than this share of them carry the weight (Liu and Chen 1995).
-FEWEST = 0.5
-#: Models that know distances only may write so many times the length of their training windows.
-BEYOND = 4
-
-
-@dataclass(frozen=True)
-class Particles:
-    """Harmonisations side by side: ids (P, 4 T) int64; weights (P,), the logarithms of what each
-    counts for; likely (P,): ln p of all notes and the end under the model; faults (P,) of the whole
-    pieces, 0 without rules."""
-
-    ids: np.ndarray
-    weights: np.ndarray
-    likely: np.ndarray
-    faults: np.ndarray
+#: Places that are tried again, each at most so often.
+TRIES = 6
+AGAIN = 2
+#: Beats before and after a fault that are written anew.
+AROUND = 2
 
 
 @dataclass(frozen=True)
@@ -69,17 +47,17 @@ def harmonise(
     tokenizer: ChoraleTokenizer,
     given: Grid,
     *,
-    voices: tuple[int, ...] = (0,),
+    fixed: np.ndarray | None = None,
     particles: int = 16,
     sampling: TokenSampling | None = None,
     form: Form | None = None,
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Harmony:
-    """The best of ``particles`` ways to write the voices that are not in ``voices``: the highest
+    """The best of ``particles`` ways to write the notes that are not given: the highest
     ln p - rules x faults.
 
-    given      a Grid of which the columns ``voices`` count (0 = soprano)
+    given, fixed   a Grid, and (T, 4) bool which of its notes stay; default the whole soprano
     sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
                model has them, with the rules
     form       what the whole melody asks for, weighed like the rules
@@ -89,156 +67,76 @@ def harmonise(
     piece longer than the model's context.
     """
     sampling = sampling or TokenSampling(top_p=1.0)
-    found = filtered(
-        model,
-        tokenizer,
-        given,
-        voices=voices,
-        particles=particles,
-        sampling=sampling,
-        form=form,
-        seed=seed,
-        progress=progress,
-    )
-    best = int((found.likely - sampling.rules * found.faults).argmax())
-    ids = found.ids[best].astype(np.uint16)
-    grid = _read(tokenizer, ids, given, voices)
-    return Harmony(grid, float(-found.likely[best] / len(ids)), ids)
+    fixed = whole(given, (0,)) if fixed is None else fixed
+    random = seed if isinstance(seed, tuple) else (seed,)
+
+    def tried(given: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Found:
+        found = filtered(
+            model,
+            tokenizer,
+            given,
+            fixed=fixed,
+            particles=particles,
+            sampling=sampling,
+            form=form,
+            seed=(*random, number) if number else seed,
+            begin=begin,
+            progress=None if number else progress,
+        )
+        likely = found.likely if begin == 0 else _likely(model, found.ids)
+        worth = likely - sampling.rules * found.faults
+        best = int(worth.argmax())
+        return _Found(found.ids[best], float(likely[best]), float(worth[best]))
+
+    best = tried(given, fixed, 0, int((~fixed).any(1).argmax()))
+    often: dict[int, int] = {}
+    for number in range(1, TRIES + 1):
+        grid = read(tokenizer, best.ids, given, fixed)
+        places = _faulty(grid, sampling.rules, form)
+        place = next((p for p in places if often.get(p, 0) < AGAIN), None)
+        if place is None:
+            break
+        often[place] = often.get(place, 0) + 1
+        begin = max(place - AROUND, 0) * PER_QUARTER
+        around = np.ones(fixed.shape, bool)
+        around[begin : (place + AROUND) * PER_QUARTER] = False
+        if not (fixed | around).all():
+            again = tried(grid, fixed | around, number, begin)
+            best = max(best, again, key=lambda one: one.worth)
+    grid = read(tokenizer, best.ids, given, fixed)
+    return Harmony(grid, -best.likely / len(best.ids), best.ids.astype(np.uint16))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """ids (4 T,); ln p of them and the end; that less what their faults cost."""
+
+    ids: np.ndarray
+    likely: float
+    worth: float
+
+
+def _faulty(grid: Grid, rules: float, form: Form | None) -> list[int]:
+    """The beats in which faults begin, in order; none without rules."""
+    if not rules:
+        return []
+    bar = voice_leading.STEPS_PER_BAR if form is None else form.bar
+    steps = [fault.step for fault in voice_leading.faults(grid.pitches, grid.tied, bar=bar)]
+    if form is not None:
+        steps += form.open_at(grid.pitches)
+    elif not voice_leading.closes(grid.pitches):
+        steps.append(len(grid) - 1)
+    return sorted({step // PER_QUARTER for step in steps})
 
 
 @torch.inference_mode()
-def filtered(
-    model: MusicTransformer,
-    tokenizer: ChoraleTokenizer,
-    given: Grid,
-    *,
-    voices: tuple[int, ...],
-    particles: int,
-    sampling: TokenSampling,
-    seed: int | tuple[int, ...],
-    form: Form | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Particles:
-    """The particles of :func:`harmonise`, from which it takes the best."""
-    steps, longest = len(given), int(model.config["context"])
-    if not engine.counts_positions(model):
-        longest *= BEYOND
-    if not 0 < len(VOICES) * steps < longest:
-        raise UserError(
-            f"melody: {steps} sixteenths, expected 1 to {(longest - 1) // len(VOICES)} with a "
-            f"model trained on windows of {model.config['context']} tokens"
-        )
-    if not voices or not set(voices) < set(range(len(VOICES))):
-        raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")
-    forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    reshape, rules = processors.build(sampling), Rules(tokenizer, sampling.rules)
-    last, silent = _last_note(given, voices), _silent(given, voices)
-    random = np.random.default_rng(seed)
-    weights, total, told = np.zeros(particles), np.zeros(particles), np.zeros(particles)
-    costs = np.zeros((particles, tokenizer.size))
-    states = [tokenizer.grammar() for _ in range(particles)]
-    length = len(VOICES) * steps + 1
+def _likely(model: MusicTransformer, ids: np.ndarray) -> np.ndarray:
+    """ln p of whole pieces (P, 4 T), ends included: float64 (P,)."""
+    device = next(model.parameters()).device
+    different, which = np.unique(ids, axis=0, return_inverse=True)
+    edge = np.ones((len(different), 1), np.int64)
+    rows = torch.from_numpy(np.hstack([edge * BOS, different, edge * EOS])).to(device)
     with engine.evaluating(model):
-        music = engine.Decoder(
-            model, torch.tensor([[BOS]]), rows=particles, capacity=length, longest=length
-        )
-        for place in range(length - 1):
-            step, voice = divmod(place, len(VOICES))
-            logits, past = music.logits, music.past[:, 1:].numpy()
-            likely = logits.log_softmax(dim=-1).numpy()
-            if rules.strength:
-                # On the last given note a chord that could end the piece is looked for already.
-                closing = None if step < last else step > last
-                costs = rules.costs(past, closing=closing)
-                if form is not None:
-                    table, choices = rules.choices(past)
-                    costs = costs + form.costs(table, choices, step, voice)
-            if voice in voices or step < silent:
-                ids = np.full(particles, forced[step, voice])
-                weights += likely[:, ids[0]] - rules.strength * costs[:, ids[0]]
-            else:
-                ids, kept = _draw(logits, rules.strength * costs, states, past, reshape, random)
-                weights += kept
-            told += costs[np.arange(particles), ids]
-            total += likely[np.arange(particles), ids]
-            for state, token_id in zip(states, ids.tolist()):
-                state.advance(token_id)
-            music.append(torch.from_numpy(ids))
-            if _effective(weights) < FEWEST * particles:
-                chosen = _resampled(weights, random)
-                music.select(torch.from_numpy(chosen))
-                total, told, weights = total[chosen], told[chosen], np.zeros(particles)
-                states = [states[i].copy() for i in chosen]
-            music.step()
-            if progress is not None and voice == len(VOICES) - 1:
-                progress(step + 1)
-        total += music.logits.log_softmax(dim=-1).numpy()[:, EOS]
-    past = music.past[:, 1:].numpy()
-    faults = np.zeros(particles)
-    if rules.strength:
-        grids = [_read(tokenizer, ids, given, voices) for ids in past]
-        faults += [rules.faults(grid, stuck=form is None) for grid in grids]
-        if form is not None:
-            faults += [form.faults(grid.pitches) for grid in grids]
-    # What was told on the way (the key as heard so far) gives way to what the whole piece tells.
-    return Particles(past, weights - rules.strength * (faults - told), total, faults)
-
-
-def _read(
-    tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, voices: tuple[int, ...]
-) -> Grid:
-    """A piece with the given notes repeated where they were: tokens without ties join them."""
-    grid = tokenizer.decode_grid(ids)
-    tied = grid.tied.copy()
-    tied[:, voices] = given.tied[:, voices] & grid.tied[:, voices]
-    return Grid(grid.pitches, tied)
-
-
-def _last_note(given: Grid, voices: tuple[int, ...]) -> int:
-    """The first step of the last stretch in which the given voices hold their notes."""
-    pitches = given.pitches[:, voices]
-    changes = np.flatnonzero((pitches[1:] != pitches[:-1]).any(1))
-    return int(changes[-1]) + 1 if len(changes) else 0
-
-
-def _silent(given: Grid, voices: tuple[int, ...]) -> int:
-    """The steps before any given voice begins."""
-    sounding = (given.pitches[:, voices] >= 0).any(1)
-    return int(sounding.argmax()) if sounding.any() else 0
-
-
-def _draw(
-    logits: Tensor,
-    costs: np.ndarray,
-    states: Sequence[GrammarState],
-    past: np.ndarray,
-    reshape: list[processors.Processor],
-    random: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """One id for each particle, within the grammar, by p x exp(-costs); and the logarithm of what
-    these sum to, beside what p sums to. The piece does not end here."""
-    allowed = torch.from_numpy(np.stack([state.allowed() for state in states]))
-    allowed[:, EOS] = False
-    free = logits.masked_fill(~allowed, -torch.inf)
-    choice = free - torch.from_numpy(costs)
-    kept = (choice.logsumexp(dim=-1) - free.logsumexp(dim=-1)).numpy()
-    for process in reshape:
-        choice = process(torch.from_numpy(past), choice)
-    generators = [random] * len(states)
-    ids = engine.draw(choice, generators, torch.zeros(len(states), dtype=torch.bool))
-    return ids.numpy(), kept
-
-
-def _effective(weights: np.ndarray) -> float:
-    """The effective number of particles of log weights: 1 / sum of squared shares."""
-    shares = np.exp(weights - weights.max())
-    return float(shares.sum() ** 2 / (shares**2).sum())
-
-
-def _resampled(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """(P,) int64: systematic resampling by log weights (Kitagawa 1996)."""
-    shares = np.exp(weights - weights.max())
-    points = (random.random() + np.arange(len(shares))) / len(shares)
-    sums = np.cumsum(shares / shares.sum())
-    sums[-1] = 1.0
-    return np.searchsorted(sums, points, side="right").clip(max=len(shares) - 1).astype(np.int64)
+        logits = model(rows[:, :-1]).double()
+    nats = F.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
+    return -nats.sum(1).cpu().numpy()[which.reshape(-1)]

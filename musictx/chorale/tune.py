@@ -1,4 +1,4 @@
-"""A melody to be harmonised: its notes on the grid, its bars, its key, and the file it came in."""
+"""What is to be harmonised: its notes on the grid, its bars, its key, and the file it came in."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from musictx.chorale import grid as four
-from musictx.chorale import keys
+from musictx.chorale import keys, voice_leading
 from musictx.chorale.grid import PER_QUARTER, SILENCE, SUNG, VOICES, Grid
+from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.beats import Beats
 
@@ -19,8 +20,10 @@ OFF = 0.12
 
 @dataclass(frozen=True)
 class Tune:
-    """given   the melody as a soprano, the other voices silent
-    shift   semitones, whole octaves, by which it was moved into the soprano's range
+    """given   the notes of the file on the grid, in the voices that they belong to
+    voices  which voices are given, 0 = soprano: usually one, the melody
+    fixed   (T, 4) bool: which notes of ``given`` stay
+    shift   semitones, whole octaves, by which a single voice was moved into its range
     first   the sixteenth of the file at which the grid begins
     clock   the beats and bars of the file;  key  of the whole melody
     off     notes of the file that do not stand on sixteenths
@@ -28,6 +31,8 @@ class Tune:
     """
 
     given: Grid
+    voices: tuple[int, ...]
+    fixed: np.ndarray
     shift: int
     first: int
     clock: Beats
@@ -36,15 +41,48 @@ class Tune:
     score: Score
 
     @classmethod
-    def of(cls, score: Score) -> Tune:
-        """The highest notes of ``score``. Raises ``UserError`` for music of more than four voices,
-        and for none."""
-        given, shift = melody_of(four.read(score)[0])
-        clock = Beats(score, bpm=four.BPM)
+    def of(
+        cls,
+        score: Score,
+        voices: tuple[int, ...] = (0,),
+        bars: tuple[int, int] | None = None,
+    ) -> Tune:
+        """What ``score`` gives of a chorale.
+
+        voices  the soprano: the highest notes of ``score``; another one: its track in a file of
+                four, else the highest notes (of a bass the lowest); several: their tracks
+        bars    of a file of four tracks: first and last bar in which the other voices are written
+                anew; everything else stays
+
+        Raises ``UserError`` for music of more than four voices, for none, and for a file that does
+        not have the voices asked for.
+        """
+        tracks = len(np.unique(score.notes["track"][~score.notes["drum"]]))
+        if tracks not in (len(VOICES), len(voices)) and (len(voices) > 1 or bars is not None):
+            raise UserError(f"{tracks} tracks, expected a file of one track for each voice")
+        if bars is not None and tracks != len(VOICES):
+            raise UserError(f"bars: {tracks} tracks, expected a file of four")
+        shift = 0
+        if tracks == len(VOICES) and (voices != (0,) or bars is not None):
+            given = four.read(score)[0]
+        elif len(voices) > 1:
+            given = four.read(score, voices)[0]
+        else:
+            given, shift = melody_of(four.read(score)[0], voices[0])
+        clock, first = Beats(score, bpm=four.BPM), four.first_step(score)
+        fixed = np.zeros(given.pitches.shape, bool)
+        if bars is not None:
+            at = [clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(given))]
+            fixed |= ~((np.array(at) >= bars[0]) & (np.array(at) <= bars[1]))[:, None]
+            if fixed.all():
+                raise UserError(f"bars={bars[0]}-{bars[1]}: expected some of 1-{at[-1]}")
+        fixed[:, voices] = True
+        if bars is None:
+            given = Grid(np.where(fixed, given.pitches, SILENCE), given.tied & fixed)
         start = clock.quarters(score.notes["start"]) * PER_QUARTER
         off = int((np.abs(start - np.round(start)) > OFF).sum())
-        key = keys.of_melody(given.pitches[:, 0])
-        return cls(given, shift, four.first_step(score), clock, key, off, score)
+        key = keys.of_melody(given.pitches[:, voices[0]])
+        return cls(given, voices, fixed, shift, first, clock, key, off, score)
 
     @property
     def bar(self) -> int:
@@ -57,6 +95,38 @@ class Tune:
         first, _ = self.clock.bar(self.first / PER_QUARTER)
         last, _ = self.clock.bar((self.first + len(self.given) - 1) / PER_QUARTER)
         return last - first + 1
+
+    def phrases(self) -> list[tuple[int, int]]:
+        """First and last step (exclusive) of the notes with which phrases end, the last one apart.
+
+        By the bars of the file, a pick-up not counted: in every fourth the longest note that sounds
+        in it (of equal ones the last), if it is no shorter than the notes since the phrase before;
+        in every second one if it is twice as long as they are on average.
+        """
+        line, tied = self.given.pitches[:, self.voices[0]], self.given.tied[:, self.voices[0]]
+        begins = np.flatnonzero((line >= 0) & ~tied)
+        ends = np.append(begins[1:], len(line))
+        silent = np.append(np.flatnonzero(line < 0), len(line))
+        ends = np.minimum(ends, silent[np.searchsorted(silent, begins)])
+        places = [self.clock.bar((self.first + s) / PER_QUARTER) for s in range(len(line))]
+        opening, since = places[begins[0]]
+        number = np.array([bar for bar, _ in places]) - opening + (since == 0)
+        found: list[tuple[int, int]] = []
+        for bar in range(2, int(number.max()), 2):
+            inside = np.flatnonzero(number == bar)
+            if not len(inside):
+                continue
+            sounds = np.flatnonzero((begins <= inside[-1]) & (ends > inside[0]))
+            earlier = begins >= (found[-1][1] if found else 0)
+            if not len(sounds):
+                continue
+            which = max(sounds, key=lambda n: (ends[n] - begins[n], n))
+            begin, end = int(begins[which]), int(ends[which])
+            earlier &= begins < begin
+            usual = float((ends - begins)[earlier].mean()) if earlier.any() else np.inf
+            if end - begin >= usual * (1 if bar % 4 == 0 else 2) and which < len(begins) - 1:
+                found.append((begin, end))
+        return found
 
     def where(self, step: int) -> str:
         """A step of the grid as musicians count it in the file: ``bar 2 beat 1.5``."""
@@ -72,7 +142,8 @@ class Tune:
         if self.shift:
             octaves, way = abs(self.shift) // 12, "up" if self.shift > 0 else "down"
             plural = "an octave" if octaves == 1 else f"{octaves} octaves"
-            told.append(f"the tune was moved {way} by {plural}, into the range of a soprano")
+            voice = VOICES[self.voices[0]]
+            told.append(f"the tune was moved {way} by {plural}, into the range of a {voice}")
         if self.off:
             told.append(
                 f"{self.off} of its {len(self.score)} notes do not begin on a sixteenth "
@@ -81,49 +152,53 @@ class Tune:
         return told
 
     def harmonised(self, grid: Grid) -> Score:
-        """The file with the voices of ``grid`` below its melody: tempos, meters and the rest before
-        the first note as they were, the melody's notes too where it is a single line."""
+        """The file with all voices of ``grid``: tempos, meters and the rest before the first note
+        as they were, the melody's notes too where it is a single line."""
         notes = self.score.notes
         fresh = four.notes(grid, self.clock, self.first)
-        single = len(notes) == 1 or bool(np.all(notes["start"][1:] >= notes["end"][:-1] - 0.02))
+        single = len(self.voices) == 1 and bool(
+            np.all(notes["start"][1:] >= notes["end"][:-1] - 0.02)
+        )
         fresh["velocity"] = int(np.median(notes["velocity"]))
         fresh["program"] = notes["program"][0]
         if single:
             tune = notes.copy()
             tune["pitch"] += np.uint8(self.shift % 256)  # wraps round for a shift downwards
-            tune["track"] = 0
-            fresh = np.concatenate([tune, fresh[fresh["track"] > 0]])
+            tune["track"] = self.voices[0]
+            fresh = np.concatenate([tune, fresh[fresh["track"] != self.voices[0]]])
         return dataclasses.replace(
             self.score, notes=fresh, pedals=self.score.pedals[:0], names=four.NAMES
         )
 
 
-def melody_of(grid: Grid) -> tuple[Grid, int]:
-    """The highest voice of ``grid`` as a soprano, the other voices silent; and the octaves, in
-    semitones, by which it was moved into the soprano's range.
+def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
+    """The highest line of ``grid`` (for a bass the lowest) as that voice, the others silent; and
+    the octaves, in semitones, by which it was moved into the range of that voice.
 
     A rest of a sixteenth between two notes is breath: the note before it is held.
     """
     pitches = np.full_like(grid.pitches, SILENCE)
     tied = np.zeros_like(grid.tied)
-    sounding = np.where(grid.pitches >= 0, grid.pitches, -1)
+    sounding = np.where(grid.pitches >= 0, grid.pitches, SILENCE)
     top = sounding.argmax(axis=1)
+    if voice == len(VOICES) - 1:
+        top = np.where(sounding >= 0, sounding, 128).argmin(axis=1)
     steps = np.arange(len(grid))
-    pitches[:, 0] = sounding[steps, top]
+    pitches[:, voice] = sounding[steps, top]
+    line = pitches[:, voice]
     goes_on = np.zeros(len(grid), bool)
-    goes_on[1:] = (pitches[1:, 0] == pitches[:-1, 0]) & (top[1:] == top[:-1])
-    tied[:, 0] = grid.tied[steps, top] & goes_on
-    line = pitches[:, 0]
+    goes_on[1:] = (line[1:] == line[:-1]) & (top[1:] == top[:-1])
+    tied[:, voice] = grid.tied[steps, top] & goes_on
     breath = np.flatnonzero((line[1:-1] < 0) & (line[:-2] >= 0) & (line[2:] >= 0)) + 1
-    line[breath], tied[breath, 0] = line[breath - 1], True
+    line[breath], tied[breath, voice] = line[breath - 1], True
     heard = line[line >= 0]
-    low, high = SUNG[0]
+    low, high = SUNG[voice]
 
     def outside(shift: int) -> tuple[int, int]:
         return int(((heard + shift < low) | (heard + shift > high)).sum()), abs(shift)
 
     shift = min(range(-48, 49, 12), key=outside)
-    pitches[:, 0] = np.where(line >= 0, line + shift, SILENCE)
+    pitches[:, voice] = np.where(line >= 0, line + shift, SILENCE)
     return Grid(pitches, tied), shift
 
 
@@ -131,16 +206,21 @@ class Form:
     """What a whole melody asks of the voices below it, in faults, as soft constraints of a filter:
 
     - the first chord is of the scale, its bass the tonic or the dominant;
-    - the last bass is the tonic, where the melody's last note lets it be;
+    - the last bass is the tonic, where the melody's last note lets it be: a piece that ends away
+      from home counts as much as several faults;
+    - phrases end as pieces do (:func:`musictx.chorale.voice_leading.closes`), on the tonic or not;
     - no voice stands still for two bars while others move, and each further bar counts again.
     """
 
     #: Bars after which a voice that stands still counts.
     STILL = 2
+    #: Faults that an end away from the tonic counts for.
+    AWAY = 3
 
-    def __init__(self, tune: Tune, voices: tuple[int, ...] = (0,)) -> None:
-        self.key, self.bar, self.given = tune.key, tune.bar, voices
-        line = tune.given.pitches[:, 0]
+    def __init__(self, tune: Tune) -> None:
+        self.key, self.bar, self.given = tune.key, tune.bar, tune.voices
+        self.phrases = tune.phrases()
+        line = tune.given.pitches[:, tune.voices[0]]
         sounding = np.flatnonzero(line >= 0)
         self.opening = int(sounding[0])
         self.ends_home = False
@@ -156,7 +236,8 @@ class Form:
         costs = np.zeros(choices.shape)
         if self.key is not None and step == self.opening and voice not in self.given:
             costs += self._opens(choices, voice)
-        if self.ends_home and voice == len(VOICES) - 1 and step >= self.last:
+        home = self.ends_home and voice == len(VOICES) - 1 and voice not in self.given
+        if home and step >= self.last:
             costs += self._astray(choices)
             if step > self.last:  # a step ago it was not yet the end
                 costs -= self._astray(table[:, step - 1, voice])[:, None]
@@ -168,12 +249,21 @@ class Form:
 
     def faults(self, pitches: np.ndarray) -> float:
         """The same of a whole piece (T, 4)."""
-        total = 0.0
+        total = float(sum(not voice_leading.closes(pitches[:stop]) for _, stop in self.phrases))
         for step in range(len(pitches)):
             for voice in range(len(VOICES)):
                 choice = pitches[None, step, voice, None]
                 total += float(self.costs(pitches[None], choice, step, voice)[0, 0])
         return total
+
+    def open_at(self, pitches: np.ndarray) -> list[int]:
+        """The steps at which phrases, and the piece (T, 4), end without closing, or away from home:
+        what could be written anew."""
+        ends = [*self.phrases, (self.last, len(pitches))]
+        found = [start for start, stop in ends if not voice_leading.closes(pitches[:stop])]
+        if self.ends_home and self._astray(pitches[-1:, -1]).any():
+            found.append(self.last)
+        return found
 
     def _opens(self, choices: np.ndarray, voice: int) -> np.ndarray:
         assert self.key is not None
@@ -186,7 +276,7 @@ class Form:
 
     def _astray(self, pitches: np.ndarray) -> np.ndarray:
         assert self.key is not None
-        return (pitches % 12 != self.key.tonic).astype(float)
+        return self.AWAY * (pitches % 12 != self.key.tonic).astype(float)
 
     def _still(self, table: np.ndarray, voice: int) -> np.ndarray:
         """(B,) whether a voice that stands on for one more step has then stood too long."""

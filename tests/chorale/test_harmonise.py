@@ -10,7 +10,8 @@ import torch
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
-from musictx.chorale.harmonise import _effective, _resampled, filtered, harmonise
+from musictx.chorale.harmonise import harmonise
+from musictx.chorale.particles import _effective, _resampled, filtered, whole
 from musictx.chorale.rules import Rules
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
@@ -52,7 +53,9 @@ def test_the_given_voices_stay(ties, voices):
     joined = Grid.joined(np.random.default_rng(1).integers(60, 62, (8, 4)))
     struck = np.arange(8)[:, None] == 3  # a note repeated, which tokens without ties cannot say
     given = Grid(joined.pitches, joined.tied & ~struck)
-    found = harmonise(small_model(tokenizer), tokenizer, given, voices=voices, particles=5)
+    found = harmonise(
+        small_model(tokenizer), tokenizer, given, fixed=whole(given, voices), particles=5
+    )
     for voice in voices:
         assert np.array_equal(found.grid.pitches[:, voice], given.pitches[:, voice])
         assert np.array_equal(found.grid.tied[:, voice], given.tied[:, voice])
@@ -132,7 +135,13 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
     sampling = SamplingConfig(top_p=1.0, rules=strength)
     for seed in range(4):
         drawn = filtered(
-            model, tokenizer, given, voices=(0, 1), particles=600, sampling=sampling, seed=seed
+            model,
+            tokenizer,
+            given,
+            fixed=whole(given, (0, 1)),
+            particles=600,
+            sampling=sampling,
+            seed=seed,
         )
         shares = np.exp(drawn.weights - drawn.weights.max())
         for piece, share in zip(drawn.ids.tolist(), shares / shares.sum() / 4):
@@ -228,3 +237,38 @@ def test_a_melody_too_long_is_refused():
         harmonise(small_model(tokenizer, position="learned"), tokenizer, melody([60] * 24))
     with pytest.raises(UserError, match="96 sixteenths, expected 1 to 95"):
         harmonise(small_model(tokenizer), tokenizer, melody([60] * 96))
+
+
+def test_what_is_fixed_stays_and_the_rest_is_read_once():
+    """Bars in the middle written anew: from the same seed, with and without reading the beginning
+    at once, the same notes."""
+    tokenizer = ChoraleTokenizer(low=55, high=70)
+    model = small_model(tokenizer)
+    given = Grid.joined(np.random.default_rng(2).integers(58, 66, (12, 4)))
+    fixed = np.ones((12, 4), bool)
+    fixed[4:8, 1:3] = False
+    asked = {"fixed": fixed, "particles": 5, "sampling": SamplingConfig(top_p=1.0), "seed": 3}
+    slow, quick = (filtered(model, tokenizer, given, begin=b, **asked) for b in (0, 4))
+    assert np.array_equal(slow.ids, quick.ids)
+    assert np.array_equal(
+        slow.ids.reshape(5, 12, 4)[:, fixed],
+        np.tile(tokenizer.encode_grid(given), (5, 1)).reshape(5, 12, 4)[:, fixed],
+    )
+    np.testing.assert_allclose(np.ptp(slow.likely - quick.likely), 0, atol=1e-4)
+
+
+def test_faults_are_tried_again(monkeypatch):
+    tokenizer = ChoraleTokenizer(low=48, high=72)
+    model = small_model(tokenizer)
+    tune = melody(np.repeat([60, 62, 64, 65, 67, 65], 3).tolist())
+    module = "musictx.chorale.harmonise."
+
+    def worth(tries, seed):
+        monkeypatch.setattr(module + "TRIES", tries)
+        found = harmonise(model, tokenizer, tune, particles=4, seed=seed)
+        counted = Rules(tokenizer, 3.0).faults(found.grid)
+        return -found.nats_per_note * len(found.ids) - 3.0 * counted
+
+    before, after = ([worth(tries, seed) for seed in range(3)] for tries in (0, 6))
+    assert all(a >= b - 1e-4 for a, b in zip(after, before))
+    assert sum(after) > sum(before) + 3

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.chorale import keys
+from musictx.chorale import keys, voice_leading
 from musictx.chorale.grid import SUNG, Grid
 from musictx.chorale.tune import Form, Tune, melody_of
+from musictx.errors import UserError
 from musictx.notes import Score
 from tests.chorale.parts import pieces, pitch
 
@@ -127,7 +128,9 @@ def by_loops(form, found, table):
         good = above in scale and (voice < 3 or above in (0, 7))
         total += table[opening, voice] >= 0 and not good
     if form.ends_home:
-        total += table[-1, 3] % 12 != tonic
+        total += 3 * (table[-1, 3] % 12 != tonic)
+    for _, stop in form.phrases:
+        total += not voice_leading.closes(table[:stop])
     for voice in (1, 2, 3):
         changes = [0] * 4  # where each voice changed last
         for step in range(1, len(table)):
@@ -154,3 +157,44 @@ def test_form_against_loops(seed, meter):
         walk = np.repeat(rng.choice([48, 52, 55, 56, 60, -1], 200), np.roll(holds, voice))
         table[:, voice] = walk[: len(table)]
     assert form.faults(table) == by_loops(form, found, table)
+
+
+TWO_BARS = [("C5", 1), ("C5", 1), ("G5", 1), ("G5", 1), ("A5", 1), ("A5", 1), ("G5", 2)]
+WALTZ = [("G5", 2), ("E5", 1), ("D5", 2), ("F5", 1), ("E5", 1), ("D5", 1), ("C5", 1), ("D5", 3)]
+
+
+@pytest.mark.parametrize(
+    ("line", "pickup", "meter", "ends"),
+    [
+        (TWO_BARS * 3, 0, (4, 4), [6, 14]),  # the last note of all is no such end
+        ([("C5", 1)] * 32, 0, (4, 4), [15]),  # nothing stands out: every fourth bar
+        ([("B4", 1), *WALTZ, *WALTZ, ("C5", 3)], 2, (3, 4), [10, 22]),
+        ([("C5", 1), ("D5", 1)] * 3, 0, (4, 4), []),
+    ],
+)
+def test_phrases_end_on_the_long_notes_of_every_fourth_or_second_bar(line, pickup, meter, ends):
+    found = Tune.of(tune(line, pickup, meter))
+    begins = [start / 4 for start, _ in found.phrases()]
+    assert begins == [pickup % 1 + end for end in ends]
+
+
+def test_each_voice_may_be_given_and_bars_of_four_voices_written_anew():
+    bass = Tune.of(tune([("C3", 4), ("G2", 4), ("C2", 4)]), (3,))
+    assert bass.given.pitches[:, 3].max() == pitch("C3") + bass.shift
+    assert bass.fixed[:, 3].all()
+    assert not bass.fixed[:, :3].any()
+    lines = [tune([(name, 4)] * 3).notes.copy() for name in ("C5", "G4", "E4", "C3")]
+    for track, notes in enumerate(lines):
+        notes["track"] = track
+    score = tune([("C5", 4)] * 3).with_notes(np.concatenate(lines))
+    some = Tune.of(score, (0, 3), (2, 2))
+    assert some.fixed[:, [0, 3]].all()
+    assert some.fixed[:, 1].reshape(3, 16).all(1).tolist() == [True, False, True]
+    assert some.given.pitches[20].tolist() == [pitch(n) for n in ("C5", "G4", "E4", "C3")]
+    two = Tune.of(score.with_notes(np.concatenate(lines[::3])), (0, 3))
+    assert two.given.pitches[20].tolist() == [pitch("C5"), -1, -1, pitch("C3")]
+    for voices, bars in (((0, 3), None), ((0,), (1, 2))):
+        with pytest.raises(UserError, match="track"):
+            Tune.of(tune(LINE), voices, bars)
+    with pytest.raises(UserError, match="bars=9-12: expected some of 1-3"):
+        Tune.of(score, (0,), (9, 12))

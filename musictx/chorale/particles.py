@@ -1,0 +1,212 @@
+"""Several ways to write the free notes of a chorale, side by side: a particle filter.
+
+The model writes soprano, alto, tenor, bass in turn and never looks ahead, so forcing what is given
+and drawing the rest would meet each new given note unprepared. Instead several pieces are written
+side by side, and those that make the given notes likely, and keep the rules of voice leading, go on
+in place of those that do not (Gordon, Salmond and Smith 1993; for language models Lew et al. 2023).
+As their number grows, the particles come to be drawn from
+
+    p(free notes | given notes) x exp(-rules x faults)
+
+up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`), to which a
+whole melody adds its key and form (:class:`musictx.chorale.tune.Form`). Free notes are drawn with
+the faults they complete taken into account, and what a draw could not choose between, the sum of
+p x exp(-rules x faults) over all ids, is the particle's weight. Top-p and the like act on each draw
+of this product.
+
+No voice begins before a given one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from musictx.chorale.grid import SILENCE, VOICES, Grid
+from musictx.chorale.rules import Rules
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.chorale.tune import Form
+from musictx.config import TokenSampling
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.sampling import engine, processors
+from musictx.tokens.vocab import BOS, EOS, GrammarState
+
+#: Particles are drawn anew when fewer than this share of them carry the weight (Liu and Chen 1995).
+FEWEST = 0.5
+#: Models that know distances only may write so many times the length of their training windows.
+BEYOND = 4
+
+
+@dataclass(frozen=True)
+class Particles:
+    """Harmonisations side by side: ids (P, 4 T) int64; weights (P,), the logarithms of what each
+    counts for; likely (P,): ln p of all notes and the end under the model; faults (P,) of the whole
+    pieces, 0 without rules."""
+
+    ids: np.ndarray
+    weights: np.ndarray
+    likely: np.ndarray
+    faults: np.ndarray
+
+
+@torch.inference_mode()
+def filtered(
+    model: MusicTransformer,
+    tokenizer: ChoraleTokenizer,
+    given: Grid,
+    *,
+    fixed: np.ndarray,
+    particles: int,
+    sampling: TokenSampling,
+    seed: int | tuple[int, ...],
+    form: Form | None = None,
+    begin: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Particles:
+    """Pieces in which the notes of ``given`` stay where ``fixed`` (T, 4) says so.
+
+    What is fixed before the step ``begin`` is read at once, and counts in neither ``weights`` nor
+    ``likely``; the rest is as in :func:`musictx.chorale.harmonise.harmonise`.
+    """
+    steps, longest = len(given), int(model.config["context"])
+    if not engine.counts_positions(model):
+        longest *= BEYOND
+    if not 0 < len(VOICES) * steps < longest:
+        raise UserError(
+            f"melody: {steps} sixteenths, expected 1 to {(longest - 1) // len(VOICES)} with a "
+            f"model trained on windows of {model.config['context']} tokens"
+        )
+    if fixed.shape != given.pitches.shape or not fixed.any() or not fixed[:begin].all():
+        raise ValueError(f"fixed: {fixed.shape}, expected some of {given.pitches.shape}")
+    forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
+    reshape, rules = processors.build(sampling), Rules(tokenizer, sampling.rules)
+    silent = _silent(given, fixed)
+    closing = _closing(steps, [*(form.phrases if form else ()), (_last_note(given, fixed), steps)])
+    random = np.random.default_rng(seed)
+    weights, total, told = np.zeros(particles), np.zeros(particles), np.zeros(particles)
+    costs = np.zeros((particles, tokenizer.size))
+    states = [tokenizer.grammar() for _ in range(particles)]
+    length = len(VOICES) * steps + 1
+    with engine.evaluating(model):
+        opening = torch.tensor([[BOS, *forced[:begin].reshape(-1).tolist()]])
+        music = engine.Decoder(model, opening, rows=particles, capacity=length, longest=length)
+        for state in states:
+            for token_id in opening[0, 1:].tolist():
+                state.advance(token_id)
+        for place in range(len(VOICES) * begin, length - 1):
+            step, voice = divmod(place, len(VOICES))
+            logits, past = music.logits, music.past[:, 1:].numpy()
+            likely = logits.log_softmax(dim=-1).numpy()
+            if rules.strength:
+                costs = rules.costs(past, closing=closing[step])
+                if form is not None:
+                    table, choices = rules.choices(past)
+                    costs = costs + form.costs(table, choices, step, voice)
+            if fixed[step, voice] or step < silent:
+                ids = np.full(particles, forced[step, voice])
+                weights += likely[:, ids[0]] - rules.strength * costs[:, ids[0]]
+            else:
+                ids, kept = _draw(logits, rules.strength * costs, states, past, reshape, random)
+                weights += kept
+            told += costs[np.arange(particles), ids]
+            total += likely[np.arange(particles), ids]
+            for state, token_id in zip(states, ids.tolist()):
+                state.advance(token_id)
+            music.append(torch.from_numpy(ids))
+            if _effective(weights) < FEWEST * particles:
+                chosen = _resampled(weights, random)
+                music.select(torch.from_numpy(chosen))
+                total, told, weights = total[chosen], told[chosen], np.zeros(particles)
+                states = [states[i].copy() for i in chosen]
+            music.step()
+            if progress is not None and voice == len(VOICES) - 1:
+                progress(step + 1)
+        total += music.logits.log_softmax(dim=-1).numpy()[:, EOS]
+    past = music.past[:, 1:].numpy()
+    faults = np.zeros(particles)
+    if rules.strength:
+        grids = [read(tokenizer, ids, given, fixed) for ids in past]
+        faults += [rules.faults(grid, stuck=form is None) for grid in grids]
+        if form is not None:
+            faults += [form.faults(grid.pitches) for grid in grids]
+    # What was told on the way (the key as heard so far) gives way to what the whole piece tells.
+    return Particles(past, weights - rules.strength * (faults - told), total, faults)
+
+
+def whole(given: Grid, voices: tuple[int, ...]) -> np.ndarray:
+    """(T, 4) bool: all notes of ``voices``, one to three of 0, 1, 2, 3."""
+    if not voices or not set(voices) < set(range(len(VOICES))):
+        raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")
+    fixed = np.zeros(given.pitches.shape, bool)
+    fixed[:, voices] = True
+    return fixed
+
+
+def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.ndarray) -> Grid:
+    """A piece with the given notes repeated where they were: tokens without ties join them."""
+    grid = tokenizer.decode_grid(ids)
+    return Grid(grid.pitches, grid.tied & (given.tied | ~fixed))
+
+
+def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
+    """For each step what :meth:`musictx.chorale.rules.Rules.costs` is told: in ``ends``, from their
+    first steps on, a chord that could end the piece is looked for."""
+    told: list[bool | None] = [None] * steps
+    for start, stop in ends:
+        told[start:stop] = [step > start for step in range(start, stop)]
+    return told
+
+
+def _last_note(given: Grid, fixed: np.ndarray) -> int:
+    """The first step of the last stretch in which the given voices hold their notes."""
+    pitches = np.where(fixed, given.pitches, SILENCE)
+    changes = np.flatnonzero((pitches[1:] != pitches[:-1]).any(1))
+    return int(changes[-1]) + 1 if len(changes) else 0
+
+
+def _silent(given: Grid, fixed: np.ndarray) -> int:
+    """The steps before any given voice begins."""
+    sounding = ((given.pitches >= 0) & fixed).any(1)
+    return int(sounding.argmax()) if sounding.any() else 0
+
+
+def _draw(
+    logits: Tensor,
+    costs: np.ndarray,
+    states: Sequence[GrammarState],
+    past: np.ndarray,
+    reshape: list[processors.Processor],
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """One id for each particle, within the grammar, by p x exp(-costs); and the logarithm of what
+    these sum to, beside what p sums to. The piece does not end here."""
+    allowed = torch.from_numpy(np.stack([state.allowed() for state in states]))
+    allowed[:, EOS] = False
+    free = logits.masked_fill(~allowed, -torch.inf)
+    choice = free - torch.from_numpy(costs)
+    kept = (choice.logsumexp(dim=-1) - free.logsumexp(dim=-1)).numpy()
+    for process in reshape:
+        choice = process(torch.from_numpy(past), choice)
+    generators = [random] * len(states)
+    ids = engine.draw(choice, generators, torch.zeros(len(states), dtype=torch.bool))
+    return ids.numpy(), kept
+
+
+def _effective(weights: np.ndarray) -> float:
+    """The effective number of particles of log weights: 1 / sum of squared shares."""
+    shares = np.exp(weights - weights.max())
+    return float(shares.sum() ** 2 / (shares**2).sum())
+
+
+def _resampled(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """(P,) int64: systematic resampling by log weights (Kitagawa 1996)."""
+    shares = np.exp(weights - weights.max())
+    points = (random.random() + np.arange(len(shares))) / len(shares)
+    sums = np.cumsum(shares / shares.sum())
+    sums[-1] = 1.0
+    return np.searchsorted(sums, points, side="right").clip(max=len(shares) - 1).astype(np.int64)
