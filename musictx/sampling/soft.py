@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -84,15 +85,15 @@ class Sustain:
         if late:
             here = [pitch for program, pitch in late if program == sounding.program]
             if here:
-                return np.isin(events.release, here)
-            return np.isin(events.program, [program for program, _ in late])
+                return _among(events.release, here)
+            return _among(events.program, [program for program, _ in late])
         allowed = np.ones(len(events.strike), bool)
         if self.most is not None and len(sounding) >= self.most:
             allowed &= (events.strike < 0) & ~events.lead
             if not sounding.struck:  # a program with something to release may be chosen
-                allowed |= np.isin(events.program, [program for program, _ in sounding])
+                allowed |= _among(events.program, [program for program, _ in sounding])
         if not self.restrike:
-            allowed &= ~np.isin(events.strike, sounding.here())
+            allowed &= ~_among(events.strike, sounding.here())
         return allowed
 
     def _late(self, state: GrammarState) -> list[tuple[int, int]]:
@@ -143,7 +144,7 @@ class Repetition:
             over = found - self.usual * len(strikes)
             late = [p for p, at in last.items() if state.seconds - at < AGAIN - 1e-6]
             if over > 0 and late:
-                row[np.isin(self.events.strike, late)] = self.cost * over
+                row[_among(self.events.strike, late)] = self.cost * over
         return costs
 
 
@@ -166,7 +167,17 @@ class Density:
     def _rate(self, state: GrammarState) -> float:
         span = min(max(state.seconds, 1.0), WINDOW)
         since = state.seconds - span
-        return sum(at > since - 1e-6 for at, _ in state.sounding.recent()) / span
+        recent = takewhile(lambda strike: strike[0] > since - 1e-6, state.sounding.recent())
+        return sum(1 for _ in recent) / span
+
+
+def _among(values: np.ndarray, some: Sequence[int]) -> np.ndarray:
+    """Which of ``values``, -1 to 128, are among ``some``: ``np.isin`` for few numbers, in less time
+    than a step of the model."""
+    table = np.zeros(130, bool)
+    table[some] = True
+    table[-1] = False
+    return table[values]
 
 
 def build(
