@@ -36,6 +36,7 @@ from musictx.device import choose_device
 from musictx.errors import UserError, WriteError
 from musictx.files import atomic_folder, read_bytes, write_text
 from musictx.model.transformer import MusicTransformer
+from musictx.model.weights import rounded
 from musictx.shipped import FILES, WHAT, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
@@ -186,13 +187,21 @@ def _plain(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------- read
 
 
-def load(folder: str | Path, device: str = "cpu", *, dtype: torch.dtype = torch.float32) -> Bundle:
+def load(
+    folder: str | Path,
+    device: str = "cpu",
+    *,
+    dtype: torch.dtype = torch.float32,
+    weights: str = "float32",
+) -> Bundle:
     """Read a model folder (or a run folder that holds one as ``model/``), or a model that comes
     with musictx by its name.
 
     The model comes in evaluation mode on ``device`` (auto, cpu, cuda, mps, ...), its weights as
-    ``dtype`` whatever the file holds. Raises ``UserError`` for a folder that is missing, half
-    complete, of a newer format, of another vocabulary or whose weights do not fit the model.
+    ``dtype`` whatever the file holds, rounded to ``weights``: with bfloat16 or int8 a large model
+    writes faster (:mod:`musictx.model.weights`). Raises ``UserError`` for a folder
+    that is missing, half complete, of a newer format, of another vocabulary or whose weights do not
+    fit the model.
     """
     target = choose_device(device)
     folder = locate(folder)
@@ -215,6 +224,7 @@ def load(folder: str | Path, device: str = "cpu", *, dtype: torch.dtype = torch.
         ) from None
     _fill(model, folder / "model.safetensors")
     model = model.to(device=target, dtype=dtype).eval().requires_grad_(False)
+    rounded(model, weights)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
 
 

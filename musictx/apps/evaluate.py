@@ -47,7 +47,7 @@ def run(config: EvaluateConfig) -> Any:
 def likelihood(config: EvaluateConfig) -> tuple[nll.Evaluation, dict[str, Any]]:
     """Nats per token of a model on the split of a corpus; and what was measured."""
     where = locate(config.model.path) if config.model.path is not None else find_latest()
-    bundle = load(where, config.device)
+    bundle = load(where, config.device, weights=config.model.weights)
     nll.lengths(bundle.model, config.window, config.stride)
     shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)
     with progress("evaluating", "windows") as update:

@@ -62,7 +62,7 @@ def run(config: EvaluateConfig) -> Result:
 def _bundle(config: EvaluateConfig) -> Bundle | None:
     """The model, if one is named or must generate."""
     if config.model.path is not None:
-        return load(locate(config.model.path), config.device)
+        return load(locate(config.model.path), config.device, weights=config.model.weights)
     return load(find_latest(), config.device) if config.pieces else None
 
 

@@ -99,7 +99,7 @@ def run(config: GenerateConfig) -> list[Result]:
     seed = fresh_seed() if config.seed is None else config.seed
     name = file_name(config.name, config.primer or where, seed)
     check_writable(config.out, "out")
-    bundle = load(where, config.device)
+    bundle = load(where, config.device, weights=config.model.weights)
     given = _primer(
         bundle.tokenizer, score, config.primer_seconds, config.primer_tokens, config.primer or ""
     )

@@ -62,7 +62,7 @@ def run(config: HarmoniseConfig) -> list[Result]:
     seed = fresh_seed() if config.seed is None else config.seed
     name = file_name(config.name, config.melody, seed)
     check_writable(config.out, "out")
-    bundle = load(where, config.device)
+    bundle = load(where, config.device, weights=config.model.weights)
     if config.seed is None:
         print(f"seed: {seed}", flush=True)
     for remark in tune.remarks():

@@ -11,22 +11,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from musictx.config.generate import WEIGHTS
 from musictx.model.block import Block
 from musictx.model.transformer import MusicTransformer
-
-FORMATS = ("float32", "bfloat16", "int8")
 
 
 @torch.no_grad()
 def rounded(model: MusicTransformer, weights: str) -> MusicTransformer:
     """``model`` itself, its matrices and its tables of distances rounded to ``weights``, one of
-    :data:`FORMATS`; with int8 the tables are bfloat16.
+    :data:`WEIGHTS`; with int8 the tables are bfloat16.
 
     Norms, biases and what the features have learned stay as they are. ``ValueError`` for another
     format.
     """
-    if weights not in FORMATS:
-        raise ValueError(f"weights={weights}: expected one of " + ", ".join(FORMATS))
+    if weights not in WEIGHTS:
+        raise ValueError(f"weights={weights}: expected one of " + ", ".join(WEIGHTS))
     if weights != "float32":
         for matrix in matrices(model):
             if weights == "int8":

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from musictx.attention.native import build
 from musictx.attention.positions import PositionScheme
+from musictx.config.generate import WEIGHTS
 from musictx.model import MusicTransformer
 from musictx.model.step import NativeStep, why_not
-from musictx.model.weights import FORMATS, matrices, rounded
+from musictx.model.weights import matrices, rounded
 from tests.model import test_ring
 from tests.model.features.test_grid import GRID, PITCHES, VOCAB, music
 from tests.model.test_ring import SCHEMES, V, ordinary, prefilled
@@ -50,7 +51,7 @@ def same(got: Tensor, want: Tensor, weights: str = "float32") -> None:
     assert (got - want).norm() < CLOSE[weights] * want.norm()
 
 
-@pytest.mark.parametrize("weights", FORMATS)
+@pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_equals_the_forward_pass(scheme: str, weights: str) -> None:
     """80 tokens: more than a panel of keys, and than the context and every table."""
@@ -78,7 +79,7 @@ def test_a_full_window_slides_by_one(scheme: str, window: int) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("weights", FORMATS)
+@pytest.mark.parametrize("weights", WEIGHTS)
 def test_every_shape(shape: dict[str, Any], weights: str) -> None:
     model = make("huang", weights, **shape)
     ids = torch.randint(V, (3, 40))
@@ -120,7 +121,7 @@ def test_what_sounds(more: dict[str, int], window: int) -> None:
     same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
 
 
-@pytest.mark.parametrize("weights", FORMATS)
+@pytest.mark.parametrize("weights", WEIGHTS)
 def test_a_row_of_a_batch_is_bit_for_bit_the_row_alone(weights: str) -> None:
     model = make("shaw", weights, sounding={**EVENTS, "loudness": [], "chords": 2})
     ids = torch.randint(V, (7, 90))
@@ -174,7 +175,7 @@ def test_a_cache_that_has_slid_is_taken_over_and_a_ring_begins_anew() -> None:
         same(step(ids[:, 15]), model(ids[:, 15:16], cache=cache)[:, 0])
 
 
-@pytest.mark.parametrize("weights", FORMATS)
+@pytest.mark.parametrize("weights", WEIGHTS)
 def test_rounding_keeps_what_a_format_can_hold(weights: str) -> None:
     """The largest error is half of the last place: 2^-9 of each weight, or 1/254 of the largest."""
     exact, model = make("huang_shared", gates=True), make("huang_shared", weights, gates=True)
