@@ -26,10 +26,11 @@ class ModelFolder:
         "float32",
         "format of the weights in memory, float32, bfloat16 or int8: a large model writes up to "
         "twice as fast with small ones, and loses less than 0.001 nats a token",
+        choices=WEIGHTS,
     )
 
     def __post_init__(self) -> None:
-        one_of("model.weights", self.weights, WEIGHTS)
+        check(self, "model")
 
 
 @dataclass

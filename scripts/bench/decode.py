@@ -1,46 +1,56 @@
-"""Tokens a second of generation: over a growing cache, over a ring, and without any cache.
+"""Tokens a second of generation: in C++, over a growing cache, over a ring, without any cache.
 
-    python scripts/bench/decode.py [model=paper] [prompt=1024] [tokens=64] [rows=1,8] [device=cpu]
+    python scripts/bench/decode.py [model=paper] [prompt=1024] [tokens=64] [rows=1,16] [device=cpu]
+    python scripts/bench/decode.py model=piano prompt=500 rows=1,16 weights=float32,bfloat16,int8
     python scripts/bench/decode.py device=cuda dtype=bfloat16 rows=1,64,256 results=results.csv
     python scripts/bench/decode.py rehearse=true
 
-All draw greedily from the same untrained model, by ``sampling.engine``; the ids are compared before
-anything is printed. ``model`` is a file of conf/model, whose context the prompt and the tokens must
-fit. On CUDA the step over a ring is one recorded graph. ``least`` prints the fewest milliseconds to
-a step in which ``bandwidth`` bytes a second can read the weights, the tables and the cache.
+All draw greedily from the same model, by ``sampling.engine``: a file of conf/model, untrained, or a
+model that comes with musictx, whose context the prompt and the tokens must fit. Prompts are the
+model's own. Before anything is printed the ids are compared; with rounded ``weights`` what they
+lose instead, in nats a token expected over the unrounded model's distribution. On CUDA the step
+over a ring is one recorded graph.
+
+GB/s are the bytes of weights, tables and cache by the time of a step, beside what this machine
+reads at most (``bandwidth``, bytes a second; measured on the CPU): small models are read from the
+processor's own cache, which is faster.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import sys
 import time
 
 import torch
-from common import options, record, several, spread, wait
+from common import milliseconds, options, record, several, spread, wait
 
+from musictx import bundle, shipped
 from musictx.compose import compose
 from musictx.device import choose_device
 from musictx.model import MusicTransformer
+from musictx.model.step import NativeStep
+from musictx.model.weights import rounded
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature
 from musictx.tokens.build import build
 from musictx.train import network
 
-VOCABULARY = 392
 DEFAULTS = {
     "model": "paper", "prompt": "1024", "tokens": "64", "rows": "1", "device": "auto",
-    "dtype": "float32", "position": "huang", "caches": "growing,ring", "bandwidth": "4.8e12",
-    "results": "",
+    "dtype": "float32", "weights": "float32", "position": "huang", "caches": "auto",
+    "bandwidth": "auto", "results": "",
 }  # fmt: skip
 TINY = {"model": "tiny", "prompt": "40", "tokens": "8", "rows": "1,3", "device": "cpu"}
+#: Nats a token that rounded weights may lose.
+LOST = 0.002
 
 
 class NeverEnd:
     """Keeps ``eos`` out, so that every row has the full length."""
 
-    def __init__(self, rows: int) -> None:
-        self.mask = torch.ones(rows, VOCABULARY, dtype=torch.bool)
+    def __init__(self, rows: int, vocabulary: int) -> None:
+        self.mask = torch.ones(rows, vocabulary, dtype=torch.bool)
         self.mask[:, : engine.CUT + 1] = False
 
     def allowed(self) -> torch.Tensor:
@@ -69,7 +79,7 @@ def recomputed(
 
 
 def cached(
-    model: MusicTransformer, ids: torch.Tensor, count: int, cache: str
+    model: MusicTransformer, ids: torch.Tensor, count: int, cache: str, temperature: float = 0.0
 ) -> tuple[torch.Tensor, list[float]]:
     """The same by the engine."""
     rows = len(ids)
@@ -78,9 +88,9 @@ def cached(
         ids.cpu(),
         rows=rows,
         max_tokens=count,
-        processors=[Temperature(0.0)],
-        constraint=NeverEnd(rows),
-        seeds=[0] * rows,
+        processors=[Temperature(temperature)],
+        constraint=NeverEnd(rows, model.config["vocab_size"]),
+        seeds=range(rows),
         cache=cache,
     )
     drawn, times = [next(steps)], []
@@ -91,54 +101,94 @@ def cached(
     return torch.stack(drawn, dim=1), sorted(times)
 
 
-def least(model: MusicTransformer, rows: int, position: int, bandwidth: float) -> float:
-    """Milliseconds in which the bytes that a step must read can be read."""
-    weights = sum(p.numel() * p.element_size() for p in model.parameters())
-    size = model.embedding.weight.element_size()
-    cache = 2 * model.config["layers"] * rows * position * model.config["width"] * size
-    return 1e3 * (weights + cache) / bandwidth
+@torch.inference_mode()
+def lost(exact: MusicTransformer, model: MusicTransformer, ids: torch.Tensor, count: int) -> float:
+    """Nats a token that steps of ``model`` lose against ``exact`` on the last ``count`` of ids."""
+    wanted = exact(ids)[:, -count:].log_softmax(-1)
+    cache = model.new_cache(rows=len(ids), capacity=ids.shape[1])
+    model(ids[:, :-count], cache=cache)
+    step = NativeStep(model, cache, rows=len(ids), capacity=ids.shape[1])
+    got = torch.stack([step(one).log_softmax(-1) for one in ids[:, -count:].unbind(1)], dim=1)
+    return float((wanted.exp() * (wanted - got)).sum(-1).mean())
+
+
+def read_bytes(model: MusicTransformer, rows: int, position: int) -> int:
+    """Bytes of weights, tables and cache that a step must read."""
+    each = {"float32": model.embedding.weight.element_size(), "bfloat16": 2, "int8": 1}
+    size = each[model.weights]
+    weights = size * sum(parameter.numel() for parameter in model.parameters())
+    tokens = 2 * model.config["layers"] * rows * position
+    return weights + max(size, 2) * tokens * model.config["width"]
+
+
+def bandwidth(device: torch.device) -> float:
+    """Bytes a second that the CPU's threads read from memory; of other devices an H200's."""
+    if device.type != "cpu":
+        return 4.8e12
+    much = torch.ones(2**26)
+    return 4e3 * len(much) / min(milliseconds(much.sum, device) for _ in range(10))
+
+
+def build_model(given: dict[str, str]) -> MusicTransformer:
+    if given["model"] in shipped.models():
+        return bundle.load(given["model"]).model
+    words = [f"model={given['model']}", f"position={given['position']}", "trainer=laptop"]
+    model = network.build_model(compose("train", words), build("performance")).eval()
+    with torch.no_grad():  # opinions strong enough that rounding decides no choice
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(2)
+    return model
 
 
 def main(words: list[str]) -> int:
     given = options(words, DEFAULTS, TINY)
     prompt, tokens = int(given["prompt"]), int(given["tokens"])
-    words = [f"model={given['model']}", f"position={given['position']}", "trainer=laptop"]
-    config = compose("train", words)
-    shape = dataclasses.asdict(config.model)
+    device = choose_device(given["device"])
+    exact = build_model(given).to(device=device, dtype=getattr(torch, given["dtype"]))
+    shape = exact.config
     if prompt + tokens > shape["context"]:
         raise SystemExit(f"prompt + tokens: {prompt + tokens} exceed context {shape['context']}")
-    device = choose_device(given["device"])
-    model = network.build_model(config, build("performance")).eval()
-    with torch.no_grad():  # opinions strong enough that rounding decides no choice
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(2)
-    model = model.to(device=device, dtype=getattr(torch, given["dtype"]))
-    exact = given["dtype"] == "float32"
-    print(f"{given['model']} on {device}, {given['dtype']}, prompt {prompt}, {tokens} tokens")
-    print("rows  cache          ms a step (quartiles)     tokens/s   x recomputed   least ms")
+    most = bandwidth(device) if given["bandwidth"] == "auto" else float(given["bandwidth"])
+    caches = several(given["caches"].replace("auto", "growing," + engine.chosen("auto", exact)))
+    print(f"{given['model']} on {device}, {given['dtype']}, prompt {prompt}, {tokens} tokens, "
+          f"{torch.get_num_threads()} threads, reading {most / 1e9:.1f} GB/s")  # fmt: skip
+    print("rows  weights   cache          ms a step (quartiles)     tokens/s  x recomputed  "
+          "x growing    GB/s")  # fmt: skip
     for rows in map(int, several(given["rows"])):
-        ids = torch.randint(4, VOCABULARY, (rows, prompt), device=device)
+        begin = torch.full((rows, 1), engine.BOS, device=device)
+        own, _ = cached(exact, begin, prompt - 1, "auto", temperature=1.0)
+        ids = torch.cat([begin, own.to(device)], dim=1)
         few = min(tokens, 8)  # the slow way costs the same for each token
-        wanted, slow = recomputed(model, ids, few)
-        found = {"recomputed": slow}
-        for cache in several(given["caches"]):
-            got, found[cache] = cached(model, ids, tokens, cache)
-            if exact and not torch.equal(got[:, :few], wanted):
-                print(f"WRONG rows={rows} cache={cache}: other ids than recomputed")
+        wanted, slow = recomputed(exact, ids, few)
+        found = {("float32", "recomputed"): slow}
+        for weights in several(given["weights"]):
+            model = rounded(copy.deepcopy(exact), weights)
+            for cache in caches if weights == "float32" else ["native"]:
+                got, found[weights, cache] = cached(model, ids, tokens, cache)
+                if weights == given["dtype"] and not torch.equal(got[:, :few], wanted):
+                    print(f"WRONG rows={rows} cache={cache}: other ids than recomputed")
+                    return 1
+            nats = 0.0 if weights == "float32" else lost(exact, model, ids, min(prompt - 1, 64))
+            if nats > LOST:
+                print(f"WRONG rows={rows} weights={weights}: {nats:.4f} nats a token are lost")
                 return 1
-        for name, times in found.items():
+        by_growing = found.get(("float32", "growing"), slow)
+        for (weights, name), times in found.items():
             low, middle, high = spread(times)
+            model.weights = weights
+            rate = read_bytes(model, rows, prompt) / middle * 1e3
             print(
-                f"{rows:4}  {name:12} {middle:9.3f} ({low:.3f}-{high:.3f})".ljust(46)
+                f"{rows:4}  {weights:9} {name:12} {middle:9.3f} ({low:.3f}-{high:.3f})".ljust(56)
                 + f"{1e3 * rows / middle:10.1f} {spread(slow)[1] / middle:13.1f} "
-                f"{least(model, rows, prompt, float(given['bandwidth'])):10.3f}",
+                f"{spread(by_growing)[1] / middle:10.1f} {rate / 1e9:7.1f} ({rate / most:.0%})",
                 flush=True,
             )
             what = {"implementation": f"decode {name} {given['model']}", "pass": "step"}
             more = {"batch": rows, "heads": shape["heads"], "length": prompt, "extra_peak_mb": "-"}
+            dtype = given["dtype"] if weights == "float32" else weights
             size = shape["width"] // shape["heads"]
-            record(given["results"], device, times, **what, **more, size=size, dtype=given["dtype"])
+            record(given["results"], device, times, **what, **more, size=size, dtype=dtype)
     return 0
 
 

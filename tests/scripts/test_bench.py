@@ -54,15 +54,16 @@ def test_an_attention_that_is_wrong_is_not_timed(bench, monkeypatch, tmp_path, c
 
 def test_decoding_gives_equal_ids_over_every_cache(bench, monkeypatch, tmp_path, capsys):
     script, results = bench("decode"), tmp_path / "results.csv"
-    words = ["rehearse=true", "rows=2", "prompt=12", "tokens=4", f"results={results}"]
+    words = ["rehearse=true", "rows=2", "prompt=12", "tokens=4", "caches=growing,ring"]
+    words.append(f"results={results}")
     assert script.main(words) == 0
     assert [row["implementation"] for row in rows(results)] == [
         "decode recomputed tiny", "decode growing tiny", "decode ring tiny",
     ]  # fmt: skip
     right = script.cached
 
-    def other(model, ids, count, cache):
-        found, times = right(model, ids, count, cache)
+    def other(model, ids, count, cache, **more):
+        found, times = right(model, ids, count, cache, **more)
         return found + (cache == "ring"), times
 
     monkeypatch.setattr(script, "cached", other)
