@@ -257,6 +257,8 @@ def _tensor_name(name: str) -> str:
     place, *rest = name.split(".")
     if place == "intervals":
         rest[0] = _RENAMED[place].get(rest[0], rest[0])
+    if place == "position" and rest[0] == "beside":
+        rest = ["added", *("periods" if part == "cycles" else part for part in rest[1:])]
     return ".".join([place, *rest])
 
 

@@ -340,7 +340,7 @@ def fit(
 ) -> None:
     """``trainer.fit`` with what a disk or a checkpoint can do said in one sentence."""
     batches = Batches()
-    trainer.callbacks.append(batches)
+    trainer.callbacks.append(batches)  # type: ignore[attr-defined]
     try:
         trainer.fit(lit, data, ckpt_path=path, weights_only=True)
     except WriteError as error:

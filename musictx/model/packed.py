@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions import PositionScheme, coordinates
-from musictx.attention.positions.absolute import Beside
+from musictx.attention.positions.absolute import AddedPositions
 from musictx.attention.positions.rotary import Rotary
 from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
 from musictx.model.block import Block
@@ -293,16 +293,16 @@ class Packed:
 def by_id(model: MusicTransformer) -> Tensor:
     """(vocab, width): of the embedding of each token what its id alone decides."""
     weight = model.embedding.weight
-    beside = model.position.beside
-    join = beside.join if isinstance(beside, Beside) else None
+    added = model.position.added
+    join = added.join if isinstance(added, AddedPositions) else None
     return weight if join is None else weight @ join.weight[:, : weight.shape[1]].T
 
 
 def by_place(model: MusicTransformer, first: int, count: int) -> Tensor | None:
     """(count, width): what the places from ``first`` on add to it; None if nothing ever."""
     scheme, weight = model.position, model.embedding.weight
-    if type(scheme).embed is PositionScheme.embed and scheme.beside is None:
+    if type(scheme).embed is PositionScheme.embed and scheme.added is None:
         return None
     places = Span(first, count)
     x = scheme.embed(weight.new_zeros(1, count, weight.shape[1]), places)
-    return (x if scheme.beside is None else scheme.beside(x, places))[0].contiguous()
+    return (x if scheme.added is None else scheme.added(x, places))[0].contiguous()

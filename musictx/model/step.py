@@ -16,7 +16,7 @@ from torch import Tensor
 
 from musictx.attention.native import build
 from musictx.attention.positions import PositionScheme
-from musictx.attention.positions.absolute import Beside, Learned, Sinusoidal
+from musictx.attention.positions.absolute import AddedPositions, Learned, Sinusoidal
 from musictx.attention.positions.coordinates import Pitch, Time, Voice
 from musictx.attention.positions.rotary import Rotary
 from musictx.errors import UserError
@@ -41,7 +41,7 @@ def why_not(model: MusicTransformer) -> str | None:
     ours = (
         type(scheme).embed in (PositionScheme.embed, Sinusoidal.embed, Learned.embed)
         and type(scheme).rotate in (PositionScheme.rotate, Rotary.rotate)
-        and isinstance(scheme.beside, Beside | None)
+        and isinstance(scheme.added, AddedPositions | None)
         and scheme.further == len(readers)
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
     )

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from musictx.attention import positions as schemes
 from musictx.attention.api import IMPLEMENTATIONS, why_not
-from musictx.attention.positions.absolute import Beside
+from musictx.attention.positions.absolute import AddedPositions
 from musictx.attention.positions.coordinates import ranges
 from musictx.attention.terms import FURTHER, KeyPositions, Positions, Span, as_tensor
 from musictx.errors import ConfigError
@@ -188,8 +188,8 @@ class MusicTransformer(nn.Module):
             for branch in (block.attention.out, block.feedforward[-1]):
                 assert isinstance(branch, nn.Linear)
                 nn.init.normal_(branch.weight, std=std / math.sqrt(2 * len(self.blocks)))
-        if isinstance(self.position.beside, Beside):
-            self.position.beside.initialise()
+        if isinstance(self.position.added, AddedPositions):
+            self.position.added.initialise()
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:
         """An empty cache for ``rows`` sequences of up to ``capacity`` tokens."""
@@ -261,8 +261,8 @@ class MusicTransformer(nn.Module):
         where = self._where(ids, positions, piece_ids, cache)
         places = where.queries[1]
         x = self.position.embed(self.embedding(ids), places)
-        if self.position.beside is not None:
-            x = self.position.beside(x, places)
+        if self.position.added is not None:
+            x = self.position.added(x, places)
         seen = []
         for feature, known in zip(features, earlier):
             place = as_tensor(places, ids.device).expand_as(ids)

@@ -150,12 +150,9 @@ class RunFolder:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        numbers = {"step": int, "seconds": (int, float)}
-        if isinstance(status, dict) and all(
-            isinstance(status.get(name), kind) for name, kind in numbers.items()
-        ):
-            return status
-        return {}
+        if not isinstance(status, dict) or not isinstance(status.get("step"), int):
+            return {}
+        return status if isinstance(status.get("seconds"), (int, float)) else {}
 
     def write_status(self, **status: Any) -> None:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")

@@ -317,7 +317,7 @@ def test_wrong_names_and_sizes_are_refused():
         build("rope")
     with pytest.raises(ConfigError, match=r"position\.max_distance=0"):
         build("huang", max_distance=0)
-    with pytest.raises(ConfigError, match=r"position\.block=0: expected a number of at least 1"):
+    with pytest.raises(ConfigError, match=r"position\.block=0: expected a whole number of at least 1"):
         build("huang_local", block=0)
     with pytest.raises(ConfigError, match=r"position\.features=3: expected an even number"):
         build("transformer_xl", features=3)
@@ -357,6 +357,6 @@ def test_a_class_of_the_users_own_is_a_scheme(named, monkeypatch):
     scheme = positions.build(config, **SIZES)
     assert isinstance(scheme, Nearest)
     assert scheme.terms().axes[0].bias.tolist() == [[3.0, 3.0]] * 2
-    assert len(scheme.beside.cycles) == 1
+    assert len(scheme.added.periods) == 1
     with pytest.raises(ConfigError, match=r"position: .*unexpected keyword argument 'stat'"):
         positions.build(named | {"stat": 3.0}, **SIZES)

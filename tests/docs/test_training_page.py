@@ -1,4 +1,4 @@
-"""docs/training.md: the lines of its table of habits are understood and name their tests, its code
+"""docs/training.md: the lines of its table are understood and name their tests, its code
 runs, and the file for SLURM starts processes that train together."""
 
 import os
@@ -67,7 +67,7 @@ def test_python_m():
     assert (done.returncode, done.stdout.split()[0]) == (0, "musictx")
 
 
-def test_habits(here, capsys):
+def test_what_users_type(here, capsys):
     """What has no test elsewhere, typed on a folder of six tunes."""
     write_songs(here / "midi", range(6))
 

@@ -175,7 +175,7 @@ def test_one_step_lowers_the_loss(scheme):
     assert loss() < before
 
 
-def test_one_batch_is_learnt_by_heart():
+def test_one_batch_is_overfitted():
     torch.manual_seed(0)
     model = MusicTransformer(
         VOCAB, layers=2, width=32, heads=2, feedforward=64, context=16, position={"name": "huang"}

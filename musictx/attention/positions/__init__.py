@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from musictx.attention.positions.absolute import Beside
+from musictx.attention.positions.absolute import AddedPositions
 from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.config.checks import imported
 from musictx.config.position import SCHEMES, PositionConfig, checked, plain
@@ -64,7 +64,7 @@ def build(
     except TypeError as error:
         raise ConfigError(f"position: {str(error).partition(') ')[2] or error}") from None
     if embedded:
-        scheme.beside = Beside(width, **embedded)
+        scheme.added = AddedPositions(width, **embedded)
     return scheme
 
 

@@ -1,6 +1,6 @@
 """Absolute positions, added to the embeddings: fixed or learned; and none at all.
 
-And what can stand beside any scheme: learned vectors of cycles of places, and sinusoids."""
+And what can be added to the embeddings with any scheme: periodic vectors, and sinusoids."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Learned(PositionScheme):
         return x + self.table[place.clamp(0, len(self.table) - 1)].to(x.dtype)
 
 
-class Beside(nn.Module):
-    """What the embeddings get from the places beside the scheme of choice.
+class AddedPositions(nn.Module):
+    """What positions add to the embeddings, whatever the scheme.
 
     concat_sinusoids  channels of sinusoids that are concatenated to the embedding; both are mapped
                       back to its width (Huang et al. 2018, table 1). The map begins by leaving the
@@ -70,7 +70,7 @@ class Beside(nn.Module):
         super().__init__()
         self.sinusoids = concat_sinusoids
         self.join = nn.Linear(width + self.sinusoids, width) if self.sinusoids else None
-        self.cycles = nn.ModuleList(nn.Embedding(n, width) for n in periods)
+        self.periods = nn.ModuleList(nn.Embedding(n, width) for n in periods)
 
     def initialise(self) -> None:
         """To be called when the linear maps of the model have got their first values: the
@@ -88,9 +88,9 @@ class Beside(nn.Module):
         if self.join is not None:
             waves = sinusoids(place, self.sinusoids) * x.shape[-1] ** -0.5
             x = self.join(torch.cat([x, waves.to(x.dtype).expand(*x.shape[:2], -1)], dim=-1))
-        for cycle in self.cycles:
-            assert isinstance(cycle, nn.Embedding)
-            x = x + cycle(place % cycle.num_embeddings).to(x.dtype)
+        for vectors in self.periods:
+            assert isinstance(vectors, nn.Embedding)
+            x = x + vectors(place % vectors.num_embeddings).to(x.dtype)
         return x
 
 

@@ -48,7 +48,7 @@ class PositionScheme(nn.Module):
         self.sizes = sizes
         self.scale = sizes.head_dim**-0.5
         #: What else the embeddings get from the places, whatever the scheme.
-        self.beside: Callable[[Tensor, Positions], Tensor] | None = None
+        self.added: Callable[[Tensor, Positions], Tensor] | None = None
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What the embeddings get from the places beside any scheme: cycles and concatenated sinusoids."""
+"""What positions add to embeddings with any scheme: periodic vectors, concatenated sinusoids."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ def model(seed=0, **position):
 
 
 @pytest.mark.parametrize("name", sorted(set(SCHEMES) - {"two_d"}))
-def test_cycles_and_sinusoids_reach_the_model_with_every_scheme(name):
-    """Gradient to every row of every cycle that is met, and to the joining matrix; none elsewhere.
+def test_periods_and_sinusoids_reach_the_model_with_every_scheme(name):
+    """Gradient to every row of every period that is met, and to the joining matrix; none elsewhere.
 
     (Once the attribute of the class hid the module of the object, and nothing was ever added.)
     """
     found = model(name=name, periods=[4, 3], concat_sinusoids=6)
     found(torch.randint(0, 9, (2, 3))).square().sum().backward()
-    four, three = found.position.beside.cycles
+    four, three = found.position.added.periods
     assert (four.weight.grad.abs().sum(1) > 0).tolist() == [True, True, True, False]
     assert (three.weight.grad.abs().sum(1) > 0).all()
-    assert found.position.beside.join.weight.grad.abs().min() >= 0
-    assert found.position.beside.join.weight.grad[:, 16:].abs().sum() > 0
+    assert found.position.added.join.weight.grad.abs().min() >= 0
+    assert found.position.added.join.weight.grad[:, 16:].abs().sum() > 0
 
 
-def test_a_cycle_is_added_by_place_in_the_piece():
+def test_a_periodic_vector_is_added_by_position_in_the_piece():
     scheme = build({"name": "none", "periods": [4]}, heads=2, head_dim=4, width=8)
     x = torch.randn(1, 10, 8)
-    found = scheme.beside(x, torch.arange(5, 15)[None])
-    table = scheme.beside.cycles[0].weight
+    found = scheme.added(x, torch.arange(5, 15)[None])
+    table = scheme.added.periods[0].weight
     for t in range(10):
         torch.testing.assert_close(found[0, t], x[0, t] + table[(5 + t) % 4])
 
 
-def test_sinusoids_are_set_beside_the_embedding():
+def test_sinusoids_are_concatenated_to_the_embedding():
     scheme = build({"name": "none", "concat_sinusoids": 6}, heads=2, head_dim=4, width=8)
     x = torch.randn(1, 5, 8)
-    found = scheme.beside(x, torch.arange(5))
-    join = scheme.beside.join
+    found = scheme.added(x, torch.arange(5))
+    join = scheme.added.join
     for t in range(5):
         waves = sinusoids(torch.tensor(t), 6) * 8**-0.5
         torch.testing.assert_close(found[0, t], join(torch.cat([x[0, t], waves])))
@@ -61,15 +61,15 @@ def test_sinusoids_begin_by_leaving_the_embedding_as_it_is():
         position={"name": "none", "concat_sinusoids": 32},
     )  # fmt: skip
     x, places = torch.randn(1, 200, 64), torch.arange(200)
-    join = found.position.beside.join
+    join = found.position.added.join
     waves = sinusoids(places, 32) * 64**-0.5
-    added = found.position.beside(x, places) - x
+    added = found.position.added(x, places) - x
     torch.testing.assert_close(added, waves[None] @ join.weight[:, 64:].T, atol=1e-5, rtol=1e-4)
     plain = sinusoids(places, 64) * 64**-0.5
     assert 0.7 < added.std() / plain.std() < 1.4
 
 
-def test_packed_pieces_begin_their_cycles_anew_and_the_cache_goes_on():
+def test_packed_pieces_begin_their_periods_anew_and_the_cache_goes_on():
     found = model(name="huang", periods=[4], concat_sinusoids=4)
     one, two = torch.randint(0, 9, (1, 5)), torch.randint(0, 9, (1, 6))
     pieces = torch.tensor([[0] * 5 + [1] * 6])
