@@ -317,7 +317,7 @@ def test_wrong_names_and_sizes_are_refused():
         build("rope")
     with pytest.raises(ConfigError, match=r"position\.max_distance=0"):
         build("huang", max_distance=0)
-    with pytest.raises(ConfigError, match=r"position\.block=0: expected a whole number of at least 1"):
+    with pytest.raises(ConfigError, match=r"position\.block=0: expected a whole number of"):
         build("huang_local", block=0)
     with pytest.raises(ConfigError, match=r"position\.features=3: expected an even number"):
         build("transformer_xl", features=3)
