@@ -115,8 +115,8 @@ def write(score: Any, path: str | Path) -> Path:
     return path
 
 
-def find(folder: str | Path, suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
-    """Every file of music (``suffixes``, upper or lower case) under ``folder``, sorted by path.
+def find(folder: str | Path) -> list[Path]:
+    """Every file of music (:data:`SUFFIXES`, upper or lower case) under ``folder``, sorted by path.
 
     Files and folders whose name begins with a dot are left out (macOS puts a ``._x.mid`` that is
     no MIDI beside x.mid on foreign disks), and links to folders are not followed. Raises
@@ -132,6 +132,6 @@ def find(folder: str | Path, suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]
         found += [
             Path(at, name)
             for name in files
-            if name.lower().endswith(suffixes) and not name.startswith(".")
+            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
         ]
     return sorted(path for path in found if path.is_file())

@@ -159,18 +159,6 @@ class Score:
         """This piece with other notes; pedals and marks stay."""
         return replace(self, notes=_column(NOTE, "start", notes))
 
-    def marked_like(self, other: Score) -> Score:
-        """This music with the grid of ``other``: its tempos, meters, keys, names and ticks, so that
-        a continuation is written where the bars of its primer are."""
-        return replace(
-            self,
-            tempos=other.tempos,
-            meters=other.meters,
-            keys=other.keys,
-            names=other.names,
-            ticks_per_quarter=other.ticks_per_quarter,
-        )
-
     def shifted(self, seconds: float) -> Score:
         """Everything ``seconds`` later. Marks and pedals that would fall before 0 are put at 0.
 

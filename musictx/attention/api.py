@@ -26,6 +26,7 @@ from torch import Tensor
 from musictx.attention import capabilities, chunked, decode, fused, native, reference, sdpa, skew
 from musictx.attention.capabilities import Capabilities, Job
 from musictx.attention.labels import widened
+from musictx.attention.setting import Setting
 from musictx.attention.terms import KeyPositions, Ring, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
@@ -82,30 +83,21 @@ def attend(
         count = k.shape[2]
         key_positions = (Span(0, count),) * terms.coordinates
         query_positions = (Span(count - q.shape[2], q.shape[2]),) * terms.coordinates
-    _check(q, k, v, terms, query_positions, key_positions, query_pieces, key_pieces, dropout)
     # Coordinates that nobody asks for are dropped: implementations see those that are measured.
     at, over = terms.needed(query_positions), terms.needed(key_positions)
-    packed = query_pieces is not None
-    name = chosen(
-        implementation, capabilities.job(terms, at[0], over[0], causal, q, packed, dropout > 0)
-    )
+    setting = Setting(at, over, causal, query_pieces, key_pieces, dropout)
+    _check(q, k, v, terms, setting)
+    name = chosen(implementation, capabilities.job(terms, setting, q))
     module, can = _MODULES[name], _can(name)
-    call: dict[str, Any] = {
-        "query_positions": at,
-        "key_positions": over,
-        "causal": causal,
-        "query_pieces": query_pieces,
-        "key_pieces": key_pieces,
-        "dropout": dropout,
-    }
+    more: dict[str, Tensor] = {}
     size, dtype = q.shape[-1], q.dtype
     if can.labels == "channels" and any(axis.labels is not None for axis in terms.axes):
         with torch.autocast(q.device.type, enabled=False):
-            wide = widened(q, k, v, terms, at, over)
+            wide = widened(q, k, v, terms, setting)
             if can.one_width:
                 wide = wide.padded(dtype, can.head_sizes)
-        q, call["position"], k, v, terms = wide
-    out: Tensor = module.attend(q, k, v, terms, **call)
+        q, more["position"], k, v, terms = wide
+    out: Tensor = module.attend(q, k, v, terms, setting, **more)
     return out[..., :size].to(dtype)
 
 
@@ -118,8 +110,8 @@ def why_not(
     it none of these is looked at. Raises ``ValueError`` for an unknown name.
     """
     _check_name(implementation)
-    span = Span(0, 8)
-    wanted = capabilities.job(terms, span, span, causal, q)
+    span = (Span(0, 8),)
+    wanted = capabilities.job(terms, Setting(span, span, causal), q)
     if implementation == "auto":
         return None
     return capabilities.why_not(_can(implementation), wanted)
@@ -173,17 +165,7 @@ def _check_name(implementation: str) -> None:
         )
 
 
-def _check(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    query_positions: KeyPositions | tuple[KeyPositions, ...],
-    key_positions: KeyPositions | tuple[KeyPositions, ...],
-    query_pieces: Tensor | None,
-    key_pieces: Tensor | None,
-    dropout: float,
-) -> None:
+def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> None:
     if q.dim() != 4 or k.dim() != 4 or v.shape != k.shape:
         raise ValueError(
             f"attend: q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}: expected "
@@ -199,15 +181,15 @@ def _check(
         raise ValueError(
             f"attend: q {q.dtype}, k {k.dtype}, v {v.dtype}: expected one floating dtype"
         )
-    if not 0.0 <= dropout < 1.0:
-        raise ValueError(f"attend: dropout={dropout}, expected 0 up to but not including 1")
-    _check_positions("query_positions", query_positions, batch, queries, terms)
-    _check_positions("key_positions", key_positions, batch, keys, terms)
-    if (query_pieces is None) != (key_pieces is None):
+    if not 0.0 <= setting.dropout < 1.0:
+        raise ValueError(f"attend: dropout={setting.dropout}, expected 0 up to but not including 1")
+    _check_positions("query_positions", setting.query_positions, batch, queries, terms)
+    _check_positions("key_positions", setting.key_positions, batch, keys, terms)
+    if (setting.query_pieces is None) != (setting.key_pieces is None):
         raise ValueError("attend: give query_pieces and key_pieces both or neither")
     for name, pieces, length in (
-        ("query_pieces", query_pieces, queries),
-        ("key_pieces", key_pieces, keys),
+        ("query_pieces", setting.query_pieces, queries),
+        ("key_pieces", setting.key_pieces, keys),
     ):
         if pieces is not None and pieces.shape != (batch, length):
             raise ValueError(
@@ -242,19 +224,14 @@ def _tables(terms: Terms, heads: int, size: int) -> list[tuple[str, Tensor, list
 
 
 def _check_positions(
-    name: str,
-    positions: KeyPositions | tuple[KeyPositions, ...],
-    batch: int,
-    length: int,
-    terms: Terms,
+    name: str, positions: tuple[KeyPositions, ...], batch: int, length: int, terms: Terms
 ) -> None:
-    several = (positions,) if isinstance(positions, KeyPositions) else positions
     needed = terms.coordinates
-    if len(several) < needed:
+    if len(positions) < needed:
         raise ValueError(
-            f"attend: {name} has {len(several)} coordinate(s), the terms measure {needed}"
+            f"attend: {name} has {len(positions)} coordinate(s), the terms measure {needed}"
         )
-    for one in several:
+    for one in positions:
         if isinstance(one, Span | Ring):
             if len(one) != length:
                 raise ValueError(f"attend: {name} has length {len(one)}, expected {length}")

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import KeyPositions, Ring, Span, Terms
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Ring, Span, Terms
 
 #: How queries and keys stand to each other, each a special case of the next: the same tokens; the
 #: queries are the last of the keys; both consecutive; anything.
@@ -108,18 +109,10 @@ class Job(NamedTuple):
     dropout: bool = False
 
 
-def job(
-    terms: Terms,
-    queries: KeyPositions,
-    keys: KeyPositions,
-    causal: bool,
-    q: Tensor | None = None,
-    packed: bool = False,
-    dropout: bool = False,
-) -> Job:
-    """The job of attention with ``terms`` of q; queries and keys: where they stand in order."""
+def job(terms: Terms, setting: Setting, q: Tensor | None = None) -> Job:
+    """The job of attention with ``terms`` of q; without q, device, dtype and size are not asked."""
     left = [axis for axis in terms.axes if axis.labels is None]
-    layout, one, clipped = _layout(terms, queries, keys, causal)
+    layout, one, clipped = _layout(terms, setting)
     return Job(
         axes=len(left),
         further=any(axis.coordinate for axis in left),
@@ -132,23 +125,22 @@ def job(
         value_table=terms.value_table is not None,
         blocks=terms.blocks is not None,
         scale=terms.scale > 0,
-        causal=causal,
+        causal=setting.causal,
         clipped=clipped,
         layout=layout,
         one=one,
         device=None if q is None else q.device.type,
         dtype=None if q is None else q.dtype,
         size=None if q is None else q.shape[-1],
-        packed=packed,
-        dropout=dropout,
+        packed=setting.query_pieces is not None,
+        dropout=setting.dropout > 0,
     )
 
 
-def _layout(
-    terms: Terms, queries: KeyPositions, keys: KeyPositions, causal: bool
-) -> tuple[str, bool, bool]:
+def _layout(terms: Terms, setting: Setting) -> tuple[str, bool, bool]:
     """(how the positions lie, whether it is a single causal query, whether distances are clipped);
     of positions that are not Spans, nobody who minds clipping wants to know."""
+    queries, keys, causal = setting.query_positions[0], setting.key_positions[0], setting.causal
     if isinstance(keys, Ring):  # the newest token asks
         return ANY, causal and len(queries) == 1, False
     if not (isinstance(queries, Span) and isinstance(keys, Span)):

@@ -25,7 +25,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.terms import Axis, KeyPositions, Terms, as_tensor
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Axis, Terms, as_tensor
 
 
 def split(terms: Terms) -> tuple[tuple[Axis, ...], Terms]:
@@ -73,18 +74,10 @@ class Wide(NamedTuple):
         return Wide(content, position, k, v, terms)
 
 
-def widened(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    query_positions: tuple[KeyPositions, ...],
-    key_positions: tuple[KeyPositions, ...],
-) -> Wide:
+def widened(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Wide:
     """q (B, H, Tq, D) and k (B, H, Tk, D), with every axis of labels in their further channels.
 
-    Positions have a coordinate for each that ``terms`` measures. Computed in float32 at least; to
-    be called with autocast off.
+    Computed in float32 at least; to be called with autocast off.
     """
     precise = torch.promote_types(q.dtype, torch.float32)
     labelled, left = split(terms)
@@ -95,8 +88,8 @@ def widened(
     of_queries, of_keys = [content], [k.to(precise)]
     for axis in labelled:
         assert axis.labels is not None
-        at = as_tensor(query_positions[axis.coordinate], q.device)
-        over = as_tensor(key_positions[axis.coordinate], q.device)
+        at = as_tensor(setting.query_positions[axis.coordinate], q.device)
+        over = as_tensor(setting.key_positions[axis.coordinate], q.device)
         labels = axis.labels.to(q.device)
         of_queries.append(by_key(position, axis, at, labels[None], 1 / terms.scale))
         one_at_label = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)

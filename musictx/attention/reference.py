@@ -15,69 +15,42 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.capabilities import Capabilities
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Blocks, KeyPositions, Terms, as_tensor
 
 CAN = Capabilities(axes=None, further=True, labels="numbers", positions="any")
 
 
-def coordinates(
-    positions: KeyPositions | tuple[KeyPositions, ...], device: torch.device
-) -> list[Tensor]:
+def coordinates(positions: tuple[KeyPositions, ...], device: torch.device) -> list[Tensor]:
     """Each coordinate as an int64 tensor (1, T) or (B, T)."""
-    several = positions if isinstance(positions, tuple) else (positions,)
-    return [as_tensor(p, device) for p in several]
+    return [as_tensor(p, device) for p in positions]
 
 
-def visible(
-    query_positions: KeyPositions | tuple[KeyPositions, ...],
-    key_positions: KeyPositions | tuple[KeyPositions, ...],
-    *,
-    causal: bool,
-    query_pieces: Tensor | None,
-    key_pieces: Tensor | None,
-    device: torch.device,
-    blocks: Blocks | None = None,
-) -> Tensor:
+def visible(setting: Setting, device: torch.device, blocks: Blocks | None = None) -> Tensor:
     """Which query may look at which key: bool (1 or B, 1, Tq, Tk)."""
-    queries = [x[:, None, :, None] for x in coordinates(query_positions, device)]
-    keys = [x[:, None, None, :] for x in coordinates(key_positions, device)]
+    queries = [x[:, None, :, None] for x in coordinates(setting.query_positions, device)]
+    keys = [x[:, None, None, :] for x in coordinates(setting.key_positions, device)]
     query, key = queries[0], keys[0]
-    seen = (key <= query) if causal else (key == key).expand(-1, -1, query.shape[2], -1)
+    seen = (key <= query) if setting.causal else (key == key).expand(-1, -1, query.shape[2], -1)
     if blocks is not None:
         block_of_query = queries[blocks.coordinate] // blocks.length
         block_of_key = keys[blocks.coordinate] // blocks.length
         seen = seen & ((block_of_query - block_of_key).abs() <= 1)
-    if query_pieces is not None and key_pieces is not None:
-        seen = seen & (query_pieces[:, None, :, None] == key_pieces[:, None, None, :])
-    return seen
+    same_piece = setting.same_piece()
+    return seen if same_piece is None else seen & same_piece
 
 
-def distance_rows(
-    terms: Terms,
-    query_positions: KeyPositions | tuple[KeyPositions, ...],
-    key_positions: KeyPositions | tuple[KeyPositions, ...],
-    device: torch.device,
-) -> list[Tensor]:
+def distance_rows(terms: Terms, setting: Setting, device: torch.device) -> list[Tensor]:
     """For each axis the table row of every (query, key): int64 (1 or B, Tq, Tk)."""
-    queries = coordinates(query_positions, device)
-    keys = coordinates(key_positions, device)
+    queries = coordinates(setting.query_positions, device)
+    keys = coordinates(setting.key_positions, device)
     return [axis.rows(queries[axis.coordinate], keys[axis.coordinate]) for axis in terms.axes]
 
 
-def attention_weights(
-    q: Tensor,
-    k: Tensor,
-    terms: Terms,
-    *,
-    query_positions: KeyPositions | tuple[KeyPositions, ...],
-    key_positions: KeyPositions | tuple[KeyPositions, ...],
-    causal: bool = True,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-) -> Tensor:
+def attention_weights(q: Tensor, k: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """How much each query looks at each key: (B, H, Tq, Tk), rows sum to 1 (or 0: nothing to see).
 
-    Computed and returned in float32 at least. Arguments as in :func:`musictx.attention.api.attend`.
+    Computed and returned in float32 at least, before dropout.
     """
     precise = torch.promote_types(q.dtype, torch.float32)
     q, k = q.to(precise), k.to(precise)
@@ -89,7 +62,7 @@ def attention_weights(
         position = q if v is None else q + v.to(precise)[:, None]
 
         logits = terms.scale * (content @ k.transpose(-1, -2))
-        every_row = distance_rows(terms, query_positions, key_positions, q.device)
+        every_row = distance_rows(terms, setting, q.device)
         for axis, rows in zip(terms.axes, every_row):
             index = rows[:, None].expand(batch, heads, -1, -1)
             added = torch.zeros_like(logits)
@@ -100,19 +73,12 @@ def attention_weights(
                 scores = axis.bias.to(precise)[None, :, None].expand(batch, heads, q.shape[2], -1)
                 added = added + scores.gather(-1, index)
             if axis.labels is not None:
-                measured = axis.measured(coordinates(key_positions, q.device)[axis.coordinate])
+                over = as_tensor(setting.key_positions[axis.coordinate], q.device)
+                measured = axis.measured(over)
                 added = added.masked_fill(~measured[:, None, None], 0.0)
             logits = logits + added
 
-        seen = visible(
-            query_positions,
-            key_positions,
-            causal=causal,
-            query_pieces=query_pieces,
-            key_pieces=key_pieces,
-            device=q.device,
-            blocks=terms.blocks,
-        )
+        seen = visible(setting, q.device, terms.blocks)
         # A row without any visible key would be 0/0. Its logits are left alone, so that softmax
         # and its gradient stay finite, and its weights become 0 in the last step.
         blind = ~seen.any(-1, keepdim=True)
@@ -120,40 +86,18 @@ def attention_weights(
         return weights.masked_fill(~seen, 0.0)
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    *,
-    query_positions: KeyPositions | tuple[KeyPositions, ...],
-    key_positions: KeyPositions | tuple[KeyPositions, ...],
-    causal: bool = True,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
 
-    ``dropout`` zeroes that share of the weights and scales the others up. Arguments are taken as
-    checked; see :func:`musictx.attention.api.attend`.
+    Dropout zeroes that share of the weights and scales the others up.
     """
-    weights = attention_weights(
-        q,
-        k,
-        terms,
-        query_positions=query_positions,
-        key_positions=key_positions,
-        causal=causal,
-        query_pieces=query_pieces,
-        key_pieces=key_pieces,
-    )
+    weights = attention_weights(q, k, terms, setting)
     with torch.autocast(q.device.type, enabled=False):
-        weights = F.dropout(weights, dropout)
+        weights = F.dropout(weights, setting.dropout)
         out = weights @ v.to(weights.dtype)
         if terms.value_table is not None:
             # Weights of all keys at one distance are added up; then they meet V once.
-            rows = distance_rows(terms, query_positions, key_positions, q.device)[0]
+            rows = distance_rows(terms, setting, q.device)[0]
             table = terms.value_table.to(weights.dtype)
             by_row = weights.new_zeros(*weights.shape[:3], table.shape[1])
             by_row = by_row.scatter_add(-1, rows[:, None].expand_as(weights), weights)

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.capabilities import CONSECUTIVE, SQUARE, Capabilities
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, KeyPositions, Terms, angles, as_tensor
 
 CAN = Capabilities(
@@ -39,13 +40,7 @@ def attend(
     k: Tensor,
     v: Tensor,
     terms: Terms,
-    *,
-    query_positions: tuple[KeyPositions, ...],
-    key_positions: tuple[KeyPositions, ...],
-    causal: bool = True,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
+    setting: Setting,
     position: Tensor | None = None,
 ) -> Tensor:
     """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D), arguments taken as checked.
@@ -54,10 +49,11 @@ def attend(
     Pieces are kept apart by a mask of B x Tq x Tk Booleans, and dropout leaves torch's fastest
     kernels: neither is linear in memory.
     """
-    square = causal and q.shape[2] > 1
-    how: dict[str, Any] = {"is_causal": square, "scale": terms.scale, "dropout_p": dropout}
-    if query_pieces is not None and key_pieces is not None:
-        mask = query_pieces[:, None, :, None] == key_pieces[:, None, None, :]
+    square = setting.causal and q.shape[2] > 1
+    how: dict[str, Any] = {"is_causal": square, "scale": terms.scale}
+    how["dropout_p"] = setting.dropout
+    mask = setting.same_piece()
+    if mask is not None:
         how |= {"is_causal": False, "attn_mask": mask.tril() if square else mask}
     if not terms.axes and position is None:
         content = q
@@ -76,8 +72,10 @@ def attend(
             if terms.position_bias is not None:
                 position = position + terms.position_bias.to(precise)[:, None]
         for axis in terms.axes:
-            wide_q = torch.cat([wide_q, _of_query(position, axis, query_positions[0])], dim=-1)
-            features = _of_key(axis, key_positions[0], q.device).to(precise)
+            wide_q = torch.cat(
+                [wide_q, _of_query(position, axis, setting.query_positions[0])], dim=-1
+            )
+            features = _of_key(axis, setting.key_positions[0], q.device).to(precise)
             wide_k = torch.cat([wide_k, features.expand(*k.shape[:2], -1, -1)], dim=-1)
         # Values of the same width, zeros, or the kernels with linear memory are not taken.
         more = wide_k.shape[-1] - v.shape[-1]

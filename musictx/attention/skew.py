@@ -24,7 +24,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.capabilities import LAST, Capabilities
-from musictx.attention.terms import KeyPositions, Terms
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Terms
 
 CAN = Capabilities(
     causal_only=True,
@@ -54,13 +55,7 @@ def attend(
     k: Tensor,
     v: Tensor,
     terms: Terms,
-    *,
-    query_positions: tuple[KeyPositions, ...],
-    key_positions: tuple[KeyPositions, ...],
-    causal: bool = True,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
+    setting: Setting,
 ) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D); what
     else is said of their positions is taken as checked."""
@@ -76,9 +71,10 @@ def attend(
 
         hidden = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
         hidden = hidden.triu(keys - queries + 1)[None, None]
-        if query_pieces is not None and key_pieces is not None:
-            hidden = hidden | (query_pieces[:, None, :, None] != key_pieces[:, None, None, :])
+        same_piece = setting.same_piece()
+        if same_piece is not None:
+            hidden = hidden | ~same_piece
         blind = hidden.all(-1, keepdim=True)  # nothing to see: zeros, not 0/0
         weights = logits.masked_fill(hidden & ~blind, float("-inf")).softmax(-1)
-        weights = F.dropout(weights.masked_fill(hidden, 0.0), dropout)
+        weights = F.dropout(weights.masked_fill(hidden, 0.0), setting.dropout)
         return (weights @ v_).to(q.dtype)

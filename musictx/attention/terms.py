@@ -285,11 +285,6 @@ class Terms:
                 )
 
     @property
-    def relative(self) -> bool:
-        """Whether any logit or value depends on a distance."""
-        return bool(self.axes)
-
-    @property
     def coordinates(self) -> int:
         """How many coordinates of the positions are looked at, the first included."""
         measured = [axis.coordinate for axis in self.axes]

@@ -153,7 +153,6 @@ class EvaluationWindows(Sequence[Row]):
         out by default, as published figures count events only."""
         self.shards = shards
         self.pieces: list[Piece] = shards.pieces(split)
-        self._score_eos = score_eos
         lengths = [p.tokens + (score_eos and p.ends) for p in self.pieces]
         self.table = windows(lengths, context, stride)
         self.targets = sum(lengths)

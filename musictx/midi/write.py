@@ -18,7 +18,7 @@ LONGEST_SECONDS = DAY
 DRUM_CHANNEL = 9
 PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
 #: Where a score has no grid: 500 ticks a quarter note of half a second, so a tick is a millisecond.
-TICKS_PER_QUARTER, MICROSECONDS_PER_QUARTER = 500, 500_000
+TICKS_PER_QUARTER = 500
 #: The longest time between two events that a file can state, ticks.
 LAST_TICK = 2**28 - 1
 #: mido counts tracks in 15 bits; the first holds the marks.

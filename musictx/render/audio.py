@@ -31,6 +31,8 @@ PEAK, MAX_GAIN = 0.89, 16.0
 REVERB_SECONDS, REVERB_LEVEL, REVERB_BAND, REVERB_SEED = 1.4, 0.2, (200, 2000), 20180912
 #: Samples that the reverberation takes in at a time; blocks are whole multiples of it.
 HOP = 1 << 16
+#: Seconds of sound that are computed at a time.
+BLOCK_SECONDS = 10.0
 #: Bytes that the length fields of a WAV file can count.
 MAX_WAV_BYTES = 2**32 - 4096
 
@@ -72,28 +74,22 @@ def write(
     return path
 
 
-def samples(score: Score, **options: object) -> np.ndarray:
-    """The whole sound at once, (n, 2) float32, not yet scaled; options as :func:`blocks`."""
-    return np.concatenate(list(blocks(score, **options)))  # type: ignore[arg-type]
-
-
 def blocks(
     score: Score,
     *,
     sample_rate: int = 44100,
     soundfont: SoundFont | str | Path | None = None,
     reverb: bool = True,
-    block_seconds: float = 10.0,
 ) -> Iterator[np.ndarray]:
     """Our sampler's sound of ``score``, piece by piece: (n, 2) float32, left and right.
 
     Sustain pedals are folded in first. The result is the same, to the bit, for every
-    ``block_seconds``; memory grows with it. The scale is free: many notes may exceed 1.
+    :data:`BLOCK_SECONDS`; memory grows with it. The scale is free: many notes may exceed 1.
     """
     font = soundfont
     if not isinstance(font, SoundFont):
         font = SoundFont(installed() if font is None else font)
-    dry = _mixed(score, font, sample_rate, _whole_hops(block_seconds * sample_rate))
+    dry = _mixed(score, font, sample_rate, _whole_hops(BLOCK_SECONDS * sample_rate))
     if not reverb:
         yield from (block.T for block in dry)
         return

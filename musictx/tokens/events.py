@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from musictx.midi.pairs import pair as first_in_first_out
 from musictx.notes import order
 from musictx.tokens.vocab import Vocabulary
 
@@ -177,38 +178,13 @@ def pair(events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     it stays open; -1 for other events), (n,) bool: releases with nothing to release.
     """
     partner = np.full(len(events), -1)
+    keyed = np.flatnonzero(events["what"] != DRUM)
+    what = events["what"][keyed]
+    key = events["program"][keyed].astype(np.int64) * 128 + events["pitch"][keyed]
+    begins, ends = first_in_first_out(key, what == ON)
+    closed = ends >= 0
+    partner[keyed[begins[closed]]] = keyed[ends[closed]]
     astray = np.zeros(len(events), bool)
-    what = events["what"]
-    index = np.flatnonzero(what != DRUM)
-    if not len(index):
-        return partner, astray
-    key = events["program"][index].astype(np.int64) * 128 + events["pitch"][index]
-    # The notes of one program and pitch together, in time order.
-    by_key = np.argsort(key, kind="stable")
-    index, key = index[by_key], key[by_key]
-    change = np.where(what[index] == ON, 1, -1)
-    group = np.cumsum(np.diff(key, prepend=key[0]) != 0)
-
-    # Sounding notes as a walk that counts +1 and -1: a release is astray exactly where the walk
-    # sinks below all it has been (and below 0). Groups are stacked far apart, each below the last,
-    # so that one running minimum serves all of them.
-    first = np.flatnonzero(np.diff(group, prepend=-1))
-    walk = np.cumsum(change)
-    walk = walk - (walk - change)[first][group]
-    far = len(index) + 1
-    lowest = np.minimum.accumulate(np.minimum(walk, 0) - group * far) + group * far
-    before = np.concatenate([[0], lowest[:-1]])
-    before[first] = 0
-    lost = (change == -1) & (lowest < before)
-    astray[index[lost]] = True
-
-    # What is left: the k-th release of a group ends its k-th strike.
-    index, change, group = index[~lost], change[~lost], group[~lost]
-    on, off = index[change == 1], index[change == -1]
-    on_group, off_group = group[change == 1], group[change == -1]
-    rank = np.arange(len(on)) - np.searchsorted(on_group, on_group)
-    starts = np.searchsorted(off_group, on_group)
-    count = np.searchsorted(off_group, on_group, side="right") - starts
-    closed = rank < count
-    partner[on[closed]] = off[(starts + rank)[closed]]
+    astray[keyed[what != ON]] = True
+    astray[keyed[ends[closed]]] = False
     return partner, astray

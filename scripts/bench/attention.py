@@ -32,13 +32,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from common import in_turns, options, record, several, spread, wait
+from common import in_turns, options, record, several, spread, textbook, wait
 from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention import Axis, Span, Terms, attend, fused, why_not
 from musictx.attention.fused.config import Config, choose
-from musictx.attention.skew import skewed
+from musictx.attention.setting import Setting
 
 DEFAULTS = {
     "device": "cpu", "dtype": "float32", "lengths": "512,1024,2048", "batch": "1", "tokens": "0",
@@ -55,14 +55,8 @@ def terms_of(table: Tensor) -> Terms:
     return Terms(table.shape[-1] ** -0.5, (Axis(table=table, high=table.shape[1] - 1),))
 
 
-def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-    """Huang et al. (2018), figure 1, all in the dtype of q."""
-    length = q.shape[2]
-    descending = terms_of(table).axes[0].descending(table.to(q.dtype), length)
-    logits = q @ k.transpose(-1, -2) + skewed(q @ descending.transpose(-1, -2))
-    later = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
-    weights = (logits * q.shape[-1] ** -0.5).masked_fill(later, float("-inf")).softmax(-1)
-    return weights @ v
+def by_textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+    return textbook(q, k, v, terms_of(table))
 
 
 def plain(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
@@ -101,15 +95,14 @@ def by_name(name: str) -> Candidate:
 def by_config(config: Config) -> Candidate:
     def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
         span = (Span(0, q.shape[2]),)
-        where = {"query_positions": span, "key_positions": span}
-        return fused.attend(q, k, v, terms_of(table), **where, config=config)
+        return fused.attend(q, k, v, terms_of(table), Setting(span, span), config=config)
 
     return run
 
 
 def candidates(length: int, given: dict[str, str]) -> dict[str, Candidate]:
     device, dtype = torch.device(given["device"]), getattr(torch, given["dtype"])
-    found: dict[str, Candidate] = {"textbook": textbook, "reference": by_name("reference")}
+    found: dict[str, Candidate] = {"textbook": by_textbook, "reference": by_name("reference")}
     found["chunked"] = by_name("chunked")
     probe = torch.zeros(1, 1, 1, int(given["size"]), dtype=dtype, device=device)
     if device.type == "cpu":
@@ -167,7 +160,7 @@ def wrong(length: int, given: dict[str, str]) -> list[str]:
         [t.detach().double().requires_grad_() for t in tensors],
         upstream.double(),
     )
-    dense = step(textbook, tensors, upstream)
+    dense = step(by_textbook, tensors, upstream)
     found = []
     for name, run in candidates(length, given).items():
         if name == "sdpa":

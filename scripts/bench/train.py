@@ -29,11 +29,10 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from common import textbook
+from torch import nn
 
 from musictx.apps import train
-from musictx.attention.terms import Terms
 from musictx.compose import compose
 from musictx.errors import UserError
 from musictx.files import write_table
@@ -114,32 +113,6 @@ def operations_per_token(model: MusicTransformer, length: int) -> dict[str, floa
     pairs = shape["layers"] * length * shape["width"]
     relative = any(axis.table is not None for axis in model.position.terms(0, reach=length).axes)
     return {"matrices": 6.0 * matrices, "content": 6.0 * pairs, "relative": 3.0 * pairs * relative}
-
-
-def textbook(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    *,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
-    **_: Any,
-) -> Tensor:
-    """The skew of Huang et al. (2018), section 3.4.1, every operation in the dtype of q."""
-    length = q.shape[2]
-    with torch.autocast(q.device.type, enabled=False):
-        (axis,) = terms.axes
-        assert axis.table is not None
-        table = axis.descending(axis.table.to(q.dtype), length)
-        moved = F.pad(q @ table.transpose(-1, -2), (1, 0)).reshape(*q.shape[:2], length + 1, length)
-        logits = (q @ k.transpose(-1, -2) + moved[:, :, 1:]) * terms.scale
-        hidden = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)[None, None]
-        if query_pieces is not None and key_pieces is not None:
-            hidden = hidden | (query_pieces[:, None, :, None] != key_pieces[:, None, None, :])
-        weights = logits.masked_fill(hidden, float("-inf")).softmax(-1)
-        return F.dropout(weights, dropout) @ v
 
 
 def random_music(folder: Path, pieces: int = 6, notes: int = 600) -> Path:

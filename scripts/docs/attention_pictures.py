@@ -22,6 +22,7 @@ from trained_pictures import trained
 from musictx.attention import positions, reference
 from musictx.attention.positions.absolute import sinusoids
 from musictx.attention.positions.rotary import turned
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Span
 
 HEADS, SIZE, LENGTH = 4, 16, 32
@@ -38,29 +39,22 @@ def rows_of_table(name: str, *, causal: bool = True, **more: Any) -> torch.Tenso
     """Which row of the table each (query, key) takes; NaN where the key is hidden."""
     scheme = build(name, causal=causal, **more)
     terms = scheme.terms(reach=LENGTH - 1)
-    where = (Span(0, LENGTH),) * 2
-    (rows,) = reference.distance_rows(terms, where, where, torch.device("cpu"))
-    return hidden(rows[0].float(), terms, where, causal)
+    where = Setting((Span(0, LENGTH),), (Span(0, LENGTH),), causal)
+    (rows,) = reference.distance_rows(terms, where, torch.device("cpu"))
+    return hidden(rows[0].float(), terms, where)
 
 
-def hidden(matrix: torch.Tensor, terms: Any, where: Any, causal: bool) -> torch.Tensor:
-    seen = reference.visible(
-        *(where, where),
-        causal=causal,
-        query_pieces=None,
-        key_pieces=None,
-        device=torch.device("cpu"),
-        blocks=terms.blocks,
-    )[0, 0]
+def hidden(matrix: torch.Tensor, terms: Any, where: Setting) -> torch.Tensor:
+    seen = reference.visible(where, torch.device("cpu"), terms.blocks)[0, 0]
     return matrix.masked_fill(~seen, float("nan"))
 
 
 def biases(name: str, *, causal: bool, head: int = 0, **more: Any) -> torch.Tensor:
     scheme = build(name, causal=causal, **more)
     terms = scheme.terms(reach=LENGTH - 1)
-    where = (Span(0, LENGTH),) * 2
-    (rows,) = reference.distance_rows(terms, where, where, torch.device("cpu"))
-    return hidden(terms.axes[0].bias.detach()[head][rows[0]], terms, where, causal)
+    where = Setting((Span(0, LENGTH),), (Span(0, LENGTH),), causal)
+    (rows,) = reference.distance_rows(terms, where, torch.device("cpu"))
+    return hidden(terms.axes[0].bias.detach()[head][rows[0]], terms, where)
 
 
 def family() -> None:
@@ -76,8 +70,8 @@ def family() -> None:
     ]
     scheme = build("transformer_xl", causal=False)
     terms = scheme.terms(reach=LENGTH - 1)
-    where = (Span(0, LENGTH),) * 2
-    (rows,) = reference.distance_rows(terms, where, where, torch.device("cpu"))
+    where = Setting((Span(0, LENGTH),), (Span(0, LENGTH),))
+    (rows,) = reference.distance_rows(terms, where, torch.device("cpu"))
     torch.manual_seed(4)
     logits = terms.axes[0].table.detach()[0] @ torch.randn(SIZE)
     panels.append(("transformer_xl: ⟨q, W R⟩\nof one query vector", logits[rows[0]], "RdBu"))
@@ -137,20 +131,20 @@ def two_axes() -> list[tuple[str, torch.Tensor, str]]:
     as_query, as_key = scheme.coordinates(torch.tensor([tokens]), Span(0, LENGTH), None)
     order = Span(0, LENGTH)
     terms = scheme.terms()
-    at, over = ((order, order, *x.unbind(1)) for x in (as_query, as_key))
-    _, time, pitch = reference.distance_rows(terms, at, over, torch.device("cpu"))
+    where = Setting(*((order, order, *x.unbind(1)) for x in (as_query, as_key)))
+    _, time, pitch = reference.distance_rows(terms, where, torch.device("cpu"))
     low, high = terms.axes[2].low, terms.axes[2].high
     difference = pitch[0].float() + low
     difference[(difference == low) | (difference == high)] = float("nan")
     return [
         (
             "two_d: row of the time table\n(an arpeggio)",
-            hidden(time[0].float(), terms, at, True),
+            hidden(time[0].float(), terms, where),
             "viridis",
         ),
         (
             "two_d: semitones between\nquery and key (grey: no pitch)",
-            hidden(difference.clamp(-12, 12), terms, at, True),
+            hidden(difference.clamp(-12, 12), terms, where),
             "RdBu",
         ),
     ]
@@ -159,16 +153,8 @@ def two_axes() -> list[tuple[str, torch.Tensor, str]]:
 def locality() -> None:
     """Section 3.5: which keys each query sees, and the two triangles that make a block."""
     scheme = build("huang_local", block=4)
-    where = (Span(0, 16),) * 2
-    terms = scheme.terms()
-    seen = reference.visible(
-        *(where, where),
-        causal=True,
-        query_pieces=None,
-        key_pieces=None,
-        device=torch.device("cpu"),
-        blocks=terms.blocks,
-    )[0, 0]
+    where = Setting((Span(0, 16),), (Span(0, 16),))
+    seen = reference.visible(where, torch.device("cpu"), scheme.terms().blocks)[0, 0]
     figure, axes = plt.subplots(1, 2, figsize=(6.8, 3.4))
     full = torch.ones(16, 16).tril()
     for ax, mask, title in (

@@ -10,6 +10,7 @@ from matplotlib import pyplot as plt
 
 from musictx import bundle
 from musictx.attention import reference
+from musictx.attention.setting import Setting
 from musictx.midi import read
 from musictx.model import block
 from musictx.sampling.engine import generate
@@ -30,8 +31,8 @@ def trained(folder: str, midi: str | None, tokens: int) -> None:
     right = block.attend
 
     def watched(q: Any, k: Any, v: Any, terms: Any, **more: Any) -> Any:
-        where = {n: more[n] for n in ("query_positions", "key_positions")}
-        layers.append(reference.attention_weights(q, k, terms, **where)[0].detach())
+        where = Setting(more["query_positions"], more["key_positions"])
+        layers.append(reference.attention_weights(q, k, terms, where)[0].detach())
         return right(q, k, v, terms, **more)
 
     block.attend = watched

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention import api, capabilities
+from musictx.attention import api, capabilities, reference
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Blocks, Span, Terms, Waves
 
 Named = dict[str, Tensor]
@@ -145,30 +146,56 @@ def qkv(
     return q, k, v
 
 
+#: What single implementations take beside the arguments of ``attend``.
+_OWN = {"position", "config", "deterministic"}
+
+
 def directly(module: Any) -> Callable[..., Tensor]:
-    """``module.attend`` itself, whatever ``attend`` would choose; without positions the queries are
-    the last of the keys."""
+    """``module.attend`` itself, whatever ``attend`` would choose; arguments as of ``attend``."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, **more: Any) -> Tensor:
-        queries, keys = q.shape[2], k.shape[2]
-        given = {
-            "query_positions": more.pop("query_positions", Span(keys - queries, queries)),
-            "key_positions": more.pop("key_positions", Span(0, keys)),
-        }
-        for name, one in given.items():
-            several = one if isinstance(one, tuple) else (one,) * terms.coordinates
-            given[name] = terms.needed(several)
-        found: Tensor = module.attend(q, k, v, terms, **given, **more)
+        own = {name: more.pop(name) for name in _OWN & more.keys()}
+        found: Tensor = module.attend(q, k, v, terms, setting(terms, q, k, **more), **own)
         return found
 
     return attend
+
+
+def setting(terms: Terms, q: Tensor, k: Tensor, **more: Any) -> Setting:
+    """The arguments of ``attend`` as implementations take them; without positions the queries are
+    the last of the keys."""
+    queries, keys = q.shape[2], k.shape[2]
+    given = {"query_positions": Span(keys - queries, queries), "key_positions": Span(0, keys)}
+    given |= more
+    for name in ("query_positions", "key_positions"):
+        one = given[name]
+        given[name] = terms.needed(one if isinstance(one, tuple) else (one,) * terms.coordinates)
+    return Setting(**given)
+
+
+#: The specification.
+dense = directly(reference)
+
+
+def weights(q: Tensor, k: Tensor, terms: Terms, **more: Any) -> Tensor:
+    """Its weights."""
+    return reference.attention_weights(q, k, terms, setting(terms, q, k, **more))
+
+
+def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+    """What plain low precision does: every operation in the dtype of its inputs."""
+    length = q.shape[2]
+    delta = torch.arange(length)[:, None] - torch.arange(length)
+    relative = (q @ table.transpose(-1, -2)).gather(-1, delta.clamp(0).expand(*q.shape[:3], length))
+    logits = (q @ k.transpose(-1, -2) + relative) * q.shape[-1] ** -0.5
+    return logits.masked_fill(delta < 0, float("-inf")).softmax(-1) @ v
 
 
 def why_not(
     module: Any, terms: Terms, at: Any, over: Any, causal: bool = True, q: Tensor | None = None
 ) -> str | None:
     """Why the implementation cannot compute attention with these terms between these positions."""
-    job = capabilities.job(terms, terms.needed(at)[0], terms.needed(over)[0], causal, q)
+    job = capabilities.job(terms, Setting(terms.needed(at), terms.needed(over), causal), q)
     return capabilities.why_not(module.CAN, job)
 
 

@@ -17,7 +17,7 @@ assert os.environ.get("TRITON_INTERPRET") == "1", __doc__
 
 from triton.runtime import interpreter  # noqa: E402
 
-from musictx.attention import fused, reference  # noqa: E402
+from musictx.attention import fused  # noqa: E402
 from musictx.attention.fused import Config  # noqa: E402
 from musictx.attention.fused.config import Tile  # noqa: E402
 from musictx.attention.terms import PLACE, Axis, Blocks, Span, Terms  # noqa: E402
@@ -147,7 +147,7 @@ def oracle(case: Case, leaves: list[Any], keep: Any) -> Tensor:
     """Dense attention by the specification, with the weights that dropout keeps."""
     q, k, v, *learned = leaves
     terms, places = case.terms(learned), case.places()
-    weights = reference.attention_weights(q, k, terms, **places)
+    weights = cases.weights(q, k, terms, **places)
     if keep is not None:
         weights = weights * keep
     out = weights @ v

@@ -21,6 +21,7 @@ from musictx.attention import (
     skew,
 )
 from musictx.attention.api import attend
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Span, Terms
 from tests.attention import cases
 
@@ -213,7 +214,7 @@ def test_auto_takes_the_fastest_of_this_machine(device, lacking, change, wanted,
     monkeypatch.setattr(api, "_CHOSEN", {})
     monkeypatch.setattr(capabilities, "_MISSING", {native.CAN: lacking, fused.CAN: lacking})
     terms = Terms(0.1, (Axis(torch.zeros(1, 4, 64), high=3),))
-    job = capabilities.job(terms, Span(0, 9), Span(0, 9), True, torch.zeros(1, 1, 9, 64))
+    job = capabilities.job(terms, Setting((Span(0, 9),), (Span(0, 9),)), torch.zeros(1, 1, 9, 64))
     job = job._replace(**({"device": device} | change))
     assert api.chosen("auto", job) == wanted
     for name in ("native", "fused"):

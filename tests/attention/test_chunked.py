@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from musictx.attention import chunked, reference
+from musictx.attention import chunked
 from musictx.attention.chunked import plan
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
@@ -37,7 +37,7 @@ def both(
     if pieces is not None:
         packed = {"key_pieces": pieces, "query_pieces": pieces[:, keys - queries :]}
     got = cases.directly(chunked)(q, k, v, terms, **packed)
-    want = reference.attend(q, k, v, terms, **causal(queries, keys), **packed)
+    want = cases.dense(q, k, v, terms, **packed)
     alone = keys == 1  # a single key has weight 1: no gradient reaches the logits
     silent = ("q", "k", "table", "bias") if alone else ()
     return cases.differences(got, want, named, torch.randn_like(got), silent=silent)
@@ -121,7 +121,7 @@ def test_chunked_equals_reference_whatever_the_shape(data):
         named |= {n: t for n, t in own.items() if use in (n, "both")}
         terms = Terms(0.6, (axis,))
         got = cases.directly(chunked)(q, k, v, terms, **packed)
-        want = reference.attend(q, k, v, terms, **causal(queries, keys), **packed)
+        want = cases.dense(q, k, v, terms, **packed)
         up = torch.randn_like(got)
         torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-12)
         found, wanted = cases.gradients(got, named, up), cases.gradients(want, named, up)
@@ -192,7 +192,7 @@ def test_chunked_equals_reference_wherever_queries_and_keys_stand(data):
             named.pop("v_bias", None)  # adds to nothing
         where = {"query_positions": at, "key_positions": over, "causal": causal}
         got = cases.directly(chunked)(q, k, v, terms, **where, **packed)
-        want = reference.attend(q, k, v, terms, **where, **packed)
+        want = cases.dense(q, k, v, terms, **where, **packed)
         torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-12)
         up = torch.randn_like(got)
         found, wanted = cases.gradients(got, named, up), cases.gradients(want, named, up)
@@ -284,7 +284,7 @@ def test_any_memory_layout_of_inputs_and_upstream(kind, small_blocks):
         "sliced": torch.randn(2, 3, 40, 8, dtype=torch.float64)[:, :, ::2, 1:5],
     }[kind]
     got = cases.directly(chunked)(q, k, v, terms)
-    want = reference.attend(q, k, v, terms, **causal(20, 20))
+    want = cases.dense(q, k, v, terms)
     assert max(cases.differences(got, want, named, upstream).values()) < 1e-12
     got.sum().backward()  # the classic: an upstream gradient of one number, expanded
     assert table.grad.abs().max() > 0
@@ -314,7 +314,7 @@ def test_a_query_that_sees_no_key_gives_zeros_and_the_right_gradients(small_bloc
     pieces = {"key_pieces": torch.zeros(2, 20).long(), "query_pieces": torch.zeros(2, 20).long()}
     pieces["query_pieces"][0, 3] = pieces["query_pieces"][1, 8:] = 7  # one, and whole blocks
     got = cases.directly(chunked)(q, k, v, terms, **pieces)
-    want = reference.attend(q, k, v, terms, **causal(20, 20), **pieces)
+    want = cases.dense(q, k, v, terms, **pieces)
     assert (got[0, :, 3] == 0).all()
     assert (got[1, :, 8:] == 0).all()
     assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-12

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from musictx.attention import chunked, reference
+from musictx.attention import chunked
 from musictx.attention.chunked import passes, plan
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
-from tests.attention.chunked_cases import Largest, causal
+from tests.attention.chunked_cases import Largest
 
 
 def largest(function, length: int, kind: str = "huang") -> int:
@@ -35,14 +35,12 @@ def test_memory_is_linear_in_length(kind, causal_):
     """No tensor of length x length anywhere, forward or backward; the reference has them."""
 
     def run(q, k, v, terms):
-        return cases.directly(chunked)(
-            q, k, v, terms, causal=causal_, **causal(q.shape[2], q.shape[2])
-        )
+        return cases.directly(chunked)(q, k, v, terms, causal=causal_)
 
     half, whole = largest(run, 512, kind), largest(run, 1024, kind)
     assert whole < 2 * 1024 * 1024 / 4
     assert whole <= 2.03 * half
-    dense = largest(lambda *a: reference.attend(*a, **causal(256, 256)), 256)
+    dense = largest(lambda *a: cases.dense(*a), 256)
     assert dense >= 2 * 256 * 256, "this test can fail"
 
 
@@ -79,7 +77,7 @@ def test_local_attention_costs_what_its_blocks_cost(small_blocks, monkeypatch):
     terms = Terms(0.5, blocks=Blocks(16))
     for causal_, most in ((True, 32), (False, 48)):
         widths.clear()
-        cases.directly(chunked)(q, k, v, terms, causal=causal_, **causal(64, 64))
+        cases.directly(chunked)(q, k, v, terms, causal=causal_)
         assert max(widths) == most
         assert len(widths) == 8
     widths.clear()

@@ -8,11 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from musictx.attention import chunked, reference
+from musictx.attention import chunked
 from musictx.attention.chunked import plan
 from musictx.attention.terms import Axis, Terms
 from tests.attention import cases
-from tests.attention.chunked_cases import causal
 
 
 def dropped(
@@ -53,9 +52,7 @@ def test_dropout_drops_the_same_weights_for_values_and_their_table(causal_, smal
         q, k, v, table, values = tensors
         terms = Terms(0.7, (Axis(table, low=-2, high=2),), value_table=values)
         torch.manual_seed(5)
-        return cases.directly(chunked)(
-            q, k, v, terms, dropout=0.4, causal=causal_, **causal(10, 10)
-        )
+        return cases.directly(chunked)(q, k, v, terms, dropout=0.4, causal=causal_)
 
     assert torch.autograd.gradcheck(run, tuple(named.values()))
     out = run(*named.values())
@@ -71,7 +68,7 @@ def test_dropout_zeroes_its_share_and_scales_the_others_exactly():
     v = torch.eye(length, dtype=torch.float64).expand(8, 2, -1, -1)
     q, k = (torch.cat([x, x.new_zeros(8, 2, length, length - 4)], -1) for x in (q, k))
     terms = Terms(0.5)
-    weights = reference.attention_weights(q, k, terms, **causal(length, length))
+    weights = cases.weights(q, k, terms)
     got = dropped(q, k, v, terms, share)
     kept = got != 0
     torch.testing.assert_close(got[kept], weights[kept] / (1 - share), rtol=1e-4, atol=0.0)
@@ -89,7 +86,7 @@ def test_dropout_keeps_the_mean():
     terms = Terms(0.5)
     many = (torch.cat([x] * 4000) for x in (q, k, v))
     got = cases.directly(chunked)(*many, terms, dropout=0.3)
-    exact = reference.attend(q, k, v, terms, **causal(6, 6))
+    exact = cases.dense(q, k, v, terms)
     standard_error = got.std(0) / math.sqrt(4000)
     assert ((got.mean(0) - exact[0]).abs() < 5 * standard_error + 1e-12).all()
 

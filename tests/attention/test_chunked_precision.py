@@ -6,19 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from musictx.attention import chunked, reference
+from musictx.attention import chunked
 from musictx.attention.terms import Axis, Terms
 from tests.attention import cases
-from tests.attention.chunked_cases import causal
-
-
-def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-    """What plain low precision does: every operation in the dtype of its inputs."""
-    length = q.shape[2]
-    delta = torch.arange(length)[:, None] - torch.arange(length)
-    relative = (q @ table.transpose(-1, -2)).gather(-1, delta.clamp(0).expand(*q.shape[:3], length))
-    logits = (q @ k.transpose(-1, -2) + relative) * q.shape[-1] ** -0.5
-    return logits.masked_fill(delta < 0, float("-inf")).softmax(-1) @ v
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -45,8 +35,8 @@ def test_error_is_within_what_plain_low_precision_does(dtype, strength):
     def ours(q, k, v, table):
         return cases.directly(chunked)(q, k, v, Terms(32**-0.5, (Axis(table, high=299),)))
 
-    exact = run(textbook, torch.float64)
-    plain, got = run(textbook, dtype), run(ours, dtype)
+    exact = run(cases.textbook, torch.float64)
+    plain, got = run(cases.textbook, dtype), run(ours, dtype)
     for name, truth in exact.items():
         budget = float((plain[name].double() - truth).norm())
         error = float((got[name].double() - truth).norm())
@@ -70,7 +60,7 @@ def test_autocast_gives_bfloat16_out_and_float32_gradients_of_the_table():
     assert [g.dtype for g in found] == [torch.bfloat16] * 3 + [torch.float32]
     exact = [x.detach().double().requires_grad_() for x in (*low, table)]
     terms = Terms(0.3, (Axis(exact[3], high=59),))
-    want = reference.attend(*exact[:3], terms, **causal(150, 150))
+    want = cases.dense(*exact[:3], terms)
     wanted = torch.autograd.grad(want, exact, upstream.double())
     for a, b in zip((got, *found[:3]), (want, *wanted[:3])):
         torch.testing.assert_close(a.double(), b, rtol=2**-7, atol=1e-5)

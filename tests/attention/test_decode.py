@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.attention import decode, reference
+from musictx.attention import decode
 from musictx.attention.api import attend
 from musictx.attention.terms import Axis, Span, Terms
 from tests.attention import cases
@@ -36,7 +36,7 @@ def test_decode_equals_reference_in_output_and_gradients(data):
         pieces = {"key_pieces": ids[:, :-1], "query_pieces": ids[:, -1:]}  # may see nothing
     got = cases.directly(decode)(q, k, v, terms, **pieces)
     where = {"query_positions": Span(keys + 4, 1), "key_positions": Span(5, keys)}
-    want = reference.attend(q, k, v, terms, **where, **pieces)
+    want = cases.dense(q, k, v, terms, **where, **pieces)
     torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-13)
     up = torch.randn_like(got)
     found, wanted = cases.gradients(got, named, up), cases.gradients(want, named, up)
@@ -54,7 +54,7 @@ def test_decode_is_what_one_query_gets_and_keeps_its_dtype(dtype):
     where = {"query_positions": Span(29, 1), "key_positions": Span(0, 30)}
     got = attend(q, k, v, terms, **where, implementation="chunked")
     assert got.dtype == dtype
-    exact = reference.attend(q.double(), k.double(), v.double(), terms, **where)
+    exact = cases.dense(q.double(), k.double(), v.double(), terms, **where)
     limit = 2**-8 if dtype == torch.bfloat16 else 1e-5
     torch.testing.assert_close(got.double(), exact, rtol=limit, atol=1e-5)
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from musictx.attention import capabilities, fused, reference
 from musictx.attention.fused import masks
 from musictx.attention.fused.config import Config, Tile, choose
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
 
@@ -174,12 +175,9 @@ def test_codes_hide_what_pieces_and_blocks_hide(
     blocks = Blocks(data.draw(st.integers(1, 4)), coordinate=1)
     spans = Span(0, queries), Span(0, keys)
     for kept, block in ((None, blocks), (pieces, None), (pieces, blocks)):
-        ids = dict(zip(("query_pieces", "key_pieces"), kept or (None, None)))
-        seen = reference.visible(
-            *((span, place) for span, place in zip(spans, places)),
-            causal=False, device=torch.device("cpu"), blocks=block, **ids,
-        )[:, 0]  # fmt: skip
-        found = masks.mask(1, *ids.values(), block, *places, torch.device("cpu"))
+        setting = Setting(*zip(spans, places), False, *(kept or (None, None)))
+        seen = reference.visible(setting, torch.device("cpu"), block)[:, 0]
+        found = masks.mask(setting, block, 1, torch.device("cpu"))
         assert found is not None
         apart = (found.query_codes[:, :, None] - found.key_codes[:, None, :]).abs()
         assert torch.equal(apart <= (0 if block is None else 1), seen.expand_as(apart))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from musictx.attention import decode, labels, reference, sdpa
+from musictx.attention import decode, labels, sdpa
 from musictx.attention.api import attend
 from musictx.attention.chunked import plan
 from musictx.attention.terms import Axis, Span, Terms, Waves
@@ -191,7 +191,7 @@ def test_dropout_drops_whole_weights_and_nothing_else(order, small_blocks):
         return attend(q, k, values, terms, **how, dropout=0.5, implementation="chunked")
 
     kept = dropped(torch.eye(9).double().expand_as(v)).detach() != 0
-    weights = reference.attention_weights(q, k, terms, **how)
+    weights = cases.weights(q, k, terms, **how)
     assert 0.3 < kept[weights > 0].double().mean() < 0.7
     got, want = dropped(v), (weights * kept / 0.5) @ v
     assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-11
@@ -202,7 +202,7 @@ def test_dropout_drops_whole_weights_and_nothing_else(order, small_blocks):
 def test_the_dtype_stays_and_the_sums_are_precise(dtype, mode):
     torch.manual_seed(0)
     _, (q, k, v, terms), how = job(mode, "table")
-    exact = reference.attend(*(x.to(dtype).double() for x in (q, k, v)), terms, **how)
+    exact = cases.dense(*(x.to(dtype).double() for x in (q, k, v)), terms, **how)
     low = replace(
         terms, axes=tuple(replace(a, table=a.table.float()) for a in terms.axes)
     )  # tables as a model's parameters are

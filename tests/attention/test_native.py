@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from musictx.attention import native, reference
+from musictx.attention import native
 from musictx.attention.native import build, library, op
 from musictx.attention.terms import Axis, Terms
 from tests.attention import cases
-from tests.attention.native_cases import both, causal, everything, tensors
+from tests.attention.native_cases import both, everything, tensors
 
 pytestmark = pytest.mark.usefixtures("one_cache")
 
@@ -40,14 +40,13 @@ def excess(named: cases.Named, make_terms, **pieces: Tensor) -> dict[str, float]
     add up parts that may cancel, of every part.
     """
     rows, heads, queries, _ = named["q"].shape
-    keys = named["k"].shape[2]
     upstream = torch.randn(named["q"].shape)
 
     def ours(q: Tensor, k: Tensor, v: Tensor, **own: Tensor) -> Tensor:
         return cases.directly(native)(q, k, v, make_terms(**own), **pieces)
 
     def theirs(q: Tensor, k: Tensor, v: Tensor, **own: Tensor) -> Tensor:
-        return reference.attend(q, k, v, make_terms(**own), **causal(queries, keys), **pieces)
+        return cases.dense(q, k, v, make_terms(**own), **pieces)
 
     exact = everything(theirs, named, upstream, torch.float64)
     plain = everything(theirs, named, upstream, torch.float32)
@@ -179,14 +178,8 @@ def test_error_in_bfloat16_is_within_what_plain_bfloat16_does(
     def ours(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
         return cases.directly(native)(q, k, v, Terms(32**-0.5, (Axis(table, high=299),)))
 
-    def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-        delta = torch.arange(300)[:, None] - torch.arange(300)
-        relative = (q @ table.transpose(-1, -2)).gather(-1, delta.clamp(0).expand(1, 2, 300, 300))
-        logits = (q @ k.transpose(-1, -2) + relative) * 32**-0.5
-        return logits.masked_fill(delta < 0, float("-inf")).softmax(-1) @ v
-
-    exact = everything(textbook, low, upstream, torch.float64)
-    plain = everything(textbook, low, upstream, torch.bfloat16)
+    exact = everything(cases.textbook, low, upstream, torch.float64)
+    plain = everything(cases.textbook, low, upstream, torch.bfloat16)
     got = everything(ours, low, upstream, torch.bfloat16)
     for name, truth in exact.items():
         budget = float((plain[name].double() - truth).norm())
@@ -214,7 +207,7 @@ def test_half_precision_is_computed_in_float32(kernel):
     with torch.no_grad():
         got = cases.directly(native)(q, k, v, Terms(0.3))
     assert got.dtype == torch.float16
-    want = reference.attend(q, k, v, Terms(0.3), **causal(50, 50))
+    want = cases.dense(q, k, v, Terms(0.3))
     torch.testing.assert_close(got, want, rtol=2**-10, atol=1e-4)
 
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from musictx.attention import attend, native, reference
+from musictx.attention import attend, native
 from musictx.attention.native import library, op
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
-from tests.attention.native_cases import both, causal, everything, tensors
+from tests.attention.native_cases import both, everything, tensors
 
 pytestmark = pytest.mark.usefixtures("one_cache")
 
@@ -74,7 +74,7 @@ def test_any_memory_layout_of_inputs_and_upstream(kernel, kind):
     }[kind]
     terms = Terms(0.5, (Axis(named["table"], high=8),))
     got = cases.directly(native)(*(named[n] for n in "qkv"), terms)
-    want = reference.attend(*(named[n] for n in "qkv"), terms, **causal(20, 20))
+    want = cases.dense(*(named[n] for n in "qkv"), terms)
     assert max(cases.differences(got, want, named, upstream).values()) < 1e-5
 
 
@@ -111,9 +111,7 @@ def test_dropout_is_one_mask_forward_and_backward_however_the_work_is_cut(kernel
     assert not torch.equal(again != 0, mask), "another seed drops others"
 
     def formula(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-        weights = reference.attention_weights(
-            q, k, both(table=table * 0.1), **causal(length, length)
-        )
+        weights = cases.weights(q, k, both(table=table * 0.1))
         return (weights * mask / (1 - share)) @ v
 
     upstream = torch.randn(4, 2, length, length)
@@ -130,7 +128,7 @@ def test_dropout_keeps_the_mean(kernel):
     got = cases.directly(native)(
         *(torch.cat([x] * 4000) for x in (q, k, v)), Terms(0.5), dropout=0.3
     )
-    exact = reference.attend(q, k, v, Terms(0.5), **causal(6, 6))
+    exact = cases.dense(q, k, v, Terms(0.5))
     standard_error = got.std(0) / math.sqrt(4000)
     assert ((got.mean(0) - exact[0]).abs() < 5 * standard_error + 1e-6).all()
 

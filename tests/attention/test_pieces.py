@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from musictx.attention import chunked, reference
+from musictx.attention import chunked
 from musictx.attention.chunked import passes, plan
 from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.terms import Axis, Span, Terms
@@ -60,7 +60,7 @@ def test_packed_pieces_equal_the_reference_and_the_walk_over_all_keys(data):
         patch.setattr(Pieces, "reach", lambda self, *block: (0, length))
         whole = cases.directly(chunked)(q, k, v, terms, causal=causal, **where, **packed)
         walked = torch.autograd.grad(whole, list(named.values()), upstream)
-    want = reference.attend(q, k, v, terms, causal=causal, **where, **packed)
+    want = cases.dense(q, k, v, terms, causal=causal, **where, **packed)
     wanted = torch.autograd.grad(want, list(named.values()), upstream)
     for name, a, b, c in zip(
         ("out", *named), (got, *found), (whole, *walked), (want, *wanted), strict=True

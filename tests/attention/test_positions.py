@@ -9,12 +9,13 @@ from itertools import pairwise
 import pytest
 import torch
 
-from musictx.attention import positions, reference
+from musictx.attention import positions
 from musictx.attention.positions import rotary
 from musictx.attention.positions.absolute import sinusoids
 from musictx.attention.positions.t5 import bucket
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.errors import ConfigError
+from tests.attention import cases
 from tests.oracles import schemes as articles
 
 SIZES = {"heads": 2, "head_dim": 4, "width": 8}
@@ -51,7 +52,7 @@ def test_huang_row_d_is_distance_d_and_far_distances_share_the_last():
         with torch.no_grad():
             scheme.tables[0].zero_()
             scheme.tables[0][:, distance] = 9.0
-        weights = reference.attention_weights(
+        weights = cases.weights(
             q, k, scheme.terms(), query_positions=Span(0, 6), key_positions=Span(0, 6)
         )
         last = weights[0, 0, 5].detach()
@@ -78,7 +79,7 @@ def test_sinusoidal_adds_by_position_and_learns_nothing():
     assert torch.equal(by_row[0], by_span[0])
     assert torch.equal(by_row[1, 0], by_row[1, 2])
     assert not scheme.state_dict()
-    assert not scheme.terms().relative
+    assert not scheme.terms().axes
 
 
 def test_none_says_nothing():
@@ -86,7 +87,7 @@ def test_none_says_nothing():
     x = torch.randn(2, 3, 8)
     assert scheme.embed(x, Span(0, 3)) is x
     assert scheme.rotate(x, x, Span(0, 3), Span(0, 3)) == (x, x)
-    assert not scheme.terms().relative
+    assert not scheme.terms().axes
 
 
 def test_learned_positions_beyond_the_table_share_its_last_row():
@@ -128,9 +129,7 @@ def test_local_attention_sees_its_own_block_and_the_one_before():
     scheme = build("huang_local", block=2)
     q = torch.zeros(1, 2, 6, 4)
     where = (Span(0, 6), Span(0, 6))
-    seen = reference.attention_weights(
-        q, q, scheme.terms(), query_positions=where, key_positions=where
-    )[0, 0]
+    seen = cases.weights(q, q, scheme.terms(), query_positions=where, key_positions=where)[0, 0]
     drawn = ["#.....", "##....", "###...", "####..", "..###.", "..####"]
     assert ["".join("#" if w > 0 else "." for w in row) for row in seen.tolist()] == drawn
 

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from musictx.attention import reference
 from musictx.attention.terms import Axis, Span, Terms
 from tests.attention import cases
 from tests.oracles import attention as loops
@@ -44,7 +43,7 @@ def test_reference_equals_loops_in_output_and_every_gradient(scheme, mode, packe
             "key_pieces": key_pieces[:, :keys],
             "query_pieces": key_pieces[:, start : start + queries],
         }
-    got = reference.attend(q, k, v, terms, causal=causal, **where)
+    got = cases.dense(q, k, v, terms, causal=causal, **where)
     want = loops.attend(q, k, v, terms, causal=causal, **where)
     errors = cases.differences(got, want, named, torch.randn_like(got))
     assert max(errors.values()) < 1e-12, errors
@@ -58,10 +57,10 @@ def test_positions_may_be_tensors_for_each_row_and_causality_goes_by_them():
     terms = cases.transformer_xl(named, 2, 4)
     positions = torch.stack([torch.tensor([4, 2, 0, 1, 3]), torch.tensor([10, 11, 13, 13, 17])])
     where = {"query_positions": positions, "key_positions": positions}
-    got = reference.attend(q, k, v, terms, **where)
+    got = cases.dense(q, k, v, terms, **where)
     want = loops.attend(q, k, v, terms, **where)
     assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-12
-    weights = reference.attention_weights(q, k, terms, **where)
+    weights = cases.weights(q, k, terms, **where)
     assert (weights[0, :, 2, [0, 1, 3, 4]] == 0).all(), "position 0 sees itself only"
 
 
@@ -71,7 +70,7 @@ def test_a_query_that_sees_no_key_gives_zeros_and_finite_gradients():
     terms = cases.shaw(named, 2, 4)
     pieces = torch.tensor([[0, 7, 0]])
     where = {"query_positions": Span(0, 3), "key_positions": Span(0, 3)}
-    out = reference.attend(
+    out = cases.dense(
         q, k, v, terms, query_pieces=pieces, key_pieces=torch.zeros(1, 3, dtype=torch.long), **where
     )
     assert (out[:, :, 1] == 0).all()
@@ -88,9 +87,7 @@ def test_scale_is_on_both_products_and_not_on_the_bias():
     table = torch.tensor([[[0.0, 0.0], [5.0, -1.0]]], dtype=torch.float64)
     bias = torch.tensor([[0.0, 0.25]], dtype=torch.float64)
     terms = Terms(scale=2**-0.5, axes=(Axis(table=table, bias=bias, high=1),))
-    weights = reference.attention_weights(
-        q, k, terms, query_positions=Span(1, 1), key_positions=Span(0, 2)
-    )
+    weights = cases.weights(q, k, terms, query_positions=Span(1, 1), key_positions=Span(0, 2))
     logit = (5.0 + 3.0) / math.sqrt(2) + 0.25
     assert weights[0, 0, 0, 0] == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-12)
 
@@ -100,9 +97,9 @@ def test_attention_weights_are_what_attend_uses():
     q, k, v = cases.qkv(named, 2, 2, 4, 4, 4)
     terms = cases.huang(named, 2, 4)
     where = {"query_positions": Span(0, 4), "key_positions": Span(0, 4)}
-    weights = reference.attention_weights(q, k, terms, **where)
+    weights = cases.weights(q, k, terms, **where)
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
-    torch.testing.assert_close(weights @ v, reference.attend(q, k, v, terms, **where))
+    torch.testing.assert_close(weights @ v, cases.dense(q, k, v, terms, **where))
     assert (weights.triu(1) == 0).all()
 
 
@@ -112,8 +109,8 @@ def test_dropout_keeps_the_mean():
     terms = Terms(scale=0.5)
     where = {"query_positions": Span(0, 6), "key_positions": Span(0, 6), "causal": False}
     many = (torch.cat([x] * 4000) for x in (q, k, v))
-    dropped = reference.attend(*many, terms, dropout=0.3, **where)
-    exact = reference.attend(q, k, v, terms, **where)
+    dropped = cases.dense(*many, terms, dropout=0.3, **where)
+    exact = cases.dense(q, k, v, terms, **where)
     standard_error = dropped.std(0) / math.sqrt(4000)
     assert ((dropped.mean(0) - exact[0]).abs() < 5 * standard_error).all()
     assert dropped.std() > 0
@@ -125,8 +122,8 @@ def test_softmax_is_in_float32_for_bfloat16_inputs():
     q, k, v = (torch.randn(1, 2, 40, 16).bfloat16() * 2 for _ in range(3))
     terms = Terms(0.25, (Axis(table=torch.randn(2, 40, 16), high=39),))
     where = {"query_positions": Span(0, 40), "key_positions": Span(0, 40)}
-    out = reference.attend(q, k, v, terms, **where)
-    exact = reference.attend(q.double(), k.double(), v.double(), terms, **where)
+    out = cases.dense(q, k, v, terms, **where)
+    exact = cases.dense(q.double(), k.double(), v.double(), terms, **where)
     assert out.dtype == torch.bfloat16
     torch.testing.assert_close(out.double(), exact, rtol=2**-8, atol=1e-5)
 

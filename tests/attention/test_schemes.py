@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from musictx.attention import positions, reference
+from musictx.attention import positions
 from musictx.attention.api import attend
 from musictx.attention.positions import PositionScheme
 from musictx.attention.terms import Span
@@ -203,7 +203,7 @@ def test_only_differences_of_positions_matter(name, causal):
         at, over = ((Span(start, 7), Span(start, 7), *where[2:]) for where in (at, over))
         q_, k_ = scheme.rotate(q, k, at[0], over[0])
         found.append(
-            reference.attention_weights(
+            cases.weights(
                 *(q_, k_, scheme.terms(reach=6)),
                 query_positions=at,
                 key_positions=over,

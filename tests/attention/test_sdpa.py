@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.attention import positions, reference, sdpa
+from musictx.attention import positions, sdpa
 from musictx.attention.api import attend
 from musictx.attention.terms import Span, Terms
 from tests.attention import cases
@@ -32,7 +32,7 @@ def test_the_wider_head_equals_the_reference_in_output_and_every_gradient(data):
         packed = {"query_pieces": ids[:, 5 : 5 + queries], "key_pieces": ids[:, 5 : 5 + keys]}
     assert cases.why_not(sdpa, terms, *where.values(), causal) is None
     got = cases.directly(sdpa)(q, k, v, terms, **where, causal=causal, **packed)
-    want = reference.attend(q, k, v, terms, **where, causal=causal, **packed)
+    want = cases.dense(q, k, v, terms, **where, causal=causal, **packed)
     torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-11)
     up = torch.randn_like(got)
     found, wanted = cases.gradients(got, named, up), cases.gradients(want, named, up)
@@ -47,7 +47,7 @@ def test_one_query_over_a_cache():
     terms = cases.by_waves(named, 2, 4)
     where = {"query_positions": Span(28, 1), "key_positions": Span(20, 9)}
     got = attend(q, k, v, terms, **where, implementation="sdpa")
-    want = reference.attend(q, k, v, terms, **where)
+    want = cases.dense(q, k, v, terms, **where)
     assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-11
 
 
@@ -59,7 +59,7 @@ def test_plain_attention_agrees_with_the_reference(queries):
     for causal in (True, False):
         where = {"query_positions": Span(5 - queries, queries), "key_positions": Span(0, 5)}
         got = attend(q, k, v, terms, **where, causal=causal, implementation="sdpa")
-        want = reference.attend(q, k, v, terms, **where, causal=causal)
+        want = cases.dense(q, k, v, terms, **where, causal=causal)
         assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-12
 
 
@@ -71,7 +71,7 @@ def test_dropout_keeps_the_mean():
     where = {"query_positions": Span(0, 5), "key_positions": Span(0, 5)}
     many = (torch.cat([x.detach()] * 4000) for x in (q, k, v))
     got = attend(*many, terms, **where, implementation="sdpa", dropout=0.3).detach()
-    exact = reference.attend(q, k, v, terms, **where).detach()
+    exact = cases.dense(q, k, v, terms, **where).detach()
     assert ((got.mean(0) - exact[0]).abs() < 5 * got.std(0) / 4000**0.5 + 1e-12).all()
     assert got.std(0)[0, 1].max() > 0
 
@@ -86,7 +86,7 @@ def test_the_wider_head_is_as_precise_as_the_table(dtype):
     q, k, v = (torch.randn(1, 2, 50, 16).to(dtype) for _ in range(3))
     where = {"query_positions": Span(5000, 50), "key_positions": Span(5000, 50)}
     terms = scheme.terms(reach=49)
-    exact = reference.attend(
+    exact = cases.dense(
         q.double(), k.double(), v.double(), scheme.double().terms(reach=49), **where
     )
     limit = {torch.float32: 2e-5, torch.bfloat16: 2**-7}[dtype]

@@ -99,7 +99,7 @@ def test_a_continuation_takes_over_the_grid_of_its_primer() -> None:
     )
     beat = 60 / 100
     notes = [(3 * beat, 4 * beat, 62, 80, 0, False, 0), (4.111, 4.2, 64, 80, 0, False, 0)]
-    back = midi.read(midi.to_bytes(Score(notes).marked_like(primer)))
+    back = midi.read(midi.to_bytes(primer.with_notes(notes)))
     assert (
         back.ticks_per_quarter == 960
     )  # halved, so that 4.111 s is off by half a millisecond at most

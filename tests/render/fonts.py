@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musictx.notes import Score
+from musictx.render import audio
+
 Zone = dict[int, int]  # generator number -> amount; 53 names a sample, 41 an instrument
 
 (START, END, LOOP_START) = (0, 1, 2)
@@ -107,3 +110,8 @@ def _chunk(name: bytes, body: bytes) -> bytes:
 
 def _list(name: bytes, chunks: list[tuple[bytes, bytes]]) -> bytes:
     return _chunk(b"LIST", name + b"".join(_chunk(*c) for c in chunks))
+
+
+def sound_of(score: Score, **options: object) -> np.ndarray:
+    """The whole sound, (n, 2) float32, not yet scaled; options as of ``audio.blocks``."""
+    return np.concatenate(list(audio.blocks(score, **options)))

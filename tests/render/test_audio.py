@@ -31,21 +31,22 @@ def read(path):
 
 
 @pytest.mark.parametrize("reverb", [False, True])
-def test_block_boundaries_make_no_difference(reverb, font):
+def test_block_boundaries_make_no_difference(reverb, font, monkeypatch):
     notes = np.concatenate([SCORE.shifted(7.3 * k).notes for k in range(3)])
     score = Score(notes=notes)
-    one, seven = (
-        audio.samples(score, soundfont=font, reverb=reverb, sample_rate=22050, block_seconds=s)
-        for s in (1.0, 7.0)
-    )
+    found = []
+    for seconds in (1.0, 7.0):
+        monkeypatch.setattr(audio, "BLOCK_SECONDS", seconds)
+        found.append(f.sound_of(score, soundfont=font, reverb=reverb, sample_rate=22050))
+    one, seven = found
     assert len(one) > 19 * 22050  # six blocks and two
     assert np.array_equal(one, seven)
 
 
 def test_the_sum_of_two_pieces_is_the_piece_of_both(font):
     options = {"soundfont": font, "reverb": False, "sample_rate": 8000}
-    halves = [audio.samples(SCORE.with_notes(SCORE.notes[k::2]), **options) for k in (0, 1)]
-    whole = audio.samples(SCORE, **options)
+    halves = [f.sound_of(SCORE.with_notes(SCORE.notes[k::2]), **options) for k in (0, 1)]
+    whole = f.sound_of(SCORE, **options)
     total = np.zeros_like(whole)
     for half in halves:
         total[: len(half)] += half
@@ -78,7 +79,7 @@ def test_silence_stays_silent(tmp_path):
 
 def test_rests_are_silent_and_nothing_sounds_before_the_first_note(font):
     score = Score(notes=[(2.0, 2.1, 60, 90, 0, False, 0), (9.0, 9.1, 60, 90, 0, False, 0)])
-    samples = audio.samples(score, soundfont=font)  # with reverberation
+    samples = f.sound_of(score, soundfont=font)  # with reverberation
     assert np.abs(samples[: 2 * 44100]).max() < 1e-6
     assert np.abs(samples[6 * 44100 : 9 * 44100]).max() < 1e-6
     assert np.abs(samples[9 * 44100 :]).max() > 0.01
@@ -87,8 +88,8 @@ def test_rests_are_silent_and_nothing_sounds_before_the_first_note(font):
 
 def test_reverberation_is_light_and_fades_out(font):
     score = Score(notes=[(0.0, 1.0, 69, 90, 0, False, 0)])
-    dry = audio.samples(score, soundfont=font, reverb=False)
-    wet = audio.samples(score, soundfont=font)
+    dry = f.sound_of(score, soundfont=font, reverb=False)
+    wet = f.sound_of(score, soundfont=font)
     added = wet.copy()
     added[: len(dry)] -= dry
     power = [float(np.mean(x[22050:44100].astype(float) ** 2)) for x in (dry, added)]
@@ -116,7 +117,7 @@ def test_the_room_is_the_plain_convolution_however_it_is_cut():
 
 def test_very_soft_music_is_raised_only_so_far(font, tmp_path):
     score = Score(notes=[(0.0, 1.0, 69, 3, 0, False, 0)])
-    peak = np.abs(audio.samples(score, soundfont=font)).max()
+    peak = np.abs(f.sound_of(score, soundfont=font)).max()
     frames, _ = read(audio.write(score, tmp_path / "a.wav", soundfont=font))
     assert np.abs(frames.astype(int)).max() == pytest.approx(peak * audio.MAX_GAIN * 32767, abs=1)
 
@@ -125,7 +126,7 @@ def test_a_pedal_holds_notes(font):
     notes = [(0.0, 0.2, 69, 90, 0, False, 0)]
     plain = Score(notes=notes)
     held = Score(notes=notes, pedals=[(0.1, 127, 0), (2.0, 0, 0)])
-    sounds = [audio.samples(s, soundfont=font, reverb=False) for s in (plain, held)]
+    sounds = [f.sound_of(s, soundfont=font, reverb=False) for s in (plain, held)]
     assert np.abs(sounds[0][44100 * 17 // 10 :]).max(initial=0) < 1e-4
     assert np.abs(sounds[1][44100 * 17 // 10 : 44100 * 19 // 10]).max() > 0.1
 
@@ -161,7 +162,7 @@ def test_the_installed_piano_sounds_the_notes_that_are_written():
     score = Score(
         notes=[(i * 1.5, i * 1.5 + 1.0, int(k), 80, 0, False, 0) for i, k in enumerate(keys)]
     )
-    samples = audio.samples(score, reverb=False).mean(axis=1)
+    samples = f.sound_of(score, reverb=False).mean(axis=1)
     assert np.all(np.isfinite(samples))
     for i, key in enumerate(keys):
         part = samples[round((i * 1.5 + 0.05) * 44100) :][: 1 << 15]
@@ -180,7 +181,7 @@ def test_programs_and_drums_of_the_installed_font_sound_sane():
     programs = range(0, 128, 6)
     parts = [(60, p, False) for p in programs] + [(key, 0, True) for key in range(35, 82, 3)]
     notes = [(i * 0.5, i * 0.5 + 0.3, k, 90, p, d, i) for i, (k, p, d) in enumerate(parts)]
-    samples = audio.samples(Score(notes=notes), sample_rate=16000, reverb=False)
+    samples = f.sound_of(Score(notes=notes), sample_rate=16000, reverb=False)
     assert np.all(np.isfinite(samples))
     assert np.abs(samples.mean(axis=0)).max() < 1e-3  # no direct current
     for i, part in enumerate(parts):

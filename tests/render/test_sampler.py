@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from musictx.notes import Score
-from musictx.render import audio
 from tests.render import fonts as f
 
 RATE = 44100
@@ -18,7 +17,7 @@ def play(tmp_path, zone=None, note=(0.0, 1.0, 69, FULL), *, sound=None, rate=RAT
     instrument = [{f.LOOP: 1, f.SAMPLE: 0} | (zone or {})]
     path = f.build(tmp_path / "x.sf2", [sound or f.sine()], [instrument])
     score = Score(notes=[(*note, 0, False, 0)])
-    return audio.samples(score, soundfont=path, reverb=False, sample_rate=rate)
+    return f.sound_of(score, soundfont=path, reverb=False, sample_rate=rate)
 
 
 def pitch(samples, rate=RATE):
@@ -139,7 +138,7 @@ def test_a_stereo_pair_sounds_left_and_right_as_recorded(tmp_path):
     ]
     path = f.build(tmp_path / "x.sf2", [f.sine()], [zones])
     score = Score(notes=[(0, 1, 69, 80, 0, False, 0)])
-    samples = audio.samples(score, soundfont=path, reverb=False)
+    samples = f.sound_of(score, soundfont=path, reverb=False)
     assert pitch(samples[:, :1]) == pytest.approx(441, abs=0.3)
     assert pitch(samples[:, 1:]) == pytest.approx(882, abs=0.3)
 
@@ -155,7 +154,7 @@ def test_only_zones_of_the_key_and_velocity_sound(tmp_path):
 
     def heard(key, velocity):
         score = Score(notes=[(0, 1, key, velocity, 0, False, 0)])
-        return pitch(audio.samples(score, soundfont=path, reverb=False))
+        return pitch(f.sound_of(score, soundfont=path, reverb=False))
 
     assert heard(57, 100) == pytest.approx(220.5, abs=0.3)
     assert heard(69, 63) == pytest.approx(441, abs=0.3)

@@ -8,10 +8,10 @@ import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from musictx.attention import reference
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.model import block
 from musictx.model.transformer import MusicTransformer
+from tests.attention import cases
 
 
 @pytest.fixture
@@ -65,5 +65,5 @@ def test_the_textbook_is_the_specification(bench, distances, packed):
         ids = (torch.arange(20) >= torch.tensor([[5], [11]])).long()
         pieces = {"query_pieces": ids, "key_pieces": ids}
     got = bench.textbook(q, k, v, terms, **where, **pieces)
-    want = reference.attend(q, k, v, terms, **where, **pieces)
+    want = cases.dense(q, k, v, terms, **where, **pieces)
     torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)

@@ -27,7 +27,8 @@ from musictx.attention.capabilities import Capabilities
 from musictx.attention.chunked.function import Chunked
 from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.chunked.plan import Call, Local, is_aligned
-from musictx.attention.terms import KeyPositions, Ring, Span, Terms
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Terms
 
 __all__ = ["CAN", "attend"]
 
@@ -39,13 +40,7 @@ def attend(
     k: Tensor,
     v: Tensor,
     terms: Terms,
-    *,
-    query_positions: tuple[KeyPositions, ...],
-    key_positions: tuple[KeyPositions, ...],
-    causal: bool = True,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
+    setting: Setting,
     position: Tensor | None = None,
 ) -> Tensor:
     """Attention of q (B, H, Tq, D) over k and v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
@@ -54,21 +49,14 @@ def attend(
     Arguments are taken as checked (:func:`musictx.attention.attend`).
     """
     queries, keys = q.shape[2], k.shape[2]
-    at, over = query_positions, key_positions
-    assert isinstance(at[0], Span)
-    assert isinstance(over[0], Span)
-    offset = at[0].start - over[0].start
+    offset, causal, dropout = setting.offset, setting.causal, setting.dropout
     local = None
     if terms.blocks is not None:
-        number, length = terms.blocks.coordinate, terms.blocks.length
-        here, there = at[number], over[number]
-        assert not isinstance(here, Ring)
-        assert not isinstance(there, Ring)
-        local = Local(length, here, there)
+        local = Local(terms.blocks.length, *setting.along(terms.blocks))
     # The seed comes from the generator of the CPU: no waiting for a device, and a run that is
     # seeded or resumed drops the same weights.
     seed = int(torch.randint(2**62, ())) if dropout else 0
-    pieces = Pieces.found(query_pieces, key_pieces)
+    pieces = Pieces.found(setting.query_pieces, setting.key_pieces)
     call = Call(
         *(terms.scale, dropout, seed, causal, offset, local, pieces),
         relative=bool(terms.axes),

@@ -10,48 +10,32 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from musictx.attention.capabilities import ANY, Capabilities
 from musictx.attention.decode import op, step
-from musictx.attention.terms import KeyPositions, Ring, Terms
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Ring, Terms
 
 __all__ = ["CAN", "attend", "kernel_why_not"]
 
 CAN = Capabilities(axes=None, further=True, labels="numbers", positions=ANY)
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    *,
-    query_positions: tuple[KeyPositions, ...],
-    key_positions: tuple[KeyPositions, ...],
-    causal: bool = True,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, 1, D) over k, v (B, H, Tk, D): (B, H, 1, D) in the dtype of q.
 
     Keys in a Span stand no later than the query. Arguments are taken as checked
-    (:func:`musictx.attention.attend`); ``causal`` is true.
+    (:func:`musictx.attention.attend`); ``setting.causal`` is true.
     """
-    ring = key_positions[0]
-    plain = query_pieces is None and not dropout
+    ring = setting.key_positions[0]
+    plain = setting.query_pieces is None and not setting.dropout
     if plain and isinstance(ring, Ring) and q.is_cuda and kernel_why_not(q, terms) is None:
         with torch.autocast(q.device.type, enabled=False):
             return op.attend(q, k, v, terms, ring)
-    how: dict[str, Any] = {"query_pieces": query_pieces, "key_pieces": key_pieces}
-    return step.attend(
-        q, k, v, terms, query_positions=query_positions, key_positions=key_positions, **how,
-        dropout=dropout,
-    )  # fmt: skip
+    return step.attend(q, k, v, terms, setting)
 
 
 def kernel_why_not(q: Tensor, terms: Terms) -> str | None:

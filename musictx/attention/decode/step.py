@@ -8,28 +8,21 @@ ring every shape is the same whatever the position.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.labels import by_key
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, KeyPositions, Span, Terms, as_tensor
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    *,
-    query_positions: tuple[KeyPositions, ...],
-    key_positions: tuple[KeyPositions, ...],
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, 1, D) over k and v (B, H, Tk, D); see ``decode.attend``."""
     precise = torch.promote_types(q.dtype, torch.float32)
+    query_positions, key_positions = setting.query_positions, setting.key_positions
     with torch.autocast(q.device.type, enabled=False):
         queries = q.to(precise) * terms.scale
         content = position = queries
@@ -48,14 +41,14 @@ def attend(
                 if axis.labels is not None:
                     term = term.masked_fill(~axis.measured(over)[:, None, None], 0.0)
                 logits = logits + term
-        hidden = _hidden(q, terms, query_positions, key_positions, query_pieces, key_pieces)
+        hidden = _hidden(terms, setting, q.device)
         if hidden is None:
             weights = logits.softmax(-1)
         else:
             blind = hidden.all(-1, keepdim=True)
             weights = logits.masked_fill(hidden & ~blind, float("-inf")).softmax(-1)
             weights = weights.masked_fill(hidden, 0.0)
-        weights = F.dropout(weights, dropout)
+        weights = F.dropout(weights, setting.dropout)
         out = weights @ v.to(precise)
         if terms.value_table is not None:
             axis, table = terms.axes[0], terms.value_table.to(precise)
@@ -97,28 +90,18 @@ def _of_values(
     return by_row @ table
 
 
-def _hidden(
-    q: Tensor,
-    terms: Terms,
-    query: tuple[KeyPositions, ...],
-    keys: tuple[KeyPositions, ...],
-    query_pieces: Tensor | None,
-    key_pieces: Tensor | None,
-) -> Tensor | None:
+def _hidden(terms: Terms, setting: Setting, device: torch.device) -> Tensor | None:
     """Keys of other pieces, of blocks far away, of empty slots: bool (B or 1, 1, 1, Tk), or None
     if none is hidden."""
+    at, over = setting.query_positions, setting.key_positions
     masks = []
-    if not isinstance(keys[0], Span):
-        masks.append(as_tensor(keys[0], q.device) > as_tensor(query[0], q.device))
-    if query_pieces is not None and key_pieces is not None:
-        masks.append(query_pieces != key_pieces)
+    if not isinstance(over[0], Span):
+        masks.append((as_tensor(over[0], device) > as_tensor(at[0], device))[:, None, None])
+    same_piece = setting.same_piece()
+    if same_piece is not None:
+        masks.append(~same_piece)
     if terms.blocks is not None:
         number, length = terms.blocks.coordinate, terms.blocks.length
-        here, there = as_tensor(query[number], q.device), as_tensor(keys[number], q.device)
-        masks.append((here // length - there // length).abs() > 1)
-    if not masks:
-        return None
-    hidden = masks[0]
-    for more in masks[1:]:
-        hidden = hidden | more
-    return hidden[:, None, None]
+        here, there = as_tensor(at[number], device), as_tensor(over[number], device)
+        masks.append(((here // length - there // length).abs() > 1)[:, None, None])
+    return reduce(torch.logical_or, masks) if masks else None

@@ -24,7 +24,8 @@ from musictx.attention.fused import op
 from musictx.attention.fused.config import HEAD_DIMS, Config
 from musictx.attention.fused.masks import Mask, mask
 from musictx.attention.operators import constant
-from musictx.attention.terms import ORDER, Axis, KeyPositions, Ring, Span, Terms
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Axis, Terms
 
 __all__ = ["CAN", "Config", "attend"]
 
@@ -50,13 +51,8 @@ def attend(
     k: Tensor,
     v: Tensor,
     terms: Terms,
+    setting: Setting,
     *,
-    query_positions: tuple[KeyPositions, ...],
-    key_positions: tuple[KeyPositions, ...],
-    causal: bool = True,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
     position: Tensor | None = None,
     config: Config | None = None,
     deterministic: bool | None = None,
@@ -73,22 +69,13 @@ def attend(
     """
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
-    at, over = query_positions, key_positions
-    assert isinstance(at[0], Span)
-    assert isinstance(over[0], Span)
-    offset = at[0].start - over[0].start
+    offset, causal, dropout = setting.offset, setting.causal, setting.dropout
     axis, values = _narrowed(terms, offset, queries, keys, causal)
     if position is None:
         content, position = _queries(q, terms)
     else:
         content, position = q, position if terms.axes and axis.table is not None else None
-    place = ORDER if terms.blocks is None else terms.blocks.coordinate
-    here, there = at[place], over[place]
-    assert not isinstance(here, Ring)
-    assert not isinstance(there, Ring)
-    hidden = mask(
-        batch, query_pieces, key_pieces, terms.blocks, here, there, q.device
-    ) or [None] * len(Mask._fields)  # fmt: skip
+    hidden = mask(setting, terms.blocks, batch, q.device) or [None] * len(Mask._fields)
     row_random = column_random = None
     if dropout:
         row_random = _random((batch, heads, queries), q.device)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import Blocks, Positions, Span
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Blocks, as_tensor
 
 
 class Mask(NamedTuple):
@@ -28,28 +29,21 @@ class Mask(NamedTuple):
     query_stop: Tensor
 
 
-def mask(
-    batch: int,
-    query_pieces: Tensor | None,
-    key_pieces: Tensor | None,
-    blocks: Blocks | None,
-    query_places: Positions,
-    key_places: Positions,
-    device: torch.device,
-) -> Mask | None:
-    """What hides keys beside causality, or None if nothing does. Places: where queries and keys
-    stand along the coordinate of ``blocks``."""
+def mask(setting: Setting, blocks: Blocks | None, batch: int, device: torch.device) -> Mask | None:
+    """What hides keys beside causality, or None if nothing does."""
     pieces = None
-    if query_pieces is not None and key_pieces is not None:
-        pieces = numbered(query_pieces, key_pieces)
+    if setting.query_pieces is not None and setting.key_pieces is not None:
+        pieces = numbered(setting.query_pieces, setting.key_pieces)
     if blocks is None and pieces is None:
         return None
     if blocks is None:
         assert pieces is not None
         queries, keys = (x.to(torch.int32) for x in pieces)
     else:
-        queries = _rows(query_places, batch, device) // blocks.length
-        keys = _rows(key_places, batch, device) // blocks.length
+        queries, keys = (
+            as_tensor(places, device).expand(batch, -1) // blocks.length
+            for places in setting.along(blocks)
+        )
         if pieces is None:
             queries, keys = queries.to(torch.int32), keys.to(torch.int32)
         else:  # a piece takes so many codes that no block of the next differs by 1
@@ -58,11 +52,6 @@ def mask(
             queries, keys = (p * many + x - lowest for p, x in zip(pieces, (queries, keys)))
     reach = 0 if blocks is None else 1
     return Mask(queries, keys, *bounds(queries, keys, reach), *bounds(keys, queries, reach))
-
-
-def _rows(places: Positions, batch: int, device: torch.device) -> Tensor:
-    tensor = places.tensor(device) if isinstance(places, Span) else places.to(device)
-    return tensor.expand(batch, -1)
 
 
 def numbered(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor]:

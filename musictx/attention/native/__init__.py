@@ -23,7 +23,8 @@ from torch import Tensor
 from musictx.attention.capabilities import LAST, Capabilities
 from musictx.attention.native import build, library, op
 from musictx.attention.operators import constant
-from musictx.attention.terms import KeyPositions, Terms
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Terms
 from musictx.errors import UserError
 
 __all__ = ["CAN", "attend"]
@@ -67,13 +68,7 @@ def attend(
     k: Tensor,
     v: Tensor,
     terms: Terms,
-    *,
-    query_positions: tuple[KeyPositions, ...],
-    key_positions: tuple[KeyPositions, ...],
-    causal: bool = True,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
+    setting: Setting,
     position: Tensor | None = None,
 ) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
@@ -91,11 +86,12 @@ def attend(
             table = axis.descending(axis.table, keys)
         if axis.bias is not None:
             bias = axis.descending(axis.bias, keys)
-    seed = int(torch.randint(2**62, ())) if dropout else 0
+    seed = int(torch.randint(2**62, ())) if setting.dropout else 0
     # The operator sees to precision itself.
     with torch.autocast("cpu", enabled=False):
         out, _ = op.attention(
-            q, k, v, table, bias, query_pieces, key_pieces, terms.scale, dropout, seed
+            *(q, k, v, table, bias, setting.query_pieces, setting.key_pieces),
+            *(terms.scale, setting.dropout, seed),
         )
         result: Tensor = out.to(dtype)
         return result
