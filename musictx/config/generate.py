@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, check, device, option, require
+from musictx.config.checks import (
+    DAY,
+    LARGEST_SEED,
+    MOST_SAMPLES,
+    check,
+    device,
+    one_of,
+    option,
+    require,
+)
 from musictx.config.sampling import SamplingConfig
 
 #: Formats of weights (musictx/model/weights.py).
