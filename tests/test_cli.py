@@ -106,6 +106,8 @@ def test_version(capsys):
         (["train", "--config-dir"], "--config-dir: expected a value"),
         (["train", "--resolve"], "--resolve: has an effect only with --cfg"),
         (["train", "sed=1"], "did you mean seed?"),
+        (["generate", "tempo=90"], "musictx generate; tempo, meter and key are those of the prim"),
+        (["train", "trainer.logger=x"], "did you mean logger?"),
         (["generate", "seed=one"], "seed=one: expected a whole number"),
         (["completion", "tcsh"], "completion tcsh: expected one of bash"),
     ],

@@ -46,6 +46,9 @@ ELSEWHERE = {
     "melody": "a melody is harmonised by musictx harmonise",
     "particles": "harmonising is musictx harmonise",
     "primer": "a primer is continued by musictx generate",
+    "tempo": "tempo, meter and key are those of the primer",
+    "key": "tempo, meter and key are those of the primer",
+    "instrument": "instruments are those of the primer, with a model of several",
 }
 #: Commands of other programs, and in other spellings.
 COMMANDS = {
@@ -72,7 +75,7 @@ def meant(name: str, known: Sequence[str]) -> list[str]:
     """The options of ``known`` that ``name`` may stand for, best first; none where all are far."""
     last = name.rpartition(".")[2].lower().replace("-", "_")
     found = [o for o, words in SYNONYMS.items() if last in words.split() and o in known]
-    found = found or [k for k in known if k.rpartition(".")[2] == last]
+    found = found or [k for k in dict.fromkeys(known) if k.rpartition(".")[2] == last]
     found = found or difflib.get_close_matches(name, known, n=1, cutoff=0.8)
     return found or [
         k for k in known if difflib.get_close_matches(last, [k.rpartition(".")[2]], cutoff=0.8)

@@ -10,7 +10,6 @@ from musictx.config.checks import (
     MOST_SAMPLES,
     check,
     device,
-    one_of,
     option,
     require,
 )

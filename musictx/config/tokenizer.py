@@ -53,5 +53,5 @@ class TokenizerConfig:
             self.max_shift_ms in range(self.step_ms, 1000 * DAY, self.step_ms),
             "tokenizer.max_shift_ms",
             self.max_shift_ms,
-            f"a multiple of tokenizer.step_ms={self.step_ms}",
+            f"a multiple of tokenizer.step_ms={self.step_ms} below a day",
         )

@@ -3,6 +3,7 @@
 import csv
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -93,6 +94,45 @@ def test_ctrl_c_while_the_processes_start_ends_with_130_and_no_traceback(root):
     assert parent.returncode == 130, err
     assert err.strip() == "stopping after this step ... (Ctrl-C again: at once)"
     assert "go on with the same command" in out
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of its own on Linux")
+@pytest.mark.parametrize("launcher", ["torchrun", "by hand"])
+def test_two_nodes_on_two_addresses_give_the_losses_of_one(launcher, root):
+    """Each node is a launcher of one process; the second one is at 127.0.0.2."""
+    port, nodes = free_port(), []
+    name = launcher.replace(" ", "-")
+    for rank in (0, 1):
+        words = [sys.executable]
+        options = ["devices=auto"]
+        environment = ENVIRONMENT
+        if launcher == "torchrun":
+            words += ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
+            words += [f"--node-rank={rank}", "--master-addr=127.0.0.1", f"--master-port={port}"]
+            words += [f"--local-addr=127.0.0.{rank + 1}"]
+        else:
+            options = ["devices=1", "num_nodes=2", "strategy=ddp"]
+            environment = {**ENVIRONMENT, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            environment |= {"NODE_RANK": str(rank)}
+        words += driver(root, f"run={name}", "batch_size=2", *options, *STEPS)[1:]
+        node = subprocess.Popen(
+            words, cwd=CHECKOUT, env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        nodes.append(node)
+    said = [node.communicate(timeout=300)[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], said
+    assert "on 2 x cpu" in said[0]
+    assert [one.count("best    ") for one in said] == [1, 0]
+    for two, one in zip(losses(root / name), losses(root / "one"), strict=True):
+        assert two == pytest.approx(one, rel=1e-4)
 
 
 @pytest.mark.slow
