@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from pathlib import Path
 
 import torch
@@ -55,9 +56,15 @@ def why_not(model: MusicTransformer) -> str | None:
 
 @functools.cache
 def _missing() -> str | None:
+    """Why the library is not to be had, or None: built now if need be, once a process."""
+    try:
+        build.compiler()
+    except UserError as error:
+        return str(error)
     try:
         _library()
-    except UserError as error:
+    except (UserError, OSError) as error:  # there is a compiler: not in silence
+        print(f"musictx: generation is slower than it could be: {error}", file=sys.stderr)
         return str(error)
     return None
 

@@ -143,7 +143,8 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.stem, suffix=".part")
     os.close(handle)
     part = Path(name)
-    print(f"musictx: compiling attention for this CPU, once, into {target.parent}", file=sys.stderr)
+    what = {"kernel": "attention", "step": "the step of decoding"}.get(source.stem, source.stem)
+    print(f"musictx: compiling {what} for this CPU, once, into {target.parent}", file=sys.stderr)
     try:
         answer = _run([*command, "-o", str(part), str(source)])
         if answer.returncode:
