@@ -23,11 +23,11 @@ import numpy as np
 
 from musictx.tokens.controls import HERE
 from musictx.tokens.controls import KINDS as CONTROLS
-from musictx.tokens.sounding import Sounding
+from musictx.tokens.sounding import SoundingState
 from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
 
-class PerformanceState:
+class PerformanceState(SoundingState):
     """State of a piece in the vocabulary of ``PerformanceTokenizer``; see :class:`GrammarState`.
 
     vocabulary    with note_on, note_off, time_shift, velocity and, or not, program and drum
@@ -39,6 +39,7 @@ class PerformanceState:
     """
 
     def __init__(self, vocabulary: Vocabulary, step_seconds: float, *, strict: bool = True) -> None:
+        super().__init__()
         self._vocabulary = vocabulary
         self._step_seconds = step_seconds
         self._strict = strict
@@ -52,29 +53,15 @@ class PerformanceState:
         self._low = int(vocabulary.value_of[self._ids["note_on"].start])
         self._longest = int(vocabulary.value_of[self._ids["time_shift"].stop - 1])
         self._steps = 0
-        self._notes = 0
         self._last = ""  # kind of the last id; "" before the first
         self._after_program = False  # the last ids were a program and a velocity
         self._may_shift = not strict
         self._velocity: int | None = None
         self._program_known = False
-        self.sounding = Sounding()
-        self._mask: np.ndarray | None = None
 
     @property
     def seconds(self) -> float:
         return self._steps * self._step_seconds
-
-    @property
-    def notes(self) -> int:
-        return self._notes
-
-    def allowed(self) -> np.ndarray:
-        """(vocab,) bool, read-only: ids that may come next, at least one."""
-        if self._mask is None:
-            self._mask = self._allowed()
-            self._mask.setflags(write=False)
-        return self._mask
 
     def advance(self, token_id: int) -> None:
         """Write one id. Raises ``ValueError`` if it is not allowed here."""
@@ -102,12 +89,6 @@ class PerformanceState:
                     self.advance(token_id)
             except ValueError as error:
                 raise ValueError(f"token {place}: {error}") from None
-
-    def copy(self) -> PerformanceState:
-        other = object.__new__(PerformanceState)
-        other.__dict__.update(self.__dict__)
-        other.sounding = self.sounding.copy()
-        return other
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self._vocabulary.size, dtype=bool)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from musictx.tokens.sounding import Sounding
+from musictx.tokens.sounding import SoundingState
 from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS
 
 STRIKES = ("Pitch", "PitchDrum", "NoteOn", "DrumOn")
@@ -76,7 +76,7 @@ class TypeTable:
         return mask
 
 
-class MidiTokState:
+class MidiTokState(SoundingState):
     """State of a piece in a MidiTok vocabulary; see :class:`musictx.tokens.vocab.GrammarState`.
 
     Time is counted in quarter notes through bars, positions, shifts and rests, and turned into
@@ -84,11 +84,11 @@ class MidiTokState:
     """
 
     def __init__(self, table: TypeTable, *, strict: bool = True) -> None:
+        super().__init__()
         self._table = table
         self._last = ""
         self._strict = strict
         self._ended = False
-        self._notes = 0
         self._seconds = 0.0
         self._now = 0.0  # quarter notes from the start, like all times below
         self._bar_start: float | None = None
@@ -96,23 +96,10 @@ class MidiTokState:
         self._position = -1
         self._bpm = table.default_bpm
         self._meter = (4, 4)
-        self.sounding = Sounding()
-        self._mask: np.ndarray | None = None
 
     @property
     def seconds(self) -> float:
         return self._seconds
-
-    @property
-    def notes(self) -> int:
-        return self._notes
-
-    def allowed(self) -> np.ndarray:
-        """(vocab,) bool, read-only: ids that may come next, at least one."""
-        if self._mask is None:
-            self._mask = self._allowed()
-            self._mask.setflags(write=False)
-        return self._mask
 
     def advance(self, token_id: int) -> None:
         """Write one id. Raises ``ValueError`` if it is not allowed here."""
@@ -128,12 +115,6 @@ class MidiTokState:
             if not _OFFSET <= token_id < self._table.size and token_id != EOS:
                 raise ValueError(f"token {place}: id {token_id} is no event of this vocabulary")
             self._take(token_id)
-
-    def copy(self) -> MidiTokState:
-        other = object.__new__(MidiTokState)
-        other.__dict__.update(self.__dict__)
-        other.sounding = self.sounding.copy()
-        return other
 
     def _allowed(self) -> np.ndarray:
         table = self._table
