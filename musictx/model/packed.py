@@ -56,7 +56,7 @@ Repeats = _struct(
     scores=Matrix,
 )
 Sounding = _struct(
-    "steps starts ends loud state_of time_class candidates kind_of states context maps",
+    "steps starts ends loud resets state_of time_class candidates kind_of states context maps",
     "pitches levels times recent kinds chords state_count ages longest",
     scores=Matrix,
 )
@@ -267,7 +267,8 @@ class Packed:
         return Calibration(scale, hold, voices=feature.voices, kinds=len(feature.scale))
 
     def _sounding(self, feature: Any) -> Any:
-        tables = ("steps", "starts", "ends", "loud", "state_of", "time_class", "candidates")
+        by_id = ("steps", "starts", "ends", "loud", "resets", "candidates")
+        tables = (*by_id, "state_of", "time_class")
         scores, maps = [feature.state_scores], feature.interval_maps
         if maps is not None:
             scores.append(feature.interval_scores)

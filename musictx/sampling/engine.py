@@ -8,7 +8,7 @@ this order, before one softmax.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ class Decoder:
     capacity  ids the model looks back on
     longest   ids a row can have at most, those read included
     align     a window that is read again begins at a multiple of so many events
+    head      ids after the first one that stay in sight: a full window is read again with them
     cache     one of :data:`CACHES`: ``native``, steps in C++ on the CPU; ``ring``, a cache whose
               steps are all the same work, on CUDA one recorded graph; ``growing``, ordinary passes
               through the model; ``auto``, the first of these that can be had (a ring on CUDA only).
@@ -52,9 +53,11 @@ class Decoder:
         capacity: int,
         longest: int,
         align: int = 1,
+        head: int = 0,
         cache: str = "auto",
     ) -> None:
         self.model, self.capacity, self.align = model, min(capacity, longest), align
+        self.head = head
         self.device = next(model.parameters()).device
         self.length = read.shape[1]
         self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
@@ -96,12 +99,13 @@ class Decoder:
         ids = self._ids[:, self.length - 1 : self.length]
         self._filled += 1
         dropped = max(1, self.capacity // SLIDE)
-        if self._filled > self.capacity and counts_positions(self.model):
+        if self._filled > self.capacity and (self.head or counts_positions(self.model)):
             kept = self.capacity - dropped
             kept -= -(self.length - kept) % self.align
             ids = self._ids[:, self.length - kept : self.length].clone()
             if kept > 1:
                 ids[:, 0] = CUT  # as training windows that begin inside a piece
+                ids[:, 1 : self.head + 1] = self._ids[:, 1 : self.head + 1]
             cache, self._next = self._read(ids)
             if self._step is None:
                 self._cache = cache
@@ -153,10 +157,11 @@ def generate(
     processors: Sequence[Processor] = (),
     constraint: Constraint | None = None,
     soft: Sequence[SoftConstraint] = (),
-    groups: Tensor | np.ndarray | None = None,
+    groups: Tensor | np.ndarray | Callable[[], Tensor] | None = None,
     seeds: Sequence[int | Sequence[int]],
     context: int | None = None,
     align: int = 1,
+    head: int = 0,
     cache: str = "auto",
 ) -> Iterator[Tensor]:
     """Yield the next id of each row, (rows,) int64 on the CPU, until the rows end.
@@ -166,7 +171,8 @@ def generate(
     max_tokens  ids to draw for each row at most.
     constraint  which ids may be drawn; without one, anything but ``pad``, ``bos`` and ``cut``.
     soft        what single ids cost, given the constraint's ``states``; the first come first.
-    groups      (V,) whole numbers, such as the kind of each token; see :func:`forbid`.
+    groups      (V,) whole numbers, such as the kind of each token; see :func:`forbid`. Or what
+                gives them before each draw, (V,) or (rows, V).
     seeds       one a row, whole numbers or tuples of them (numpy's ``default_rng``). A row draws
                 from its own generator, so it is the same alone and in a batch, and on any device up
                 to the rounding of the logits.
@@ -176,6 +182,7 @@ def generate(
                 3.2); models with absolute positions drop an eighth and read the rest again as
                 ``cut ...``.
     align       what is read again begins at a multiple of so many events (``Tokenizer.align``).
+    head        so many ids after the first of the prompt are never dropped, such as controls.
     cache       one of :data:`CACHES`, see :class:`Decoder`.
 
     A row that has drawn ``eos``, or that the constraint calls done, yields ``pad`` from then on;
@@ -183,7 +190,8 @@ def generate(
     Raises ``ValueError`` for shapes that do not fit, ``FloatingPointError`` if the model gives NaN.
     """
     read, capacity = read_prompt(model, prompt, rows=rows, seeds=seeds, context=context)
-    groups = None if groups is None else torch.tensor(np.asarray(groups), dtype=torch.int64)
+    if groups is not None and not callable(groups):
+        groups = torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
     cache = chosen(cache, model)
     ended = torch.zeros(rows, dtype=torch.bool)
@@ -194,12 +202,20 @@ def generate(
     with evaluating(model):
         longest = read.shape[1] + max_tokens
         music = Decoder(
-            model, read, rows=rows, capacity=capacity, longest=longest, align=align, cache=cache
+            model,
+            read,
+            rows=rows,
+            capacity=capacity,
+            longest=longest,
+            align=align,
+            head=head,
+            cache=cache,
         )
         for drawn in range(max_tokens):
-            past = music.past
+past = music.past
             costs = [one(constraint.states, past.numpy()) for one in soft if constraint]
-            choice = forbid(music.logits, constraint, groups, costs)
+            now = groups() if callable(groups) else groups
+            choice = forbid(music.logits, constraint, now, costs)
             for process in processors:
                 choice = process(past, choice)
             ids = draw(choice, generators, ended)
@@ -256,7 +272,8 @@ def forbid(
 ) -> Tensor:
     """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none.
 
-    logits  (B, V);  groups  (V,) int64 from 0, or ``None``;  costs  (B, V) or (V,) nats each
+    logits  (B, V);  groups  (V,) or (B, V) int64 from 0, or ``None``
+    costs   (B, V) or (V,) nats each
 
     Costs are taken off. An infinite one forbids, unless a row would be left with nothing to draw:
     then that one of ``costs`` forbids nothing in that row.

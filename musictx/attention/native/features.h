@@ -127,7 +127,7 @@ struct Repeats {
 };
 
 struct Sounding {
-  const int64_t *steps, *starts, *ends, *loud;       // by id
+  const int64_t *steps, *starts, *ends, *loud, *resets;  // by id
   const int64_t *state_of, *time_class, *candidates;  // by age, by time, by id
   const int64_t* kind_of;                             // by state, from 1
   const float *states, *context, *maps;  // maps (kinds, chords, 2 pitches - 1); may be missing
@@ -145,7 +145,9 @@ struct Sounding {
     std::vector<Note> notes(std::max<int64_t>(recent, 1), Note{never, 0, 0});
     int64_t time = 0, level = 0, number = 0;
     const int64_t size = static_cast<int64_t>(notes.size());
-    for (int64_t n = 0; n < known.count; n++) {
+    int64_t begin = known.count - 1;
+    while (begin > 0 && !resets[known.ids[begin]]) begin--;
+    for (int64_t n = begin; n < known.count; n++) {
       const int64_t id = known.ids[n];
       time += steps[id];
       if (loud[id] > 0) level = loud[id];

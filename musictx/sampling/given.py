@@ -1,0 +1,274 @@
+"""The hard constraint that known notes come back exactly, while others are composed around them.
+
+Known events (strikes and releases with a step each) are written at their steps, with their program
+and velocity: time never passes the next of them, releases are written at once, strikes before time
+goes on. Where the model would let time pass instead, it writes the next known event. Its own notes
+keep out of their way: no pitch is struck while a known note of it sounds, or at the step at which
+one begins; its own note of a pitch ends before a known one begins; and known notes end only when
+they are known to end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from musictx.tokens import events as ev
+from musictx.tokens.grammar import PerformanceState
+from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.vocab import EOS, PAD, GrammarState
+
+
+class Given:
+    """The known events of each row, and where its own notes may begin.
+
+    states   past what is written already; advanced in place
+    known    for all rows: the events that are still to be written, in order, their steps counted
+             on the clock of ``states``
+    past     the events that are written already
+    own      (program, pitch) of the notes among them that the model may end
+    span     own notes begin from now on and before this step; None: without end
+    until    a row is done at this step at the latest; where there is a span, when it is over and
+             its own notes have ended
+    programs  of own notes; None: any
+    """
+
+    def __init__(
+        self,
+        tokenizer: PerformanceTokenizer,
+        states: Sequence[PerformanceState],
+        *,
+        known: np.ndarray,
+        past: np.ndarray,
+        own: Collection[tuple[int, int]] = (),
+        span: int | None = None,
+        until: int,
+        programs: Collection[int] | None = None,
+    ) -> None:
+        self.states: Sequence[GrammarState] = list(states)
+        self._kind = torch.from_numpy(np.array(tokenizer.kind_of))
+        rules = _Rules(tokenizer, known, span, until, programs)
+        self.rows = [_Row(rules, state, past, Counter(own)) for state in states]
+
+    def allowed(self) -> Tensor:
+        return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
+
+    def advance(self, ids: Tensor) -> None:
+        for row, token in zip(self.rows, ids.tolist()):
+            if not row.done:
+                row.advance(token)
+
+    def done(self) -> Tensor:
+        return torch.tensor([row.done for row in self.rows])
+
+    def groups(self) -> Tensor:
+        """(B, V): the kind of each id; but an id that must come before time may go on counts with
+        the shifts of time, so that it gets what they would have had."""
+        found = self._kind.repeat(len(self.rows), 1)
+        for groups, row in zip(found, self.rows):
+            token = None if row.done else row.due()
+            if token is not None:
+                groups[token] = row.rules.shift_kind
+        return found
+
+
+class _Rules:
+    """What is the same for all rows."""
+
+    def __init__(
+        self,
+        tokenizer: PerformanceTokenizer,
+        known: np.ndarray,
+        span: int | None,
+        until: int,
+        programs: Collection[int] | None,
+    ) -> None:
+        table = tokenizer.vocabulary
+        self.table, self.known, self.span, self.until = table, known, span, until
+        self.steps = known["step"].tolist()
+        self.step_seconds = tokenizer.step_ms / 1000
+        self.ids = {kind: slice(*table.range(kind)) for kind in table.kinds}
+        self.low = int(table.value_of[self.ids["note_on"].start])
+        self.shift_kind = table.kinds.index("time_shift")
+        self.has_programs = "program" in table.kinds
+        self.programs = set(range(128)) if programs is None else set(programs)
+        self.foreign = np.zeros(table.size, bool)  # programs, and drums, that are not for own notes
+        if self.has_programs and programs is not None:
+            first = self.ids["program"].start
+            self.foreign[self.ids["program"]] = True
+            self.foreign[[first + program for program in programs]] = False
+            self.foreign[self.ids["drum"]] = True
+
+
+class _Row:
+    """One row: what of the known events is written, and which sounding notes are its own."""
+
+    def __init__(
+        self,
+        rules: _Rules,
+        state: PerformanceState,
+        past: np.ndarray,
+        own: Counter[tuple[int, int]],
+    ) -> None:
+        self.rules, self.state, self.own = rules, state, own
+        self.next = 0  # of the known events
+        self.last = ""  # kind of the last id
+        self.velocity, self.program = ev.loudness(past), ev.program(past)
+        if not rules.has_programs:
+            self.program = 0
+        self.own_strikes: list[bool] = []  # of each strike written here: is it the model's own?
+        self.done = False
+        self._end()
+
+    @property
+    def step(self) -> int:
+        return round(self.state.seconds / self.rules.step_seconds)
+
+    def _now(self) -> np.ndarray:
+        """The known events that are to be written at this step and are not yet."""
+        steps, stop = self.rules.steps, self.next
+        step = self.step
+        while stop < len(steps) and steps[stop] <= step:
+            stop += 1
+        return self.rules.known[self.next : stop]
+
+    def _token(self, event: np.ndarray) -> int:
+        """The next id on the way to a known event."""
+        table, what = self.rules.table, event["what"]
+        if (
+            self.rules.has_programs
+            and what != ev.DRUM
+            and event["program"]
+            not in (
+                self.program,
+                ev.UNKNOWN,
+            )
+        ):
+            return table.id("program", int(event["program"]))
+        if what != ev.OFF and event["bin"] not in (self.velocity, ev.UNKNOWN):
+            return table.id("velocity", int(event["bin"]))
+        kind = {ev.OFF: "note_off", ev.ON: "note_on", ev.DRUM: "drum"}[int(what)]
+        return table.id(kind, int(event["pitch"]))
+
+    def _on_the_way(self, event: np.ndarray) -> bool:
+        """The last id was a program or velocity that ``event`` needs."""
+        if self.last == "velocity":
+            return bool(event["what"] != ev.OFF and event["bin"] == self.velocity) and (
+                event["what"] == ev.DRUM or event["program"] in (self.program, ev.UNKNOWN)
+            )
+        right = event["what"] != ev.DRUM and event["program"] == self.program
+        return self.last == "program" and bool(right)
+
+    def _forced(self) -> int | None:
+        """The one id that may come next, if there is but one."""
+        now = self._now()
+        if len(now) and self._on_the_way(now[0]):
+            return self._token(now[0])
+        if self.last in ("program", "velocity") or not len(now):
+            return None
+        if now[0]["what"] == ev.OFF:
+            return self._token(now[0])
+        if not self.state.sounding.struck:
+            for event in now[now["what"] == ev.ON]:  # own notes of a pitch that is struck now
+                if self.own[int(event["program"]), int(event["pitch"])]:
+                    release = event.copy()
+                    release["what"] = ev.OFF
+                    return self._token(release)
+        return None
+
+    def due(self) -> int | None:
+        """The id that must come before time goes on, as far as it may come now."""
+        forced, now = self._forced(), self._now()
+        if forced is not None or not len(now):
+            return forced
+        return None if self.last in ("program", "velocity") else self._token(now[0])
+
+    def allowed(self) -> np.ndarray:
+        rules = self.rules
+        mask = np.zeros(rules.table.size, bool)
+        if self.done:
+            mask[PAD] = True
+            return mask
+        forced, now = self._forced(), self._now()
+        if forced is not None:
+            mask[forced] = True
+            return mask
+        mask = self.state.allowed().copy()
+        mask[EOS] = False
+        mask &= ~rules.foreign
+        self._keep_out_of_the_way(mask, now)
+        if rules.span is not None and self.step >= rules.span:
+            self._only_end(mask)
+        shifts = rules.ids["time_shift"]
+        if len(now):
+            mask[shifts] = False
+            token = self.due()
+            if token is not None:
+                mask[token] = True
+        elif self.next < len(rules.steps):
+            gap = rules.steps[self.next] - self.step
+            mask[shifts.start + gap : shifts.stop] = False
+        return mask
+
+    def _keep_out_of_the_way(self, mask: np.ndarray, now: np.ndarray) -> None:
+        rules, sounding = self.rules, self.state.sounding
+        here = [pitch for program, pitch in sounding.notes if program == sounding.program]
+        on, off = rules.ids["note_on"], rules.ids["note_off"]
+        soon = now[(now["what"] == ev.ON) & (now["program"] == sounding.program)]["pitch"]
+        strikes = np.ones(on.stop - on.start, bool)
+        for pitch in {*here, *soon.tolist()}:
+            if 0 <= pitch - rules.low < len(strikes):
+                strikes[pitch - rules.low] = False
+        strikes &= sounding.program in rules.programs
+        mask[on] &= strikes
+        drums = mask[rules.ids.get("drum", slice(0))].any()
+        if not strikes.any() and not drums and self.last != "program":
+            mask[rules.ids["velocity"]] = False  # there is nothing that it could be for
+        for pitch in here:
+            if not self.own[sounding.program, pitch]:
+                mask[off.start + pitch - rules.low] = False
+
+    def _only_end(self, mask: np.ndarray) -> None:
+        """Nothing of its own but the ends of its notes."""
+        for kind in ("note_on", "velocity", "drum", "program"):
+            if kind in self.rules.ids:
+                mask[self.rules.ids[kind]] = False
+        if self.rules.has_programs and not self.state.sounding.struck and self.last != "program":
+            for (program, _), count in self.own.items():
+                if count and program != self.state.sounding.program:
+                    mask[self.rules.ids["program"].start + program] = True
+
+    def advance(self, token: int) -> None:
+        kind, value = self.rules.table.token(token)
+        now = self._now()
+        key = (self.state.sounding.program, value)
+        is_known = len(now) > 0 and token == self._token(now[0])
+        if kind == "note_off":
+            # A known release comes first; at its step no own note of its pitch sounds.
+            is_known = is_known and bool(now["what"][0] == ev.OFF)
+            if not is_known:
+                self.own[key] -= 1
+        elif kind in ("note_on", "drum"):
+            self.own_strikes.append(not is_known)
+            if not is_known and kind == "note_on":
+                self.own[key] += 1
+        if is_known and kind in ("note_off", "note_on", "drum"):
+            self.next += 1
+        self.state.advance(token)
+        self.last = kind
+        if kind == "velocity":
+            self.velocity = value
+        elif kind == "program":
+            self.program = value
+        self._end()
+
+    def _end(self) -> None:
+        rules, step = self.rules, self.step
+        if self.last in ("program", "velocity") or len(self._now()):
+            return
+        over = rules.span is not None and step >= rules.span and not any(self.own.values())
+        self.done = over or step >= rules.until

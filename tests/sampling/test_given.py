@@ -1,0 +1,128 @@
+"""Music around known notes: they come back exactly, whatever the model would rather do."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from musictx.config import SamplingConfig
+from musictx.notes import Score
+from musictx.sampling.fill import TAIL, Part
+from musictx.sampling.soft import NoteLimits
+from musictx.sampling.steer import Guidance, Steering
+from musictx.tokens import events as ev
+from musictx.tokens.performance import PerformanceTokenizer
+from tests.sampling.pieces import make
+from tests.strategies import scores
+
+PIANO = PerformanceTokenizer(controls=True)
+ENSEMBLE = PerformanceTokenizer(tracks="programs", controls=True)
+#: What the model leans to: nothing, or strikes alone, or letting time pass.
+LEANS = [{}, {"note_on": 6.0, "time_shift": -6.0}, {"time_shift": 5.0}, {"note_off": 5.0}]
+few = settings(deadline=None, max_examples=15, phases=[Phase.explicit, Phase.generate])
+
+
+def listed(notes: np.ndarray, step: float) -> Counter:
+    """Notes by everything that tokens keep of them."""
+    return Counter(
+        (round(n["start"] / step), round(n["end"] / step), *(int(n[k]) for k in KEYS))
+        for n in notes
+    )
+
+
+KEYS = ("pitch", "velocity", "program", "drum")
+
+
+def compose(part: Part, seed=0, density=None) -> np.ndarray:
+    sampling = SamplingConfig(top_p=1.0)
+    limits = NoteLimits.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
+    return part.compose([seed], sampling=sampling, limits=limits, density=density)
+
+
+@few
+@given(
+    scores(max_notes=25, pedals=False),
+    st.sampled_from([PIANO, ENSEMBLE]),
+    st.sampled_from(LEANS),
+    st.floats(0.0, 6.0),
+    st.floats(0.1, 3.0),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span(
+    kept, tokenizer, lean, begin, length, closes, seed
+):
+    model = make(tokenizer, context=96, seed=seed, **lean)
+    end = begin + length
+    segment = np.inf if closes else 1.0
+    part = Part(model, tokenizer, kept, begin, end, closes=closes, segment=segment)
+    given_before = listed(tokenizer.quantise(kept).notes, 0.01)
+    new = compose(part, seed)
+    if part.here < part.stop:  # given up: time did not pass; what is known is there up to it
+        assert lean.get("note_on")
+        return
+    ids_now = np.concatenate([part.past, part.known])  # what was beyond the span is not written
+    stream = tokenizer.decode(_ids(ids_now, tokenizer)).notes
+    flags = np.array(part.is_new + [False] * int((part.known["what"] != 0).sum()), bool)
+    assert listed(stream[~flags], 0.01) == _moved(given_before, part.origin, tokenizer, kept)
+    assert len(new) == sum(part.is_new)
+    if len(new):
+        assert new["start"].min() >= begin - 0.01
+        assert new["start"].max() <= end + 0.01 or not closes
+        if closes:
+            assert new["end"].max() <= end + TAIL + 0.011
+
+
+def _ids(events: np.ndarray, tokenizer) -> np.ndarray:
+    return ev.write(events, tokenizer.vocabulary)
+
+
+def _moved(notes: Counter, origin: int, tokenizer, kept: Score) -> Counter:
+    """Quantised scores begin with their first note; the stream at its origin."""
+    by = round(tokenizer.begins(kept) / 0.01) - origin if len(kept) else 0
+    return Counter({(n[0] + by, n[1] + by, *n[2:]): count for n, count in notes.items()})
+
+
+def test_new_notes_have_the_programs_that_they_may_have():
+    kept = Score(notes=[(0.1 * i, 0.1 * i + 0.2, 60 + i % 5, 70, 73, False, 0) for i in range(40)])
+    model = make(ENSEMBLE, context=128, note_on=2.0, program=2.0, drum=3.0)
+    part = Part(model, ENSEMBLE, kept, 0.0, 4.0, closes=False, segment=1.5, programs={0, 48})
+    new = compose(part)
+    assert len(new) > 3
+    assert set(new["program"].tolist()) <= {0, 48}
+    assert not new["drum"].any()
+
+
+@pytest.mark.parametrize("guidance", [0.0, 2.5])
+def test_guidance_moves_both_rows_alike_and_one_is_none(guidance):
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(6, 9, generator=generator, dtype=torch.float64)
+    logits[:, 4] = -torch.inf
+    asked, anything = logits.log_softmax(-1).chunk(2)
+    found = Guidance(guidance)(torch.empty(0), logits)
+    assert torch.equal(found[:3], found[3:])
+    for row in range(3):
+        for i in range(9):
+            mixed = float(anything[row, i]) + guidance * float(asked[row, i] - anything[row, i])
+            assert (i == 4 and found[row, i].isneginf()) or found[row, i] == pytest.approx(mixed)
+    same = Guidance(1.0)(torch.empty(0), logits)[:3].softmax(-1)
+    assert torch.allclose(same, asked.softmax(-1))
+
+
+def test_guidance_of_one_composes_what_none_does():
+    kept = Score(notes=[(0.2 * i, 0.2 * i + 0.3, 60 + i % 7, 70, 0, False, 0) for i in range(30)])
+
+    class Doubled(Steering):
+        rows = ((3, 2, 1, 0), (0, 0, 0, 0))
+
+    made = []
+    for steer in (Steering((3, 2, 1, 0)), Doubled((3, 2, 1, 0))):
+        model = make(PIANO, context=128)
+        part = Part(model, PIANO, kept, 2.0, 3.0, closes=True, steering=steer)
+        made.append(compose(part, density=5.0))
+    assert np.array_equal(*made)
