@@ -212,7 +212,7 @@ def generate(
             cache=cache,
         )
         for drawn in range(max_tokens):
-past = music.past
+            past = music.past
             costs = [one(constraint.states, past.numpy()) for one in soft if constraint]
             now = groups() if callable(groups) else groups
             choice = forbid(music.logits, constraint, now, costs)
