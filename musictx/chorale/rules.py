@@ -11,7 +11,7 @@ something, the past is not blamed for it. :mod:`musictx.chorale.harmonise` weigh
 those sums and so draws from the product itself.
 
 An end counts too: a piece that ends without closing on a triad in root position, by a cadence, has
-one more fault, which ``eos`` completes.
+one more fault, which ``eos`` completes; a free piece that ends after a few bars has some more.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ import numpy as np
 from musictx.chorale import keys, voice_leading
 from musictx.chorale.grid import SILENCE, VOICES, Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.tokens.vocab import EOS, GrammarState
+from musictx.tokens.vocab import BOS, EOS, GrammarState
 
 BASS = len(VOICES) - 1
+#: An end before so many steps, of which the shortest chorale of the JSB corpus has 100, counts as
+#: so many faults.
+SHORTEST, EARLY = 96, 3
 
 
 class Rules:
@@ -38,7 +41,11 @@ class Rules:
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         """past (B, 1 + n): ``bos`` or ``cut`` first -> nats (B, V)."""
-        return self.strength * self.costs(past[:, 1:])
+        costs = self.costs(past[:, 1:])
+        begun = past[:, 0] == BOS  # what was before a cut is not known
+        if past.shape[1] - 1 < len(VOICES) * SHORTEST:
+            costs[begun, EOS] += EARLY
+        return self.strength * costs
 
     def costs(self, past: np.ndarray, *, closing: bool | None = None) -> np.ndarray:
         """(B, V) float64: faults that each id completes after past (B, n), ids without ``bos``.

@@ -20,7 +20,7 @@ from musictx.model.features.calibration import Calibration, Next
 from musictx.model.transformer import MusicTransformer
 
 #: What it costs, in nats of the whole fit, that a scale is 1 away from their mean, or a pull to
-#: hold 1 away from 0: tokens that hardly ever move say little. Chosen by cross-fitting.
+#: hold or to end 1 away from 0: tokens that hardly ever move say little. Chosen by cross-fitting.
 PRIOR = 0.25
 #: Sixteenths of a beat.
 PHASES = 4
@@ -39,8 +39,8 @@ def calibrated(model: MusicTransformer, fitted: dict[str, Tensor]) -> MusicTrans
 def fit(
     model: MusicTransformer, shards: Shards, split: str = "validation", *, window: int | None = None
 ) -> dict[str, Tensor]:
-    """The ``scale`` and ``hold`` of a :class:`Calibration`, float32, with which ``model`` finds
-    the pieces of ``split`` likeliest, in windows of ``window`` tokens, ends of pieces included.
+    """The parameters of a :class:`Calibration`, float32, with which ``model`` finds the
+    pieces of ``split`` likeliest, in windows of ``window`` tokens, ends of pieces included.
 
     Raises ``UserError`` for a model whose tokens are not voices in turn, and for an empty split.
     """
@@ -51,7 +51,8 @@ def fit(
     def loss() -> Tensor:
         best.zero_grad()
         scored = found.score(logits, logits, seen)[0]
-        prior = (found.scale - found.scale.mean()).square().sum() + found.hold.square().sum()
+        apart = found.scale - found.scale.mean()
+        prior = sum(part.square().sum() for part in (apart, found.hold, found.end))
         total = F.cross_entropy(scored, targets, reduction="sum") + PRIOR * prior
         (total / len(targets)).backward()
         return total.detach() / len(targets)

@@ -60,7 +60,7 @@ Sounding = _struct(
     "pitches levels times recent kinds chords state_count ages longest",
     scores=Matrix,
 )
-Calibration = _struct("scale hold", "voices kinds")
+Calibration = _struct("scale hold end", "voices kinds")
 Model = _struct(
     "embedding layers frequencies readers intervals ages repeats sounding calibration",
     "width feedforward vocabulary gates", norm=Norm, output=Matrix,
@@ -263,8 +263,8 @@ class Packed:
         )
 
     def _calibration(self, feature: Any) -> Any:
-        scale, hold = self._floats(feature.scale), self._floats(feature.hold)
-        return Calibration(scale, hold, voices=feature.voices, kinds=len(feature.scale))
+        numbers = [self._floats(part) for part in (feature.scale, feature.hold, feature.end)]
+        return Calibration(*numbers, voices=feature.voices, kinds=len(feature.scale))
 
     def _sounding(self, feature: Any) -> Any:
         by_id = ("steps", "starts", "ends", "loud", "resets", "candidates")

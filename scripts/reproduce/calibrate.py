@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-
-from jsb import musictx
 
 from musictx import bundle, files
 from musictx.apps.evaluate import find_shards
@@ -69,7 +69,10 @@ def main(words: list[str]) -> list[Path]:
     corpus = [f"corpus.path={aside}", f"corpus.shards={runs / f'aside-{seed}-shards'}"]
     sibling = runs / f"sibling-{seed}"
     asked = [f"experiment={given['experiment']}", *corpus, f"seed={seed}", f"out={sibling}", *rest]
-    musictx("train", *asked)
+    command = [sys.executable, "-m", "musictx", "train", *asked]
+    print("\n$ musictx " + shlex.join(command[3:]), flush=True)
+    if status := subprocess.run(command).returncode:  # one that is finished is only read
+        sys.exit(status)
     source = bundle.load(sibling)
     shards = find_shards(compose("evaluate", ["corpus=jsb", *corpus]).corpus, source.tokenizer)
     found = fit(source.model, shards, window=WINDOW)

@@ -9,7 +9,9 @@ A row is a file of conf/experiment/jsb. Each is trained with transposition (up t
 within the voices' ranges) and without, and measured on the published validation split, and on the
 test split if the file has it: nats per note, all four voices, repeats counted, silence in the
 vocabulary, ends of pieces not counted, whole pieces, the first token scored from bos alone. The
-weights are those of the best validation. Words with a dot in them go to every training.
+weights are those of the best validation, those of ``best`` of the last step; ``calibrated`` is
+``best`` after scripts/reproduce/calibrate.py. Words with a dot in them go to every training. What
+an ensemble and memories add is told by scripts/reproduce/jsb_more.py.
 
 Every step is a musictx command, printed before it runs. What is done is not done again: a stopped
 run goes on, a finished one is only read. ``csv`` has a line for each row, transposition and seed;
@@ -23,7 +25,7 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -43,7 +45,7 @@ PAPER = {
     "pitch_time": 0.335,
 }
 #: The files of conf/experiment/jsb, in the order of the table.
-ROWS = [*PAPER, "best"]
+ROWS = [*PAPER, "best", "calibrated"]
 COLUMNS = (
     "row", "transposition", "seed", "validation_nats", "test_nats", "parameters", "steps",
     "tokens_seen", "minutes", "best_step", "device", "torch", "command",
@@ -106,27 +108,46 @@ def train(
 def evaluate(split: str, folder: Path, given: Mapping[str, str]) -> list[str]:
     """The words of its measurement: whole pieces, of which the longest has 2560 notes."""
     corpus = ["corpus=jsb", f"corpus.path={given['path']}", f"corpus.shards={given['runs']}/shards"]
-    out = [f"split={split}", "window=2560", f"out={folder / f'{split}.json'}"]
-    return ["evaluate", f"model={folder / 'model'}", *corpus, *out]
+    out = [
+        f"split={split}",
+        "window=2560",
+        f"out={folder.with_name(folder.name + f'-{split}.json')}",
+    ]
+    return ["evaluate", f"model={folder}", *corpus, *out]
+
+
+def calibrate(model: Path, transposed: str, given: Mapping[str, str], rest: Sequence[str]) -> Path:
+    """The calibrated copy of a model folder; the sibling is trained once for all seeds."""
+    words = [f"path={given['path']}", f"models={model}"]
+    words += [f"runs={given['runs']}/siblings-{transposed}", *rest]
+    words += ["corpus.augment.transpose=0"] if transposed == "false" else []
+    words += ["held=1", *REHEARSAL] if given["rehearse"] == "true" else []
+    script = str(Path(__file__).with_name("calibrate.py"))
+    if status := subprocess.run([sys.executable, script, *words]).returncode:
+        sys.exit(status)
+    return model.with_name(model.name + "-calibrated")
 
 
 def measure(
     row: str, transposed: str, seed: str, given: Mapping[str, str], rest: list[str]
 ) -> dict[str, Any]:
     """Train and evaluate one row; the line for the table."""
-    folder = Path(
-        given["runs"], f"{row}-{'transposed' if transposed == 'true' else 'as-is'}-{seed}"
-    )
+    recipe = "best" if row == "calibrated" else row
+    how = "transposed" if transposed == "true" else "as-is"
+    folder = Path(given["runs"], f"{recipe}-{how}-{seed}")
     if given["rehearse"] == "true":
         folder = folder.with_name(folder.name + "-rehearsal")
-    command = [*train(row, transposed, seed, folder, given), *rest]
+    command = [*train(recipe, transposed, seed, folder, given), *rest]
     musictx(*command)
+    model = folder / "model"
+    if row == "calibrated":
+        model = calibrate(model, transposed, given, rest)
     splits = ["validation"]
     splits += ["test"] if json.loads(Path(given["path"]).read_text()).get("test") else []
     found = {}
     for split in splits:
-        musictx(*evaluate(split, folder, given))
-        found[split] = json.loads((folder / f"{split}.json").read_text())
+        musictx(*evaluate(split, model, given))
+        found[split] = json.loads(model.with_name(f"{model.name}-{split}.json").read_text())
     status = json.loads((folder / "status.json").read_text())
     card = yaml.safe_load((folder / "model" / "config.yaml").read_text())["card"]
     return {

@@ -102,9 +102,14 @@ def test_as_a_soft_constraint_each_fault_costs_the_strength():
     tokenizer = ChoraleTokenizer()
     past = tokenizer.encode_grid(Grid.joined(chords("C5 G4 E4 C3, D5 A4 F4 D3", 1)))[:7]
     rules = r.Rules(tokenizer, 2.5)
-    for first in (BOS, CUT):
+    for first, early in ((BOS, r.EARLY), (CUT, 0)):  # what was before a cut is not known
         costs = rules((), np.array([[first, *past.tolist()]]))
-        assert np.array_equal(costs, 2.5 * rules.costs(past[None].astype(np.int64)))
+        right = rules.costs(past[None].astype(np.int64))
+        right[:, EOS] += early
+        assert np.array_equal(costs, 2.5 * right)
+    long = np.resize(past, 4 * r.SHORTEST)[None].astype(np.int64)
+    begun = np.hstack([[[BOS]], long])
+    assert np.array_equal(rules((), begun), 2.5 * rules.costs(long))
     assert rules.costs(past[None].astype(np.int64)).max() >= 2  # D3: fifths and octaves
 
 

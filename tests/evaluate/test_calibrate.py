@@ -52,6 +52,7 @@ def shards_of(folder: Path, pieces: list[np.ndarray]) -> Shards:
 def test_what_wrote_the_pieces_is_found(tmp_path: Path) -> None:
     model = network()
     truth = {"scale": torch.linspace(0.6, 1.1, 16), "hold": torch.linspace(-0.5, 2.0, 16)}
+    truth["end"] = torch.zeros(1)
     right = calibrated(model, truth)
     shards = shards_of(tmp_path / "shards", written_by(right, 48))
     found = fit(model, shards)

@@ -36,22 +36,24 @@ def test_every_row_asked_for_is_trained_measured_and_kept(chorales, tmp_path, mo
 
     monkeypatch.setattr(reproduce, "musictx", run)
     words = [f"path={chorales}", f"runs={tmp_path}/runs", f"csv={tmp_path}/t.csv", "rehearse=true"]
-    words += ["rows=plain,pitch_time", "transposition=true"]
+    words += ["rows=plain,calibrated", "transposition=true"]
     reproduce.main(words)
     with (tmp_path / "t.csv").open() as file:
         table = list(csv.DictReader(file))
-    assert [(line["row"], line["steps"]) for line in table] == [("plain", "6"), ("pitch_time", "6")]
+    assert [(line["row"], line["steps"]) for line in table] == [("plain", "6"), ("calibrated", "6")]
     assert ran == ["train", "evaluate"] * 2 or ran == ["train", "evaluate", "evaluate"] * 2
     for line in table:
         assert 3 < float(line["validation_nats"]) < 5, "six steps leave it near log 64"
         assert int(line["tokens_seen"]) > 0
-        model = bundle.load(
-            tmp_path / "runs" / f"{line['row']}-transposed-0-rehearsal" / "model"
-        ).model
+        folder = {"plain": "plain", "calibrated": "best"}[line["row"]]
+        name = {"plain": "model", "calibrated": "model-calibrated"}[line["row"]]
+        run = tmp_path / "runs" / f"{folder}-transposed-0-rehearsal"
+        model = bundle.load(run / name).model
+        assert bool(model.calibration) == (line["row"] == "calibrated")
         assert sum(p.numel() for p in model.parameters()) == int(line["parameters"])
     assert float(table[0]["test_nats"]) > 0
     assert (tmp_path / "t.png").stat().st_size > 1000
-    assert "pitch" in capsys.readouterr().out
+    assert "| calibrated |" in capsys.readouterr().out
 
     before = (tmp_path / "t.csv").read_text()
     reproduce.main(words)  # what is trained is not trained again

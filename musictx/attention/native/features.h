@@ -211,7 +211,8 @@ struct Sounding {
 };
 
 struct Calibration {
-  const float *scale, *hold;  // by place, `kinds` in turn
+  static constexpr int64_t EOS = 2;  // as in tokens/vocab.py
+  const float *scale, *hold, *end;   // the first two by place, `kinds` in turn
   int64_t voices, kinds;
 
   void score(const Known& known, float* logits, int64_t vocabulary) const {
@@ -219,6 +220,7 @@ struct Calibration {
     for (int64_t id = 0; id < vocabulary; id++) logits[id] *= scale[kind];
     const int64_t last = known.place < voices ? -1 : known.back(voices - 1);
     if (last >= 0) logits[last] += hold[kind];
+    logits[EOS] += *end;
   }
 };
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from musictx.model.features.base import Feature, joined
+from musictx.tokens.vocab import EOS
 
 
 class Next(NamedTuple):
@@ -26,7 +27,8 @@ class Next(NamedTuple):
 
 class Calibration(Feature):
     """For each voice at each of ``phases`` steps of a beat: logits times ``scale``, and ``hold``
-    added to the id that the voice has now. Comes last, when all others have scored.
+    added to the id that the voice has now; ``end`` (1,) is added to the end of the piece, which
+    scaling alone would bring nearer. Comes last, when all others have scored.
 
     ``voices`` are written in turn; place 0 of a piece opens it, place i is a note of voice
     (i - 1) mod voices. Without effect until it is fitted (:mod:`musictx.evaluate.calibrate`).
@@ -39,6 +41,7 @@ class Calibration(Feature):
         self.longest = self.voices = voices
         self.scale = nn.Parameter(torch.ones(phases * voices))
         self.hold = nn.Parameter(torch.zeros(phases * voices))
+        self.end = nn.Parameter(torch.zeros(1))
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Next:
         back, count = self.voices - 1, ids.shape[1]
@@ -50,4 +53,6 @@ class Calibration(Feature):
         kind, last = seen
         hold = (self.hold[kind] * (last >= 0)).to(logits.dtype)
         scaled = logits * self.scale[kind].to(logits.dtype)[..., None]
-        return scaled.scatter_add(-1, last.clamp(min=0)[..., None], hold[..., None])
+        scaled = scaled.scatter_add(-1, last.clamp(min=0)[..., None], hold[..., None])
+        ends = torch.arange(logits.shape[-1], device=logits.device) == EOS
+        return scaled + ends * self.end.to(logits.dtype)
