@@ -31,6 +31,10 @@ class OutOfMemory(UserError):
     status = 1
 
 
+class NotNumbers(UserError, FloatingPointError):
+    """A model whose numbers run away: its weights are damaged, or its options do not fit them."""
+
+
 class ReadError(UserError):
     """A file of music that cannot be read; ``reason`` is a short stable label for reports."""
 

@@ -20,6 +20,17 @@ def test_a_file_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["a.txt"]
 
 
+def test_hidden_names_cannot_be_foreseen(tmp_path: Path) -> None:
+    """A link that somebody else has laid under the name of a part would be written through."""
+    names = set()
+    for _ in range(50):
+        with files.atomic(tmp_path / "a.txt") as beside:
+            beside.write_text("")
+            names.add(beside.name)
+    assert len(names) == 50
+    assert all(name.startswith(files.PART) and name.endswith("a.txt") for name in names)
+
+
 def test_an_error_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")

@@ -72,7 +72,15 @@ def read_list(folder: str | Path) -> dict[str, dict[str, Any]]:
         settings, samples = dict(told.get("settings", {})), told["samples"]
         if all(0 <= float(sample.get("seam", 0)) <= DAY for sample in samples.values()):
             return {"settings": settings, "samples": samples}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ):
         pass
     raise UserError(f"{path}: damaged; delete it to measure the files as they are")
 

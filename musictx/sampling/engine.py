@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from musictx.attention.positions import PositionScheme
+from musictx.errors import NotNumbers
 from musictx.model.cache import KVCache
 from musictx.model.step import NativeStep, why_not
 from musictx.model.transformer import MusicTransformer
@@ -187,7 +188,7 @@ def generate(
 
     A row that has drawn ``eos``, or that the constraint calls done, yields ``pad`` from then on;
     the loop ends when every row has. The model is put into evaluation mode, and back at the end.
-    Raises ``ValueError`` for shapes that do not fit, ``FloatingPointError`` if the model gives NaN.
+    Raises ``ValueError`` for shapes that do not fit, ``NotNumbers`` if the model gives NaN.
     """
     read, capacity = read_prompt(model, prompt, rows=rows, seeds=seeds, context=context)
     if groups is not None and not callable(groups):
@@ -321,7 +322,7 @@ def draw(logits: Tensor, generators: Sequence[np.random.Generator], ended: Tenso
     for row in np.flatnonzero(~ended.numpy()).tolist():
         total = sums[row, -1]
         if not total > 0:
-            raise FloatingPointError("the model gives logits that are not numbers (NaN)")
+            raise NotNumbers("the model gives logits that are not numbers (NaN): it is damaged")
         # The first id whose sum lies above the point: one of probability 0 adds nothing to the sum
         # before it, so it is never the first. The last sum can be met by rounding only.
         point = generators[row].random() * total

@@ -33,6 +33,7 @@ def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
         *('{"samples": {"song-000": {"seam": 1', "[]", '{"samples": {"song-000": 5}}'),
         *('{"samples": {"song-000": {"seam": NaN}}}', '{"samples": []}', "[" * 9000),
         '{"settings": 3, "samples": {}}',
+        '{"samples": {"song-000": {"seam": 1' + "0" * 400 + "}}}",
     ],
 )
 def test_a_damaged_list_is_one_sentence(told, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from musictx.errors import NotNumbers
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature, TopK
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
@@ -262,7 +263,7 @@ def test_a_broken_model_is_told_and_not_sampled():
     model = make()
     with torch.no_grad():
         model.embedding.weight.fill_(math.nan)
-    with pytest.raises(FloatingPointError, match="not numbers"):
+    with pytest.raises(NotNumbers, match="not numbers"):
         run(model, [BOS])
 
 
