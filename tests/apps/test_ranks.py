@@ -24,7 +24,7 @@ def driver(root: Path, *words: str) -> list[str]:
 
 def run(command: list[str]) -> str:
     done = subprocess.run(
-        command, cwd=CHECKOUT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120
+        command, cwd=CHECKOUT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -88,7 +88,7 @@ def test_ctrl_c_while_the_processes_start_ends_with_130_and_no_traceback(root):
     try:
         first_child(parent)
         os.killpg(parent.pid, signal.SIGINT)  # as a terminal does, to all of them
-        out, err = parent.communicate(timeout=120)
+        out, err = parent.communicate(timeout=300)
     finally:
         parent.kill()
     assert parent.returncode == 130, err
