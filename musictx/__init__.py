@@ -5,6 +5,8 @@ The names below are imported when first used, so ``import musictx`` costs nothin
     score = musictx.read("song.mid")                      # notes as columns, in seconds
     more = musictx.generate("piano", primer=score, seconds=30)[0]
     musictx.write(more, "song-continued.mid")             # or .wav, or .png
+    for event in musictx.stream("piano", seconds=10):     # notes as soon as they are drawn
+        print(event)
     tune = musictx.harmonise("ode_to_joy")[0]
     nats = musictx.log_likelihood("piano", score)
     folder = musictx.train("corpus.path=~/midi")          # options as on the command line
@@ -17,22 +19,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from musictx.api import evaluate, generate, harmonise, log_likelihood, render, train
+    from musictx.api import evaluate, generate, harmonise, log_likelihood, render, stream, train
     from musictx.bundle import Bundle, load
     from musictx.config import Limits, SamplingConfig
     from musictx.errors import UserError
     from musictx.formats import read, write
     from musictx.notes import Score
     from musictx.sampling.music import Sample
+    from musictx.sampling.stream import Event, Stream
 
 __version__ = "0.1.0"
 
 _WHERE = {
     "Bundle": "musictx.bundle",
+    "Event": "musictx.sampling.stream",
     "Limits": "musictx.config",
     "Sample": "musictx.sampling.music",
     "SamplingConfig": "musictx.config",
     "Score": "musictx.notes",
+    "Stream": "musictx.sampling.stream",
     "UserError": "musictx.errors",
     "evaluate": "musictx.api",
     "generate": "musictx.api",
@@ -41,16 +46,19 @@ _WHERE = {
     "log_likelihood": "musictx.api",
     "read": "musictx.formats",
     "render": "musictx.api",
+    "stream": "musictx.api",
     "train": "musictx.api",
     "write": "musictx.formats",
 }
 
 __all__ = [
     "Bundle",
+    "Event",
     "Limits",
     "Sample",
     "SamplingConfig",
     "Score",
+    "Stream",
     "UserError",
     "__version__",
     "evaluate",
@@ -60,6 +68,7 @@ __all__ = [
     "log_likelihood",
     "read",
     "render",
+    "stream",
     "train",
     "write",
 ]

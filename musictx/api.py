@@ -7,6 +7,7 @@ what was wrong with it (:class:`~musictx.errors.UserError`); the work is done in
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from musictx.formats import read, write
 from musictx.notes import Score
 from musictx.sampling.music import Sample
 from musictx.sampling.processors import Processor
+from musictx.sampling.stream import Stream
 from musictx.tokens.vocab import SoftConstraint
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "log_likelihood",
     "read",
     "render",
+    "stream",
     "train",
     "write",
 ]
@@ -57,7 +60,7 @@ def generate(
     include_primer: bool = True,
     primer_seconds: float | None = None,
     primer_tokens: int | None = None,
-    may_end: bool | None = None,
+    end: str | None = None,
     bars: int | None = None,
     quantise: str = "none",
     constraints: Sequence[SoftConstraint] = (),
@@ -78,7 +81,8 @@ def generate(
     sampling  a :class:`SamplingConfig`, its options as a dict ({"temperature": 0.9}), or the name
               of a preset of conf/sampling ("safe")
     seed      the same seed gives the same music; None draws one and prints it
-    may_end   let the model end the piece before that length; None: only new chorales
+    end       "cut" at that length; "natural": the piece closes and falls silent by then; "model":
+              or before, where the model ends it; None: "cut", for new chorales "model"
     quantise  grid for the new notes, by the primer's tempo: "16", "8", "8t" or "none"
     constraints, processors  further soft constraints and rules (docs/sampling.md)
     context   tokens that the model looks back on; None: as many as in training
@@ -99,13 +103,51 @@ def generate(
         include_primer=include_primer,
         primer_seconds=primer_seconds,
         primer_tokens=primer_tokens,
-        may_end=may_end,
+        end=end,
         bars=bars,
         quantise=quantise,
         constraints=constraints,
         processors=processors,
         context=context,
         progress=progress,
+    )
+
+
+def stream(
+    model: Bundle | str | Path | None = None,
+    *,
+    primer: Music | None = None,
+    seconds: float | None = None,
+    sampling: Sampling = None,
+    seed: int | None = 0,
+    primer_seconds: float | None = None,
+    primer_tokens: int | None = None,
+    constraints: Sequence[SoftConstraint] = (),
+    processors: Sequence[Processor] = (),
+    context: int | None = None,
+) -> Stream:
+    """New music, or a continuation of ``primer``, as an iterator of
+    :class:`~musictx.sampling.stream.Event`: notes that begin and end, as soon as they are known.
+
+    seconds   its length; None: without end, in memory that does not grow
+
+    The other arguments are those of :func:`generate`. To stop, call ``close()`` or leave a ``with``
+    block. Raises :class:`UserError` as there, and for a model whose tokens write notes with their
+    length (MidiTok's), since these are known too late.
+    """
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise UserError(f"seconds={seconds!r}: expected a positive number of seconds")
+    return generating.stream(
+        _bundle(model),
+        None if primer is None else _music(primer, "primer"),
+        seconds=seconds,
+        sampling=_sampling(sampling, SamplingConfig),
+        seed=_seed(seed),
+        primer_seconds=primer_seconds,
+        primer_tokens=primer_tokens,
+        constraints=constraints,
+        processors=processors,
+        context=None if context is None else _whole("context", context, 2),
     )
 
 
@@ -240,7 +282,8 @@ def _sampling(given: Any, kind: type[Any]) -> Any:
     for name, value in given.items():
         if name not in known:
             raise UserError(f"sampling.{name}: no such option; expected {', '.join(known)}")
-        if value is not None and not isinstance(value, (bool, int, float)):
+        texts = (str,) if name in ("key", "scale", "low", "high") else ()
+        if value is not None and not isinstance(value, (bool, int, float, *texts)):
             raise UserError(f"sampling.{name}={value!r}: expected a number")
     return kind(**given)
 

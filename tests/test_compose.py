@@ -78,7 +78,7 @@ def test_the_home_folder_is_expanded_in_paths_only(monkeypatch):
     ("command", "typed", "sentence"),
     [
         ("train", ["tempreature=1"], "did you mean sampling.temperature or"),
-        ("generate", ["temperature=1"], "did you mean sampling.temperature?"),
+        ("generate", ["tempreature=1"], "did you mean sampling.temperature"),
         ("train", ["model.layrs=1"], "model.layrs: no such option of musictx train; did you mean"),
         ("train", ["seed=abc"], "seed=abc: expected a whole number"),
         ("train", ["model=huge"], "model=huge: expected one of large, paper, small, tiny"),

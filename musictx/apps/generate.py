@@ -21,9 +21,10 @@ from musictx.errors import UserError
 from musictx.files import check_writable
 from musictx.notes import Score
 from musictx.sampling import timeline
-from musictx.sampling.music import Progress, Sample, continuations
+from musictx.sampling.music import ENDS, Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.sampling.processors import Processor
+from musictx.sampling.stream import Stream
 from musictx.sampling.takes import Likeness, nearest
 from musictx.tokens.vocab import SoftConstraint, Tokenizer
 
@@ -42,7 +43,7 @@ def generate(
     include_primer: bool = True,
     primer_seconds: float | None = None,
     primer_tokens: int | None = None,
-    may_end: bool | None = None,
+    end: str | None = None,
     quantise: str = "none",
     context: int | None = None,
     constraints: Sequence[SoftConstraint] = (),
@@ -55,8 +56,8 @@ def generate(
     keep        only so many of the samples, those nearest to the primer, or to the corpus; the
                 nearest first (:mod:`musictx.sampling.takes`)
     seed        sample i of seed s is always the same
-    may_end     let the model end a piece before its length; ``None``: where it writes whole
-                chorales, which are not to be cut in mid-phrase
+    end         how a piece ends, one of :data:`~musictx.sampling.music.ENDS`; ``None``: "model"
+                where it writes whole chorales, which are not to be cut in mid-phrase, else "cut"
     constraints, processors  further soft constraints (:data:`~musictx.tokens.vocab.SoftConstraint`)
                 and rules (:data:`~musictx.sampling.processors.Processor`)
 
@@ -70,7 +71,7 @@ def generate(
         samples=samples,
         seed=seed,
         sampling=sampling,
-        may_end=may_end,
+        end=end,
         seconds=seconds,
         bars=bars,
         tokens=tokens,
@@ -84,6 +85,22 @@ def generate(
     takes = sorted(found, key=lambda take: take[0]) if keep is None else found
     likeness = Likeness.to(given, bundle.card.get("note_limits"))
     return [sample for _, sample, _ in nearest(takes, keep, likeness)]
+
+
+def stream(
+    bundle: Bundle,
+    primer: Score | None = None,
+    *,
+    primer_seconds: float | None = None,
+    primer_tokens: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Stream:
+    """New music, or a continuation, event by event; ``options`` are those of
+    :class:`~musictx.sampling.stream.Stream`."""
+    given = _primer(bundle.tokenizer, primer, primer_seconds, primer_tokens)
+    limits = bundle.card.get("note_limits")
+    return Stream(bundle.model, bundle.tokenizer, given, seed=seed, note_limits=limits, **options)
 
 
 def run(config: GenerateConfig) -> list[Result]:
@@ -121,7 +138,7 @@ def run(config: GenerateConfig) -> list[Result]:
             samples=config.samples,
             seed=seed,
             sampling=config.sampling,
-            may_end=config.may_end,
+            end=config.end,
             seconds=config.seconds,
             bars=config.bars,
             tokens=config.tokens,
@@ -172,14 +189,16 @@ def _pieces(
     *,
     samples: int,
     seed: int,
-    may_end: bool | None,
+    end: str | None,
     seconds: float | None,
     bars: int | None,
     tokens: int | None,
     **options: Any,
 ) -> Iterator[tuple[int, Sample]]:
-    if may_end is None:
-        may_end = not len(primer.ids) and bundle.tokenizer.bpm is not None
+    if end is None:
+        end = "cut" if len(primer.ids) or bundle.tokenizer.bpm is None else "model"
+    if end not in ENDS:
+        raise UserError(f"end={end}: expected one of {', '.join(ENDS)}")
     if seconds is None and bars is None and tokens is None:
         seconds = 30.0
     return continuations(
@@ -187,7 +206,7 @@ def _pieces(
         bundle.tokenizer,
         [primer] * samples,
         seeds=[(seed, number) for number in range(samples)],
-        may_end=may_end,
+        end=end,
         seconds=seconds,
         bars=bars,
         tokens=tokens,

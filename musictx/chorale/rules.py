@@ -20,9 +20,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from musictx.chorale import keys, voice_leading
+from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, VOICES, Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.evaluate import keys
 from musictx.tokens.vocab import BOS, EOS, GrammarState
 
 BASS = len(VOICES) - 1

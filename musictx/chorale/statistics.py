@@ -12,10 +12,10 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from musictx.chorale import keys
 from musictx.chorale.grid import VOICES
 from musictx.chorale.voice_leading import STEPS_PER_BAR, check
 from musictx.errors import UserError
+from musictx.evaluate import keys
 
 STEPS_PER_BEAT = 4
 #: The first and last bin of each kind of histogram; what lies beyond counts in the outermost one.

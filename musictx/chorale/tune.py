@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from musictx.chorale import grid as four
-from musictx.chorale import keys, voice_leading
+from musictx.chorale import voice_leading
 from musictx.chorale.grid import PER_QUARTER, SILENCE, SUNG, VOICES, Grid
 from musictx.errors import UserError
+from musictx.evaluate import keys
 from musictx.notes import Score
 from musictx.tokens.beats import Beats
 

@@ -63,6 +63,8 @@ def normalise(
             )
         if name == "model" and "model" not in choices and "model.path" in known:
             name = "model.path"
+        if name not in (*known, *choices) and f"sampling.{name}" in known:
+            name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
         if re.match(r"hydra[./]", name):
             words.append(_hydra(command, word, sweep=sweep))
         elif name in choices:

@@ -73,8 +73,11 @@ class GenerateConfig:
     tokens: int | None = option(
         None, "length of the new music, tokens; the limit that is reached first counts", low=1
     )
-    may_end: bool | None = option(
-        None, "let the model end the piece before that length; default: only new chorales"
+    end: str | None = option(
+        None,
+        "how the piece ends: cut (at that length), natural (it closes and falls silent by then) "
+        "or model (also before, where the model ends it); default: cut, new chorales model",
+        choices=("cut", "natural", "model"),
     )
     quantise: str = option(
         "none",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import check, option
+from musictx.config import scales
+from musictx.config.checks import check, option, require
+from musictx.config.scales import SCALES
 
 
 @dataclass
@@ -46,6 +48,35 @@ class SamplingConfig(TokenSampling):
     most_notes: int | None = option(
         None, "most notes at once; null = as in the training corpus, 0 = any number", low=0
     )
+    strikes: int | None = option(
+        None,
+        "most strikes of one pitch within two seconds; null = as in the training corpus, 0 = any",
+        low=0,
+    )
+    key: str | None = option(
+        None, "key of the new notes, such as C, F#m or Bb; auto = the primer's; null = any"
+    )
+    scale: str | None = option(
+        None,
+        f"scale of the new notes, on the note of key: {', '.join(SCALES)}; null = by the key",
+        choices=(*SCALES,),
+    )
+    low: str | None = option(None, "lowest new note, such as C2 or 36")
+    high: str | None = option(None, "highest new note, such as C6 or 84")
+    outside: float | None = option(
+        None, "nats that a note outside key, scale, low and high costs; null = there is none", low=0
+    )
+    hands: int | None = option(
+        None,
+        "largest span of a hand in semitones, so that two can play each chord; null = any",
+        low=1,
+    )
+    phrases: float = option(
+        0.0,
+        "nats for going on with a run of pitches that was there before, none for runs below 12, "
+        "all of them from 24 on",
+        low=0,
+    )
     release: float = option(
         0.8,
         "pull to its end on a note that sounds longer than is usual in its register, nats a "
@@ -74,3 +105,13 @@ class SamplingConfig(TokenSampling):
         "temperature among the tokens of one kind, such as {note_on: 0.9}; their share stays",
         above=0,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.key not in (None, "auto"):
+            scales.key(self.key, "sampling.key")
+        low, high = (
+            0 if n is None else scales.pitch(n, f"sampling.{o}")
+            for o, n in (("low", self.low), ("high", self.high))
+        )
+        require(self.high is None or low < high, "sampling.high", self.high, "a pitch above low")

@@ -8,6 +8,7 @@ this order, before one softmax.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -27,6 +28,8 @@ from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint
 
 #: When the window is full, one part in so many is dropped at once.
 SLIDE = 8
+#: Without end, ids are forgotten when there are so many times as many as the model looks back on.
+KEPT = 4
 CACHES = ("auto", "native", "ring", "growing")
 
 
@@ -36,7 +39,8 @@ class Decoder:
     read      (1 or rows, P) ids that the rows begin with; only the last ``capacity`` are read
     rows      rows that go on from there; a single one is read once and forked
     capacity  ids the model looks back on
-    longest   ids a row can have at most, those read included
+    longest   ids a row can have at most, those read included; ``None`` = without end, and of those
+              beyond the reach of the model only some are kept
     align     a window that is read again begins at a multiple of so many events
     head      ids after the first one that stay in sight: a full window is read again with them
     cache     one of :data:`CACHES`: ``native``, steps in C++ on the CPU; ``ring``, a cache whose
@@ -52,13 +56,14 @@ class Decoder:
         *,
         rows: int,
         capacity: int,
-        longest: int,
+        longest: int | None,
         align: int = 1,
         head: int = 0,
         cache: str = "auto",
     ) -> None:
-        self.model, self.capacity, self.align = model, min(capacity, longest), align
-        self.head = head
+        self.model, self.align, self.head = model, align, head
+        self._endless = longest is None
+        self.capacity = capacity if longest is None else min(capacity, longest)
         self.device = next(model.parameters()).device
         self.length = read.shape[1]
         self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
@@ -74,7 +79,7 @@ class Decoder:
 
     @property
     def past(self) -> Tensor:
-        """(rows, n) int64: all ids so far."""
+        """(rows, n) int64: the ids so far, or the last of them after ``cut``."""
         return self._ids[:, : self.length]
 
     @property
@@ -85,10 +90,21 @@ class Decoder:
 
     def append(self, ids: Tensor) -> None:
         """Write one id a row, (rows,) int64, without reading it yet."""
+        if self._endless and self.length >= KEPT * self.capacity * self.align:
+            self._forget()
         if self.length == self._ids.shape[1]:
             self._ids = functional.pad(self._ids, (0, self.length), value=PAD)
         self._ids[:, self.length] = ids
         self.length += 1
+
+    def _forget(self) -> None:
+        """Keep what the model can reach twice over, from the beginning of a group of events on."""
+        kept = 2 * self.capacity * self.align
+        kept += (self.length - kept) % self.align
+        ids = self._ids[:, self.length - kept : self.length].clone()
+        ids[:, 0] = CUT
+        ids[:, 1 : self.head + 1] = self._ids[:, 1 : self.head + 1]
+        self._ids, self.length = ids, kept
 
     def select(self, rows: Tensor) -> None:
         """Row i goes on as a copy of what row ``rows[i]`` was; to be called before ``step``."""
@@ -154,7 +170,7 @@ def generate(
     prompt: Tensor | np.ndarray | Sequence[int],
     *,
     rows: int,
-    max_tokens: int,
+    max_tokens: int | None,
     processors: Sequence[Processor] = (),
     constraint: Constraint | None = None,
     soft: Sequence[SoftConstraint] = (),
@@ -169,7 +185,7 @@ def generate(
 
     prompt      (P,) ids that all rows continue, or (rows, P) one prompt a row; the first id is
                 ``bos`` or ``cut``. Of a prompt longer than ``context`` only the last ids are read.
-    max_tokens  ids to draw for each row at most.
+    max_tokens  ids to draw for each row at most; ``None`` = without end, in bounded memory.
     constraint  which ids may be drawn; without one, anything but ``pad``, ``bos`` and ``cut``.
     soft        what single ids cost, given the constraint's ``states``; the first come first.
     groups      (V,) whole numbers, such as the kind of each token; see :func:`forbid`. Or what
@@ -198,10 +214,10 @@ def generate(
     ended = torch.zeros(rows, dtype=torch.bool)
     if constraint is not None:
         ended |= constraint.done()
-    if bool(ended.all()):
+    if max_tokens == 0 or bool(ended.all()):
         return
     with evaluating(model):
-        longest = read.shape[1] + max_tokens
+        longest = None if max_tokens is None else read.shape[1] + max_tokens
         music = Decoder(
             model,
             read,
@@ -212,7 +228,7 @@ def generate(
             head=head,
             cache=cache,
         )
-        for drawn in range(max_tokens):
+        for drawn in itertools.count(1):
             past = music.past
             costs = [one(constraint.states, past.numpy()) for one in soft if constraint]
             now = groups() if callable(groups) else groups
@@ -226,7 +242,7 @@ def generate(
                 constraint.advance(ids)
                 ended = ended | constraint.done()
             yield ids
-            if drawn + 1 == max_tokens or bool(ended.all()):
+            if drawn == max_tokens or bool(ended.all()):
                 return
             music.step()
 

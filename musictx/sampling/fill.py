@@ -22,6 +22,7 @@ from musictx.notes import Score
 from musictx.sampling import engine, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.given import Given
+from musictx.sampling.primer import NOTHING
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
@@ -149,7 +150,12 @@ class Part:
             max_tokens=max(self.context - len(prompts[0]), 16),
             processors=[*guidance, *reshape.build(sampling, self.tokenizer)],
             constraint=given,
-            soft=soft.build(self.tokenizer, sampling, limits, [density] * len(rows)),
+            soft=soft.build(
+                self.tokenizer,
+                sampling,
+                dataclasses.replace(limits, density=density),
+                [NOTHING] * len(rows),
+            ),
             groups=given.groups,
             seeds=[seed] * len(rows),
             context=self.context,

@@ -116,7 +116,7 @@ def fill(
                 seconds=seconds,
                 seeds=[(seed, i) for i in numbers],
                 sampling=sampling,
-                may_end=may_end,
+                end="model" if may_end else "cut",
                 note_limits=bundle.card.get("note_limits"),
                 progress=_in_all(progress, written, len(numbers)),
             )

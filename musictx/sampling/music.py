@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from musictx.config import SamplingConfig
+from musictx.config import SamplingConfig, scales
 from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import engine, soft, timeline
+from musictx.sampling import ending, engine, soft, timeline
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.primer import Primer
@@ -31,6 +31,9 @@ from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint, Tokenizer
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
 TOKENS_PER_SECOND = 500
+
+#: How a piece may end.
+ENDS = ("cut", "model", "natural")
 
 #: Pieces written at once; more are made in turn, so that memory is bounded.
 ROWS_AT_ONCE = 16
@@ -136,7 +139,7 @@ def continuations(
     tokens: int | None = None,
     bars: int | None = None,
     sampling: SamplingConfig | None = None,
-    may_end: bool = False,
+    end: str = "cut",
     include_primer: bool = True,
     quantise: str = "none",
     context: int | None = None,
@@ -151,7 +154,10 @@ def continuations(
                      depends on the other rows only where primers differ in length: rows of a batch
                      read as many ids as the shortest has, the others the last of theirs.
     seconds, tokens, bars  length of the new part, see :class:`Length`.
-    may_end          let the model end the piece before the length is reached (after a new note).
+    end              one of :data:`ENDS`. ``cut``: at its length, notes that still sound end there;
+                     ``model``: or before, where the model ends it after a new note; ``natural``:
+                     it closes towards its length and falls silent, no note is cut
+                     (:mod:`musictx.sampling.ending`).
     include_primer   the score begins with the primer as it stands in its file; otherwise it has
                      only the notes struck after it, and time counts from its end (from the last
                      bar line before it, if it keeps to beats).
@@ -169,7 +175,7 @@ def continuations(
     limits, context = NoteLimits.of(note_limits), context or int(model.config["context"])
     for first in range(0, len(primers), ROWS_AT_ONCE):
         some = list(primers[first : first + ROWS_AT_ONCE])
-        batch = _Batch(tokenizer, some, length, may_end)
+        batch = _Batch(tokenizer, some, length, end)
         steps = engine.generate(
             model,
             prompts([primer.ids for primer in some], context, tokenizer.align),
@@ -177,10 +183,14 @@ def continuations(
             max_tokens=batch.most_tokens,
             processors=[*processors, *reshape.build(sampling, tokenizer)],
             constraint=batch.constraint,
-            soft=[
-                *constraints,
-                *soft.build(tokenizer, sampling, limits, [p.density for p in some]),
-            ],
+            soft=soft.together(
+                tokenizer,
+                [
+                    *batch.endings(sampling),
+                    *constraints,
+                    *soft.build(tokenizer, sampling, limits, some),
+                ],
+            ),
             groups=tokenizer.kind_of,
             seeds=seeds[first : first + ROWS_AT_ONCE],
             context=context,
@@ -225,15 +235,15 @@ class _Batch:
     """The rows that are written at once: what was drawn, how long they are to be."""
 
     def __init__(
-        self, tokenizer: Tokenizer, primers: list[Primer], length: Length, may_end: bool
+        self, tokenizer: Tokenizer, primers: list[Primer], length: Length, end: str
     ) -> None:
-        self.tokenizer, self.primers, self.length = tokenizer, primers, length
+        self.tokenizer, self.primers, self.length, self.end = tokenizer, primers, length, end
         states = {id(primer): primer.state(tokenizer) for primer in primers}
         self.until = [length.until(tokenizer, primer) for primer in primers]
         self._before = [states[id(primer)].notes for primer in primers]
         self.constraint = GrammarConstraint(
             [states[id(primer)].copy() for primer in primers],
-            may_end=may_end,
+            may_end=end != "cut",
             until=[np.inf if until is None else until for until in self.until],
         )
         self.drawn: list[list[int]] = [[] for _ in primers]
@@ -242,6 +252,23 @@ class _Batch:
         enough = int(max(new) * TOKENS_PER_SECOND) + 1000
         limits = [enough] * any(new) + [length.tokens] * (length.tokens is not None)
         self.most_tokens = min(n for n in limits if n is not None)
+
+    def endings(self, sampling: SamplingConfig) -> list[SoftConstraint]:
+        """The constraint that closes the rows, if they are to have a natural end."""
+        if self.end != "natural":
+            return []
+        until = [-np.inf if end is None else end for end in self.until]
+        lengths = [end - primer.seconds for end, primer in zip(until, self.primers)]
+        if min(lengths) < ending.LEAST - 1e-6:
+            raise UserError(
+                f"end=natural: expected a length of at least {ending.LEAST:g} seconds; give "
+                "seconds or bars"
+            )
+        begins = [end - ending.closing(length) for end, length in zip(until, lengths)]
+        named = sampling.key not in (None, "auto")
+        key = scales.key(str(sampling.key), "sampling.key") if named else None
+        low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
+        return [ending.Ending(self.tokenizer, begins, until, key, low)]
 
     def take(self, ids: Tensor) -> int:
         """One id a row; how many rows still write."""
@@ -289,8 +316,9 @@ class _Batch:
         if until is not None:
             limit = float(line.placed(until))
             new = new[new["start"] < limit]
-            old["end"] = np.minimum(old["end"], max(limit, seam))
-            new["end"] = np.minimum(new["end"], max(limit, seam))
+            if self.end != "natural":
+                old["end"] = np.minimum(old["end"], max(limit, seam))
+                new["end"] = np.minimum(new["end"], max(limit, seam))
         if not include:
             score = timeline.alone(given or decoded, new, line.beginning(seam))
         elif given is not None:

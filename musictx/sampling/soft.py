@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from musictx.config import SamplingConfig
-from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
+from musictx.sampling import pitches
+from musictx.sampling.primer import Primer
+from musictx.sampling.repetition import Phrases, Repetition, Strikes, among
+from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
-#: Strikes among which those of a pitch struck within so many seconds before are counted, and their
-#: share where the corpus's is not known.
-OF, AGAIN, RESTRUCK = 32, 0.5, 0.25
+#: The share of notes struck again within half a second, where the corpus's is not known.
+RESTRUCK = 0.25
 #: Notes end at the latest after so many times the length that is usual in their register.
 LATEST = 2.0
 #: Density is measured over so many seconds.
@@ -35,13 +37,15 @@ class NoteLimits:
     longest   (128,) seconds that few notes of a pitch exceed; infinite where nothing is known
     most      notes that few moments exceed; ``None`` = not known
     density   notes struck in a second; ``None`` = not known
-    restruck  share of notes whose pitch was struck less than :data:`AGAIN` seconds before
+    restruck  share of notes whose pitch was struck less than half a second before
+    strikes   strikes of a pitch within two seconds that few exceed; ``None`` = not known
     """
 
     longest: np.ndarray
     most: int | None = None
     density: float | None = None
     restruck: float = RESTRUCK
+    strikes: int | None = None
 
     @classmethod
     def of(cls, card: Mapping[str, Any] | None) -> NoteLimits:
@@ -55,8 +59,8 @@ class NoteLimits:
                 longest[int(low) :] = seconds
         elif given:  # of an older card: the length that next to no note exceeds
             longest[:] = given / LATEST
-        share = card.get("restruck", RESTRUCK)
-        return cls(longest, card.get("most_notes"), card.get("density"), share)
+        share, strikes = card.get("restruck", RESTRUCK), card.get("strikes")
+        return cls(longest, card.get("most_notes"), card.get("density"), share, strikes)
 
 
 @dataclass(frozen=True)
@@ -85,15 +89,15 @@ class Sustain:
         if late:
             here = [pitch for program, pitch in late if program == sounding.program]
             if here:
-                return _among(events.release, here)
-            return _among(events.program, [program for program, _ in late])
+                return among(events.release, here)
+            return among(events.program, [program for program, _ in late])
         allowed = np.ones(len(events.strike), bool)
         if self.most is not None and len(sounding) >= self.most:
             allowed &= (events.strike < 0) & ~events.lead
             if not sounding.struck:  # a program with something to release may be chosen
-                allowed |= _among(events.program, [program for program, _ in sounding])
+                allowed |= among(events.program, [program for program, _ in sounding])
         if not self.restrike:
-            allowed &= ~_among(events.strike, sounding.here())
+            allowed &= ~among(events.strike, sounding.here())
         return allowed
 
     def _late(self, state: GrammarState) -> list[tuple[int, int]]:
@@ -125,30 +129,6 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Repetition:
-    """Striking a pitch again within :data:`AGAIN` seconds costs ``cost`` nats for each such note
-    that the last :data:`OF` have beyond ``usual``, the share of them in the corpus."""
-
-    events: NoteEvents
-    cost: float
-    usual: float
-
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        costs = np.zeros((len(states), len(self.events.strike)))
-        for row, state in zip(costs, states):
-            last: dict[int, float] = {}  # when each pitch was struck last
-            found, strikes = 0, state.sounding.recent(OF)
-            for at, pitch in reversed(strikes):
-                found += at - last.get(pitch, -np.inf) < AGAIN - 1e-6
-                last[pitch] = at
-            over = found - self.usual * len(strikes)
-            late = [p for p, at in last.items() if state.seconds - at < AGAIN - 1e-6]
-            if over > 0 and late:
-                row[_among(self.events.strike, late)] = self.cost * over
-        return costs
-
-
-@dataclass(frozen=True)
 class Density:
     """Notes a second are fed back: strikes cost ``pull`` nats for each note a second that the last
     :data:`WINDOW` seconds have above a row's target, and gain as much for each below; waiting gains
@@ -171,41 +151,67 @@ class Density:
         return sum(1 for _ in recent) / span
 
 
-def _among(values: np.ndarray, some: Sequence[int]) -> np.ndarray:
-    """Which of ``values``, -1 to 128, are among ``some``: ``np.isin`` for few numbers, in less time
-    than a step of the model."""
-    table = np.zeros(130, bool)
-    table[some] = True
-    table[-1] = False
-    return table[values]
-
-
 def build(
     tokenizer: Tokenizer,
     sampling: SamplingConfig,
     limits: NoteLimits,
-    densities: Sequence[float | None],
+    primers: Sequence[Primer],
 ) -> list[SoftConstraint]:
     """The soft constraints of ``sampling`` for these tokens, the tokens' own ones included.
 
     limits   what is usual in the corpus, for the options that leave it to the corpus
-    densities  notes a second of each row's primer, if it has one, which go before the corpus's
+    primers  what each row continues; its density, if known, goes before the corpus's
     """
-    found = list(tokenizer.soft_constraints(sampling))
+    found: list[SoftConstraint] = pitches.build(tokenizer, sampling, primers)
+    found += tokenizer.soft_constraints(sampling)
+    if sampling.phrases:
+        found.append(Phrases(tokenizer.pitch_of, sampling.phrases))
     events = tokenizer.note_events
     if events is None:
         return found
-    longest, most = LATEST * limits.longest, limits.most
+    longest, most, strikes = LATEST * limits.longest, limits.most, limits.strikes
     if sampling.longest_note is not None:
         longest = np.full(128, sampling.longest_note or np.inf)
     if sampling.most_notes is not None:
         most = sampling.most_notes or None
+    if sampling.strikes is not None:
+        strikes = sampling.strikes or None
     found.insert(0, Sustain(events, sampling.restrike, longest, most))
+    if strikes is not None:
+        found.append(Strikes(events, strikes))
     if sampling.release:
         found.append(Release(events, np.minimum(limits.longest, longest), sampling.release))
     if sampling.repetition:
         found.append(Repetition(events, sampling.repetition, limits.restruck))
     if sampling.density_pull and sampling.density != 0:
-        targets = [sampling.density or own or limits.density for own in densities]
+        targets = [sampling.density or one.density or limits.density for one in primers]
         found.append(Density(events, targets, sampling.density_pull))
     return found
+
+
+def together(
+    tokenizer: Tokenizer, constraints: Sequence[SoftConstraint]
+) -> Sequence[SoftConstraint]:
+    """The same constraints, and where they leave no note to strike, no velocity is written either:
+    otherwise a strike would have to follow that one of them forbids."""
+    events = tokenizer.note_events
+    if events is None or not constraints:
+        return constraints
+    strikes = (events.release < 0) & (events.wait == 0) & ~events.lead
+    strikes[: len(SPECIALS)] = False
+    velocities = events.lead & (events.program < 0)
+
+    def all_of_them(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        allowed = np.stack([state.allowed() for state in states])
+        total = np.zeros(allowed.shape)
+        for constraint in constraints:
+            costs = np.broadcast_to(constraint(states, past), allowed.shape)
+            left = allowed & ~np.isposinf(costs)
+            allowed = np.where(left.any(axis=1, keepdims=True), left, allowed)
+            total += np.where(np.isposinf(costs), 0.0, costs)
+        may_strike = (allowed & strikes).any(axis=1)
+        left = allowed & ~(velocities & ~may_strike[:, None])
+        allowed = np.where(left.any(axis=1, keepdims=True), left, allowed)
+        return np.where(allowed, total, np.inf)
+
+    return [all_of_them]

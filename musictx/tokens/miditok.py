@@ -103,21 +103,25 @@ class MidiTokTokenizer(Tokenizer):
         return np.array([*range(_OFFSET), *(place[kind] for kind, _ in self._tokens)])
 
     @cached_property
+    def pitch_of(self) -> np.ndarray:
+        return self._values("NoteOn", "Pitch")
+
+    def _values(self, *kinds: str) -> np.ndarray:
+        found = [int(v) if k in kinds else -1 for k, v in self._tokens]
+        return np.array([-1] * _OFFSET + found)
+
+    @cached_property
     def note_events(self) -> NoteEvents | None:
         if "NoteOff" not in self.kinds:
             return None
-
-        def values(kind: str) -> np.ndarray:
-            found = [int(v) if k == kind else -1 for k, v in self._tokens]
-            return np.array([-1] * _OFFSET + found)
 
         def of(*kinds: str) -> np.ndarray:
             return np.array([False] * _OFFSET + [k in kinds for k, _ in self._tokens])
 
         return NoteEvents(
-            strike=values("NoteOn"),
-            release=values("NoteOff"),
-            program=values("Program"),
+            strike=self.pitch_of,
+            release=self._values("NoteOff"),
+            program=self._values("Program"),
             lead=of("Program"),
             wait=of("TimeShift", "Rest", "Bar", "Position").astype(float),
         )

@@ -161,6 +161,7 @@ class PerformanceTokenizer(Tokenizer):
             program=table.values("program"),
             lead=(table.values("velocity") >= 0) | (table.values("program") >= 0),
             wait=np.maximum(table.values("time_shift"), 0) / (self.max_shift_ms // self.step_ms),
+            longest_wait=self.max_shift_ms // self.step_ms * self.step_ms / 1000,
         )
 
     def coordinates(self) -> dict[str, Any]:

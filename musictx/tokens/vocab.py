@@ -160,6 +160,7 @@ class NoteEvents:
     program  the program that an id makes the current one, -1 if none
     lead     (bool) ids that stand for nothing but the strike that follows, such as a velocity
     wait     (float) by how much time passes, as a share of the longest such id; 0 for others
+    longest_wait  seconds that this longest one takes; ``None`` where they depend on the tempo
     """
 
     strike: np.ndarray
@@ -167,6 +168,7 @@ class NoteEvents:
     program: np.ndarray
     lead: np.ndarray
     wait: np.ndarray
+    longest_wait: float | None = None
 
 
 class GrammarState(Protocol):
@@ -257,6 +259,13 @@ class Tokenizer(Protocol):
     def note_events(self) -> NoteEvents | None:
         """Which ids strike and release; ``None`` where notes are written with their length."""
         return None
+
+    @property
+    def pitch_of(self) -> np.ndarray:
+        """(size,) int64: the pitch that each id strikes or sounds (drums have none), -1 if none."""
+        if self.note_events is None:
+            return np.full(self.size, -1)
+        return self.note_events.strike
 
     def encode(self, score: Score) -> np.ndarray:
         """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""

@@ -256,12 +256,14 @@ def test_one_voice_for_a_model_of_four_is_sent_to_harmonise(tmp_path):
 def test_a_new_chorale_may_end_by_itself_and_other_music_may_not(folder, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        app, "continuations", lambda *args, **options: asked.append(options["may_end"]) or iter([])
+        app, "continuations", lambda *args, **options: asked.append(options["end"]) or iter([])
     )
     app.generate(bundle.load(folder), seconds=1.0)
     app.generate(bundle.load("chorale"), seconds=1.0)
-    app.generate(bundle.load("chorale"), seconds=1.0, may_end=False)
-    assert asked == [False, True, False]
+    app.generate(bundle.load("chorale"), seconds=1.0, end="natural")
+    assert asked == ["cut", "model", "natural"]
+    with pytest.raises(UserError, match="end=soon: expected one of cut, model, natural"):
+        app.generate(bundle.load("chorale"), end="soon")
 
 
 def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(

@@ -6,11 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.chorale import keys, voice_leading
 from musictx.chorale import rules as r
+from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
+from musictx.evaluate import keys
 from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.build import build

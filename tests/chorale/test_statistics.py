@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.chorale import keys
 from musictx.chorale import statistics as c
 from musictx.errors import UserError
+from musictx.evaluate import keys
 from tests.chorale.parts import chords, pieces
 
 CADENCE = "C5 G4 E4 C3, C5 A4 F4 F3, B4 G4 D4 G3, C5 G4 E4 C3"

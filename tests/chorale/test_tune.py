@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.chorale import keys, voice_leading
+from musictx.chorale import voice_leading
 from musictx.chorale.grid import SUNG, Grid
 from musictx.chorale.tune import Form, Tune, melody_of
 from musictx.errors import UserError
+from musictx.evaluate import keys
 from musictx.notes import Score
 from tests.chorale.parts import pieces, pitch
 

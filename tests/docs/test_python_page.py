@@ -20,8 +20,9 @@ def test_the_code_of_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch, cap
             exec(compile("\n" * line + block, str(PAGE), "exec"), names)
     out = capsys.readouterr().out
     assert "more than limits.notes=10" in out
-    assert set(names["white"].score.notes["pitch"] % 12) <= {0, 2, 4, 5, 7, 9, 11}
-    assert names["white"].notes
+    assert set(names["black"].score.notes["pitch"] % 12) <= {1, 3, 6, 8, 10}
+    assert names["black"].notes
+    assert names["event"].seconds > 2
     assert names["embedding"].shape == (names["bundle"].model.config["width"],)
 
 

@@ -26,10 +26,10 @@ torch.set_num_threads(1)
     seed=st.integers(0, 2**31 - 1),
     tracks=st.sampled_from(["piano", "programs"]),
     temperature=st.sampled_from([0.0, 1.0, 3.0]),
-    may_end=st.booleans(),
+    end=st.sampled_from(music.ENDS),
     primed=st.booleans(),
 )
-def test_whatever_is_drawn_is_grammatical_and_playable(seed, tracks, temperature, may_end, primed):
+def test_whatever_is_drawn_is_grammatical_and_playable(seed, tracks, temperature, end, primed):
     tokenizer = build(name="performance", tracks=tracks, low=60, high=72, velocity_bins=3)
     primer = encode_primer(tokenizer, TUNE, seconds=1.3) if primed else None
     (sample,) = continue_music(
@@ -40,7 +40,7 @@ def test_whatever_is_drawn_is_grammatical_and_playable(seed, tracks, temperature
         tokens=60,
         seed=seed,
         sampling=SamplingConfig(temperature=temperature),
-        may_end=may_end,
+        end=end,
     )
     before = primer.ids if primer else []
     tokenizer.grammar([*before, *sample.ids])  # raises if an id is not allowed
@@ -83,7 +83,7 @@ def test_the_length_asked_for_is_given_unless_the_model_may_end(piano):
     (full,) = continue_music(eager, piano, seconds=5.0)
     assert full.ended == "seconds"
     assert EOS not in full.ids
-    (short,) = continue_music(eager, piano, seconds=5.0, may_end=True)
+    (short,) = continue_music(eager, piano, seconds=5.0, end="model")
     assert short.ended == "model"
     assert short.notes >= 1, "the end came before the first note"
     assert short.seconds < 5.0
@@ -206,7 +206,7 @@ def test_a_piece_comes_as_soon_as_it_is_done(piano):
     eager = make(piano, eos=3.0, note_off=2.0)
     steps = []
     pieces = music.continuations(
-        eager, piano, primers, seconds=60.0, may_end=True, seeds=[(0, i) for i in range(2)],
+        eager, piano, primers, seconds=60.0, end="model", seeds=[(0, i) for i in range(2)],
         progress=lambda count, _: steps.append(count),
     )  # fmt: skip
     for _, sample in pieces:

@@ -7,8 +7,11 @@ import torch
 from musictx.config import SamplingConfig
 from musictx.sampling import engine, soft
 from musictx.sampling.constraints import GrammarConstraint
+from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.repetition import Repetition
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
+from tests.sampling.pieces import score
 
 PIANO = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
 BAND = PerformanceTokenizer(low=60, high=65, velocity_bins=1, tracks="programs")
@@ -130,7 +133,7 @@ def test_striking_a_pitch_again_at_once_costs_what_is_beyond_the_share_of_the_co
     again = sum(
         any(pitches[j] == pitches[i] and (i - j) * wait < 50 for j in range(i)) for i in range(32)
     )
-    (row,) = soft.Repetition(PIANO.note_events, 0.3, 0.25)([PIANO.grammar(past)], np.zeros((1, 1)))
+    (row,) = Repetition(PIANO.note_events, 0.3, 0.25)([PIANO.grammar(past)], np.zeros((1, 1)))
     cost = 0.3 * max(0, again - 8)
     for pitch, since in ((60, 2 * wait), (61, wait)):
         expected = cost if since < 50 else 0
@@ -156,13 +159,22 @@ def test_strikes_cost_and_waiting_gains_what_the_last_seconds_have_too_many():
     assert not costs[2].any()
 
 
+def primer(density):
+    """One of so many notes a second, ten seconds long; or a new piece."""
+    if density is None:
+        return NOTHING
+    notes = [(i / density, i / density + 0.1, 60) for i in range(int(10 * density))]
+    return Primer(np.zeros(1, np.uint16), 10.0, score(*notes))
+
+
 def test_what_is_built_follows_the_options_and_the_corpus():
     limits = soft.NoteLimits.of(
         {"longest_note": 2.0, "most_notes": 15, "density": 8.0, "restruck": 0.2}
     )
 
     def built(densities=(None,), **options):
-        found = soft.build(PIANO, SamplingConfig(**options), limits, densities)
+        primers = [primer(density) for density in densities]
+        found = soft.build(PIANO, SamplingConfig(**options), limits, primers)
         return {type(one).__name__: one for one in found}
 
     full = built()
@@ -181,5 +193,5 @@ def test_what_is_built_follows_the_options_and_the_corpus():
 
 def test_tokens_without_releases_have_only_their_own_constraints():
     chorale = build("chorale")
-    found = soft.build(chorale, SamplingConfig(), soft.NoteLimits.of(None), [None])
+    found = soft.build(chorale, SamplingConfig(), soft.NoteLimits.of(None), [NOTHING])
     assert [type(one).__name__ for one in found] == ["Rules"]

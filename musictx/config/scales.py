@@ -1,0 +1,52 @@
+"""Names of pitches, keys and scales, as people type them."""
+
+from __future__ import annotations
+
+import re
+
+from musictx.errors import ConfigError
+
+#: Semitones above the keynote.
+SCALES: dict[str, tuple[int, ...]] = {
+    "major": (0, 2, 4, 5, 7, 9, 11),
+    "minor": (0, 2, 3, 5, 7, 8, 10, 11),  # natural, and the leading note of harmonic minor
+    "pentatonic": (0, 2, 4, 7, 9),
+    "minor_pentatonic": (0, 3, 5, 7, 10),
+    "blues": (0, 3, 5, 6, 7, 10),
+    "dorian": (0, 2, 3, 5, 7, 9, 10),
+    "phrygian": (0, 1, 3, 5, 7, 8, 10),
+    "lydian": (0, 2, 4, 6, 7, 9, 11),
+    "mixolydian": (0, 2, 4, 5, 7, 9, 10),
+    "whole_tone": (0, 2, 4, 6, 8, 10),
+}
+_LETTERS = {"c": 0, "d": 2, "e": 4, "f": 5, "g": 7, "a": 9, "b": 11}
+_NAME = r"([a-g])([#b♯♭]*)"
+_BENT = {"#": 1, "♯": 1, "b": -1, "♭": -1}
+
+
+def key(name: str, option: str) -> tuple[int, str]:
+    """``C``, ``F#m``, ``Bb major`` as (keynote 0..11, ``major`` or ``minor``)."""
+    found = re.fullmatch(_NAME + r"[ _-]?(m|min|minor|maj|major)?", name.strip().lower())
+    if found is None:
+        raise ConfigError(f"{option}={name}: expected a key such as C, F#m or Bb, or auto")
+    minor = (found[3] or "").removesuffix("or").removesuffix("in") == "m"
+    return _pitch_class(found), "minor" if minor else "major"
+
+
+def pitch(name: str, option: str) -> int:
+    """``C4`` (middle C, 60) or a MIDI number from 0 to 127."""
+    text = str(name).strip().lower()
+    found = re.fullmatch(_NAME + r"(-?\d)", text)
+    number = -1
+    if found is not None:
+        bent = sum(_BENT[sign] for sign in found[2])
+        number = _LETTERS[found[1]] + bent + 12 * (int(found[3]) + 1)
+    elif text.isdecimal():
+        number = int(text)
+    if not 0 <= number < 128:
+        raise ConfigError(f"{option}={name}: expected a pitch such as C4 (middle C) or 60")
+    return number
+
+
+def _pitch_class(found: re.Match[str]) -> int:
+    return (_LETTERS[found[1]] + sum(_BENT[sign] for sign in found[2])) % 12

@@ -1,0 +1,163 @@
+"""A natural ending: towards its time the music calms down, closes on a chord and falls silent.
+
+The last seconds of a piece (:func:`closing`) have three parts. At first strikes cost more and more.
+From half-way on the first note that is struck is the keynote in the bass, and only notes of its
+chord may join it. Then nothing is struck any more; what sounds is let go, the older notes first,
+and once nothing sounds the piece has ended. So no note is cut off.
+
+The key is the one asked for, or else that of the piece so far. Tokens that write notes with their
+length have no releases to wait for: there only the end is held back, and then drawn on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from musictx.evaluate import keys
+from musictx.sampling.pitches import CHORD
+from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, NoteEvents, Tokenizer
+
+#: Seconds that an ending takes, at most this share of the new music; the shortest that has one.
+SECONDS, SHARE, LEAST = 6.0, 0.5, 2.0
+#: Parts of it: the last chord begins, nothing is struck any more, everything is let go.
+CHORD_FROM, SILENT_FROM, RELEASED_FROM = 0.5, 0.7, 0.85
+#: Nats: on strikes at the end of the first part, towards the chord, for each second by which the
+#: chord has sounded too long (or is let go too early), and towards the end of tokens without
+#: releases.
+CALM, TOWARDS, LET_GO, END = 3.0, 4.0, 4.0, 6.0
+AT_ONCE = 50.0
+#: The bass lies in the two octaves from here, or from the lowest pitch that is asked for; notes of
+#: the last chord at most.
+BASS, NOTES = 33, 6
+_THIRD = {"major": 4, "minor": 3}
+
+
+def closing(length: float) -> float:
+    """Seconds before its end at which music of ``length`` seconds begins to close."""
+    return min(SECONDS, SHARE * length)
+
+
+class Ending:
+    """A soft constraint; it is to come before all others.
+
+    begins  the seconds of each row's tokens at which it begins to close
+    until   those at which it has ended
+    key     keynote and mode; ``None`` = as the piece has it so far
+    low     the lowest pitch that may be struck, ``None`` = any
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        begins: Sequence[float],
+        until: Sequence[float],
+        key: tuple[int, str] | None = None,
+        low: int | None = None,
+    ) -> None:
+        events = tokenizer.note_events
+        self.events = None if events is None or events.longest_wait is None else events
+        self.pitch_of, self.begins, self.until = tokenizer.pitch_of, begins, until
+        self._keys = [key] * len(until)
+        first = BASS if low is None else low
+        self._bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        costs = np.zeros((len(states), len(self.pitch_of)))
+        for row, (state, begins, until) in enumerate(zip(states, self.begins, self.until)):
+            part = (state.seconds - begins) / (until - begins)
+            if part < 0:
+                costs[row, EOS] = np.inf
+            elif self.events is None:
+                costs[row, EOS] = -END * part
+            elif self._keys[row] is None:
+                pitches = self.pitch_of[past[row]]
+                self._keys[row] = keys.estimate(pitches[pitches >= 0, None])
+            if self.events is not None:
+                moment = _Moment(self.events, state, begins, until, self._keys[row])
+                moment.weigh(costs[row], self._bass)
+        return costs
+
+
+class _Moment:
+    """Where one row stands in its ending."""
+
+    def __init__(
+        self,
+        events: NoteEvents,
+        state: GrammarState,
+        begins: float,
+        until: float,
+        key: tuple[int, str] | None,
+    ) -> None:
+        self.events, self.state, self.key = events, state, key
+        self.begins, self.left = begins, until - begins
+        since = begins + CHORD_FROM * self.left
+        struck = [(at, pitch) for at, pitch in state.sounding.recent() if at >= since]
+        #: The last chord, if it has begun.
+        self.chord = {pitch for _, pitch in struck}
+        self.sounded = state.seconds - min((at for at, _ in struck), default=np.inf)
+        #: Ids that strike, drums too, or lead to a strike.
+        self.strikes = (events.release < 0) & (events.wait == 0)
+        self.strikes[: len(SPECIALS)] = False
+
+    def weigh(self, row: np.ndarray, bass: int) -> None:
+        """Add up what each id costs (V,)."""
+        part = (self.state.seconds - self.begins) / self.left
+        if self.chord and self.sounded < CHORD:
+            row[self.strikes & ~self._joining()] = np.inf
+            row[self._waits_to(1.0)] = np.inf
+            self._ring(row)
+        elif self.chord or part >= SILENT_FROM:
+            self._fall_silent(row, part)
+        else:
+            row[self._waits_to(SILENT_FROM)] = np.inf
+            if part >= CHORD_FROM:
+                self._call_chord(row, bass)
+            elif part > 0:
+                row[self.strikes] += CALM * part / CHORD_FROM
+
+    def _waits_to(self, part: float) -> np.ndarray:
+        """(V,) bool: ids by which time comes to that part of the ending, or beyond."""
+        at = self.state.seconds + self.events.wait * (self.events.longest_wait or 0.0)
+        return (self.events.wait > 0) & (at >= self.begins + part * self.left - 1e-6)
+
+    def _call_chord(self, row: np.ndarray, bass: int) -> None:
+        strike = self.events.strike
+        row[self.strikes] -= TOWARDS
+        row[self.events.release >= 0] -= TOWARDS  # what was there before makes room
+        if self.key is not None:
+            low = (strike >= bass) & (strike < bass + 24)
+            row[(strike >= 0) & ~(low & (strike % 12 == self.key[0]))] = np.inf
+
+    def _joining(self) -> np.ndarray:
+        """(V,) bool: ids that may join the chord: above its bass and of its harmony."""
+        strike = self.events.strike
+        joins = (strike > min(self.chord)) & ~np.isin(strike, list(self.chord))
+        if self.key is not None:
+            keynote, mode = self.key
+            tones = [keynote, (keynote + _THIRD[mode]) % 12, (keynote + 7) % 12]
+            joins &= np.isin(strike % 12, tones)
+        joins &= len(self.chord) < NOTES
+        return joins | (self.events.lead & joins.any())
+
+    def _fall_silent(self, row: np.ndarray, part: float) -> None:
+        sounding = self.state.sounding
+        row[self.strikes] = np.inf
+        if not len(sounding):
+            row[EOS] -= AT_ONCE
+            return
+        others = [program for program, _ in sounding if program != sounding.program]
+        row[np.isin(self.events.program, others)] = 0.0
+        row[self._waits_to(1.0)] = np.inf
+        if part >= RELEASED_FROM and not sounding.struck:
+            row[self.events.wait > 0] = np.inf
+        self._ring(row)
+
+    def _ring(self, row: np.ndarray) -> None:
+        """The chord is held until everything is let go, what sounds beside it is not."""
+        ring = (RELEASED_FROM - CHORD_FROM) * self.left
+        for pitch in self.state.sounding.here():
+            pull = LET_GO * (self.sounded - ring) if pitch in self.chord else TOWARDS
+            row[self.events.release == pitch] -= pull

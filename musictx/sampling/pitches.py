@@ -1,0 +1,114 @@
+"""Soft constraints on which pitches are struck: key, scale, range, and what two hands can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from musictx.config import SamplingConfig
+from musictx.config.scales import SCALES, key, pitch
+from musictx.errors import UserError
+from musictx.evaluate import keys
+from musictx.evaluate.musical import best_scale
+from musictx.sampling.primer import Primer
+from musictx.sampling.repetition import among
+from musictx.tokens.vocab import GrammarState, SoftConstraint, Tokenizer
+
+#: Notes struck within so many seconds of each other are one chord; fingers of a hand.
+CHORD, FINGERS = 0.08, 5
+
+
+@dataclass(frozen=True)
+class PitchSet:
+    """Pitches outside each row's set cost ``cost`` nats, which may be infinite.
+
+    pitch_of  (V,) the pitch that each id strikes or sounds, -1 if none
+    inside    (B, 128) bool
+    """
+
+    pitch_of: np.ndarray
+    inside: np.ndarray
+    cost: float
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        outside = ~self.inside[:, np.maximum(self.pitch_of, 0)] & (self.pitch_of >= 0)
+        return np.where(outside, self.cost, 0.0)
+
+
+@dataclass(frozen=True)
+class Hands:
+    """The notes of a chord can be played by two hands, each of :data:`FINGERS` fingers that span
+    ``span`` semitones at most. What sounds on may be held by a pedal, and does not count."""
+
+    pitch_of: np.ndarray
+    span: int
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        costs = np.zeros((len(states), len(self.pitch_of)))
+        for row, state in zip(costs, states):
+            chord = {p for at, p in state.sounding.recent(32) if state.seconds - at < CHORD}
+            if chord:
+                bad = [p for p in range(128) if not reachable(chord | {p}, self.span)]
+                row[among(self.pitch_of, bad)] = np.inf
+        return costs
+
+
+def reachable(chord: set[int], span: int) -> bool:
+    """Whether two hands can play these pitches: the left one takes as many from below as it can."""
+    for _ in range(2):
+        low = min(chord, default=0)
+        chord = chord - set(sorted(p for p in chord if p <= low + span)[:FINGERS])
+    return not chord
+
+
+def pitch_sets(sampling: SamplingConfig, primers: Sequence[Primer]) -> np.ndarray:
+    """(B, 128) bool: the pitches that ``sampling.key``, ``scale``, ``low`` and ``high`` leave to
+    the continuation of each primer.
+
+    ``key=auto`` without a scale is the scale that holds most of the primer's notes.
+    """
+    pitches = np.arange(128)
+    inside = np.ones((len(primers), 128), bool)
+    for row, primer in zip(inside, primers):
+        if sampling.key is not None or sampling.scale is not None:
+            row[:] = _classes(sampling, primer)[pitches % 12]
+    low = 0 if sampling.low is None else pitch(sampling.low, "sampling.low")
+    high = 127 if sampling.high is None else pitch(sampling.high, "sampling.high")
+    return inside & (pitches >= low) & (pitches <= high)
+
+
+def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
+    """(12,) bool."""
+    name, score = sampling.key or "auto", primer.score
+    if score is None and sampling.key == "auto":
+        raise UserError("sampling.key=auto: expected a primer, whose key it is, or a key such as C")
+    if name != "auto":
+        keynote, mode = key(name, "sampling.key")
+    elif score is None:
+        keynote, mode = 0, "major"
+    elif sampling.scale is None:
+        return best_scale(score)
+    else:
+        keynote, mode = keys.estimate(score.notes["pitch"].astype(int)[:, None]) or (0, "major")
+    scale = sampling.scale or mode
+    if scale == "pentatonic" and mode == "minor":
+        scale = "minor_pentatonic"
+    classes = np.zeros(12, bool)
+    classes[[(keynote + above) % 12 for above in SCALES[scale]]] = True
+    return classes
+
+
+def build(
+    tokenizer: Tokenizer, sampling: SamplingConfig, primers: Sequence[Primer]
+) -> list[SoftConstraint]:
+    """Those of ``sampling``, without idle ones."""
+    found: list[SoftConstraint] = []
+    asked = (sampling.key, sampling.scale, sampling.low, sampling.high)
+    if any(one is not None for one in asked):
+        cost = np.inf if sampling.outside is None else sampling.outside
+        found.append(PitchSet(tokenizer.pitch_of, pitch_sets(sampling, primers), cost))
+    if sampling.hands:
+        found.append(Hands(tokenizer.pitch_of, sampling.hands))
+    return found

@@ -1,0 +1,132 @@
+"""Key, scale, range and hands: what is struck lies inside, against definitions written out."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.config import SamplingConfig
+from musictx.config.scales import SCALES
+from musictx.errors import ConfigError, UserError
+from musictx.sampling import pitches
+from musictx.sampling.primer import NOTHING, Primer, encode_primer
+from musictx.tokens.build import build
+from tests.sampling.pieces import continue_music, make, score
+
+LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
+
+
+def struck(sample):
+    new = sample.score.notes[sample.score.notes["start"] >= sample.seam - 1e-9]
+    return set(new["pitch"].tolist())
+
+
+@pytest.mark.parametrize("tokenizer", ["performance", "chorale"])
+@pytest.mark.parametrize(
+    ("asked", "classes"),
+    [
+        ({"key": "C"}, {0, 2, 4, 5, 7, 9, 11}),
+        ({"key": "F#m"}, {6, 8, 9, 11, 1, 2, 4, 5}),
+        ({"key": "Eb major"}, {3, 5, 7, 8, 10, 0, 2}),
+        ({"key": "D", "scale": "pentatonic"}, {2, 4, 6, 9, 11}),
+        ({"key": "Am", "scale": "pentatonic"}, {9, 0, 2, 4, 7}),
+        ({"scale": "whole_tone"}, {0, 2, 4, 6, 8, 10}),
+    ],
+)
+def test_only_pitches_of_the_key_or_scale_are_struck(tokenizer, asked, classes):
+    tokens = build(tokenizer)
+    (sample,) = continue_music(
+        make(tokens), tokens, seconds=4.0, seed=1, sampling=SamplingConfig(rules=0, **asked)
+    )
+    found = {pitch % 12 for pitch in struck(sample)}
+    assert found
+    assert found <= classes
+
+
+def test_the_range_is_kept_and_a_soft_limit_only_weighs(piano):
+    model = make(piano)
+    asked = {"low": "C4", "high": "71"}
+    (hard,) = continue_music(model, piano, seconds=4.0, sampling=SamplingConfig(**asked))
+    assert struck(hard) <= set(range(60, 72))
+    (soft,) = continue_music(
+        model, piano, seconds=4.0, sampling=SamplingConfig(**asked, outside=0.5)
+    )
+    assert struck(soft) - set(range(60, 72))
+    inside = pitches.pitch_sets(SamplingConfig(**asked), [NOTHING])
+    costs = pitches.PitchSet(piano.pitch_of, inside, 0.5)([], np.empty((1, 0)))[0]
+    for token in range(piano.size):
+        kind, pitch = piano.vocabulary.token(token)
+        expected = 0.5 if kind == "note_on" and not 60 <= pitch <= 71 else 0.0
+        assert costs[token] == expected
+
+
+def test_auto_is_the_scale_of_each_primer(piano):
+    def of(*classes):
+        notes = [(i / 4, i / 4 + 0.2, 60 + c) for i, c in enumerate(classes * 3)]
+        return Primer(np.zeros(1, np.uint16), 5.0, score(*notes))
+
+    rows = [of(0, 2, 4, 5, 7, 9, 11), of(2, 4, 6, 7, 9, 11, 1)]
+    found = pitches.pitch_sets(SamplingConfig(key="auto"), rows)
+    assert set(np.flatnonzero(found[0]) % 12) == {0, 2, 4, 5, 7, 9, 11}
+    assert set(np.flatnonzero(found[1]) % 12) == {2, 4, 6, 7, 9, 11, 1}
+    with pytest.raises(UserError, match="expected a primer"):
+        pitches.pitch_sets(SamplingConfig(key="auto"), [NOTHING])
+    tune = score(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
+    primer = encode_primer(piano, tune)
+    sampling = SamplingConfig(scale="pentatonic")  # of the primer's key, D
+    (sample,) = continue_music(make(piano), piano, primer, seconds=4.0, sampling=sampling)
+    assert {p % 12 for p in struck(sample)} <= {2, 4, 6, 9, 11}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sets(st.integers(40, 80), max_size=9), st.integers(1, 20))
+def test_reachable_against_every_way_to_share_a_chord(chord, span):
+    def one_hand(notes):
+        return len(notes) <= pitches.FINGERS and (not notes or max(notes) - min(notes) <= span)
+
+    ways = (set(left) for n in range(len(chord) + 1) for left in combinations(sorted(chord), n))
+    expected = any(one_hand(left) and one_hand(chord - left) for left in ways)
+    assert pitches.reachable(chord, span) == expected
+
+
+def test_chords_can_be_played_by_two_hands(piano):
+    def playable(hands):
+        model = make(piano, note_on=3.0)
+        sampling = SamplingConfig(hands=hands, strikes=0)
+        (sample,) = continue_music(model, piano, seconds=4.0, tokens=200, sampling=sampling)
+        notes = sample.score.notes
+        late = pitches.CHORD - 1e-6
+        chords = [
+            {int(n["pitch"]) for n in notes[: i + 1] if note["start"] - n["start"] < late}
+            for i, note in enumerate(notes)
+        ]
+        return [pitches.reachable(chord, 7) for chord in chords]
+
+    assert all(playable(7))
+    assert not all(playable(None))
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"key": "H"}, "sampling.key=H: expected a key such as C"),
+        ({"scale": "jolly"}, "sampling.scale=jolly: expected one of major"),
+        ({"low": "X3"}, "sampling.low=X3: expected a pitch such as C4"),
+        ({"low": "C4", "high": "C4"}, "sampling.high=C4: expected a pitch above low"),
+        ({"hands": 0}, "sampling.hands=0"),
+    ],
+)
+def test_what_is_no_key_scale_or_pitch_is_said(asked, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        SamplingConfig(**asked)
+
+
+def test_scales_are_those_of_the_books():
+    steps = {name: list(np.diff([*scale, 12])) for name, scale in SCALES.items()}
+    assert steps["major"] == [2, 2, 1, 2, 2, 2, 1]
+    assert steps["dorian"] == [2, 1, 2, 2, 2, 1, 2]
+    assert steps["phrygian"] == [1, 2, 2, 2, 1, 2, 2]
+    assert steps["lydian"] == [2, 2, 2, 1, 2, 2, 1]
+    assert steps["mixolydian"] == [2, 2, 1, 2, 2, 1, 2]
