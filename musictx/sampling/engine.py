@@ -332,18 +332,16 @@ def draw(logits: Tensor, generators: Sequence[np.random.Generator], ended: Tenso
     logits  (B, V) float64; ``-inf`` has probability 0 and is never drawn.
     ended   (B,) bool: rows that draw nothing (their generator stays where it is) and get ``pad``.
     """
-    ids = torch.full((logits.shape[0],), PAD, dtype=torch.int64)
-    values = logits.numpy()
+    values, rows = logits.numpy(), np.flatnonzero(~ended.numpy()).tolist()
+    ids = np.full(len(values), PAD)
+    values = values[rows]
     sums = np.exp(values - values.max(-1, keepdims=True)).cumsum(-1)
-    for row in np.flatnonzero(~ended.numpy()).tolist():
-        total = sums[row, -1]
-        if not total > 0:
-            raise NotNumbers("the model gives logits that are not numbers (NaN): it is damaged")
-        # The first id whose sum lies above the point: one of probability 0 adds nothing to the sum
-        # before it, so it is never the first. The last sum can be met by rounding only.
-        point = generators[row].random() * total
-        found = int(np.searchsorted(sums[row], point, side="right"))
-        if found == logits.shape[1]:
-            found = int(np.searchsorted(sums[row], total, side="left"))
-        ids[row] = found
-    return ids
+    total = sums[:, -1:]
+    if not (total > 0).all():
+        raise NotNumbers("the model gives logits that are not numbers (NaN): it is damaged")
+    # The first id whose sum lies above the point: one of probability 0 adds nothing to the sum
+    # before it, so it is never the first. The last sum can be met by rounding only.
+    points = np.array([[generators[row].random()] for row in rows]).reshape(-1, 1) * total
+    found = (sums <= points).sum(-1)
+    ids[rows] = np.where(found < sums.shape[1], found, (sums < total).sum(-1))
+    return torch.from_numpy(ids)

@@ -80,7 +80,7 @@ class Sustain:
     most: int | None
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        return np.stack([np.where(self._allowed(state), 0.0, np.inf) for state in states])
+        return np.where([self._allowed(state) for state in states], 0.0, np.inf)
 
     def _allowed(self, state: GrammarState) -> np.ndarray:
         events, sounding = self.events, state.sounding
