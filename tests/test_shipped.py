@@ -17,6 +17,7 @@ from musictx.chorale.harmonise import harmonise as harmonised
 from musictx.chorale.tune import Form, Tune
 from musictx.config import GenerateConfig, HarmoniseConfig, ModelFolder
 from musictx.errors import UserError
+from musictx.model.step import NativeStep, why_not
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.primer import encode_primer
 from musictx.tokens.build import build
@@ -178,3 +179,20 @@ def test_the_model_of_chorales_harmonises_a_melody_better_than_chance():
     assert (found.grid.pitches >= 0).mean() > 0.9  # four voices sing
     assert found.nats_per_note < 0.8
     assert np.all(found.grid.pitches[:, 0] >= 60)
+
+
+@pytest.mark.parametrize("name", ["piano", "chorale"])
+def test_steps_of_shipped_models_are_native_and_equal_the_forward_pass(name):
+    """With weights as stored and rounded: what is asked of a model is what it computes."""
+    for weights, most in (("float32", 1e-4), ("int8", 0.1)):
+        model = bundle.load(name, weights=weights).model
+        if why_not(model):
+            pytest.skip("no C++ compiler on this machine")
+        ids = torch.randint(5, model.config["vocab_size"], (2, 100))
+        ids[:, 0] = 1
+        with torch.inference_mode():
+            cache = model.new_cache(2, 100)
+            model(ids[:, :60], cache=cache)
+            step = NativeStep(model, cache, rows=2, capacity=100)
+            got = torch.stack([step(token).clone() for token in ids[:, 60:].unbind(1)], 1)
+            assert (got - model(ids)[:, 60:]).abs().max() < most

@@ -113,7 +113,7 @@ def test_features_of_voices(features: dict[str, Any], window: int) -> None:
 
 @pytest.mark.parametrize("window", [400, 50])
 @pytest.mark.parametrize(
-    "more", [{}, {"recent": 3}, {"recent": 2, "chords": 2, "resets": [[24, 26, 0]]}], ids=str
+    "more", [{}, {"recent": 3}, {"recent": 2, "chords": 2, "resets": [[22, 24, 0]]}], ids=str
 )
 def test_what_sounds(more: dict[str, int], window: int) -> None:
     sounding = {**EVENTS, "loudness": [[20, 24, 1]], **more}
