@@ -95,7 +95,7 @@ def test_version(capsys):
     [
         (["compose"], "compose: no such command; did you mean musictx generate?"),
         (["harmonize", "x.mid"], "harmonize: no such command; did you mean musictx harmonise?"),
-        (["play", "x.mid"], "play: no such command; did you mean musictx render?"),
+        (["convert", "x.mid"], "convert: no such command; did you mean musictx render?"),
         (["train", "--seed", "5"], "--seed: options are written name=value; write seed=5"),
         (["train", "--model=tiny"], "--model=tiny: options are written name=value; write model=ti"),
         (["train", "--wavelets", "5"], "wavelets: no such option of musictx train; musictx train"),

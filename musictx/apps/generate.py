@@ -93,7 +93,7 @@ def stream(
     *,
     primer_seconds: float | None = None,
     primer_tokens: int | None = None,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     **options: Any,
 ) -> Stream:
     """New music, or a continuation, event by event; ``options`` are those of

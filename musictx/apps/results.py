@@ -10,6 +10,7 @@ from pathlib import Path
 
 from musictx import files, formats, midi, shipped
 from musictx.config import GenerateConfig, HarmoniseConfig
+from musictx.config.live import LiveConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.progress import progress
@@ -41,7 +42,7 @@ def read_music(path: str, option: str, purpose: str) -> Score:
         raise UserError(f"{option}={error}") from error
 
 
-def choose(config: GenerateConfig | HarmoniseConfig) -> Path:
+def choose(config: GenerateConfig | HarmoniseConfig | LiveConfig) -> Path:
     """The model folder that ``config`` names; if none, the one that suits the command, and says so
     (see :func:`~musictx.bundle.find_latest`)."""
     if config.model.path is not None:

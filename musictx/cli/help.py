@@ -37,6 +37,14 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
         "Write alto, tenor and bass to a melody, as in a chorale.",
         ["musictx harmonise tune.mid", "musictx harmonise melody=ode_to_joy samples=3 render=true"],
     ),
+    "play": (
+        "Play music to a MIDI port while it is composed, until you stop it.",
+        ["musictx play", "musictx play mozart_k545 output=take.mid seconds=20 key=auto"],
+    ),
+    "jam": (
+        "Play together: it listens to a MIDI port and answers in the pauses.",
+        ["musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"],
+    ),
     "evaluate": (
         "Measure a model: the likelihood of a corpus, or samples beside real music.",
         [
@@ -66,6 +74,8 @@ IMPORTANT = {
     ),
     "generate": ("model.path", "sampling.temperature", "sampling.top_p"),
     "harmonise": ("model.path", "sampling.temperature", "sampling.rules"),
+    "play": ("model.path", "sampling.temperature", "sampling.top_p"),
+    "jam": ("model.path", "sampling.temperature", "sampling.top_p"),
     "evaluate": ("model.path", "corpus.path"),
     "render": (),
 }
@@ -76,6 +86,8 @@ COMES = {
     "train": ("models",),
     "generate": ("models", "openings"),
     "harmonise": ("models", "melodies"),
+    "play": ("models", "openings"),
+    "jam": ("models",),
     "evaluate": ("models",),
 }
 FLAGS = [

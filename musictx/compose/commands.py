@@ -19,6 +19,8 @@ COMMANDS: dict[str, type] = {
     "train": config.TrainConfig,
     "generate": config.GenerateConfig,
     "harmonise": config.HarmoniseConfig,
+    "play": config.PlayConfig,
+    "jam": config.JamConfig,
     "evaluate": config.EvaluateConfig,
     "render": config.RenderConfig,
 }

@@ -56,7 +56,6 @@ COMMANDS = {
     "sample": "generate",
     "harmonize": "harmonise",
     "accompany": "harmonise",
-    "play": "render",
     "convert": "render",
     "fit": "train",
     "finetune": "train init=MODEL",

@@ -23,6 +23,7 @@ POSITIONAL = {
     "train": "corpus.path",
     "generate": "primer",
     "harmonise": "melody",
+    "play": "primer",
     "render": "files",
 }
 #: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the

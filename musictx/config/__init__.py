@@ -12,6 +12,7 @@ from musictx.config.evaluate import EvaluateConfig
 from musictx.config.generate import GenerateConfig, ModelFolder
 from musictx.config.harmonise import HarmoniseConfig
 from musictx.config.limits import Limits
+from musictx.config.live import JamConfig, PlayConfig
 from musictx.config.model import IMPLEMENTATIONS, ModelConfig
 from musictx.config.optim import OptimConfig
 from musictx.config.position import AXES, SCHEMES, HuangConfig, PositionConfig
@@ -33,10 +34,12 @@ __all__ = [
     "GenerateConfig",
     "HarmoniseConfig",
     "HuangConfig",
+    "JamConfig",
     "Limits",
     "ModelConfig",
     "ModelFolder",
     "OptimConfig",
+    "PlayConfig",
     "PositionConfig",
     "PrepareConfig",
     "RenderConfig",

@@ -100,8 +100,7 @@ class Stream(Iterator[Event]):
         self._steps = None
 
     def __next__(self) -> Event:
-        while not self._events and not self._closed:
-            self._advance()
+        self.prepare()
         if not self._events:
             raise StopIteration
         return self._events.popleft()
@@ -111,6 +110,11 @@ class Stream(Iterator[Event]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def prepare(self) -> None:
+        """Read the primer and draw up to the first event, so that it is there when asked for."""
+        while not self._events and not self._closed:
+            self._advance()
 
     def close(self) -> None:
         """Stop at once; no further event comes."""

@@ -1,0 +1,129 @@
+"""Play together: listen while somebody plays, answer when they pause, stop when they play again.
+
+The answer is composed during the pause, so that it can begin as soon as the pause has lasted long
+enough. What was played and what was answered are the primer of the next answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from musictx.errors import UserError
+from musictx.live.player import Clock, play
+from musictx.live.ports import Output
+from musictx.notes import NOTE, Score
+from musictx.sampling.stream import Stream
+
+#: Seconds between two looks at the port, and of music that an answer is composed ahead.
+POLL, LOOK_AHEAD = 0.005, 0.25
+
+
+class Ear:
+    """The notes that were played and answered, by the clock; those of the last ``memory`` seconds
+    are remembered. A note is told apart by who plays it: ``True`` = the person."""
+
+    def __init__(self, memory: float) -> None:
+        self._memory = memory
+        self._notes: list[tuple[float, float, int, int]] = []
+        self._open: dict[tuple[bool, int], tuple[float, int]] = {}
+        self.heard, self.last = 0, 0.0
+
+    def note(self, now: float, person: bool, pitch: int, velocity: int) -> None:
+        """A note begins, or with velocity 0 ends."""
+        if (person, pitch) in self._open:
+            start, loudness = self._open.pop((person, pitch))
+            self._notes.append((start, max(now, start + 0.01), pitch, loudness))
+        if velocity:
+            self._open[person, pitch] = now, velocity
+        if person:
+            self.heard, self.last = self.heard + (velocity > 0), now
+        self._notes = [note for note in self._notes if note[1] > now - self._memory]
+
+    def hush(self, now: float) -> None:
+        """What is left of an answer ends."""
+        for person, pitch in [key for key in self._open if not key[0]]:
+            self.note(now, person, pitch, 0)
+
+    @property
+    def playing(self) -> bool:
+        """Whether the person holds a note."""
+        return any(person for person, _ in self._open)
+
+    def score(self) -> Score:
+        """What is remembered, from 0 s on."""
+        first = min((note[0] for note in self._notes), default=0.0)
+        table = np.zeros(len(self._notes), NOTE)
+        for row, (start, end, pitch, velocity) in zip(table, sorted(self._notes)):
+            row["start"], row["end"] = start - first, end - first
+            row["pitch"], row["velocity"] = pitch, velocity
+        return Score(notes=table)
+
+
+def jam(
+    source: Any,
+    output: Output,
+    compose: Callable[[Score, int], Stream],
+    *,
+    clock: type[Clock] | Clock = Clock,
+    pause: float = 1.5,
+    control: int | None = None,
+    memory: float = 60.0,
+    programs: bool = False,
+    say: Callable[[str], None] = print,
+) -> int:
+    """Listen and answer until the port is closed; the number of answers.
+
+    source   a mido port with ``iter_pending``
+    compose  music and the number of the answer -> the stream that continues it
+    pause    seconds of silence after which the answer begins
+    control  MIDI controller that calls for the answer at once
+    """
+    ear, answers, answered, called = Ear(memory), 0, 0, False
+
+    def listen() -> bool:
+        """Take in what has arrived; whether a note began."""
+        nonlocal called
+        before = ear.heard
+        for message in () if source.closed else source.iter_pending():
+            if message.type in ("note_on", "note_off"):
+                loudness = message.velocity if message.type == "note_on" else 0
+                ear.note(clock.now(), True, message.note, loudness)
+            elif control is not None and message.is_cc(control) and message.value >= 64:
+                called = True
+        return ear.heard > before
+
+    while True:
+        listen()
+        if ear.heard == answered or ear.playing:
+            if source.closed:
+                return answers
+            clock.sleep(POLL)
+            continue
+        try:
+            stream = compose(ear.score(), answers)
+        except UserError as error:  # nothing that the model's tokens can hold
+            say(str(error))
+            answered = ear.heard
+            continue
+        with stream:
+            stream.prepare()
+            while not called and clock.now() - ear.last < pause and not (listen() or ear.playing):
+                clock.sleep(POLL)
+            if ear.playing:
+                continue  # went on: what was composed is not heard
+            answers, answered, called = answers + 1, ear.heard, False
+            report = play(
+                stream,
+                output,
+                clock=clock,
+                look_ahead=LOOK_AHEAD,
+                programs=programs,
+                stop=lambda: listen() or source.closed,
+                told=lambda e: ear.note(clock.now(), False, e.pitch, e.velocity if e.on else 0),
+                say=say,
+            )
+            ear.hush(clock.now())
+            say(f"answer {answers}: {report}")

@@ -1,0 +1,100 @@
+"""MIDI ports by name: hardware and other programs, a socket, or a file."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any, Protocol
+
+import mido
+from mido import sockets
+
+from musictx import files
+from musictx.errors import UserError
+
+_INSTALL = (
+    "MIDI ports need python-rtmidi: pip install 'musictx[live]'. Without it socket:HOST:PORT "
+    "(mido's) and, for output, a .mid file are there"
+)
+
+
+class Output(Protocol):
+    """Where messages go, when they are due."""
+
+    def send(self, message: mido.Message) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class FilePort:
+    """What is sent, with the moments of sending, as a MIDI file that is written at the end; 500
+    ticks a quarter note at 120, so that a tick is a millisecond."""
+
+    def __init__(self, path: Path, now: Any) -> None:
+        files.check_writable(path, "output")
+        self._path, self._now, self._track = path, now, mido.MidiTrack()
+        self._last: float | None = None
+
+    def send(self, message: mido.Message) -> None:
+        now = self._now()
+        since = 0.0 if self._last is None else now - self._last
+        ticks = max(0, round(since * 1000))
+        self._last = now if self._last is None else self._last + ticks / 1000
+        self._track.append(message.copy(time=ticks))
+
+    def close(self) -> None:
+        content = io.BytesIO()
+        mido.MidiFile(ticks_per_beat=500, tracks=[self._track]).save(file=content)
+        files.write_bytes(self._path, content.getvalue())
+
+
+class SocketPort(sockets.SocketPort):
+    """mido's; closing it also closes its files, without which the other side hears of no end."""
+
+    def _close(self) -> None:
+        for file in ("_rfile", "_wfile"):  # not there where nobody answered
+            if hasattr(self, file):
+                getattr(self, file).close()
+        super()._close()
+
+
+def open_output(name: str | None, now: Any) -> Any:
+    """The port ``name``: a MIDI port, socket:HOST:PORT, or a .mid file; ``None`` = the first MIDI
+    port. ``now`` is the clock that a file is timed by. ``UserError`` if it cannot be had."""
+    if name is not None and name.lower().endswith((".mid", ".midi")):
+        return FilePort(Path(name).expanduser(), now)
+    return _socket(name, "output") or _midi(name, "output")
+
+
+def open_input(name: str | None) -> Any:
+    """As :func:`open_output`, to listen to."""
+    return _socket(name, "input") or _midi(name, "input")
+
+
+def _socket(name: str | None, option: str) -> Any:
+    if name is None or not name.startswith("socket:"):
+        return None
+    host, _, number = name.removeprefix("socket:").rpartition(":")
+    if not host or not number.isdecimal():
+        raise UserError(
+            f"{option}={name}: expected socket:HOST:PORT, such as socket:localhost:9080"
+        )
+    try:
+        return SocketPort(host, int(number))
+    except OSError as error:
+        raise UserError(
+            f"{option}={name}: nobody listens there ({error}); start the other side first"
+        ) from None
+
+
+def _midi(name: str | None, option: str) -> Any:
+    try:
+        there = getattr(mido, f"get_{option}_names")()
+    except ImportError:
+        raise UserError(f"{option}={name or 'null'}: {_INSTALL}") from None
+    found = [one for one in there if name is None or one == name]
+    found = found or [one for one in there if str(name).lower() in one.lower()]
+    if not found:
+        names = f"the ports are {', '.join(there)}" if there else "no MIDI port is there"
+        raise UserError(f"{option}={name or 'null'}: {names}; socket:HOST:PORT will do too")
+    return getattr(mido, f"open_{option}")(found[0])

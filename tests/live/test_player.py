@@ -1,0 +1,197 @@
+"""Playing: each message at its moment by an injected clock, no note left on, whatever happens."""
+
+import mido
+import pytest
+
+from musictx import cli, midi
+from musictx.errors import UserError
+from musictx.live import ports
+from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE, Clock, play
+from musictx.sampling.primer import NOTHING
+from musictx.sampling.stream import DRUMS, Event, Stream
+from musictx.tokens.build import build
+from tests.sampling.pieces import make
+
+
+class Time:
+    """A clock that moves when somebody sleeps or works."""
+
+    def __init__(self):
+        self.at = 100.0
+
+    def now(self):
+        return self.at
+
+    def sleep(self, seconds):
+        self.at += seconds
+
+
+class Composer:
+    """Events, each of which takes ``cost`` seconds to compose, less with less look-back."""
+
+    def __init__(self, time, events, cost=0.0, context=512):
+        self._time, self._events, self._cost = time, iter(events), cost
+        self.context, self._full, self.closed = context, context, False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self._time.at += self._cost * self.context / self._full
+        return next(self._events)
+
+    def close(self):
+        self.closed = True
+
+
+class Recorder:
+    """A port that notes when what was sent, and fails at a message if asked."""
+
+    def __init__(self, time, fail_at=None, error=KeyboardInterrupt):
+        self._time, self._fail_at, self._error = time, fail_at, error
+        self.sent = []
+
+    def send(self, message):
+        self.sent.append((self._time.now(), message))
+        if len(self.sent) == self._fail_at:
+            raise self._error
+
+    def left_on(self):
+        sounding = set()
+        for _, message in self.sent:
+            if message.type == "note_on":
+                sounding.add((message.channel, message.note))
+            elif message.type == "note_off":
+                sounding.discard((message.channel, message.note))
+        return sounding
+
+
+def scale(count, every=0.25):
+    events = []
+    for i in range(count):
+        events += [
+            Event(i * every, True, 60 + i % 12, 80),
+            Event(i * every + 0.2, False, 60 + i % 12, 0),
+        ]
+    return events
+
+
+def notes(port):
+    return [(at, m) for at, m in port.sent if m.type in ("note_on", "note_off")]
+
+
+def test_each_message_is_sent_at_its_moment():
+    time = Time()
+    port, events = Recorder(time), scale(40)
+    composer = Composer(time, events, cost=0.02)
+    report = play(composer, port, clock=time, look_ahead=1.0)
+    sent = notes(port)
+    begin = sent[0][0]
+    for (at, message), event in zip(sent, events, strict=True):
+        assert at - begin == pytest.approx(event.seconds, abs=LATE)
+        assert (message.type == "note_on", message.note) == (event.on, event.pitch)
+    assert (report.notes, report.late, report.context) == (40, 0, 512)
+    assert composer.closed
+    assert port.sent[-1][1].control == ALL_NOTES_OFF
+
+
+def test_composing_that_falls_behind_looks_back_on_less_and_what_is_late_is_counted():
+    time, said = Time(), []
+    port, events = Recorder(time), scale(120)
+    composer = Composer(time, events, cost=0.25)  # twice as slow as the music
+    report = play(composer, port, clock=time, look_ahead=2.0, say=said.append)
+    assert report.context < 512
+    assert len(said) >= 1
+    assert "looks back on 256 tokens" in said[0]
+    assert 0 < report.late < len(events)
+    tail = notes(port)[-40:]  # by now it keeps up
+    steps = [b - a for (a, _), (b, _) in zip(tail, tail[2:])]
+    assert steps == pytest.approx([0.25] * len(steps), abs=2 * LATE)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, RuntimeError])
+@pytest.mark.parametrize("fail_at", [1, 2, 5, 8])
+def test_no_note_is_left_on_after_an_error(error, fail_at):
+    time = Time()
+    port = Recorder(time, fail_at, error)
+    chord = [Event(0.1 * i, True, 60 + i, 80) for i in range(10)]
+    composer = Composer(time, chord)
+    with pytest.raises(error):
+        play(composer, port, clock=time, look_ahead=0.2)
+    assert port.left_on() == set()
+    assert composer.closed
+
+
+def test_it_stops_when_told_and_leaves_no_note_on():
+    time = Time()
+    port = Recorder(time)
+    play(Composer(time, scale(100)), port, clock=time, stop=lambda: time.at > 103.1)
+    assert port.left_on() == set()
+    assert time.at < 103.3
+
+
+def test_tracks_have_channels_and_programs_are_sent_once():
+    time = Time()
+    port = Recorder(time)
+    events = [
+        Event(0.0, True, 60, 80, 40),
+        Event(0.0, True, 36, 90, DRUMS),
+        Event(0.0, False, 36, 0, DRUMS),
+    ]
+    events += [Event(0.1, True, 64, 80, 73), Event(0.2, True, 67, 80, 40)]
+    play(Composer(time, events), port, clock=time, programs=True)
+    changes = [(m.program, m.channel) for _, m in port.sent if m.type == "program_change"]
+    assert changes == [(40, 0), (73, 1)]
+    assert {m.channel for _, m in notes(port) if m.note == 36} == {DRUM_CHANNEL}
+    assert port.left_on() == set()
+
+
+def test_over_a_socket_what_is_sent_arrives():
+    server = mido.sockets.PortServer("127.0.0.1", 0)
+    name = f"socket:127.0.0.1:{server._socket.getsockname()[1]}"
+    port = ports.open_output(name, Clock.now)
+    there = server.accept()
+    piano = build(name="performance", low=48, high=84, velocity_bins=4)
+    report = play(Stream(make(piano), piano, NOTHING, seed=0, seconds=0.5), port, look_ahead=0.2)
+    got = list(there.iter_pending())
+    port.close()
+    ons = [m for m in got if m.type == "note_on"]
+    assert len(ons) == report.notes > 0
+    assert len([m for m in got if m.type == "note_off"]) == len(ons)
+    for end in (there._rfile, there._wfile, there, server):
+        end.close()
+
+
+def test_a_file_is_timed_by_the_clock(tmp_path):
+    time = Time()
+    port = ports.open_output(str(tmp_path / "take.mid"), time.now)
+    play(Composer(time, scale(8)), port, clock=time)
+    port.close()
+    found = midi.read(tmp_path / "take.mid").notes
+    assert found["start"].tolist() == pytest.approx([0.25 * i for i in range(8)], abs=0.011)
+
+
+def test_without_ports_it_says_what_to_do(monkeypatch):
+    def none():
+        raise ModuleNotFoundError("No module named 'rtmidi'")
+
+    monkeypatch.setattr(mido, "get_output_names", none)
+    with pytest.raises(UserError, match=r"pip install 'musictx\[live\]'"):
+        ports.open_output(None, Clock.now)
+    monkeypatch.setattr(mido, "get_input_names", lambda: ["Keystation 49"])
+    with pytest.raises(UserError, match="input=Organ: the ports are Keystation 49"):
+        ports.open_input("Organ")
+    monkeypatch.setattr(mido, "open_input", lambda name: f"<{name}>")
+    assert ports.open_input("keystation") == "<Keystation 49>"
+    with pytest.raises(UserError, match="nobody listens there"):
+        ports.open_output("socket:127.0.0.1:1", Clock.now)
+    with pytest.raises(UserError, match="expected socket:HOST:PORT"):
+        ports.open_input("socket:9080")
+
+
+def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["model=chorale", "seconds=1", "seed=3", "output=take.mid", "look_ahead=0.5"]
+    assert cli.main(["play", *words]) == 0
+    assert len(midi.read(tmp_path / "take.mid")) > 0
+    assert "notes in" in capsys.readouterr().out
