@@ -14,12 +14,12 @@ from typing import Any
 from musictx import midi, musicxml
 from musictx.config.limits import Limits
 from musictx.errors import ReadError, UserError
-from musictx.files import read_bytes
+from musictx.files import read_bytes, write_bytes
 from musictx.notes import Score
 
 #: Endings of the files that :func:`read` takes, in small letters.
 SUFFIXES = midi.SUFFIXES + musicxml.SUFFIXES
-_WRITTEN = ".mid, .midi (music), .wav (sound) or .png (a picture of the notes)"
+_WRITTEN = ".mid, .midi, .musicxml (music), .wav (sound) or .png (a picture of the notes)"
 
 
 def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None = None) -> Score:
@@ -90,7 +90,8 @@ def _looks_like_xml(data: bytes) -> bool:
 def write(score: Any, path: str | Path) -> Path:
     """Write a Score, or a generated Sample, by the ending of ``path``; returns the path.
 
-    .mid and .midi: a MIDI file (:func:`musictx.midi.to_bytes`). .wav: its sound
+    .mid and .midi: a MIDI file (:func:`musictx.midi.to_bytes`). .musicxml and .xml: its notation,
+    of music on a grid of beats (:func:`musictx.musicxml.to_bytes`). .wav: its sound
     (:func:`musictx.render.audio.write`). .png: its piano roll
     (:func:`musictx.render.pianoroll.draw`). The file appears whole or not at all. Raises
     :class:`UserError` for any other ending, and for what is no music.
@@ -102,6 +103,8 @@ def write(score: Any, path: str | Path) -> Path:
     suffix = path.suffix.lower()
     if suffix in (".mid", ".midi"):
         midi.write(score, path)
+    elif suffix in (".musicxml", ".xml"):
+        write_bytes(path, musicxml.to_bytes(score))
     elif suffix == ".wav":
         from musictx.render import audio
 

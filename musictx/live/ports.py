@@ -31,7 +31,7 @@ class FilePort:
     ticks a quarter note at 120, so that a tick is a millisecond."""
 
     def __init__(self, path: Path, now: Any) -> None:
-        files.check_writable(path, "output")
+        files.check_writable(path.parent, "output")
         self._path, self._now, self._track = path, now, mido.MidiTrack()
         self._last: float | None = None
 

@@ -1,4 +1,4 @@
-"""MusicXML (.mxl, .xml, .musicxml) -> Score: written notes at the times a plain reading gives them.
+"""MusicXML (.mxl, .xml, .musicxml) <-> Score: notes at the times a plain reading gives them.
 
 Each part becomes a track, in the order of the document. Tied notes become one note; grace and cue
 notes are left out; transposing instruments sound as they should; pick-up measures are as short as
@@ -20,9 +20,10 @@ from musictx.errors import MusicXmlError, UserError
 from musictx.files import read_bytes
 from musictx.musicxml.document import Fault, open_document
 from musictx.musicxml.score import to_score
+from musictx.musicxml.write import to_bytes
 from musictx.notes import Score
 
-__all__ = ["SUFFIXES", "read"]
+__all__ = ["SUFFIXES", "read", "to_bytes"]
 
 #: Endings of MusicXML files, in small letters.
 SUFFIXES = (".mxl", ".musicxml", ".xml")

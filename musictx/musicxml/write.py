@@ -1,0 +1,309 @@
+"""Score -> MusicXML: music on a grid as notation programs read it.
+
+A track becomes a part; notes that overlap go to voices of their own; what crosses a bar line or has
+no note value of its own is tied. Bars follow the meter marks, and one that the next mark cuts short
+is a pick-up. What ``read`` does not read is not written: loudness, pedals, names of instruments.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.errors import UserError
+from musictx.notes import Score
+
+#: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
+DIVISIONS = 24
+#: A score is on the grid if this share of its notes begins so near to a tick, in seconds.
+ON_GRID, NEAR = 0.9, 0.012
+#: Length in ticks -> (type, dots, whether it stands in a triplet).
+_VALUES = {
+    96: ("whole", 0, False),
+    72: ("half", 1, False),
+    48: ("half", 0, False),
+    36: ("quarter", 1, False),
+    24: ("quarter", 0, False),
+    18: ("eighth", 1, False),
+    16: ("quarter", 0, True),
+    12: ("eighth", 0, False),
+    9: ("16th", 1, False),
+    8: ("eighth", 0, True),
+    6: ("16th", 0, False),
+    4: ("16th", 0, True),
+    3: ("32nd", 0, False),
+    2: ("32nd", 0, True),
+    1: ("64th", 0, True),
+}
+_SHARP = ("C0", "C1", "D0", "D1", "E0", "F0", "F1", "G0", "G1", "A0", "A1", "B0")
+_FLAT = ("C0", "D-1", "D0", "E-1", "E0", "F0", "G-1", "G0", "A-1", "A0", "B-1", "B0")
+
+
+class _Chord(NamedTuple):
+    """Notes of one part that begin and end together, in ticks; ``heads`` are (pitch, or below 0 for
+    a drum; instrument)."""
+
+    start: int
+    end: int
+    heads: list[tuple[int, str]]
+
+
+def to_bytes(score: Score) -> bytes:
+    """``score`` as a MusicXML document (score-partwise 4.0), UTF-8.
+
+    Beginnings and ends stand on the nearest of 24 lines in a quarter note. Raises ``UserError`` for
+    music without tempo marks or beside that grid: a performance has no notation.
+    """
+    clock = _Clock(score)
+    notes = score.notes
+    start = clock.ticks(notes["start"])
+    near = np.abs(clock.seconds(start) - notes["start"]) < NEAR
+    if len(notes) and (not len(score.tempos) or near.mean() < ON_GRID):
+        raise UserError(
+            "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
+            "a continuation on that of its primer"
+        )
+    end = np.maximum(clock.ticks(notes["end"]), start + 1)
+    bars = _bars(score, clock, int(end.max(initial=1)))
+    root = ET.Element("score-partwise", version="4.0")
+    listed = ET.SubElement(root, "part-list")
+    tracks = np.unique(notes["track"]).tolist() or [0]
+    for number, track in enumerate(tracks):
+        mine = notes["track"] == track
+        part = ET.SubElement(root, "part", id=f"P{number + 1}")
+        names = _list_part(listed, part.get("id", ""), score.names.get(track, ""), notes[mine])
+        chords = _chords(start[mine], end[mine], notes[mine], names)
+        voices = _voices(chords)
+        for index, (begin, stop, implicit) in enumerate(bars):
+            measure = ET.SubElement(part, "measure", number=str(index + 1))
+            if implicit:
+                measure.set("implicit", "yes")
+            _marks(measure, score, clock, begin, stop, first=index == 0, opening=number == 0)
+            for voice, content in enumerate(voices):
+                if voice:
+                    _text(ET.SubElement(measure, "backup"), "duration", stop - begin)
+                _fill(measure, content, begin, stop, str(voice + 1), _flats(score))
+    head = (
+        b'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE score-partwise PUBLIC '
+        b'"-//Recordare//DTD MusicXML 4.0 Partwise//EN" '
+        b'"http://www.musicxml.org/dtds/partwise.dtd">\n'
+    )
+    ET.indent(root)
+    return head + ET.tostring(root, encoding="utf-8") + b"\n"
+
+
+class _Clock:
+    """Seconds <-> ticks by the tempo marks; the first one holds from the beginning."""
+
+    def __init__(self, score: Score) -> None:
+        tempos = score.tempos
+        self.time = np.append(0.0, tempos["time"][1:])
+        self.bpm = tempos["bpm"] if len(tempos) else np.array([120.0])
+        each = np.diff(self.time) * self.bpm[:-1] / 60.0 * DIVISIONS
+        self._at = np.concatenate([[0.0], np.cumsum(each)])
+
+    def ticks(self, seconds: np.ndarray) -> np.ndarray:
+        i = np.searchsorted(self.time, np.asarray(seconds) + 1e-9, side="right") - 1
+        exact = self._at[i] + (seconds - self.time[i]) * self.bpm[i] / 60.0 * DIVISIONS
+        return np.floor(exact + 0.5).astype(np.int64)
+
+    def seconds(self, ticks: np.ndarray) -> np.ndarray:
+        i = np.searchsorted(self._at, np.asarray(ticks) + 1e-6, side="right") - 1
+        return self.time[i] + (ticks - self._at[i]) * 60.0 / self.bpm[i] / DIVISIONS
+
+
+def _bars(score: Score, clock: _Clock, last: int) -> list[tuple[int, int, bool]]:
+    """(begin, end, whether cut short by the next meter) of each bar, in ticks, up to ``last``."""
+    meters = [(0, 4 * DIVISIONS)]
+    if len(score.meters):
+        quarters = 4.0 * score.meters["numerator"] / score.meters["denominator"]
+        lengths = np.maximum(np.round(quarters * DIVISIONS), 1).astype(int).tolist()
+        meters = list(zip(clock.ticks(score.meters["time"]).tolist(), lengths))
+    if meters[0][0] > 0:
+        meters.insert(0, (0, meters[0][1]))
+    bars = []
+    for (begin, length), (stop, _) in zip(meters, [*meters[1:], (-1, 0)]):
+        while begin < (last if stop < 0 else stop):
+            end = begin + length if stop < 0 else min(begin + length, stop)
+            bars.append((begin, end, end - begin < length))
+            begin = end
+    return bars
+
+
+def _list_part(listed: ET.Element, part: str, name: str, notes: np.ndarray) -> dict[tuple, str]:
+    """The part's entry in the list; (program, drum's pitch or -1) -> id of its instrument."""
+    entry = ET.SubElement(listed, "score-part", id=part)
+    _text(entry, "part-name", name)
+    drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
+    keys = sorted({*zip(notes["program"].tolist(), drums.tolist())})
+    found = {key: f"{part}-I{i + 1}" for i, key in enumerate(keys)}
+    for identity in found.values():
+        _text(ET.SubElement(entry, "score-instrument", id=identity), "instrument-name", identity)
+    for (program, drum), identity in found.items():
+        midi = ET.SubElement(entry, "midi-instrument", id=identity)
+        if drum >= 0:
+            _text(midi, "midi-channel", 10)
+        _text(midi, "midi-program", program + 1)
+        if drum >= 0:
+            _text(midi, "midi-unpitched", drum + 1)
+    return found
+
+
+def _chords(
+    start: np.ndarray, end: np.ndarray, notes: np.ndarray, names: dict[tuple, str]
+) -> list[_Chord]:
+    found: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    for a, b, note in zip(start.tolist(), end.tolist(), notes):
+        pitch = int(note["pitch"])
+        name = names[int(note["program"]), pitch if note["drum"] else -1]
+        found.setdefault((a, b), []).append((-pitch - 1 if note["drum"] else pitch, name))
+    return [_Chord(*span, sorted(heads)) for span, heads in sorted(found.items())]
+
+
+def _voices(chords: list[_Chord]) -> list[list[_Chord]]:
+    """Chords shared out so that in each voice one follows the other: to the first that is free."""
+    voices: list[list[_Chord]] = [[]]
+    for chord in chords:
+        free = next((v for v in voices if not v or v[-1].end <= chord.start), None)
+        if free is None:
+            voices.append(free := [])
+        free.append(chord)
+    return voices
+
+
+def _marks(
+    measure: ET.Element,
+    score: Score,
+    clock: _Clock,
+    begin: int,
+    stop: int,
+    *,
+    first: bool,
+    opening: bool,
+) -> None:
+    """Divisions, keys, meters and (in the opening part) tempos that stand in this measure."""
+    at: dict[int, ET.Element] = {}
+
+    def attributes(tick: int) -> ET.Element:
+        return at.setdefault(tick - begin, ET.Element("attributes"))
+
+    if first:
+        _text(attributes(begin), "divisions", DIVISIONS)
+    for key in score.keys:
+        if begin <= (tick := int(clock.ticks(key["time"]))) < stop:
+            element = ET.SubElement(attributes(tick), "key")
+            _text(element, "fifths", int(key["sharps"]))
+            _text(element, "mode", "minor" if key["minor"] else "major")
+    for meter in score.meters:
+        if begin <= (tick := int(clock.ticks(meter["time"]))) < stop:
+            element = ET.SubElement(attributes(tick), "time")
+            _text(element, "beats", int(meter["numerator"]))
+            _text(element, "beat-type", int(meter["denominator"]))
+    for offset, element in sorted(at.items()):
+        for step in ("forward", "backup") if offset else ():
+            if step == "backup":
+                measure.append(element)
+            _text(ET.SubElement(measure, step), "duration", offset)
+        if not offset:
+            measure.append(element)
+    for time, bpm in zip(clock.time, clock.bpm) if opening and len(score.tempos) else ():
+        if begin <= (tick := int(clock.ticks(time))) < stop:
+            direction = ET.SubElement(measure, "direction", placement="above")
+            metronome = ET.SubElement(ET.SubElement(direction, "direction-type"), "metronome")
+            _text(metronome, "beat-unit", "quarter")
+            _text(metronome, "per-minute", round(float(bpm), 2))
+            _text(direction, "offset", tick - begin)
+            ET.SubElement(direction, "sound", tempo=repr(float(bpm)))
+
+
+def _fill(
+    measure: ET.Element, voice: list[_Chord], begin: int, stop: int, name: str, flats: bool
+) -> None:
+    """The notes of one voice in one measure, with rests between them."""
+    at = begin
+    for chord in voice:
+        start, end = max(chord.start, begin), min(chord.end, stop)
+        if start >= end:
+            continue
+        _rests(measure, at, start, name)
+        for length in _split(end - start):
+            ties = (start > chord.start, start + length < chord.end)
+            for place, head in enumerate(chord.heads):
+                _note(measure, head, length, name, ties=ties, in_chord=place > 0, flats=flats)
+            start += length
+        at = end
+    _rests(measure, at, stop, name)
+
+
+def _rests(measure: ET.Element, begin: int, stop: int, voice: str) -> None:
+    for length in _split(stop - begin):
+        _note(measure, None, length, voice)
+
+
+def _split(length: int) -> list[int]:
+    """``length`` as note values, the longest first."""
+    found = []
+    for value in _VALUES:
+        while length >= value:
+            found.append(value)
+            length -= value
+    return found
+
+
+def _note(
+    measure: ET.Element,
+    head: tuple[int, str] | None,
+    length: int,
+    voice: str,
+    *,
+    ties: tuple[bool, bool] = (False, False),
+    in_chord: bool = False,
+    flats: bool = False,
+) -> None:
+    """A note, or a rest without ``head``; the order of children is that of the schema."""
+    note = ET.SubElement(measure, "note")
+    if in_chord:
+        ET.SubElement(note, "chord")
+    if head is None:
+        ET.SubElement(note, "rest")
+    elif head[0] < 0:
+        ET.SubElement(note, "unpitched")
+    else:
+        pitch = ET.SubElement(note, "pitch")
+        step, alter = (
+            (_FLAT if flats else _SHARP)[head[0] % 12][0],
+            (_FLAT if flats else _SHARP)[head[0] % 12][1:],
+        )
+        _text(pitch, "step", step)
+        if alter != "0":
+            _text(pitch, "alter", alter)
+        _text(pitch, "octave", head[0] // 12 - 1)
+    _text(note, "duration", length)
+    kinds = [kind for kind, there in zip(("stop", "start"), ties) if there]
+    for kind in kinds:
+        ET.SubElement(note, "tie", type=kind)
+    if head is not None:
+        ET.SubElement(note, "instrument", id=head[1])
+    _text(note, "voice", voice)
+    value, dots, triplet = _VALUES[length]
+    _text(note, "type", value)
+    for _ in range(dots):
+        ET.SubElement(note, "dot")
+    if triplet:
+        change = ET.SubElement(note, "time-modification")
+        _text(change, "actual-notes", 3)
+        _text(change, "normal-notes", 2)
+    if kinds:
+        notations = ET.SubElement(note, "notations")
+        for kind in kinds:
+            ET.SubElement(notations, "tied", type=kind)
+
+
+def _flats(score: Score) -> bool:
+    return bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
+
+
+def _text(parent: ET.Element, tag: str, value: object) -> None:
+    ET.SubElement(parent, tag).text = str(value)

@@ -1,0 +1,126 @@
+"""MusicXML out: what is read back is what was written, for any music on the grid."""
+
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import musictx
+from musictx import musicxml
+from musictx.errors import UserError
+from musictx.musicxml import write as w
+from musictx.notes import KEY, METER, NOTE, TEMPO, Score
+
+#: Sixteenths, triplets of eighths, and thirty-seconds, in ticks.
+STEPS = st.sampled_from([3, 6, 8, 12, 16, 24, 36, 60, 100, 192])
+
+
+@st.composite
+def gridded(draw):
+    """Tracks, programs, drums; overlaps, chords, ties over bars; tempo, meter and key changes."""
+    tempos = [(0, draw(st.sampled_from([60.0, 96.0, 133.0])))]
+    if draw(st.booleans()):
+        tempos.append((96 * draw(st.integers(1, 3)), 80.0))
+    meters = [(0, *draw(st.sampled_from([(4, 4), (3, 4), (6, 8), (5, 8)])))]
+    if draw(st.booleans()):  # in the midst of a bar: what was before it is a short bar
+        meters.append((24 * draw(st.integers(1, 9)), 3, 4))
+    at = [0.0]
+    for (a, bpm), (b, _) in pairwise(tempos):
+        at.append(at[-1] + (b - a) / w.DIVISIONS * 60 / bpm)
+
+    def seconds(tick):
+        i = max(i for i, (begin, _) in enumerate(tempos) if begin <= tick)
+        return at[i] + (tick - tempos[i][0]) / w.DIVISIONS * 60 / tempos[i][1]
+
+    rows, taken = [], set()
+    for track in range(draw(st.integers(1, 3))):
+        program, drum = draw(st.integers(0, 127)), draw(st.booleans())
+        for _ in range(draw(st.integers(1, 12))):
+            start = draw(st.integers(0, 40)) * draw(st.sampled_from([6, 8]))
+            end, pitch = start + draw(STEPS), draw(st.integers(36, 80))
+            # One pitch does not overlap itself in a track, as in MIDI.
+            if any((track, pitch, t) in taken for t in range(start, end)):
+                continue
+            taken.update((track, pitch, t) for t in range(start, end))
+            sound = (pitch, 80, 0 if drum else program, drum, track)
+            rows.append((seconds(start), seconds(end), *sound))
+    rows.sort(key=lambda row: (row[0], row[2], row[6]))
+    return Score(
+        notes=np.array(rows, NOTE),
+        tempos=np.array([(seconds(t), bpm) for t, bpm in tempos], TEMPO),
+        meters=np.array([(seconds(t), n, d) for t, n, d in meters], METER),
+        keys=np.array([(0.0, draw(st.integers(-7, 7)), draw(st.booleans()))], KEY),
+        names={0: "Flöte & <Oboe>"},
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(gridded())
+def test_what_is_read_back_is_what_was_written(score):
+    again = musicxml.read(w.to_bytes(score))
+    tracks = np.unique(score.notes["track"])
+    mine, theirs = score.notes.copy(), again.notes
+    mine["track"] = np.searchsorted(tracks, mine["track"])
+    assert len(mine) == len(theirs)
+    order = [np.lexsort((n["track"], n["pitch"], np.round(n["start"], 6))) for n in (mine, theirs)]
+    mine, theirs = mine[order[0]], theirs[order[1]]
+    for column in ("pitch", "program", "drum", "track"):
+        assert mine[column].tolist() == theirs[column].tolist()
+    for column in ("start", "end"):
+        assert np.allclose(mine[column], theirs[column], atol=1e-6)
+    last = score.duration
+    for name in ("tempos", "meters", "keys"):
+        written = getattr(score, name)
+        written = written[written["time"] < last - 1e-6]
+        found = getattr(again, name)[: len(written)]
+        for field in written.dtype.names:
+            assert np.allclose(written[field].astype(float), found[field].astype(float))
+    assert again.names.get(0) == (score.names[0] if tracks[0] == 0 else None)
+
+
+def piece(*notes, **marks):
+    table = np.zeros(len(notes), NOTE)
+    for row, (start, end, pitch) in zip(table, notes):
+        row["start"], row["end"], row["pitch"], row["velocity"] = start, end, pitch, 80
+    return Score(notes=table, tempos=np.array([(0.0, 60.0)], TEMPO), **marks)
+
+
+def test_a_bar_that_the_meter_cuts_short_is_a_pick_up():
+    meters = np.array([(1.0, 3, 4)], METER)
+    root = ET.fromstring(w.to_bytes(piece((0, 1, 60), (1, 4, 62), meters=meters)))
+    measures = root.findall("part/measure")
+    assert [m.get("implicit") for m in measures] == ["yes", None]
+    assert [sum(int(d.text) for d in m.findall("note/duration")) for m in measures] == [24, 72]
+
+
+def test_a_note_over_a_bar_line_is_tied_and_flats_follow_the_key():
+    keys = np.array([(0.0, -3, True)], KEY)
+    root = ET.fromstring(w.to_bytes(piece((3, 5, 63), keys=keys)))
+    ties = [[t.get("type") for t in n.findall("tie")] for n in root.iter("note") if n.find("pitch")]
+    assert ties == [["start"], ["stop"]]
+    (step, *_), (alter, *_) = list(root.iter("step")), list(root.iter("alter"))
+    assert (step.text, alter.text) == ("E", "-1")
+
+
+@given(st.integers(1, 500))
+def test_every_length_is_a_sum_of_note_values(length):
+    assert sum(w._split(length)) == length
+
+
+def test_a_performance_is_refused_and_leaves_no_file(tmp_path):
+    rng = np.random.default_rng(0)
+    starts = np.sort(rng.uniform(0, 20, 60))
+    free = piece(*((s, s + 0.1, 60) for s in starts))
+    for score in (free, Score(notes=free.notes)):
+        with pytest.raises(UserError, match="on no grid of beats"):
+            musictx.write(score, tmp_path / "x.musicxml")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_package_writes_and_reads_it(tmp_path):
+    score = piece((0, 1, 60), (1, 2, 64))
+    path = musictx.write(score, tmp_path / "x.musicxml")
+    assert musictx.read(path).notes["pitch"].tolist() == [60, 64]
