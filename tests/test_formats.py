@@ -76,7 +76,7 @@ def test_writing_goes_by_the_ending_and_refuses_the_others(tmp_path) -> None:
 
     musictx.write(Sample(), tmp_path / "b.mid")
     before = sorted(os.listdir(tmp_path))
-    for name in ("s.musicxml", "s.mp3", "s", "s.xml"):
+    for name in ("s.ogg", "s.mp3", "s", "s.pdf"):
         with pytest.raises(UserError, match=r"cannot write .*; use \.mid, \.midi"):
             musictx.write(ONE, tmp_path / name)
     with pytest.raises(UserError, match="write: int is no music"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from musictx.apps.results import (
     Result,
+    check_out,
     choose,
     file_name,
     fresh_seed,
@@ -18,7 +19,6 @@ from musictx.apps.results import (
 from musictx.bundle import Bundle, load
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
-from musictx.files import check_writable
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.music import ENDS, Progress, Sample, continuations
@@ -115,7 +115,7 @@ def run(config: GenerateConfig) -> list[Result]:
     where = choose(config)
     seed = fresh_seed() if config.seed is None else config.seed
     name = file_name(config.name, config.primer or where, seed)
-    check_writable(config.out, "out")
+    check_out(config.out)
     bundle = load(where, config.device, weights=config.model.weights)
     given = _primer(
         bundle.tokenizer, score, config.primer_seconds, config.primer_tokens, config.primer or ""
@@ -123,6 +123,12 @@ def run(config: GenerateConfig) -> list[Result]:
     if config.seed is None:
         print(f"seed: {seed}", flush=True)
     free = not bundle.tokenizer.beats and config.quantise == "none"
+    on_beats = not free and (score is None or timeline.on_grid(score))
+    if config.out.lower().endswith(".musicxml") and not on_beats:
+        raise UserError(
+            f"out={config.out}: notation needs beats, and this music has none; give a primer that "
+            "keeps to its beats, with quantise=16, or out=NAME.mid"
+        )
     if free and score is not None and timeline.on_grid(score):
         print(
             "your primer keeps to beats; this model counts in seconds, so its notes will lie off "

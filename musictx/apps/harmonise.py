@@ -9,6 +9,7 @@ import numpy as np
 
 from musictx.apps.results import (
     Result,
+    check_out,
     choose,
     file_name,
     fresh_seed,
@@ -25,7 +26,6 @@ from musictx.chorale.tune import Form, Tune
 from musictx.config import HarmoniseConfig, TokenSampling
 from musictx.config.harmonise import span
 from musictx.errors import UserError
-from musictx.files import check_writable
 from musictx.notes import Score
 from musictx.sampling.music import Sample
 
@@ -61,7 +61,7 @@ def run(config: HarmoniseConfig) -> list[Result]:
     where = choose(config)
     seed = fresh_seed() if config.seed is None else config.seed
     name = file_name(config.name, config.melody, seed)
-    check_writable(config.out, "out")
+    check_out(config.out)
     bundle = load(where, config.device, weights=config.model.weights)
     if config.seed is None:
         print(f"seed: {seed}", flush=True)

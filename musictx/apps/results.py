@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from musictx import files, formats, midi, shipped
+from musictx import files, formats, midi, musicxml, shipped
 from musictx.config import GenerateConfig, HarmoniseConfig
 from musictx.config.live import LiveConfig
 from musictx.errors import UserError
@@ -16,6 +16,9 @@ from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling.music import Progress, Sample
 from musictx.shipped import find_latest, locate
+
+#: Endings of the files of music that can be written, and what writes them.
+WRITERS = {".mid": midi.to_bytes, ".midi": midi.to_bytes, ".musicxml": musicxml.to_bytes}
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,16 @@ def choose(config: GenerateConfig | HarmoniseConfig | LiveConfig) -> Path:
     return where
 
 
+def is_file(out: str | Path) -> bool:
+    """Whether ``out=`` names a file of music by its ending, not a folder."""
+    return Path(out).suffix.lower() in WRITERS
+
+
+def check_out(out: str) -> None:
+    """Raise :class:`WriteError` unless the folder, or the file, ``out`` can be written."""
+    files.check_writable(Path(out).parent if is_file(out) else out, "out")
+
+
 def fresh_seed() -> int:
     """A seed that nobody has used, short enough to be typed."""
     return secrets.randbelow(10**6)
@@ -82,19 +95,23 @@ def file_name(name: str | None, source: str | Path, seed: int) -> str:
 
 
 def write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list[Path]:
-    """STEM.mid, with STEM.wav and STEM.png if ``render``. Other music of that name stays: then the
-    first of STEM-2, STEM-3, ... that is free is taken."""
-    content, tried = midi.to_bytes(score), 1
-    path = stem.with_name(f"{stem.name}.mid")
+    """STEM.mid, with STEM.wav and STEM.png if ``render``; or the file that the folder of ``stem``
+    is named like (``out=x.musicxml``). Other music of that name stays: then the first of STEM-2,
+    STEM-3, ... that is free is taken."""
+    suffix = ".mid"
+    if is_file(stem.parent):
+        stem, suffix = stem.parent.with_suffix(""), stem.parent.suffix
+    content, tried = WRITERS[suffix.lower()](score), 1
+    path = stem.with_name(f"{stem.name}{suffix}")
     while path.exists() and path.read_bytes() != content:
         tried += 1
-        path = stem.with_name(f"{stem.name}-{tried}.mid")
+        path = stem.with_name(f"{stem.name}-{tried}{suffix}")
     files.write_bytes(path, content)
     if not render or len(score) == 0:
         return [path]
     from musictx.apps.render import render_score  # sound and pictures only when asked for
 
-    place = path.with_name(path.name.removesuffix(".mid"))
+    place = path.with_name(path.name.removesuffix(suffix))
     others = render_score(score, place, wav=True, png=True, seam=seam or None)
     for other in others:
         print(other, flush=True)

@@ -95,7 +95,9 @@ class GenerateConfig:
         None, "tokens that the model looks back on; default: as many as in training", low=2
     )
     render: bool = option(False, "also write a .wav and a .png for each .mid")
-    out: str = option("generated", "folder for the results", path=True)
+    out: str = option(
+        "generated", "folder for the results, or a file, x.mid or x.musicxml", path=True
+    )
     name: str | None = option(
         None, "file name without ending; default: the primer's or the model's and the seed"
     )

@@ -48,7 +48,9 @@ class HarmoniseConfig:
     )
     samples: int = option(1, "how many harmonisations to write", low=1, high=MOST_SAMPLES)
     render: bool = option(False, "also write a .wav and a .png for each .mid")
-    out: str = option("generated", "folder for the results", path=True)
+    out: str = option(
+        "generated", "folder for the results, or a file, x.mid or x.musicxml", path=True
+    )
     name: str | None = option(None, "file name without ending; default: the melody's and the seed")
     device: str = option("auto", "auto, cpu, cuda or mps")
     seed: int | None = option(

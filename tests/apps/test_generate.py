@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from musictx import bundle, midi
+from musictx import bundle, formats, midi
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import ConfigError, UserError
@@ -153,7 +153,6 @@ MISTAKES = {
         "primer_tokens=1.* ask for more",
     ),
     "a name with a folder": ({"name": "a/b"}, "name=a/b: expected a file name without folders"),
-    "a file as output folder": ({"out": "{tmp}/text.mid"}, "out=.*is a file, expected a folder"),
     "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*is a file, expected a folder"),
     "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "nowhere: no such model folder"),
     "half a model": ({"model": ModelFolder("{tmp}/half")}, "model.safetensors .*missing"),
@@ -294,3 +293,21 @@ def test_of_several_takes_the_nearest_are_written_as_they_would_be_without(
     assert capsys.readouterr().out.count("notes a second") == 2
     with pytest.raises(ConfigError, match="keep=4: expected at most samples=3"):
         config(folder, tmp_path, **more, keep=4)
+
+
+def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path):
+    app.run(config(folder, tmp_path, out=str(tmp_path / "take.mid"), samples=2))
+    assert files(tmp_path) == ["take-2.mid", "take.mid"]
+    with pytest.raises(UserError, match=r"x.musicxml: notation needs beats"):
+        app.run(config(folder, tmp_path, out=str(tmp_path / "x.musicxml")))
+    chorale = GenerateConfig(
+        model=ModelFolder("chorale"), seconds=2.0, seed=1, out=str(tmp_path / "x.musicxml")
+    )
+    (made,) = app.run(chorale)
+    assert formats.read(tmp_path / "x.musicxml").notes["pitch"].tolist() == sorted_pitches(made)
+
+
+def sorted_pitches(made):
+    """In the order of MusicXML: by start, then pitch."""
+    notes = made.sample.score.notes
+    return notes["pitch"][np.lexsort((notes["pitch"], np.round(notes["start"], 6)))].tolist()
