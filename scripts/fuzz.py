@@ -1,6 +1,6 @@
 """Damaged and hostile files, many of them: whatever they say, they end in one sentence.
 
-    python scripts/fuzz.py out=FOLDER [n=1000] [seed=0] [kinds=midi,fonts] [seconds=10] [mb=1024]
+    python -m scripts.fuzz out=FOLDER [n=1000] [seed=0] [kinds=midi,fonts] [seconds=10] [mb=1024]
 
 Mutates valid examples of every kind of file that musictx reads (scripts/fuzzing/), ``n`` of
 each kind, and uses them as the commands do, in a process with a limit of memory (``mb`` beyond what
@@ -26,13 +26,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+import torch
 
-import torch  # noqa: E402 - after the checkout is on the path
-
-from musictx.errors import UserError  # noqa: E402
-from scripts.fuzzing.folders import KINDS  # noqa: E402
+from musictx.errors import UserError
+from scripts.fuzzing.folders import KINDS
 
 try:
     import resource

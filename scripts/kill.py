@@ -1,6 +1,6 @@
 """Processes killed at random moments and disks that fill: nothing is lost, results are identical.
 
-    python scripts/kill.py out=FOLDER [times=10] [seed=0] [what=prepare,train,generate,full]
+    python -m scripts.kill out=FOLDER [times=10] [seed=0] [what=prepare,train,generate,full]
 
 Each trial runs a command (tiny, on the CPU), sends it SIGKILL at a random moment of the time that
 it takes, and gives the same command again; trials go on until ``times`` of them came before the
@@ -25,13 +25,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+from musictx import cli
+from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
+from tests.apps.train_driver import write_corpus
 
-from musictx import cli  # noqa: E402 - after the checkout is on the path
-from musictx.apps import generate, prepare, train  # noqa: E402, F401 - loaded before forks
-from tests.apps.train_driver import write_corpus  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SHAPE = ["model=tiny", "model.layers=1", "model.width=64", "model.heads=2", "model.context=128"]
 STEPS, PIECES = 60, 120

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import signal
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
-from pytorch_lightning.utilities.exceptions import MisconfigurationException
-from safetensors import SafetensorError
 
 from musictx import __version__, bundle, files
 from musictx.config import TrainConfig
@@ -23,7 +20,7 @@ from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare, provisional
 from musictx.data.report import Report
 from musictx.data.shards import Shards
-from musictx.errors import ConfigError, UserError, WriteError
+from musictx.errors import ConfigError, UserError
 from musictx.evaluate.note_limits import note_limits
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
@@ -31,11 +28,10 @@ from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
-from musictx.train import checkpoint, ranks, runs, spoken
+from musictx.train import checkpoint, fitting, ranks, runs, spoken
 from musictx.train.callbacks import LastCheckpoint, Run, RunCallback, StopBetweenSteps
-from musictx.train.card import best, card
-from musictx.train.clock import clock
-from musictx.train.ema import Ema, averaged
+from musictx.train.card import card
+from musictx.train.ema import Ema
 from musictx.train.init import take_over
 from musictx.train.lit import LitMusicTransformer
 from musictx.train.lock import Lock
@@ -54,9 +50,6 @@ MOST_WARMUP = 0.2
 MOST_PIECES = 100
 #: Tokens for each second of a sample; more means that time has stopped passing.
 SAMPLE_TOKENS_PER_SECOND = 60
-#: What to do after a failed write.
-WAY_ON = "what last.ckpt holds is kept: when there is space, the same command goes on"
-
 Say = Callable[[str], None]
 
 
@@ -256,18 +249,18 @@ def train(
             say(line)
         before = validation_before(config, lit, data, trainer, path, say)
         try:
-            fit(lit, data, trainer, path, say)
+            fitting.fit(lit, data, trainer, path)
         except (Stopped, StoppedAtOnce) as stop:
             bar.close()
-            stopped(folder, trainer, known, at_once=isinstance(stop, StoppedAtOnce))
+            fitting.stopped(folder, trainer, known, at_once=isinstance(stop, StoppedAtOnce))
     if config.trainer.fast_dev_run:
         say("fast_dev_run: training and validation run through; nothing was written")
-        return Trained(None, _loss(trainer))
+        return Trained(None, fitting.loss(trainer))
     if trainer.is_global_zero:
-        keep_best(folder, lit, trainer, known.save_model)
+        fitting.keep_best(folder, lit, trainer, known.save_model)
         for line in spoken.summary(config, shards, lit, trainer, folder.path, before):
             say(line)
-    return Trained(folder.model, _loss(trainer))
+    return Trained(folder.model, fitting.loss(trainer))
 
 
 def optimizer_options(config: TrainConfig, model: MusicTransformer, say: Say) -> dict[str, Any]:
@@ -329,97 +322,6 @@ def validation_before(
     loss = float(trainer.callback_metrics["val/loss"])
     say(f"before  {loss:.4f} nats/token in validation, before the first step")
     return loss
-
-
-def fit(
-    lit: LitMusicTransformer,
-    data: MusicDataModule,
-    trainer: pl.Trainer,
-    path: Path | None,
-    say: Say,
-) -> None:
-    """``trainer.fit`` with what a disk or a checkpoint can do said in one sentence."""
-    batches = Batches()
-    trainer.callbacks.append(batches)  # type: ignore[attr-defined]
-    try:
-        trainer.fit(lit, data, ckpt_path=path, weights_only=True)
-    except WriteError as error:
-        raise WriteError(f"{error}; {WAY_ON}") from error
-    except UserError:
-        raise
-    except MisconfigurationException as error:  # such as a callback that wants a logger
-        raise UserError(" ".join(str(error).split())) from error
-    except (OSError, SafetensorError) as error:
-        reason = f"{getattr(error, 'filename', None) or trainer.default_root_dir}: {error}"
-        raise WriteError(f"{reason}: cannot be written; {WAY_ON}") from error
-    except Exception as error:  # Lightning and torch check little of what a checkpoint holds
-        if path is None or batches.done:
-            raise
-        raise _not_of_this_model(path, error) from error
-
-
-class Batches(pl.Callback):
-    """Whether a batch has been trained on: if so, a checkpoint fitted."""
-
-    done = False
-
-    def on_train_batch_end(self, *_: object) -> None:
-        self.done = True
-
-
-def _not_of_this_model(path: Path, error: Exception) -> UserError:
-    reason = " ".join(str(error).split())[:120] or type(error).__name__
-    return UserError(f"{path}: not of this model ({reason}); start again with fresh=true")
-
-
-def stopped(folder: runs.RunFolder, trainer: pl.Trainer, known: Run, *, at_once: bool) -> None:
-    """Say where things are, and end the program as the signal asked."""
-    if trainer.is_global_zero:
-        if folder.checkpoint is None:
-            known.say(f"stopped at step {trainer.global_step:,}, before the first checkpoint")
-        else:
-            step = checkpoint.read(folder.checkpoint)["global_step"]
-            known.say(f"stopped; the state at step {step:,} is in {folder.checkpoint}")
-            known.say("go on with the same command")
-        if not at_once and not folder.model.is_dir():
-            with averaged(trainer):
-                known.save_model(trainer)
-        if folder.model.is_dir():
-            loss, step = best(trainer)
-            quality = f"validation {loss:.4f} at step {step:,}" if loss else "not validated yet"
-            known.say(f"model so far: {folder.model} ({quality})")
-    if known.stop.signal == signal.SIGTERM or not trainer.is_global_zero:
-        raise SystemExit(128 + (known.stop.signal or signal.SIGINT))
-    raise KeyboardInterrupt
-
-
-def keep_best(
-    folder: runs.RunFolder,
-    lit: LitMusicTransformer,
-    trainer: pl.Trainer,
-    save_model: Callable[[pl.Trainer], object],
-) -> None:
-    """The model folder of the best checkpoint (the last, where nothing was validated)."""
-    path = folder.best or folder.checkpoint
-    if path is not None:
-        try:
-            lit.load_state_dict(checkpoint.read(path)["state_dict"])
-        except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _not_of_this_model(path, error) from error
-    lit.cpu()
-    save_model(trainer)
-    folder.write_status(
-        finished=True,
-        step=trainer.global_step,
-        seconds=clock(trainer).time_elapsed(),
-        validation_loss=_loss(trainer),
-    )
-
-
-def _loss(trainer: pl.Trainer) -> float | None:
-    """The best validation, or the latest where none was kept."""
-    latest = trainer.callback_metrics.get("val/loss")
-    return best(trainer)[0] or (None if latest is None else float(latest))
 
 
 def draw(score: Score, path: Path) -> None:

@@ -199,7 +199,7 @@ def test_ctrl_c_from_outside_leaves_checkpoint_and_model_and_status_130(root):
 
 
 def test_a_finished_run_returns_at_once_and_asks_for_more(root, monkeypatch, capsys):
-    monkeypatch.setattr(train, "fit", None)  # would fail if called
+    monkeypatch.setattr(train.fitting, "fit", None)  # would fail if called
     trained = train.run(config(root, "whole"))
     assert trained.model == root / "whole" / "model"
     assert trained.validation_loss == pytest.approx(5.264, abs=0.01)
@@ -220,7 +220,7 @@ def test_more_steps_go_on_and_fresh_starts_again(root, capsys):
 
 
 def test_a_run_killed_after_its_last_step_is_only_finished(root, monkeypatch, capsys):
-    monkeypatch.setattr(train, "keep_best", lambda *_: 1 / 0)
+    monkeypatch.setattr(train.fitting, "keep_best", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train.run(config(root, "unfinished"))
     monkeypatch.undo()
