@@ -8,6 +8,7 @@ a full disk or Ctrl-C never leaves half of it under its name.
 from __future__ import annotations
 
 import csv
+import glob
 import os
 import shutil
 import tempfile
@@ -18,6 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from musictx.errors import ReadError, WriteError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 #: Hidden names of files and folders that are being written; left behind only by a kill.
 PART = ".part-"
@@ -119,18 +125,41 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
     """A hidden folder beside ``folder`` to fill; when the block ends it takes its place.
 
     An old ``folder`` goes only when the new one stands. If the block raises, the hidden folder is
-    removed and the old one stays. Raises :class:`WriteError` where the machine cannot write.
+    removed and the old one stays; so is what a killed process left of the same folder. Raises
+    :class:`WriteError` where the machine cannot write.
     """
     folder = Path(folder)
+    for left in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
+        with _held(left) as ours:
+            if ours:
+                shutil.rmtree(left, ignore_errors=True)
     beside = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
     try:
         beside.mkdir(parents=True)
-        yield beside
+        with _held(beside):
+            yield beside
         swap(beside, folder)
     except OSError as error:
         raise WriteError(f"{folder}: cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """Whether ``folder`` could be locked: no, if a living process writes it, or where the system
+    has no such locks. The system gives the lock back when its process ends, in whatever way."""
+    handle, locked = None, False
+    if fcntl is not None:
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locked = True
+    try:
+        yield locked
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def tidy(folder: str | Path) -> None:

@@ -72,6 +72,22 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"]
 
 
+def test_a_folder_that_a_killed_process_left_goes_and_one_being_written_stays(tmp_path) -> None:
+    left = tmp_path / ".part-0123abcd-shards"
+    left.mkdir()
+    (left / "tokens.bin").write_bytes(b"half")
+    other = tmp_path / ".part-0123abcd-other"
+    other.mkdir()
+    with files.atomic_folder(tmp_path / "shards") as mine:
+        assert not left.exists()
+        assert other.exists()
+        with files.atomic_folder(tmp_path / "shards") as beside:
+            (beside / "tokens.bin").write_bytes(b"theirs")
+        assert mine.exists()
+        (mine / "tokens.bin").write_bytes(b"mine")
+    assert (tmp_path / "shards" / "tokens.bin").read_bytes() == b"mine"
+
+
 def test_tables_have_the_columns_asked_for(tmp_path: Path) -> None:
     files.write_table(tmp_path / "t.csv", [{"a": 1, "b": "x,y", "c": 3}], ["b", "a"])
     assert (tmp_path / "t.csv").read_bytes() == b'b,a\n"x,y",1\n'
