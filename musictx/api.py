@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -28,6 +28,11 @@ from musictx.sampling.music import Sample
 from musictx.sampling.processors import Processor
 from musictx.sampling.stream import Stream
 from musictx.tokens.vocab import SoftConstraint
+
+if TYPE_CHECKING:
+    from musictx.chorale.evaluation import ChoraleComparison
+    from musictx.evaluate.nll import Evaluation
+    from musictx.evaluate.sets import Comparison
 
 __all__ = [
     "evaluate",
@@ -50,7 +55,7 @@ Sampling = SamplingConfig | Mapping[str, Any] | str | None
 def generate(
     model: Bundle | str | Path | None = None,
     *,
-    primer: Music | None = None,
+    primer: Music | list[Music] | None = None,
     seconds: float | None = None,
     tokens: int | None = None,
     samples: int = 1,
@@ -73,7 +78,7 @@ def generate(
     model     a loaded model, its folder or its name (``musictx.generate("piano")``); None: the
               newest under runs/, or the one that comes with musictx
     primer    music to continue: a file, an example by name ("mozart_k545"), or what
-              :func:`musictx.read` takes
+              :func:`musictx.read` takes; or a list of these, continued side by side
     seconds, tokens, bars  length of the new music, the limit that is reached first counts; 30 s
               by default
     samples   how many pieces
@@ -91,9 +96,16 @@ def generate(
     tokens can hold.
     """
     bundle = _bundle(model)
+    given: Score | list[Score] | None = None
+    if isinstance(primer, list):
+        given = [_music(one, f"primer[{number}]") for number, one in enumerate(primer)]
+    elif primer is not None:
+        given = _music(primer, "primer")
+    if given == []:
+        raise UserError("primer=[]: expected a piece of music, or several")
     return generating.generate(
         bundle,
-        primer=None if primer is None else _music(primer, "primer"),
+        primer=given,
         seconds=seconds,
         tokens=tokens,
         samples=_whole("samples", samples, 1),
@@ -215,7 +227,7 @@ def train(*options: str) -> Path:
     return trained.model
 
 
-def evaluate(*options: str) -> Any:
+def evaluate(*options: str) -> Evaluation | Comparison | ChoraleComparison:
     """Measure a model as ``musictx evaluate`` does and return the result, such as an
     :class:`~musictx.evaluate.nll.Evaluation`.
 

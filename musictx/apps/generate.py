@@ -31,7 +31,7 @@ from musictx.tokens.vocab import SoftConstraint, Tokenizer
 
 def generate(
     bundle: Bundle,
-    primer: Score | None = None,
+    primer: Score | Sequence[Score] | None = None,
     *,
     seconds: float | None = None,
     bars: int | None = None,
@@ -52,6 +52,9 @@ def generate(
 ) -> list[Sample]:
     """New pieces, or continuations of ``primer``; each result's ``score`` is the music.
 
+    primer      or several, which are continued side by side: ``samples`` of the first, then of the
+                second, and so on. Of longer ones only as many of the last tokens are read as the
+                shortest has
     seconds, bars, tokens  length of the new music, the first limit reached ends it; 30 s by default
     keep        only so many of the samples, those nearest to the primer, or to the corpus; the
                 nearest first (:mod:`musictx.sampling.takes`)
@@ -64,10 +67,11 @@ def generate(
     The other arguments are those of :class:`~musictx.config.GenerateConfig`. Raises ``UserError``
     for a primer without a note that the model's tokens can hold.
     """
-    given = _primer(bundle.tokenizer, primer, primer_seconds, primer_tokens)
+    several = primer if isinstance(primer, Sequence) else [primer]
+    primers = [_primer(bundle.tokenizer, p, primer_seconds, primer_tokens) for p in several]
     found = _pieces(
         bundle,
-        given,
+        primers,
         samples=samples,
         seed=seed,
         sampling=sampling,
@@ -82,9 +86,12 @@ def generate(
         processors=processors,
         progress=progress,
     )
-    takes = sorted(found, key=lambda take: take[0]) if keep is None else found
-    likeness = Likeness.to(given, bundle.card.get("note_limits"))
-    return [sample for _, sample, _ in nearest(takes, keep, likeness)]
+    takes, kept = sorted(found, key=lambda take: take[0]), list[Sample]()
+    for number, given in enumerate(primers):
+        mine = takes[number * samples : (number + 1) * samples]
+        likeness = Likeness.to(given, bundle.card.get("note_limits"))
+        kept += [sample for _, sample, _ in nearest(mine, keep, likeness)]
+    return kept
 
 
 def stream(
@@ -140,7 +147,7 @@ def run(config: GenerateConfig) -> list[Result]:
     with progress_of("generating", *_total(config)) as progress:
         pieces = _pieces(
             bundle,
-            given,
+            [given],
             samples=config.samples,
             seed=seed,
             sampling=config.sampling,
@@ -191,7 +198,7 @@ def _primer(
 
 def _pieces(
     bundle: Bundle,
-    primer: Primer,
+    primers: Sequence[Primer],
     *,
     samples: int,
     seed: int,
@@ -202,7 +209,7 @@ def _pieces(
     **options: Any,
 ) -> Iterator[tuple[int, Sample]]:
     if end is None:
-        end = "cut" if len(primer.ids) or bundle.tokenizer.bpm is None else "model"
+        end = "cut" if len(primers[0].ids) or bundle.tokenizer.bpm is None else "model"
     if end not in ENDS:
         raise UserError(f"end={end}: expected one of {', '.join(ENDS)}")
     if seconds is None and bars is None and tokens is None:
@@ -210,8 +217,8 @@ def _pieces(
     return continuations(
         bundle.model,
         bundle.tokenizer,
-        [primer] * samples,
-        seeds=[(seed, number) for number in range(samples)],
+        [primer for primer in primers for _ in range(samples)],
+        seeds=[(seed, number) for _ in primers for number in range(samples)],
         end=end,
         seconds=seconds,
         bars=bars,

@@ -1,11 +1,14 @@
 """From a primer to its continuation: lengths, held notes, the seam, and always valid music."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from musictx.apps.generate import generate
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
@@ -293,3 +296,23 @@ def test_the_note_limits_of_the_corpus_hold_unless_options_say_otherwise(piano):
     assert _sounding(play()) == 3
     assert _sounding(play(most_notes=2)) == 2
     assert _sounding(play(most_notes=0, longest_note=0)) > 3
+
+
+def test_several_primers_of_one_length_are_continued_as_each_alone(piano):
+    model = make(piano)
+    bundle = SimpleNamespace(model=model, tokenizer=piano, card={})
+    tunes = [TUNE, TUNE.with_notes(transposed(TUNE.notes, 3))]
+    options = {"seconds": 2.0, "samples": 2, "seed": 4, "primer_tokens": 20}
+    together = generate(bundle, tunes, **options)
+    alone = [sample for tune in tunes for sample in generate(bundle, tune, **options)]
+    assert [rows(s.score) for s in together] == [rows(s.score) for s in alone]
+    kept = generate(bundle, tunes, keep=1, **options)
+    assert [
+        rows(k.score) in [rows(s.score) for s in alone[i : i + 2]] for k, i in zip(kept, (0, 2))
+    ]
+
+
+def transposed(notes, semitones):
+    moved = notes.copy()
+    moved["pitch"] += semitones
+    return moved
