@@ -7,6 +7,7 @@ from musictx.model.transformer import MusicTransformer
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, about itself
 @pytest.mark.parametrize("attention", ["auto", "reference"])
 def test_the_compiled_model_gives_the_same_logits(attention):
     torch.manual_seed(0)

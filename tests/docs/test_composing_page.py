@@ -1,0 +1,68 @@
+"""docs/composing.md: every command of its table of tasks runs and leaves music, cut short here."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import musictx
+from musictx import cli
+from musictx.notes import KEY, METER, NOTE, TEMPO, Score
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "composing.md").read_text(encoding="utf-8")
+TASKS = re.findall(r"^\| ([^|]+) \| `(musictx [^`]+)` \|$", PAGE, flags=re.MULTILINE)
+
+
+def song():
+    """Twelve quarters in 96 bpm and 3/4, over a bass."""
+    quarter = 60 / 96
+    table = np.zeros(24, NOTE)
+    table["start"] = np.repeat(np.arange(12) * quarter, 2)
+    table["end"] = table["start"] + 0.9 * quarter
+    table["pitch"] = np.ravel([(72 + step, 48 + step) for step in (0, 4, 7, 5, 4, 2) * 2])
+    table["velocity"] = 80
+    marks = {"tempos": [(0.0, 96.0)], "meters": [(0.0, 3, 4)], "keys": [(0.0, 0, False)]}
+    kinds = {"tempos": TEMPO, "meters": METER, "keys": KEY}
+    return Score(notes=table, **{n: np.array(rows, kinds[n]) for n, rows in marks.items()})
+
+
+def shorter(words):
+    """The same options, a second of music instead of ten, two samples instead of eight."""
+    found = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name == "seconds" and value not in ("3",):
+            value = "2" if "end=natural" in words else "0.5"
+        if name == "samples" and value.isdecimal():
+            value = "2"
+        found.append(f"{name}{equals}{'1' if name == 'keep' else value}")
+    if words[0] == "harmonise":
+        found.append("particles=2")
+    if words[0] == "play":
+        found.append("look_ahead=0.2")
+    return found
+
+
+def test_there_are_thirty_tasks():
+    assert len(TASKS) >= 30
+    assert len({command for _, command in TASKS}) == len(TASKS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [command for _, command in TASKS])
+def test_the_command_of_each_task_runs(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    musictx.write(song(), tmp_path / "song.mid")
+    words = shorter(shlex.split(command)[1:])
+    if words[0] == "evaluate":
+        for folder in ("generated", "midi"):
+            (tmp_path / folder).mkdir()
+            for number in range(3):
+                musictx.write(song(), tmp_path / folder / f"{number}.mid")
+    before = set(tmp_path.rglob("*"))
+    assert cli.main(words) == 0
+    made = {path.suffix for path in set(tmp_path.rglob("*")) - before}
+    assert words[0] == "evaluate" or made & {".mid", ".musicxml", ".png"}
