@@ -8,6 +8,7 @@ The names below are imported when first used, so ``import musictx`` costs nothin
     for event in musictx.stream("piano", seconds=10):     # notes as soon as they are drawn
         print(event)
     tune = musictx.harmonise("ode_to_joy")[0]
+    again = musictx.infill("song.mid", begin=5, end=8)[0]     # a model with control tokens
     nats = musictx.log_likelihood("piano", score)
     folder = musictx.train("corpus.path=~/midi")          # options as on the command line
     bundle = musictx.load(folder)                         # the model, its tokenizer, its card
@@ -19,7 +20,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from musictx.api import evaluate, generate, harmonise, log_likelihood, render, stream, train
+    from musictx.api import (
+        accompany,
+        evaluate,
+        generate,
+        harmonise,
+        infill,
+        log_likelihood,
+        render,
+        stream,
+        train,
+    )
     from musictx.bundle import Bundle, load
     from musictx.config import Limits, SamplingConfig
     from musictx.errors import UserError
@@ -39,9 +50,11 @@ _WHERE = {
     "Score": "musictx.notes",
     "Stream": "musictx.sampling.stream",
     "UserError": "musictx.errors",
+    "accompany": "musictx.api",
     "evaluate": "musictx.api",
     "generate": "musictx.api",
     "harmonise": "musictx.api",
+    "infill": "musictx.api",
     "load": "musictx.bundle",
     "log_likelihood": "musictx.api",
     "read": "musictx.formats",
@@ -61,9 +74,11 @@ __all__ = [
     "Stream",
     "UserError",
     "__version__",
+    "accompany",
     "evaluate",
     "generate",
     "harmonise",
+    "infill",
     "load",
     "log_likelihood",
     "read",

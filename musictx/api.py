@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from musictx.evaluate.sets import Comparison
 
 __all__ = [
+    "accompany",
     "evaluate",
     "generate",
     "harmonise",
+    "infill",
     "load",
     "log_likelihood",
     "read",
@@ -68,6 +70,12 @@ def generate(
     end: str | None = None,
     bars: int | None = None,
     quantise: str = "none",
+    density: float | str | None = None,
+    loudness: float | str | None = None,
+    register: float | str | None = None,
+    polyphony: float | str | None = None,
+    feel: str | None = None,
+    guidance: float = 1.0,
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
     context: int | None = None,
@@ -89,6 +97,8 @@ def generate(
     end       "cut" at that length; "natural": the piece closes and falls silent by then; "model":
               or before, where the model ends it; None: "cut", for new chorales "model"
     quantise  grid for the new notes, by the primer's tempo: "16", "8", "8t" or "none"
+    density, loudness, register, polyphony, feel, guidance  what the music is to be like, in numbers
+              or words (docs/composing.md); all but density want a model with control tokens
     constraints, processors  further soft constraints and rules (docs/sampling.md)
     context   tokens that the model looks back on; None: as many as in training
 
@@ -118,6 +128,9 @@ def generate(
         end=end,
         bars=bars,
         quantise=quantise,
+        controls=_controls(density, loudness, register, polyphony),
+        feel=feel,
+        guidance=guidance,
         constraints=constraints,
         processors=processors,
         context=context,
@@ -161,6 +174,116 @@ def stream(
         processors=processors,
         context=None if context is None else _whole("context", context, 2),
     )
+
+
+def infill(
+    music: Music,
+    model: Bundle | str | Path | None = None,
+    *,
+    begin: float | str,
+    end: float | str,
+    tracks: str | None = None,
+    samples: int = 1,
+    sampling: Sampling = None,
+    seed: int | None = 0,
+    density: float | str | None = None,
+    loudness: float | str | None = None,
+    register: float | str | None = None,
+    polyphony: float | str | None = None,
+    feel: str | None = None,
+    guidance: float = 1.0,
+    quantise: str = "none",
+) -> list[Sample]:
+    """``music`` with everything that begins from ``begin`` to ``end`` composed anew, ``samples``
+    times; all else stays.
+
+    begin, end  bars by the meter of the music, the last one included (5, 8), or seconds ("12.5s")
+    tracks      only these, by names or numbers from 1, separated by commas; None: all
+
+    The model has control tokens; other arguments as in :func:`generate`. Raises
+    :class:`UserError` for wrong arguments and for a model without control tokens.
+    """
+    from musictx.apps import infill as filling
+
+    task = filling.gap(_music(music, "music"), begin, end, tracks)
+    controls = _controls(density, loudness, register, polyphony)
+    return _composed_around(
+        model, task, samples, sampling, seed, controls, feel, guidance, quantise
+    )
+
+
+def accompany(
+    melody: Music,
+    model: Bundle | str | Path | None = None,
+    *,
+    melody_track: str | None = None,
+    samples: int = 1,
+    sampling: Sampling = None,
+    seed: int | None = 0,
+    density: float | str | None = None,
+    loudness: float | str | None = None,
+    register: float | str | None = None,
+    polyphony: float | str | None = None,
+    feel: str | None = None,
+    guidance: float = 1.0,
+    quantise: str = "none",
+) -> list[Sample]:
+    """``melody`` with an accompaniment on a track of its own, ``samples`` times.
+
+    melody_track  where the melody is, by name or number from 1; None: the only track, the one
+                  called melody, or else the highest notes
+
+    The model has control tokens; other arguments as in :func:`generate`. Raises
+    :class:`UserError` for wrong arguments and for a model without control tokens.
+    """
+    from musictx.apps import infill as filling
+
+    task = filling.under(_music(melody, "melody"), melody_track)
+    controls = _controls(density, loudness, register, polyphony)
+    return _composed_around(
+        model, task, samples, sampling, seed, controls, feel, guidance, quantise
+    )
+
+
+def _composed_around(
+    model: Any,
+    task: Any,
+    samples: int,
+    sampling: Sampling,
+    seed: int | None,
+    controls: Mapping[str, float | str | None],
+    feel: str | None,
+    guidance: float,
+    quantise: str,
+) -> list[Sample]:
+    from musictx.apps.infill import composed
+
+    found = composed(
+        _bundle(model),
+        task,
+        samples=_whole("samples", samples, 1),
+        seed=_seed(seed),
+        sampling=_sampling(sampling, SamplingConfig),
+        controls=controls,
+        feel=feel,
+        guidance=guidance,
+        quantise=quantise,
+    )
+    return list(found)
+
+
+def _controls(
+    density: float | str | None,
+    loudness: float | str | None,
+    register: float | str | None,
+    polyphony: float | str | None,
+) -> dict[str, float | str | None]:
+    return {
+        "density": density,
+        "loudness": loudness,
+        "register": register,
+        "polyphony": polyphony,
+    }
 
 
 def harmonise(

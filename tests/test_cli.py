@@ -218,7 +218,7 @@ def test_bash_completes_through_the_script(tmp_path):
     assert done.stdout.splitlines() == [
         "generate",
         "tiny",
-        "prepare train generate harmonise evaluate render completion",
+        "prepare train generate infill accompany harmonise evaluate render completion",
     ]
 
 

@@ -12,11 +12,16 @@ from musictx.data.prepare import prepare, provisional
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
+from musictx.evaluate.conditional import Conditional, conditional
 from musictx.evaluate.sets import write_result
 from musictx.files import check_writable
 from musictx.progress import progress
+from musictx.sampling.steer import has_controls, unable
 from musictx.shipped import find_latest
 from musictx.tokens.vocab import Tokenizer
+
+#: Windows in which infill and accompaniment are measured, unless it is said.
+WINDOWS = 128
 
 
 def run(config: EvaluateConfig) -> Any:
@@ -36,12 +41,39 @@ def run(config: EvaluateConfig) -> Any:
 
         result, facts, rows = compare(config)
     else:
-        result, facts = likelihood(config)
+        measure = likelihood if config.task == "free" else around_known_notes
+        result, facts = measure(config)
         rows = [result.row() | facts]
     if config.out is not None:
         write_result(Path(config.out), result.to_dict() | facts, rows)
         print(config.out, flush=True)
     return result
+
+
+def around_known_notes(config: EvaluateConfig) -> tuple[Conditional, dict[str, Any]]:
+    """Nats a note of what would be filled in, or of an accompaniment, with and without what is
+    known."""
+    where = locate(config.model.path) if config.model.path is not None else find_latest()
+    bundle = load(where, config.device, weights=config.model.weights)
+    if not has_controls(bundle.tokenizer):
+        raise UserError(f"task={config.task}: {unable(bundle.tokenizer)}")
+    shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)
+    trained: Any = (bundle.card.get("corpus") or {}).get("tasks") or {}
+    with progress("evaluating", "windows") as update:
+        result = conditional(
+            bundle.model,
+            bundle.tokenizer,
+            shards,
+            config.split,
+            config.task,
+            windows=config.windows or WINDOWS,
+            melody=str(trained.get("melody", "skyline")),
+            seed=config.seed,
+            progress=update,
+        )
+    print(f"{described(bundle)} on {shards.folder}")
+    print(result, flush=True)
+    return result, {"model": str(where), "shards": str(shards.folder)}
 
 
 def likelihood(config: EvaluateConfig) -> tuple[nll.Evaluation, dict[str, Any]]:

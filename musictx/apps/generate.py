@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from musictx.apps.results import (
     fresh_seed,
     progress_of,
     read_music,
+    wanted_of,
     write,
 )
 from musictx.bundle import Bundle, load
@@ -24,8 +25,10 @@ from musictx.sampling import timeline
 from musictx.sampling.music import ENDS, Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.sampling.processors import Processor
+from musictx.sampling.steer import steering
 from musictx.sampling.stream import Stream
 from musictx.sampling.takes import Likeness, nearest
+from musictx.tokens.controls import asked
 from musictx.tokens.vocab import SoftConstraint, Tokenizer
 
 
@@ -45,6 +48,9 @@ def generate(
     primer_tokens: int | None = None,
     end: str | None = None,
     quantise: str = "none",
+    controls: Mapping[str, str | float | None] | None = None,
+    feel: str | None = None,
+    guidance: float = 1.0,
     context: int | None = None,
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
@@ -61,14 +67,17 @@ def generate(
     seed        sample i of seed s is always the same
     end         how a piece ends, one of :data:`~musictx.sampling.music.ENDS`; ``None``: "model"
                 where it writes whole chorales, which are not to be cut in mid-phrase, else "cut"
+    controls, feel, guidance  what the music is to be like (:mod:`musictx.tokens.controls`)
     constraints, processors  further soft constraints (:data:`~musictx.tokens.vocab.SoftConstraint`)
                 and rules (:data:`~musictx.sampling.processors.Processor`)
 
     The other arguments are those of :class:`~musictx.config.GenerateConfig`. Raises ``UserError``
     for a primer without a note that the model's tokens can hold.
     """
+    wanted = asked(controls or {}, feel)
     several = primer if isinstance(primer, Sequence) else [primer]
     primers = [_primer(bundle.tokenizer, p, primer_seconds, primer_tokens) for p in several]
+    like = primers[0].score if len(primers) == 1 else None
     found = _pieces(
         bundle,
         primers,
@@ -82,6 +91,7 @@ def generate(
         include_primer=include_primer,
         quantise=quantise,
         context=context,
+        steering=steering(bundle.tokenizer, wanted, guidance, like),
         constraints=constraints,
         processors=processors,
         progress=progress,
@@ -119,6 +129,7 @@ def run(config: GenerateConfig) -> list[Result]:
     score = None
     if config.primer is not None:
         score = read_music(config.primer, "primer", "to continue")
+    wanted = wanted_of(config)
     where = choose(config)
     seed = fresh_seed() if config.seed is None else config.seed
     name = file_name(config.name, config.primer or where, seed)
@@ -127,6 +138,7 @@ def run(config: GenerateConfig) -> list[Result]:
     given = _primer(
         bundle.tokenizer, score, config.primer_seconds, config.primer_tokens, config.primer or ""
     )
+    steer = steering(bundle.tokenizer, wanted, config.guidance, given.score)
     if config.seed is None:
         print(f"seed: {seed}", flush=True)
     free = not bundle.tokenizer.beats and config.quantise == "none"
@@ -158,6 +170,7 @@ def run(config: GenerateConfig) -> list[Result]:
             include_primer=config.include_primer,
             quantise=config.quantise,
             context=config.context,
+            steering=steer,
             progress=progress,
         )
         for number, sample, why in nearest(pieces, config.keep, likeness):

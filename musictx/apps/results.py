@@ -10,12 +10,14 @@ from pathlib import Path
 
 from musictx import files, formats, midi, musicxml, shipped
 from musictx.config import GenerateConfig, HarmoniseConfig
+from musictx.config.infill import Composed
 from musictx.config.live import LiveConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling.music import Progress, Sample
 from musictx.shipped import find_latest, locate
+from musictx.tokens.controls import asked
 
 #: Endings of the files of music that can be written, and what writes them.
 WRITERS = {".mid": midi.to_bytes, ".midi": midi.to_bytes, ".musicxml": musicxml.to_bytes}
@@ -45,7 +47,18 @@ def read_music(path: str, option: str, purpose: str) -> Score:
         raise UserError(f"{option}={error}") from error
 
 
-def choose(config: GenerateConfig | HarmoniseConfig | LiveConfig) -> Path:
+def wanted_of(config: GenerateConfig | Composed) -> dict[str, float]:
+    """What the options ask the music to be like, a number for each control that is asked for."""
+    given = {
+        "density": config.sampling.density or None,
+        "loudness": config.loudness,
+        "register": config.register,
+        "polyphony": config.polyphony,
+    }
+    return asked(given, config.feel)
+
+
+def choose(config: GenerateConfig | HarmoniseConfig | LiveConfig | Composed) -> Path:
     """The model folder that ``config`` names; if none, the one that suits the command, and says so
     (see :func:`~musictx.bundle.find_latest`)."""
     if config.model.path is not None:

@@ -33,6 +33,17 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
             "musictx generate model=runs/bach-1a2b3c4d/model sampling=safe",
         ],
     ),
+    "infill": (
+        "Compose some bars of a file anew; everything else stays as it is.",
+        [
+            "musictx infill song.mid from=5 to=8 samples=3",
+            "musictx infill song.mid from=12.5s to=20s tracks=piano density=4",
+        ],
+    ),
+    "accompany": (
+        "Write an accompaniment to a melody.",
+        ["musictx accompany tune.mid", "musictx accompany song.mid melody_track=voice feel=calm"],
+    ),
     "harmonise": (
         "Write alto, tenor and bass to a melody, as in a chorale.",
         ["musictx harmonise tune.mid", "musictx harmonise melody=ode_to_joy samples=3 render=true"],
@@ -73,6 +84,8 @@ IMPORTANT = {
         "trainer.precision",
     ),
     "generate": ("model.path", "sampling.temperature", "sampling.top_p"),
+    "infill": ("model.path", "sampling.temperature", "sampling.top_p"),
+    "accompany": ("model.path", "sampling.temperature", "sampling.top_p"),
     "harmonise": ("model.path", "sampling.temperature", "sampling.rules"),
     "play": ("model.path", "sampling.temperature", "sampling.top_p"),
     "jam": ("model.path", "sampling.temperature", "sampling.top_p"),
@@ -85,6 +98,8 @@ RARE = {"train": ("callbacks", "logger", "tags", "ckpt_path", "fresh")}
 COMES = {
     "train": ("models",),
     "generate": ("models", "openings"),
+    "infill": ("models", "openings"),
+    "accompany": ("models", "melodies"),
     "harmonise": ("models", "melodies"),
     "play": ("models", "openings"),
     "jam": ("models",),

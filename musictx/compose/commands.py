@@ -18,6 +18,8 @@ COMMANDS: dict[str, type] = {
     "prepare": config.PrepareConfig,
     "train": config.TrainConfig,
     "generate": config.GenerateConfig,
+    "infill": config.InfillConfig,
+    "accompany": config.AccompanyConfig,
     "harmonise": config.HarmoniseConfig,
     "play": config.PlayConfig,
     "jam": config.JamConfig,

@@ -22,10 +22,14 @@ POSITIONAL = {
     "prepare": "corpus.path",
     "train": "corpus.path",
     "generate": "primer",
+    "infill": "file",
+    "accompany": "melody",
     "harmonise": "melody",
     "play": "primer",
     "render": "files",
 }
+#: Names of options that are no names in Python.
+SPOKEN = {"from": "begin", "to": "end"}
 #: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the
 #: processes it starts.
 HYDRA = ("searchpath", "mode", "callbacks", "run.dir", "job.name", "output_subdir")
@@ -43,7 +47,9 @@ def normalise(
     there is no choice of model sizes.
     """
     known, choices, free = known_options(command), groups(command, folders), free_form(command)
-    named = [w for w in _positional(command, typed, [*known, *choices, *free, "model"]) if w]
+    named = [
+        w for w in _positional(command, typed, [*known, *choices, *free, *SPOKEN, "model"]) if w
+    ]
     own_scheme = any(re.match(r"\+*position\.(name=.*:|_target_=)", w) for w in named)
     if own_scheme and not any(w.startswith("position=") for w in named):
         named.insert(0, "position=custom")
@@ -64,6 +70,8 @@ def normalise(
             )
         if name == "model" and "model" not in choices and "model.path" in known:
             name = "model.path"
+        if SPOKEN.get(name) in known:
+            name = SPOKEN[name]
         if name not in (*known, *choices) and f"sampling.{name}" in known:
             name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
         if re.match(r"hydra[./]", name):

@@ -11,6 +11,7 @@ from musictx.config.data import DataConfig
 from musictx.config.evaluate import EvaluateConfig
 from musictx.config.generate import GenerateConfig, ModelFolder
 from musictx.config.harmonise import HarmoniseConfig
+from musictx.config.infill import AccompanyConfig, InfillConfig
 from musictx.config.limits import Limits
 from musictx.config.live import JamConfig, PlayConfig
 from musictx.config.model import IMPLEMENTATIONS, ModelConfig
@@ -27,6 +28,7 @@ __all__ = [
     "AXES",
     "IMPLEMENTATIONS",
     "SCHEMES",
+    "AccompanyConfig",
     "AugmentConfig",
     "CorpusConfig",
     "DataConfig",
@@ -34,6 +36,7 @@ __all__ = [
     "GenerateConfig",
     "HarmoniseConfig",
     "HuangConfig",
+    "InfillConfig",
     "JamConfig",
     "Limits",
     "ModelConfig",

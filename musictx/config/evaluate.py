@@ -10,6 +10,8 @@ from musictx.config.corpus import CorpusConfig
 from musictx.config.generate import ModelFolder
 from musictx.config.sampling import SamplingConfig
 
+#: Tasks whose likelihood is measured.
+CONDITIONAL = ("infill", "accompany")
 #: Options of one form of the command, refused in the other.
 _LIKELIHOOD = ("window", "stride", "windows", "whole", "batch")
 _SETS = ("against", "task", "measures", "seconds", "primer_seconds", "particles", "may_end")
@@ -49,8 +51,9 @@ class EvaluateConfig:
     task: str = option(
         "free",
         "pieces: free (from nothing), continue (the opening of real pieces) or harmonise (the "
-        "sopranos of real chorales)",
-        choices=("free", "continue", "harmonise"),
+        "sopranos of real chorales); likelihood: infill (of spans of 2-8 s, with and without what "
+        "follows) or accompany (with and without the melody)",
+        choices=("free", "continue", "harmonise", *CONDITIONAL),
     )
     against: str | None = option(
         None,
@@ -97,10 +100,16 @@ class EvaluateConfig:
                 f"1 to window={self.window}, or tokens are left out",
             )
         require(
-            self.task == "free" or self.pieces > 0,
+            self.task in ("free", *CONDITIONAL) or self.pieces > 0,
             "task",
             self.task,
-            "free unless the model generates the samples: give pieces=64, say",
+            "free, infill or accompany unless the model generates the samples: give pieces=64, say",
+        )
+        require(
+            self.task not in CONDITIONAL or not self.compares_samples,
+            "task",
+            self.task,
+            "free, continue or harmonise with pieces= or samples=",
         )
         require(
             self.out is None or self.out.endswith((".json", ".csv")),
@@ -123,5 +132,5 @@ class EvaluateConfig:
             else "samples=FOLDER or pieces=NUMBER with it, since it is about samples"
         )
         for f in dataclasses.fields(self):
-            if f.name in foreign:
+            if f.name in foreign and not (f.name == "task" and self.task in CONDITIONAL):
                 require(getattr(self, f.name) == f.default, f.name, getattr(self, f.name), expected)

@@ -14,6 +14,7 @@ from musictx.config.checks import (
     require,
 )
 from musictx.config.sampling import SamplingConfig
+from musictx.config.steering import Steered
 
 #: Formats of weights (musictx/model/weights.py).
 WEIGHTS = ("float32", "bfloat16", "int8")
@@ -42,7 +43,7 @@ class ModelFolder:
 
 
 @dataclass
-class GenerateConfig:
+class GenerateConfig(Steered):
     """musictx generate: a model folder -> new music."""
 
     model: ModelFolder = field(default_factory=ModelFolder)

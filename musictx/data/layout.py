@@ -56,18 +56,27 @@ def parts(
     known   events from ``here`` on that are known ahead; None leaves K out
     free    most ids of the three parts together; K loses its latest events
     """
-    front = [vocabulary.id(name, value) for name, value in zip(CONTROLS, levels)]
     p = ev.write(past, vocabulary, stop if here is None else here).astype(np.int64)
     m = np.empty(0, np.int64)
     if here is not None:
         p = np.append(p, vocabulary.id(HERE))
         if rest is not None:
             m = _from(rest, here, vocabulary, stop, past)
+    k = None
     if known is not None:
-        room = None if free is None else free - len(p) - len(m) - len(front) - 2
+        room = None if free is None else free - len(p) - len(m) - len(CONTROLS) - 2
         k = whole(_from(known, here or 0, vocabulary), room, vocabulary)
-        front += [vocabulary.id(KNOWN), *k.tolist()]
-    return Parts(np.array([*front, vocabulary.id(STREAM)], np.int64), p, m)
+    return Parts(front(vocabulary, levels, k), p, m)
+
+
+def front(
+    vocabulary: Vocabulary, levels: Sequence[int], known: np.ndarray | None = None
+) -> np.ndarray:
+    """What stands between the first id and the stream: (n,) int64; ``known`` are the ids of K."""
+    ids = [vocabulary.id(name, value) for name, value in zip(CONTROLS, levels)]
+    if known is not None:
+        ids += [vocabulary.id(KNOWN), *known.tolist()]
+    return np.array([*ids, vocabulary.id(STREAM)], np.int64)
 
 
 def _from(

@@ -94,14 +94,23 @@ class Tasks:
     melody   what accompany knows: "skyline" (the highest notes, or those above or below a random
              pitch, or of a random program), or the number of a program
     flat     share of the windows whose P is read as in a score
+    spans    of infill: shortest and longest, seconds;  locked  share of those with a known voice
     """
 
     def __init__(
-        self, tokenizer: Any, weights: Mapping[str, float], melody: str = "skyline", flat: float = 0
+        self,
+        tokenizer: Any,
+        weights: Mapping[str, float],
+        melody: str = "skyline",
+        flat: float = 0,
+        *,
+        spans: tuple[float, float] = SPANS,
+        locked: float = LOCKED,
     ) -> None:
         self.tokenizer = tokenizer
         self.vocabulary: Vocabulary = tokenizer.vocabulary
         self.weights, self.melody, self.flat = dict(weights), melody, flat
+        self.spans, self.locked = spans, locked
         self.per_second = 1000.0 / tokenizer.step_ms
         kinds = self.vocabulary.kinds
         self._controls = np.array([kinds.index(kind) for kind in controls.KINDS])
@@ -137,8 +146,7 @@ class Tasks:
             return None
         window = Window.of(ids[:room], self.vocabulary)
         flat = random.random() < self.flat
-        arrange = {"infill": self._infill, "accompany": self._accompany}.get(task, self._steer)
-        arranged = arrange(window, random, room, flat)
+        arranged = self.arrange(task, window, random, room, flat=flat)
         if arranged is None:
             return None
         stop, here, known = arranged
@@ -170,15 +178,28 @@ class Tasks:
         targets = np.where(scored, sequence, UNSCORED)[1:]
         return Row(sequence[:-1], targets, np.full(len(targets), piece_id, np.int64))
 
+    def arrange(
+        self,
+        task: str,
+        window: Window,
+        random: np.random.Generator,
+        room: int,
+        *,
+        flat: bool = False,
+    ) -> Arranged | None:
+        """Where ``here`` stands, what is known; None where the window does not suit the task."""
+        by_task = {"infill": self._infill, "accompany": self._accompany}
+        return by_task.get(task, self._steer)(window, random, room, flat)
+
     def _infill(
         self, window: Window, random: np.random.Generator, room: int, flat: bool
     ) -> Arranged | None:
         step = window.events["step"]
-        length = np.exp(random.uniform(*np.log(SPANS))) * self.per_second
+        length = np.exp(random.uniform(*np.log(self.spans))) * self.per_second
         length = int(min(length, 0.6 * window.last))
         here = int(random.integers(max(int(LATEST * window.last) - length, 0) + 1))
         span = window.strikes & (step >= here) & (step < here + length)
-        if random.random() < LOCKED:
+        if random.random() < self.locked:
             span &= ~self._voice(window, random)
         if not span.any():
             return None

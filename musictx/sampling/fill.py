@@ -26,7 +26,7 @@ from musictx.sampling.primer import NOTHING
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
-from musictx.tokens.controls import HERE
+from musictx.tokens.controls import CONTROLS, HERE
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT
 
@@ -62,7 +62,7 @@ class Part:
         context: int | None = None,
     ) -> None:
         self.model, self.tokenizer, self.vocabulary = model, tokenizer, tokenizer.vocabulary
-        self.steering = steering or Steering()
+        self.steering = steering or Steering((0,) * len(CONTROLS))
         self.context = context or int(model.config["context"])
         self.closes, self.programs = closes, programs
         self.seconds = tokenizer.step_ms / 1000
@@ -125,7 +125,7 @@ class Part:
     ) -> None:
         """Write on until the segment, or the context, is full."""
         rows = self.steering.rows
-        prompts = [self._prompt(levels) for levels in rows]
+        prompts = [self._prompt(levels or ()) for levels in rows]
         written = ev.write(self.past, self.vocabulary, self.here)
         mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
         state = self.tokenizer.grammar(np.concatenate([mark, written, mark]))

@@ -225,8 +225,13 @@ class _Row:
                 strikes[pitch - rules.low] = False
         strikes &= sounding.program in rules.programs
         mask[on] &= strikes
+        if rules.has_programs:  # where every pitch sounds there is something to end, or nothing
+            count = Counter(program for program, _ in sounding.notes)
+            ends = set() if sounding.struck else {key[0] for key, n in self.own.items() if n}
+            full = [p for p, n in count.items() if n + len(now) >= len(strikes) and p not in ends]
+            mask[[rules.ids["program"].start + program for program in full]] = False
         drums = mask[rules.ids.get("drum", slice(0))].any()
-        if not strikes.any() and not drums and self.last != "program":
+        if not strikes.any() and not drums:
             mask[rules.ids["velocity"]] = False  # there is nothing that it could be for
         for pitch in here:
             if not self.own[sounding.program, pitch]:

@@ -8,7 +8,7 @@ the piece that it continues.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from musictx.config import SamplingConfig, scales
 from musictx.config.checks import DAY
+from musictx.data import layout
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
@@ -25,7 +26,9 @@ from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.soft import NoteLimits
+from musictx.sampling.steer import Guidance, Steering
 from musictx.sampling.timeline import Timeline
+from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint, Tokenizer
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
@@ -144,6 +147,7 @@ def continuations(
     quantise: str = "none",
     context: int | None = None,
     note_limits: Mapping[str, Any] | None = None,
+    steering: Steering | None = None,
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
     progress: Progress | None = None,
@@ -165,6 +169,7 @@ def continuations(
     context          ids the model looks back on; default its own.
     note_limits      what is usual in the corpus (:class:`~musictx.sampling.soft.NoteLimits`), from
                      the model's card, for the options of ``sampling`` that leave it to the corpus.
+    steering         what the music is to be like (:mod:`musictx.sampling.steer`).
     constraints, processors  further soft constraints and rules, before those of ``sampling``.
 
     If it is interrupted (Ctrl-C), what there is of each piece still comes, then the interrupt.
@@ -173,15 +178,23 @@ def continuations(
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     length, sampling = Length(seconds, tokens, bars), sampling or SamplingConfig()
     limits, context = NoteLimits.of(note_limits), context or int(model.config["context"])
+    steer = steering or Steering()
+    if steer.density is not None:
+        sampling = replace(sampling, density=steer.density)
+    rules = [*processors, *reshape.build(sampling, tokenizer)]
+    if len(steer.rows) > 1:
+        rules.insert(0, Guidance(steer.guidance))
     for first in range(0, len(primers), ROWS_AT_ONCE):
-        some = list(primers[first : first + ROWS_AT_ONCE])
+        pieces = list(primers[first : first + ROWS_AT_ONCE])
+        some = pieces * len(steer.rows)  # with guidance each a second time, unsteered
         batch = _Batch(tokenizer, some, length, end)
+        fronts, marks = _around(tokenizer, steer, pieces)
         steps = engine.generate(
             model,
-            prompts([primer.ids for primer in some], context, tokenizer.align),
+            prompts([primer.ids for primer in some], context, tokenizer.align, fronts, marks),
             rows=len(some),
             max_tokens=batch.most_tokens,
-            processors=[*processors, *reshape.build(sampling, tokenizer)],
+            processors=rules,
             constraint=batch.constraint,
             soft=soft.together(
                 tokenizer,
@@ -192,9 +205,10 @@ def continuations(
                 ],
             ),
             groups=tokenizer.kind_of,
-            seeds=seeds[first : first + ROWS_AT_ONCE],
+            seeds=list(seeds[first : first + ROWS_AT_ONCE]) * len(steer.rows),
             context=context,
             align=tokenizer.align,
+            head=len(fronts[0]),
         )
         interrupt: KeyboardInterrupt | None = None
         try:
@@ -203,31 +217,61 @@ def continuations(
                 if progress is not None:
                     progress(count, batch.written())
                 for row in batch.finished():
-                    yield first + row, batch.sample(row, include_primer, quantise)
+                    if row < len(pieces):
+                        yield first + row, batch.sample(row, include_primer, quantise)
         except KeyboardInterrupt as stop:
             interrupt = stop
         for row in batch.finished(all_rows=True):
-            yield first + row, batch.sample(row, include_primer, quantise, interrupt is not None)
+            if row < len(pieces):
+                stopped = interrupt is not None
+                yield first + row, batch.sample(row, include_primer, quantise, stopped)
         if interrupt is not None:
             raise interrupt
 
 
-def prompts(pasts: Sequence[np.ndarray], context: int, align: int = 1) -> np.ndarray:
+def _around(
+    tokenizer: Tokenizer, steer: Steering, pieces: Sequence[Primer]
+) -> tuple[list[np.ndarray], list[int]]:
+    """What stands before the past of each row, and after it, in music that is steered or whose
+    primers are not played but written: then the new music begins after a mark of its own."""
+    nothing = [np.empty(0, np.int64)] * (len(steer.rows) * len(pieces))
+    if steer.levels is None:
+        return nothing, []
+    written = all(p.score is not None and timeline.on_grid(p.score) for p in pieces)
+    if not any(steer.levels) and not written:
+        return nothing, []
+    table: Any = tokenizer
+    levels = [row or () for row in steer.rows for _ in pieces]
+    fronts = [layout.front(table.vocabulary, row) for row in levels]
+    return fronts, [table.vocabulary.id(HERE)] * written
+
+
+def prompts(
+    pasts: Sequence[np.ndarray],
+    context: int,
+    align: int = 1,
+    fronts: Sequence[np.ndarray] | None = None,
+    marks: Sequence[int] = (),
+) -> np.ndarray:
     """What the model reads first: (rows, n + 1) int64, or one row for all if they are alike.
 
     Each is ``bos`` and a past of n ids, or ``cut`` and the last n of a longer one; n is the length
     of the shortest past, or what the context holds after the first id; a multiple of ``align``
-    where a past is cut, so that pasts of whole groups are cut between groups."""
-    if all(past is pasts[0] for past in pasts):
+    where a past is cut, so that pasts of whole groups are cut between groups. ``fronts``, all
+    equally long, stand after the first id of each, ``marks`` at the end."""
+    if fronts is None:
+        fronts = [np.empty(0, np.int64)] * len(pasts)
+    same = all(past is pasts[0] for past in pasts)
+    if same and all(np.array_equal(one, fronts[0]) for one in fronts):
         pasts = pasts[:1]
-    n = min([context - 1, *map(len, pasts)])
+    around = 1 + len(fronts[0]) + len(marks)
+    n = min([context - around, *map(len, pasts)])
     if n < max(map(len, pasts)):
         n -= n % align
-    rows = np.full((len(pasts), n + 1), CUT, np.int64)
-    for row, past in zip(rows, pasts):
-        if len(past) == n:
-            row[0] = BOS
-        row[1:] = past[len(past) - n :]
+    rows = np.empty((len(pasts), around + n), np.int64)
+    for row, past, given in zip(rows, pasts, fronts):
+        first = BOS if len(past) == n else CUT
+        row[:] = [first, *given, *past[len(past) - n :], *marks]
     return rows
 
 

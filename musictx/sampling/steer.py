@@ -14,19 +14,27 @@ from musictx.shipped import models
 from musictx.tokens import controls
 from musictx.tokens.vocab import Tokenizer
 
+#: Notes and seconds of a primer from which on it tells what it is like.
+FEWEST, SHORTEST = 8, 2.0
+
 
 @dataclass(frozen=True)
 class Steering:
-    """levels  of the controls, 0 for any;  guidance  see :class:`Guidance`, 1 for none"""
+    """levels    of the controls, 0 for any; None for a model that has none
+    guidance  see :class:`Guidance`, 1 for none
+    density   notes a second that are asked for, kept by soft constraints too; None: not asked
+    """
 
-    levels: tuple[int, ...] = (0,) * len(controls.CONTROLS)
+    levels: tuple[int, ...] | None = None
     guidance: float = 1.0
+    density: float | None = None
 
     @property
-    def rows(self) -> list[tuple[int, ...]]:
+    def rows(self) -> list[tuple[int, ...] | None]:
         """The levels of each row that a piece takes: with guidance a second one without any."""
-        anything = (0,) * len(self.levels)
-        return [self.levels] if self.guidance == 1 else [self.levels, anything]
+        if self.levels is None or self.guidance == 1:
+            return [self.levels]
+        return [self.levels, (0,) * len(self.levels)]
 
 
 def has_controls(tokenizer: Tokenizer) -> bool:
@@ -39,23 +47,23 @@ def steering(
     asked: Mapping[str, float],
     guidance: float = 1.0,
     like: Score | None = None,
-) -> Steering | None:
+) -> Steering:
     """What is ``asked`` for (:func:`musictx.tokens.controls.asked`), and else what ``like`` has.
 
-    None for a model that cannot be steered and of which nothing is asked but a density, which is
-    kept in other ways too. Raises ``UserError`` for such a model if more is asked.
+    Raises ``UserError`` if more than a density is asked of a model without control tokens.
     """
+    density = asked.get("density")
     if not has_controls(tokenizer):
-        further = [name for name in asked if name != "density"]
-        if further or guidance != 1:
-            name = further[0] if further else f"guidance={guidance:g}"
-            raise UserError(f"{name}: {unable(tokenizer)}")
-        return None
+        for name in asked:
+            if name != "density":
+                raise UserError(f"{name}: {unable(tokenizer)}")
+        if guidance != 1:
+            raise UserError(f"guidance={guidance:g}: {unable(tokenizer)}")
+        return Steering(density=density)
     found = {}
-    if like is not None and len(like) >= 8 and like.duration >= 2:
+    if like is not None and len(like) >= FEWEST and like.duration >= SHORTEST:
         found = controls.measured(like.notes, like.duration)
-    levels = controls.levels({**found, **asked})
-    return Steering(tuple(levels), guidance)
+    return Steering(tuple(controls.levels({**found, **asked})), guidance, density)
 
 
 def unable(tokenizer: Tokenizer) -> str:

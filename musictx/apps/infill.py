@@ -1,0 +1,275 @@
+"""``musictx infill FILE from=5 to=8``, ``musictx accompany FILE``: new notes around known ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from musictx.apps.results import (
+    Result,
+    choose,
+    file_name,
+    fresh_seed,
+    progress_of,
+    read_music,
+    wanted_of,
+    write,
+)
+from musictx.bundle import Bundle, load
+from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
+from musictx.data.encode import programmed
+from musictx.errors import UserError
+from musictx.files import check_writable
+from musictx.notes import Score
+from musictx.sampling import fill, timeline
+from musictx.sampling.music import Sample
+from musictx.sampling.steer import Steering, has_controls, steering, unable
+from musictx.tokens.beats import Beats
+from musictx.tokens.controls import asked
+
+#: A part that is to be composed is as dense as the music so many seconds around it.
+AROUND = 10.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """Notes to be composed for a piece.
+
+    kept     the notes that stay, as they stand in the file;  begin, end  seconds in it
+    closes   whether ``kept`` goes on after ``end``;  tracks  for new notes; empty: a new one
+    density  notes a second of the music around
+    """
+
+    kept: Score
+    begin: float
+    end: float
+    closes: bool
+    tracks: tuple[int, ...]
+    density: float | None = None
+
+
+def gap(
+    score: Score, begin: str | float | None, end: str | float | None, tracks: str | None
+) -> Task:
+    """Everything that begins from ``begin`` to ``end``, in ``tracks``, is to be composed anew."""
+    clock = Beats(score)
+    start, stop = moment("from", begin, clock), moment("to", end, clock)
+    if not 0 <= start < stop:
+        raise UserError(f"to={end}: expected a place after from={begin}")
+    if start >= score.duration:
+        bars = clock.bar(float(clock.quarters(score.duration)))[0]
+        raise UserError(
+            f"from={begin}: the file ends before that, after {score.duration:.1f} s, in bar {bars}"
+        )
+    notes = score.notes
+    chosen = sorted(set(notes["track"].tolist()))
+    if tracks is not None:
+        chosen = [find_track(score, name, "tracks") for name in str(tracks).split(",")]
+    inside = (notes["start"] >= start - 1e-6) & (notes["start"] < stop - 1e-6)
+    kept = score.with_notes(notes[~(inside & np.isin(notes["track"], chosen))])
+    near = notes[(notes["start"] >= start - AROUND) & (notes["start"] < stop + AROUND)]
+    length = min(stop + AROUND, score.duration) - max(start - AROUND, 0.0)
+    density = len(near) / length if len(near) >= 8 else None
+    return Task(kept, start, stop, True, tuple(chosen), density)
+
+
+def under(score: Score, melody_track: str | None) -> Task:
+    """An accompaniment is to be composed to one track of ``score``, which alone is kept."""
+    notes = score.notes
+    if not len(notes):
+        raise UserError("melody: this file holds no notes; give one with a melody")
+    if melody_track is not None:
+        notes = notes[notes["track"] == find_track(score, melody_track, "melody_track")]
+    elif len(set(notes["track"].tolist())) > 1:
+        named = [track for track, name in score.names.items() if name.strip().lower() == "melody"]
+        mine = np.isin(notes["track"], named)
+        notes = notes[mine] if mine.any() else highest(notes[~notes["drum"]])
+    kept = score.with_notes(notes)
+    kept = replace(kept, pedals=kept.pedals[np.isin(kept.pedals["track"], notes["track"])])
+    begin = float(notes["start"].min())
+    return Task(kept, begin, float(notes["end"].max()), False, ())
+
+
+def moment(option: str, given: str | float | None, clock: Beats) -> float:
+    """A bar or ``12.5s`` as seconds: where a bar begins (``from``) or ends (``to``)."""
+    text = "" if given is None else str(given).strip()
+    if seconds := re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*s", text):
+        return float(seconds[1])
+    if not re.fullmatch(r"[1-9]\d{0,5}", text):
+        came = ": missing; give" if given is None else f"={given}: expected"
+        raise UserError(f"{option}{came} a bar, {option}=5, or seconds, {option}=12.5s")
+    bars = int(text) - (option == "from")
+    return float(clock.seconds(clock.bar_line(0.0, bars)))
+
+
+def find_track(score: Score, wanted: str, option: str) -> int:
+    """A track by its name, in capitals or not, or by its number from 1 among those with notes."""
+    tracks = sorted(set(score.notes["track"].tolist()))
+    name = wanted.strip().lower()
+    for track in tracks:
+        if score.names.get(track, "").strip().lower() == name:
+            return track
+    if name.isdigit() and 1 <= int(name) <= len(tracks):
+        return tracks[int(name) - 1]
+    known = ", ".join(f"{n} {score.names.get(t, '')}".strip() for n, t in enumerate(tracks, 1))
+    raise UserError(f"{option}={wanted}: expected a track by name or number: {known}")
+
+
+def highest(notes: np.ndarray) -> np.ndarray:
+    """The notes above which none sounds when they begin."""
+    kept = [
+        note
+        for note in notes
+        if not np.any(
+            (notes["start"] <= note["start"])
+            & (notes["end"] > note["start"])
+            & (notes["pitch"] > note["pitch"])
+        )
+    ]
+    return np.array(kept, notes.dtype)
+
+
+def composed(
+    bundle: Bundle,
+    task: Task,
+    *,
+    samples: int = 1,
+    seed: int = 0,
+    sampling: SamplingConfig | None = None,
+    controls: Mapping[str, str | float | None] | None = None,
+    feel: str | None = None,
+    guidance: float = 1.0,
+    quantise: str = "none",
+    progress: Callable[[float], None] | None = None,
+) -> Iterator[Sample]:
+    """Each version of a ``task``, as it is done. Sample i of seed s is always the same.
+
+    Raises ``UserError`` for a model without control tokens.
+    """
+    wanted = asked(controls or {}, feel)
+    if not has_controls(bundle.tokenizer):
+        raise UserError(f"model: {unable(bundle.tokenizer)}")
+    steer = steering(bundle.tokenizer, wanted, guidance)
+    for number in range(samples):
+        yield _one(bundle, task, steer, (seed, number), sampling, quantise, progress)
+
+
+def _one(
+    bundle: Bundle,
+    task: Task,
+    steer: Steering,
+    seed: tuple[int, int],
+    sampling: SamplingConfig | None,
+    quantise: str,
+    progress: Callable[[float], None] | None,
+) -> Sample:
+    kept = task.kept
+    known, programs = as_trained(bundle, kept, task)
+    part = fill.Part(
+        bundle.model,
+        bundle.tokenizer,  # type: ignore[arg-type]
+        known,
+        task.begin,
+        task.end,
+        closes=task.closes,
+        segment=np.inf if task.closes else fill.SEGMENT,
+        programs=programs,
+        steering=steer,
+    )
+    new = part.compose(
+        seed,
+        sampling=sampling or SamplingConfig(),
+        limits=fill.limits_of(bundle.card),
+        density=steer.density or task.density,
+        progress=progress,
+    )
+    new = timeline.quantised(new, Beats(kept), quantise)
+    inside = kept.notes[np.isin(kept.notes["track"], task.tracks)]
+    names = dict(kept.names)
+    if len(inside):
+        where = known.with_notes(known.notes[np.isin(known.notes["track"], task.tracks)])
+        new = timeline.on_tracks(new, where, bundle.tokenizer)
+        for track in np.unique(inside["track"]):
+            of_file = inside[inside["track"] == track][0]
+            new["program"][new["track"] == track] = of_file["program"]
+    elif task.tracks:  # nothing is left on them
+        new["track"] = task.tracks[0]
+    else:
+        base = max([*names, *kept.notes["track"].tolist()], default=-1) + 1
+        new["track"] += base
+        for track in np.unique(new["track"]).tolist():
+            names[track] = "accompaniment" if track == base else f"accompaniment {track - base + 1}"
+    notes = np.concatenate([kept.notes, new])
+    score = replace(kept, notes=notes, names=names)
+    ended = "seconds" if part.done else "stuck"
+    seam = task.begin if task.closes else 0.0
+    return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
+
+
+def as_trained(bundle: Bundle, kept: Score, task: Task) -> tuple[Score, Collection[int] | None]:
+    """``kept`` with its tracks on the programs that the model was trained with, and the programs of
+    new notes; None: any."""
+    if "program" not in bundle.tokenizer.kinds:
+        return kept, None
+    corpus = bundle.card.get("corpus") or {}
+    by_name = corpus.get("programs") or {}
+    melody = (corpus.get("tasks") or {}).get("melody", "")
+    known = programmed(kept, by_name)
+    if task.tracks:
+        mine = known.notes[np.isin(known.notes["track"], task.tracks) & ~known.notes["drum"]]
+        return known, set(mine["program"].tolist()) or None
+    if str(melody).isdigit():
+        notes = known.notes.copy()
+        notes["program"][~notes["drum"]] = int(melody)
+        known = known.with_notes(notes)
+    others = set(by_name.values()) - {int(melody)} if str(melody).isdigit() else set()
+    return known, others or {0}
+
+
+def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
+    """Compose as ``config`` says; each version is written, and its path printed, as it is done."""
+    if isinstance(config, InfillConfig):
+        option, path = "file", config.file
+    else:
+        option, path = "melody", config.melody
+    if path is None:
+        raise UserError(f"{option}: missing; give a MIDI file")
+    score = read_music(path, option, "to work on")
+    if isinstance(config, InfillConfig):
+        task = gap(score, config.begin, config.end, config.tracks)
+    else:
+        task = under(score, config.melody_track)
+    wanted = wanted_of(config)
+    where = choose(config)
+    seed = fresh_seed() if config.seed is None else config.seed
+    name = file_name(config.name, path, seed)
+    check_writable(config.out, "out")
+    bundle = load(where, config.device, weights=config.model.weights)
+    if config.seed is None:
+        print(f"seed: {seed}", flush=True)
+    found: list[Result] = []
+    length = task.end - task.begin
+    with progress_of("composing", length * config.samples, "seconds") as progress:
+        pieces = composed(
+            bundle,
+            task,
+            samples=config.samples,
+            seed=seed,
+            sampling=config.sampling,
+            controls=wanted,
+            guidance=config.guidance,
+            quantise=config.quantise,
+            progress=lambda seconds: progress(1, len(found) * length + seconds),
+        )
+        for sample in pieces:
+            stem = Path(config.out) / f"{name}-{len(found) + 1}"
+            paths = write(sample.score, stem, config.render, seam=sample.seam)
+            print(f"{paths[0]}: {sample.notes:,} new notes in {sample.seconds:.1f} s", flush=True)
+            if sample.remark:
+                print(f"{paths[0]}: {sample.remark}", flush=True)
+            found.append(Result(sample, paths))
+    return found

@@ -1,0 +1,192 @@
+"""musictx infill and accompany: what stays, what is new, what is said."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+import musictx
+from musictx import bundle, midi
+from musictx.apps import infill as app
+from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
+from musictx.tokens.beats import Beats
+from musictx.tokens.build import build
+
+torch.set_num_threads(1)
+
+
+def model_folder(where, card=None, **tokens):
+    tokenizer = build(name="performance", **tokens)
+    torch.manual_seed(0)
+    model = MusicTransformer(tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=96)
+    return bundle.save(where, model, tokenizer, card or {})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return model_folder(tmp_path_factory.mktemp("a") / "m", low=30, high=96, controls=True)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return model_folder(tmp_path_factory.mktemp("b") / "m")
+
+
+@pytest.fixture(scope="module")
+def songs(tmp_path_factory):
+    """Songs by tracks of their own: melody, bridge and piano."""
+    corpus = {"programs": {"melody": 73, "bridge": 48, "piano": 0}, "tasks": {"melody": "73"}}
+    where = tmp_path_factory.mktemp("c") / "m"
+    return model_folder(where, {"corpus": corpus}, tracks="programs", controls=True)
+
+
+@pytest.fixture
+def song(tmp_path):
+    """Ten bars of 3/4 at 96 quarters a minute: a tune, chords, a pedal; from half a bar on."""
+    beat = 60 / 96
+    notes = [
+        (beat * (1.5 + i / 2), beat * (2 + i / 2), 72 + i % 7, 91, 0, False, 0) for i in range(56)
+    ]
+    notes += [
+        (beat * (2 + 3 * i), beat * (4 + 3 * i), 48 + 4 * k + i % 3, 55, 0, False, 1)
+        for i in range(9)
+        for k in range(3)
+    ]
+    score = Score(
+        notes=np.array(notes, NOTE),
+        pedals=np.array([(2.0, 127, 1), (3.0, 0, 1), (9.0, 127, 1), (9.5, 0, 1)], PEDAL),
+        tempos=np.array([(0.0, 96.0)], TEMPO),
+        meters=np.array([(0.0, 3, 4)], METER),
+        keys=np.array([(0.0, -1, False)], KEY),
+        names={0: "Melody", 1: "Piano"},
+        ticks_per_quarter=480,
+    )
+    midi.write(score, tmp_path / "song.mid")
+    return tmp_path / "song.mid"
+
+
+def infilled(folder, song, tmp_path, **more):
+    options = {"begin": "4", "end": "5", "seed": 3, "out": str(tmp_path / "out"), "device": "cpu"}
+    config = InfillConfig(model=ModelFolder(str(folder)), file=str(song), **(options | more))
+    return app.run(config)
+
+
+def listed(notes) -> Counter:
+    return Counter(tuple(note) for note in notes.tolist())
+
+
+def outside(score, start, stop, tracks=(0, 1)):
+    notes = score.notes
+    inside = (notes["start"] > start - 1e-6) & (notes["start"] < stop - 1e-6)
+    return listed(notes[~(inside & np.isin(notes["track"], tracks))])
+
+
+@pytest.mark.parametrize("which", ["folder", "songs"])
+@pytest.mark.parametrize(
+    ("asked", "bars", "tracks"),
+    [
+        ({}, (4, 5), (0, 1)),
+        ({"begin": "1", "end": "2"}, (1, 2), (0, 1)),
+        ({"begin": "8", "end": "10", "tracks": "piano"}, (8, 10), (1,)),
+        (
+            {"begin": "2", "end": "9", "tracks": "1", "guidance": 2.0, "loudness": "70"},
+            (2, 9),
+            (0,),
+        ),
+    ],
+)
+def test_everything_else_stays_to_the_tick(which, asked, bars, tracks, song, tmp_path, request):
+    (result,) = infilled(request.getfixturevalue(which), song, tmp_path, **asked)
+    given, back = midi.read(song), midi.read(result.paths[0])
+    clock = Beats(given)
+    start, stop = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (bars[0] - 1, bars[1]))
+    assert start == pytest.approx((bars[0] - 1) * 3 * 60 / 96)
+    assert outside(back, start, stop, tracks) == outside(given, start, stop, tracks)
+    for column in ("pedals", "tempos", "meters", "keys"):
+        assert np.array_equal(getattr(back, column), getattr(given, column))
+    assert back.names == given.names
+    assert back.ticks_per_quarter % given.ticks_per_quarter == 0  # finer, where new notes are
+    assert len(back) - sum(outside(back, start, stop, tracks).values()) == result.sample.notes
+    assert set(back.notes["track"].tolist()) <= {0, 1}
+    assert set(back.notes["program"].tolist()) == {0}
+
+
+def test_versions_differ_and_each_is_the_one_made_alone(folder, song, tmp_path):
+    one, two = infilled(folder, song, tmp_path, samples=2)
+    assert one.sample.score != two.sample.score
+    (alone,) = musictx.infill(song, str(folder), begin=4, end=5, seed=3)
+    assert alone.score == one.sample.score
+    seconds = musictx.infill(song, str(folder), begin="5.625s", end=" 9.375 s", seed=3)
+    assert seconds[0].score == one.sample.score
+
+
+@pytest.mark.parametrize("which", ["folder", "songs"])
+def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(which, song, tmp_path, request):
+    model = request.getfixturevalue(which)
+    config = AccompanyConfig(
+        model=ModelFolder(str(model)), melody=str(song), seed=1, out=str(tmp_path), device="cpu"
+    )
+    (result,) = app.run(config)
+    given, back = midi.read(song), midi.read(result.paths[0])
+    tune = given.notes[given.notes["track"] == 0]
+    assert listed(back.notes[back.notes["track"] == 0]) == listed(tune)
+    assert len(back) > len(tune)
+    names = [name for track, name in back.names.items() if track > 0]
+    assert any(name == "accompaniment" for name in names)
+    new = back.notes[back.notes["track"] > 0]
+    assert new["start"].min() >= tune["start"].min() - 1e-3
+    assert set(new["program"].tolist()) <= ({0, 48} if which == "songs" else {0})
+    highest = musictx.accompany(given.with_notes(tune), str(model), seed=1)[0]
+    assert listed(highest.score.notes[highest.score.notes["track"] == 0]) == listed(tune)
+
+
+def test_without_a_track_of_its_own_the_melody_is_what_nothing_sounds_above():
+    notes = np.array([(0, 2, 60, 64, 0, False, 0), (0, 1, 72, 64, 0, False, 1),
+                      (1, 2, 55, 64, 0, False, 1), (2, 3, 50, 64, 0, False, 1)], NOTE)  # fmt: skip
+    assert app.highest(notes)["pitch"].tolist() == [72, 50]
+    task = app.under(Score(notes=notes), None)
+    assert task.kept.notes["pitch"].tolist() == [72, 50]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"begin": None}, r"from: missing; give a bar, from=5, or seconds"),
+        ({"end": "8.5"}, r"to=8\.5: expected a bar, to=5, or seconds, to=12\.5s"),
+        ({"begin": "6", "end": "4"}, r"to=4: expected a place after from=6"),
+        ({"begin": "40", "end": "41"}, r"from=40: the file ends before that.*in bar 10"),
+        ({"tracks": "flute"}, r"tracks=flute: expected a track .*1 Melody, 2 Piano"),
+        ({"loudness": "loud"}, r"loudness=loud: expected a number of MIDI velocity, or ppp"),
+    ],
+)
+def test_what_cannot_be_is_said_before_the_model_is_read(asked, sentence, song, tmp_path):
+    with pytest.raises(UserError, match=sentence):
+        infilled("no/such/model", song, tmp_path, **asked)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_without_control_tokens_is_refused(plain, song, tmp_path):
+    with pytest.raises(UserError, match="has no control tokens; give one trained with tokenizer"):
+        infilled(plain, song, tmp_path)
+    with pytest.raises(UserError, match=r"loudness: this model .* has no control tokens"):
+        musictx.generate(str(plain), seconds=1, loudness="p")
+    with pytest.raises(UserError, match=r"guidance=2: this model"):
+        musictx.generate(str(plain), seconds=1, guidance=2)
+
+
+def test_music_can_be_steered_and_a_density_asked_of_any_model(plain, folder):
+    options = {"tokens": 40, "seed": 2}
+    for model in (plain, folder):
+        usual = musictx.generate(str(model), **options)[0].ids.tolist()
+        sparse = musictx.generate(str(model), density=1.5, **options)[0].ids.tolist()
+        assert sparse != usual
+    asked = {"feel": "calm", "register": 80, "guidance": 3.0}
+    one, two = musictx.generate(str(folder), samples=2, **asked, **options)
+    again = musictx.generate(str(folder), **asked, **options)[0]
+    assert one.ids.tolist() == again.ids.tolist() != two.ids.tolist()
