@@ -23,10 +23,9 @@ from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, NoteEvents, Tokeni
 SECONDS, SHARE, LEAST = 6.0, 0.5, 2.0
 #: Parts of it: the last chord begins, nothing is struck any more, everything is let go.
 CHORD_FROM, SILENT_FROM, RELEASED_FROM = 0.5, 0.7, 0.85
-#: Nats: on strikes at the end of the first part, towards the chord, for each second by which the
-#: chord has sounded too long (or is let go too early), and towards the end of tokens without
-#: releases.
-CALM, TOWARDS, LET_GO, END = 3.0, 4.0, 4.0, 6.0
+#: Nats: on strikes at the end of the first part, towards the chord, and towards the end of tokens
+#: without releases.
+CALM, TOWARDS, END = 3.0, 4.0, 6.0
 AT_ONCE = 50.0
 #: The bass lies in the two octaves from here, or from the lowest pitch that is asked for; notes of
 #: the last chord at most.
@@ -108,7 +107,9 @@ class _Moment:
         if self.chord and self.sounded < CHORD:
             row[self.strikes & ~self._joining()] = np.inf
             row[self._waits_to(1.0)] = np.inf
-            self._ring(row)
+            row[np.isin(self.events.release, list(self.chord))] = np.inf
+            if self._older():  # it is let go soon
+                row[self.events.wait * (self.events.longest_wait or 0.0) > 2 * CHORD] = np.inf
         elif self.chord or part >= SILENT_FROM:
             self._fall_silent(row, part)
         else:
@@ -151,13 +152,17 @@ class _Moment:
         others = [program for program, _ in sounding if program != sounding.program]
         row[np.isin(self.events.program, others)] = 0.0
         row[self._waits_to(1.0)] = np.inf
-        if part >= RELEASED_FROM and not sounding.struck:
-            row[self.events.wait > 0] = np.inf
-        self._ring(row)
+        waits = self.events.wait > 0
+        if not sounding.struck and (part >= RELEASED_FROM or self._older()):
+            row[waits] = np.inf
+        elif not sounding.struck:
+            # The chord is held: only waits that can be followed by another, or that are enough.
+            row[waits & (self.events.wait < 1) & ~self._waits_to(RELEASED_FROM)] = np.inf
+        if (self.state.allowed() & waits & np.isfinite(row)).any():
+            row[np.isin(self.events.release, list(self.chord))] = np.inf
+        for pitch in self._older():
+            row[self.events.release == pitch] = -TOWARDS
 
-    def _ring(self, row: np.ndarray) -> None:
-        """The chord is held until everything is let go, what sounds beside it is not."""
-        ring = (RELEASED_FROM - CHORD_FROM) * self.left
-        for pitch in self.state.sounding.here():
-            pull = LET_GO * (self.sounded - ring) if pitch in self.chord else TOWARDS
-            row[self.events.release == pitch] -= pull
+    def _older(self) -> list[int]:
+        """The pitches that sound beside the chord."""
+        return [pitch for _, pitch in self.state.sounding if pitch not in self.chord]
