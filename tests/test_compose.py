@@ -107,3 +107,10 @@ def test_an_error_leaves_hydra_ready_for_the_next_call():
 def test_miditok_parameters_may_be_anything():
     made = c.compose("prepare", ["tokenizer=remi", "tokenizer.params.use_chords=true"])
     assert made.tokenizer.params == {"use_chords": True}
+
+
+def test_where_new_music_begins_and_ends_is_said_by_from_and_to():
+    found = words.normalise("infill", ["from=5", "to=20s"])
+    assert found == ["begin='5'", "end='20s'"]
+    with pytest.raises(ConfigError, match="from"):
+        words.normalise("harmonise", ["from=5"])

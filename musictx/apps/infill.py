@@ -11,6 +11,7 @@ import numpy as np
 
 from musictx.apps.results import (
     Result,
+    check_out,
     choose,
     file_name,
     fresh_seed,
@@ -23,7 +24,6 @@ from musictx.bundle import Bundle, load
 from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
 from musictx.data.encode import programmed
 from musictx.errors import UserError
-from musictx.files import check_writable
 from musictx.notes import Score
 from musictx.sampling import fill, timeline
 from musictx.sampling.music import Sample
@@ -247,7 +247,7 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
     where = choose(config)
     seed = fresh_seed() if config.seed is None else config.seed
     name = file_name(config.name, path, seed)
-    check_writable(config.out, "out")
+    check_out(config.out)
     bundle = load(where, config.device, weights=config.model.weights)
     if config.seed is None:
         print(f"seed: {seed}", flush=True)

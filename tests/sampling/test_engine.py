@@ -308,3 +308,33 @@ def test_selected_rows_go_on_as_copies():
 def test_top_k_one_is_greedy():
     model = make()
     assert run(model, [BOS, 4], processors=[TopK(1)]) == run(model, [BOS, 4], processors=GREEDY)
+
+
+@pytest.mark.parametrize("cache", ["native", "growing"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_head_stays_in_sight_when_the_window_is_full(scheme, cache):
+    """A full window is read again as ``cut``, the head and the latest ids."""
+    model, prompt, head, context = make(scheme=scheme), [BOS, 9, 8, 7, 5], 3, 16
+    if cache == "native" and engine.why_not(model):
+        pytest.skip("no compiler")
+    found = run(
+        model,
+        prompt,
+        max_tokens=40,
+        head=head,
+        processors=GREEDY,
+        constraint=Only(1, range(4, V)),
+        context=context,
+        cache=cache,
+    )[0]
+    ids, read = list(prompt), list(prompt)
+    for _ in range(40):
+        with torch.no_grad():
+            logits = model(torch.tensor([read]))[0, -1].double()
+        logits[:4] = -math.inf
+        ids.append(int(logits.argmax()))
+        read.append(ids[-1])
+        if len(read) > context:
+            kept = context - context // engine.SLIDE
+            read = [CUT, *prompt[1 : head + 1], *ids[-(kept - head - 1) :]]
+    assert found == ids[len(prompt) :]
