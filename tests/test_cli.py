@@ -107,7 +107,7 @@ def test_version(capsys):
         (["train", "--resolve"], "--resolve: has an effect only with --cfg"),
         (["train", "sed=1"], "did you mean seed?"),
         (["generate", "tempo=90"], "musictx generate; tempo, meter and key are those of the prim"),
-        (["train", "trainer.logger=x"], "did you mean logger?"),
+        (["train", "trainer.logger=x"], "loggers are a group: logger=none"),
         (["generate", "seed=one"], "seed=one: expected a whole number"),
         (["completion", "tcsh"], "completion tcsh: expected one of bash"),
     ],
@@ -218,7 +218,7 @@ def test_bash_completes_through_the_script(tmp_path):
     assert done.stdout.splitlines() == [
         "generate",
         "tiny",
-        "prepare train generate infill accompany harmonise evaluate render completion",
+        "prepare train generate infill accompany harmonise play jam evaluate render completion",
     ]
 
 

@@ -69,11 +69,12 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 def check(config: Any, prefix: str = "") -> None:
     """Hold each option of a dataclass (named ``prefix.option``) against its choices and bounds;
-    None passes. What has bounds is at most a billion, whatever they are."""
+    None passes where the type allows it. What has bounds is at most a billion, whatever they are,
+    and a whole number if its type is one."""
     for f in dataclasses.fields(config):
         name = f"{prefix}.{f.name}" if prefix else f.name
         value = getattr(config, f.name)
-        if value is None:
+        if value is None and "None" in str(f.type):
             continue
         if f.metadata.get("choices"):
             one_of(name, value, f.metadata["choices"])
@@ -83,11 +84,20 @@ def check(config: Any, prefix: str = "") -> None:
         values = {name: value}
         if isinstance(value, Mapping):
             values = {f"{name}.{key}": one for key, one in value.items()}
+        kinds = _numbers(str(f.type))
         for key, one in values.items():
-            inside = all(_inside(x, bounds) for x in (one if isinstance(one, list) else [one]))
+            every = one if isinstance(one, list) else [one]
+            inside = all(type(x) in kinds and _inside(x, bounds) for x in every)
             too_large = isinstance(one, (int, float)) and one > MOST and bounds[2:] == (None, None)
             most = f"a number of at most {MOST:,}"
             require(inside, key, one, most if too_large else _expected(f, bounds))
+
+
+def _numbers(type_: str) -> tuple[type, ...]:
+    """The types of numbers that values of a field may have."""
+    if "Any" in type_ or "bool" in type_:
+        return int, float, bool
+    return (int, float) if "float" in type_ else (int,)
 
 
 Bounds = tuple[float | None, float | None, float | None, float | None]
@@ -96,8 +106,7 @@ Bounds = tuple[float | None, float | None, float | None, float | None]
 def _inside(value: float, bounds: Bounds) -> bool:
     low, above, high, below = bounds
     return (
-        isinstance(value, (int, float))
-        and math.isfinite(value)
+        math.isfinite(value)
         and value <= MOST
         and (low is None or value >= low)
         and (above is None or value > above)
