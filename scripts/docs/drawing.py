@@ -1,4 +1,4 @@
-"""What the pictures of docs/attention.md share: colours, tables of cells, and files."""
+"""What drawn pictures of the docs share: colours, tables of cells, and files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NOTHING, PAD = "#e3e3e3", "#ffffff"
 DPI = 110
 
 
-def save(figure: Any, name: str, *, dpi: int = DPI) -> None:
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    path = IMAGES / f"{name}.png"
+def save(figure: Any, name: str, *, dpi: int = DPI, folder: Path = IMAGES) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.png"
     figure.savefig(path, dpi=dpi, bbox_inches="tight", facecolor="white")
     plt.close(figure)
     with Image.open(path) as picture:
