@@ -6,19 +6,14 @@ what was wrong with it (:class:`~musictx.errors.UserError`); the work is done in
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from musictx import shipped
 from musictx.apps import generate as generating
 from musictx.apps.render import render
+from musictx.arguments import bundle_of, music_of, sampling_of, seed_of, whole
 from musictx.bundle import Bundle, load
 from musictx.config import EvaluateConfig, SamplingConfig, TokenSampling, TrainConfig
 from musictx.errors import UserError
@@ -105,12 +100,12 @@ def generate(
     Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
     tokens can hold.
     """
-    bundle = _bundle(model)
+    bundle = bundle_of(model)
     given: Score | list[Score] | None = None
     if isinstance(primer, list):
-        given = [_music(one, f"primer[{number}]") for number, one in enumerate(primer)]
+        given = [music_of(one, f"primer[{number}]") for number, one in enumerate(primer)]
     elif primer is not None:
-        given = _music(primer, "primer")
+        given = music_of(primer, "primer")
     if given == []:
         raise UserError("primer=[]: expected a piece of music, or several")
     return generating.generate(
@@ -118,10 +113,10 @@ def generate(
         primer=given,
         seconds=seconds,
         tokens=tokens,
-        samples=_whole("samples", samples, 1),
-        keep=None if keep is None else _whole("keep", keep, 1),
-        sampling=_sampling(sampling, SamplingConfig),
-        seed=_seed(seed),
+        samples=whole("samples", samples, 1),
+        keep=None if keep is None else whole("keep", keep, 1),
+        sampling=sampling_of(sampling, SamplingConfig),
+        seed=seed_of(seed),
         include_primer=include_primer,
         primer_seconds=primer_seconds,
         primer_tokens=primer_tokens,
@@ -163,16 +158,16 @@ def stream(
     if seconds is not None and not 0 < seconds < math.inf:
         raise UserError(f"seconds={seconds!r}: expected a positive number of seconds")
     return generating.stream(
-        _bundle(model),
-        None if primer is None else _music(primer, "primer"),
+        bundle_of(model),
+        None if primer is None else music_of(primer, "primer"),
         seconds=seconds,
-        sampling=_sampling(sampling, SamplingConfig),
-        seed=_seed(seed),
+        sampling=sampling_of(sampling, SamplingConfig),
+        seed=seed_of(seed),
         primer_seconds=primer_seconds,
         primer_tokens=primer_tokens,
         constraints=constraints,
         processors=processors,
-        context=None if context is None else _whole("context", context, 2),
+        context=None if context is None else whole("context", context, 2),
     )
 
 
@@ -205,7 +200,7 @@ def infill(
     """
     from musictx.apps import infill as filling
 
-    task = filling.gap(_music(music, "music"), begin, end, tracks)
+    task = filling.gap(music_of(music, "music"), begin, end, tracks)
     controls = _controls(density, loudness, register, polyphony)
     return _composed_around(
         model, task, samples, sampling, seed, controls, feel, guidance, quantise
@@ -238,7 +233,7 @@ def accompany(
     """
     from musictx.apps import infill as filling
 
-    task = filling.under(_music(melody, "melody"), melody_track)
+    task = filling.under(music_of(melody, "melody"), melody_track)
     controls = _controls(density, loudness, register, polyphony)
     return _composed_around(
         model, task, samples, sampling, seed, controls, feel, guidance, quantise
@@ -259,11 +254,11 @@ def _composed_around(
     from musictx.apps.infill import composed
 
     found = composed(
-        _bundle(model),
+        bundle_of(model),
         task,
-        samples=_whole("samples", samples, 1),
-        seed=_seed(seed),
-        sampling=_sampling(sampling, SamplingConfig),
+        samples=whole("samples", samples, 1),
+        seed=seed_of(seed),
+        sampling=sampling_of(sampling, SamplingConfig),
         controls=controls,
         feel=feel,
         guidance=guidance,
@@ -316,12 +311,12 @@ def harmonise(
     HarmoniseConfig(voices=list(voices), bars=bars)  # what is wrong is said
 
     found = harmonisations(
-        _bundle(model, melody=True),
-        _music(melody, "melody"),
-        samples=_whole("samples", samples, 1),
-        particles=_whole("particles", particles, 1),
-        sampling=_sampling(sampling, TokenSampling),
-        seed=_seed(seed),
+        bundle_of(model, melody=True),
+        music_of(melody, "melody"),
+        samples=whole("samples", samples, 1),
+        particles=whole("particles", particles, 1),
+        sampling=sampling_of(sampling, TokenSampling),
+        seed=seed_of(seed),
         voices=voices,
         bars=bars,
     )
@@ -333,7 +328,7 @@ def log_likelihood(model: Bundle | str | Path, music: Music) -> float:
     the larger one. :func:`musictx.evaluate.likelihood.log_likelihood` gives it token by token."""
     from musictx.evaluate.likelihood import log_likelihood as measured
 
-    return -float(measured(_bundle(model), _music(music, "music")).total)
+    return -float(measured(bundle_of(model), music_of(music, "music")).total)
 
 
 def train(*options: str) -> Path:
@@ -372,65 +367,3 @@ def _composed(command: str, options: tuple[str, ...]) -> Any:
                 f'musictx.{command}("seed=1")'
             )
     return compose(command, options)
-
-
-def _bundle(model: Any, *, melody: bool = False) -> Bundle:
-    if isinstance(model, Bundle):
-        return model
-    if model is None:
-        model = shipped.find_latest(melody=melody)
-    if isinstance(model, (str, os.PathLike)):
-        return load(model)  # type: ignore[arg-type]
-    raise UserError(
-        f"model: {type(model).__name__} is no model; expected a loaded one (musictx.load), its "
-        f"folder or a name such as {', '.join(shipped.models())}"
-    )
-
-
-def _music(music: Any, name: str) -> Score:
-    if isinstance(music, str) and not Path(music).expanduser().exists():
-        music = shipped.examples().get(music, music)
-    try:
-        return read(getattr(music, "score", music))
-    except UserError as error:
-        raise UserError(f"{name}: {error}") from None
-
-
-def _sampling(given: Any, kind: type[Any]) -> Any:
-    """``given`` as an instance of ``kind``; None stays."""
-    if given is None or isinstance(given, kind):
-        return given
-    if isinstance(given, str):
-        from musictx.compose import conf_dir
-
-        presets = {file.stem: file for file in (conf_dir() / "sampling").glob("*.yaml")}
-        if given not in presets:
-            names = ", ".join(sorted(presets))
-            raise UserError(f"sampling={given}: expected one of {names}, options or SamplingConfig")
-        given = yaml.safe_load(presets[given].read_text(encoding="utf-8")) or {}
-    if not isinstance(given, Mapping):
-        raise UserError(
-            f"sampling={given!r}: expected a SamplingConfig, options such as "
-            "{'temperature': 0.9}, or the name of a preset such as 'safe'"
-        )
-    known = [field.name for field in dataclasses.fields(kind)]
-    for name, value in given.items():
-        if name not in known:
-            raise UserError(f"sampling.{name}: no such option; expected {', '.join(known)}")
-        texts = (str,) if name in ("key", "scale", "low", "high") else ()
-        if value is not None and not isinstance(value, (bool, int, float, *texts)):
-            raise UserError(f"sampling.{name}={value!r}: expected a number")
-    return kind(**given)
-
-
-def _seed(seed: Any) -> int:
-    if seed is None:
-        seed = secrets.randbelow(2**31)
-        print(f"seed: {seed}", flush=True)
-    return _whole("seed", seed, 0)
-
-
-def _whole(name: str, value: Any, low: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**31:
-        raise UserError(f"{name}={value!r}: expected a whole number from {low} to {2**31 - 1}")
-    return value

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import musictx
-from musictx import bundle
+from musictx import arguments, bundle
+from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
@@ -142,3 +143,15 @@ def test_editors_and_mypy_see_the_types(tmp_path):
         assert f'Revealed type is "{kind}"' in done.stdout, done.stdout
     assert "Any" not in done.stdout
     assert 'Unexpected keyword argument "second"' in done.stdout
+
+
+@pytest.mark.parametrize("name", ["free", "safe", "wild", "greedy"])
+def test_every_preset_of_sampling_can_be_named(name):
+    assert isinstance(arguments.sampling_of(name, SamplingConfig), SamplingConfig)
+
+
+def test_temperatures_by_kind_can_be_given_as_a_dict():
+    given = arguments.sampling_of({"temperatures": {"note_on": 0.5}}, SamplingConfig)
+    assert given.temperatures == {"note_on": 0.5}
+    with pytest.raises(UserError, match=r"sampling.temperatures=1: expected numbers by kind"):
+        arguments.sampling_of({"temperatures": 1}, SamplingConfig)

@@ -17,9 +17,10 @@ class TokenSampling:
         1.0, "below 1 safer, above 1 wilder; 0 = always the likeliest token", low=0
     )
     top_k: int = option(0, "draw among the k likeliest tokens; 0 = all", low=0)
-    top_p: float = option(
-        0.95,
-        "draw among the likeliest tokens that together have this probability; 1 = all",
+    top_p: float | None = option(
+        None,
+        "draw among the likeliest tokens that together have this probability; 1 = all; null = all "
+        "where notes start and end by tokens of their own, else 0.95",
         above=0,
         high=1,
     )
@@ -78,7 +79,7 @@ class SamplingConfig(TokenSampling):
         low=0,
     )
     release: float = option(
-        0.8,
+        0.3,
         "pull to its end on a note that sounds longer than is usual in its register, nats a "
         "second; 0 = none",
         low=0,
@@ -100,9 +101,10 @@ class SamplingConfig(TokenSampling):
         "0 = not at all",
         low=0,
     )
-    temperatures: dict[str, float] = option(
-        {},
-        "temperature among the tokens of one kind, such as {note_on: 0.9}; their share stays",
+    temperatures: dict[str, float] | None = option(
+        None,
+        "temperature among the tokens of one kind, such as {note_on: 0.9}; their share stays; "
+        "null = {note_on: 0.7} where there are such tokens",
         above=0,
     )
 

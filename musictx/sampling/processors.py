@@ -10,7 +10,7 @@ counts as the likelier, so that results do not depend on the sorting of a machin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,10 @@ from musictx.tokens.vocab import SPECIALS, Tokenizer
 #: (ids (B, n) int64: the events so far, prompt included; logits (B, V)) -> logits (B, V)
 Processor = Callable[[Tensor, Tensor], Tensor]
 
+#: What is taken where the options leave it open: measured on free pieces of the piano model beside
+#: real performances (scripts/LOG.md). The tail of a performance holds the ends of long notes, so
+#: all of it is drawn from there, and pitches alone are made surer.
+TOP_P, TEMPERATURES = 0.95, {"note_on": 0.7}
 _REMOVED = -math.inf
 
 
@@ -121,21 +125,29 @@ def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Pro
     if config.temperature == 0:
         return [Temperature(0.0)]
     rules: list[Processor] = []
-    for kind, value in _temperatures(config):
+    for kind, value in _temperatures(config, tokenizer).items():
         rules.append(KindTemperature(_members(tokenizer, kind), value))
     if config.temperature != 1:
         rules.append(Temperature(config.temperature))
     if config.top_k:
         rules.append(TopK(config.top_k))
-    if config.top_p < 1:
-        rules.append(TopP(config.top_p))
+    top_p = config.top_p
+    if top_p is None:
+        events = tokenizer is not None and tokenizer.note_events is not None
+        top_p = 1.0 if events else TOP_P
+    if top_p < 1:
+        rules.append(TopP(top_p))
     if config.min_p > 0:
         rules.append(MinP(config.min_p))
     return rules
 
 
-def _temperatures(config: TokenSampling) -> Iterable[tuple[str, float]]:
-    return config.temperatures.items() if isinstance(config, SamplingConfig) else ()
+def _temperatures(config: TokenSampling, tokenizer: Tokenizer | None) -> Mapping[str, float]:
+    given = config.temperatures if isinstance(config, SamplingConfig) else {}
+    if given is None:
+        kinds = () if tokenizer is None else tokenizer.kinds
+        return {kind: value for kind, value in TEMPERATURES.items() if kind in kinds}
+    return given
 
 
 def _members(tokenizer: Tokenizer | None, kind: str) -> Tensor:
