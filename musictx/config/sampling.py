@@ -101,10 +101,9 @@ class SamplingConfig(TokenSampling):
         "0 = not at all",
         low=0,
     )
-    temperatures: dict[str, float] | None = option(
-        None,
-        "temperature among the tokens of one kind, such as {note_on: 0.9}; their share stays; "
-        "null = {note_on: 0.7} where there are such tokens",
+    temperatures: dict[str, float] = option(
+        {"note_on": 0.7},
+        "temperature among the tokens of one kind, such as {note_on: 0.9}; their share stays",
         above=0,
     )
 

@@ -27,7 +27,7 @@ Processor = Callable[[Tensor, Tensor], Tensor]
 #: What is taken where the options leave it open: measured on free pieces of the piano model beside
 #: real performances (scripts/LOG.md). The tail of a performance holds the ends of long notes, so
 #: all of it is drawn from there, and pitches alone are made surer.
-TOP_P, TEMPERATURES = 0.95, {"note_on": 0.7}
+TOP_P = 0.95
 _REMOVED = -math.inf
 
 
@@ -143,11 +143,11 @@ def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Pro
 
 
 def _temperatures(config: TokenSampling, tokenizer: Tokenizer | None) -> Mapping[str, float]:
+    """Those asked for; that of a default kind which these tokens lack is left out."""
     given = config.temperatures if isinstance(config, SamplingConfig) else {}
-    if given is None:
-        kinds = () if tokenizer is None else tokenizer.kinds
-        return {kind: value for kind, value in TEMPERATURES.items() if kind in kinds}
-    return given
+    kinds = () if tokenizer is None else tokenizer.kinds
+    default = SamplingConfig().temperatures
+    return {kind: value for kind, value in given.items() if kind in kinds or kind not in default}
 
 
 def _members(tokenizer: Tokenizer | None, kind: str) -> Tensor:

@@ -188,7 +188,10 @@ def test_a_split_that_turns_out_empty_leaves_no_folder_of_tokens(tmp_path, corpu
     [
         ({"seconds": 5.0}, "seconds=5.0: expected samples=FOLDER or pieces=NUMBER with it"),
         ({"samples": "x", "window": 8}, "window=8: expected its default with samples="),
-        ({"task": "continue", "samples": "x"}, "task=continue: expected free unless"),
+        (
+            {"task": "continue", "samples": "x"},
+            "task=continue: expected free, infill or accompany unless",
+        ),
         ({"window": 8, "stride": 9}, "stride=9: expected 1 to window=8"),
         ({"out": "result.txt"}, "out=result.txt: expected a file name that ends with .json"),
     ],
