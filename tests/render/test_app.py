@@ -102,9 +102,7 @@ def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, message, song
 
 
 def test_options_out_of_range_are_refused_by_name():
-    with pytest.raises(
-        ConfigError, match=r"^sample_rate=100: expected a whole number from 8000 to 192000"
-    ):
+    with pytest.raises(ConfigError, match=r"^sample_rate=100: expected a whole .*8000 to 192000"):
         RenderConfig(sample_rate=100)
 
 
