@@ -236,6 +236,7 @@ def test_same_seed_same_batches_and_another_seed_others(shards):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # torch's loader, Python 3.12
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")  # on one core
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_a_resumed_run_sees_what_an_uninterrupted_one_would(shards, workers):
     whole = take(module(shards).train_dataloader(), 8)
