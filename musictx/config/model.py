@@ -100,6 +100,11 @@ class ModelConfig:
         "to what sounds",
         low=0,
     )
+    conditions: bool = option(
+        False,
+        "tokenizer.controls=true: tell the network at every token which controls are asked for and "
+        "what is known of the music ahead, and score candidates by it",
+    )
 
     def __post_init__(self) -> None:
         check(self, "model")

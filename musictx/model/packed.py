@@ -19,7 +19,8 @@ from musictx.attention.positions.absolute import AddedPositions
 from musictx.attention.positions.rotary import Rotary
 from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
 from musictx.model.block import Block
-from musictx.model.features import note_ages, repeats, sounding
+from musictx.model.features import conditions, note_ages, repeats, sounding
+from musictx.model.features.pitches import NEVER, TIMES
 from musictx.model.transformer import MusicTransformer
 from musictx.model.weights import whole_numbers
 
@@ -60,13 +61,20 @@ Sounding = _struct(
     "pitches levels times recent kinds chords state_count ages longest",
     scores=Matrix,
 )
+Conditions = _struct(
+    "steps starts ends candidates part control row first_rows start_class end_class time_class "
+    "kind_of context coming ending maps",
+    "pitches controls first_time kinds chords start_count end_count longest_start longest_end "
+    "longest longest_shift never",
+    scores=Matrix,
+)
 Calibration = _struct("scale hold end", "voices kinds")
 Model = _struct(
-    "embedding layers frequencies readers intervals ages repeats sounding calibration",
+    "embedding layers frequencies readers intervals ages repeats sounding conditions calibration",
     "width feedforward vocabulary gates", norm=Norm, output=Matrix,
 )  # fmt: skip
 #: The features that C++ knows, by their names in the model.
-FEATURES = ("intervals", "ages", "repeats", "sounding", "calibration")
+FEATURES = ("intervals", "ages", "repeats", "sounding", "conditions", "calibration")
 Cache = _struct(
     "keys values ids coordinates", "rows layers heads size capacity further newest held"
 )
@@ -280,13 +288,41 @@ class Packed:
             maps=self._floats(maps),
             pitches=feature.pitches,
             levels=feature.levels,
-            times=sounding.TIMES,
+            times=TIMES,
             recent=feature.recent,
             kinds=0 if maps is None else maps.shape[0],
             chords=0 if maps is None else maps.shape[1],
             state_count=sounding.STATES,
             ages=len(feature.state_of) // 2,
             longest=len(feature.time_class),
+            scores=self._matrix(torch.cat(scores), bits=32),
+        )
+
+    def _conditions(self, feature: Any) -> Any:
+        by_id = ("steps", "starts", "ends", "candidates", "part", "control", "row")
+        tables = (*by_id, "first_rows", "start_class", "end_class", "time_class")
+        scores = [feature.start_scores, feature.end_scores, feature.shift_scores]
+        if (maps := feature.interval_maps) is not None:
+            scores.append(feature.interval_scores)
+        return Conditions(
+            **{name: self._whole(getattr(feature, name)) for name in tables},
+            kind_of=self._whole((-1, *conditions.KINDS)),
+            context=self._floats(feature.context),
+            coming=self._floats(feature.coming),
+            ending=self._floats(feature.ending),
+            maps=self._floats(maps),
+            pitches=feature.pitches,
+            controls=len(feature.first_rows),
+            first_time=feature.first_time,
+            kinds=0 if maps is None else maps.shape[0],
+            chords=0 if maps is None else maps.shape[1],
+            start_count=len(feature.start_scores),
+            end_count=len(feature.end_scores),
+            longest_start=len(feature.start_class),
+            longest_end=len(feature.end_class),
+            longest=len(feature.time_class),
+            longest_shift=feature.longest_shift,
+            never=NEVER,
             scores=self._matrix(torch.cat(scores), bits=32),
         )
 

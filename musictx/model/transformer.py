@@ -19,6 +19,7 @@ from musictx.model.block import Block, Where
 from musictx.model.cache import Cache, KVCache
 from musictx.model.features import (
     Calibration,
+    Conditions,
     Feature,
     Intervals,
     NoteAges,
@@ -41,9 +42,9 @@ class MusicTransformer(nn.Module):
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        weigh what each head found by a number that its token asks for
     first_values let every layer mix the first layer's values into its own
-    intervals, ages, repeats, sounding   what the network is told of the ids so far: arguments of
-                 the features in ``model/features``, with ``pitches`` and other tables of ids as
-                 ranges [first, stop, value] (``coordinates.ranges``); None leaves a feature out
+    intervals, ages, repeats, sounding, conditions   what the network is told of the ids so far:
+                 arguments of the features in ``model/features``, with ``pitches`` and other tables
+                 of ids as ranges [first, stop, value] (``coordinates.ranges``); None leaves one out
     token_noise  arguments of ``features/noise.py``: in training notes are read wrong
     calibration  arguments of ``features/calibration.py``: how sure the model may be
 
@@ -70,6 +71,7 @@ class MusicTransformer(nn.Module):
         ages: dict[str, Any] | None = None,
         repeats: dict[str, Any] | None = None,
         sounding: dict[str, Any] | None = None,
+        conditions: dict[str, Any] | None = None,
         token_noise: dict[str, Any] | None = None,
         calibration: dict[str, Any] | None = None,
     ) -> None:
@@ -104,6 +106,7 @@ class MusicTransformer(nn.Module):
             "ages": ages,
             "repeats": repeats,
             "sounding": sounding,
+            "conditions": conditions,
             "token_noise": token_noise,
             "calibration": calibration,
         }
@@ -136,7 +139,7 @@ class MusicTransformer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
         self._initialise()
-        self.intervals = self.ages = self.repeats = self.sounding = None
+        self.intervals = self.ages = self.repeats = self.sounding = self.conditions = None
         if intervals:
             self.intervals = Intervals(**_pitches(vocab_size, intervals), width=width)
         if ages:
@@ -145,6 +148,8 @@ class MusicTransformer(nn.Module):
             self.repeats = Repeats(**_pitches(vocab_size, repeats), width=width)
         if sounding:
             self.sounding = Sounding(vocab_size, width, **sounding)
+        if conditions:
+            self.conditions = Conditions(vocab_size, width, **conditions)
         self.calibration = Calibration(**calibration) if calibration else None
         self.noise = None
         if token_noise:
@@ -153,7 +158,14 @@ class MusicTransformer(nn.Module):
     @property
     def features(self) -> list[Feature]:
         """What the network is told of the ids so far."""
-        found = (self.intervals, self.ages, self.repeats, self.sounding, self.calibration)
+        found = (
+            self.intervals,
+            self.ages,
+            self.repeats,
+            self.sounding,
+            self.conditions,
+            self.calibration,
+        )
         return [feature for feature in found if feature is not None]
 
     def check_attention(self, implementation: str) -> None:

@@ -38,7 +38,7 @@ from musictx import pedal
 from musictx.config import TokenizerConfig
 from musictx.notes import NOTE, Score, arranged, order
 from musictx.tokens import events as ev
-from musictx.tokens.controls import FIELDS, KNOWN, STREAM
+from musictx.tokens.controls import CONTROLS, FIELDS, KNOWN, MARKS, STREAM
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer, Vocabulary
 
@@ -180,6 +180,14 @@ class PerformanceTokenizer(Tokenizer):
         if self.controls:
             found["resets"] = [table.row(KNOWN), table.row(STREAM)]
         return found | {"loudness": [table.row("velocity")]}
+
+    def conditions(self) -> dict[str, Any] | None:
+        if not self.controls:
+            return None
+        table, events = self.vocabulary, self.sounding()
+        found = {name: events[name] for name in ("steps", "starts", "ends")}
+        controls = [list(table.range(name)) for name in CONTROLS]
+        return found | {"controls": controls, "marks": [table.id(mark) for mark in MARKS]}
 
     def begins(self, score: Score) -> float:
         notes = self._kept(score.notes, Counter())

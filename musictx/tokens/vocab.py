@@ -315,6 +315,12 @@ class Tokenizer(Protocol):
         where notes are not written as starts and ends."""
         return None
 
+    def conditions(self) -> dict[str, Any] | None:
+        """``steps``, ``starts`` and ``ends`` as of :meth:`sounding`, the range [first, stop) of ids
+        of each control (``controls``), and the ids of the marks ``known``, ``stream`` and ``here``
+        (``marks``); ``None`` without control tokens."""
+        return None
+
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
         """What these tokens add to sampling with these options, such as rules of voice leading."""
         return ()

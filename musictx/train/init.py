@@ -41,8 +41,12 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
     if not added:
         return tokenizer, loaded.model.requires_grad_(True).train(), []
     arguments = {**old, **further, "vocab_size": tokenizer.size}
-    if "sounding" in old:
-        arguments["sounding"] = {**old["sounding"], **(tokenizer.sounding() or {})}
+    for name, described in (
+        ("sounding", tokenizer.sounding()),
+        ("conditions", tokenizer.conditions()),
+    ):
+        if name in old:
+            arguments[name] = {**old[name], **(described or {})}
     if "coordinates" in old["position"]:
         described = tokenizer.coordinates()
         arguments["position"] = {**old["position"], "coordinates": described}

@@ -82,6 +82,14 @@ def features(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, Any]:
             "recent": model.sounding_recent,
             "chords": model.sounding_intervals,
         }
+    if model.conditions:
+        described = tokenizer.conditions()
+        if described is None:
+            raise ConfigError(
+                "model.conditions=true: expected tokenizer=performance with "
+                "tokenizer.controls=true, whose control tokens say what is asked"
+            )
+        found["conditions"] = described
     return found
 
 

@@ -15,6 +15,7 @@ from musictx.model import MusicTransformer
 from musictx.model.step import NativeStep, why_not
 from musictx.model.weights import matrices, rounded
 from tests.model import test_ring
+from tests.model.features import test_conditions
 from tests.model.features.test_grid import GRID, PITCHES, VOCAB, music
 from tests.model.test_ring import SCHEMES, V, ordinary, prefilled
 
@@ -121,6 +122,16 @@ def test_what_sounds(more: dict[str, int], window: int) -> None:
     ids = torch.randint(4, V, (3, 120))
     ids[:, 0] = 1
     same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
+
+
+@pytest.mark.parametrize("window", [200, 60])
+@pytest.mark.parametrize("chords", [0, 2])
+def test_what_is_asked_and_known_ahead(chords: int, window: int) -> None:
+    model = make(
+        vocab_size=test_conditions.VOCAB, conditions=test_conditions.GIVEN | {"chords": chords}
+    )
+    ids = torch.tensor([test_conditions.window(seed, rest=60) for seed in range(4)])
+    same(stepped(model, ids, 20, window), ordinary(model, ids, 20, window))
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)

@@ -126,6 +126,22 @@ struct Repeats {
   }
 };
 
+// Adds to `to` (pitches) what the intervals to pitches in a `state` say. The chords, weighted by
+// `wanted`, become one number for each interval; then what is known of each pitch is added up.
+inline void by_interval(const float* maps, const float* wanted, int64_t kinds, int64_t chords,
+                        const std::vector<int64_t>& state, const int64_t* kind_of, float* to) {
+  const int64_t pitches = static_cast<int64_t>(state.size()), apart = 2 * pitches - 1;
+  std::vector<float> sums(kinds * apart, 0.0f);
+  for (int64_t kind = 0; kind < kinds; kind++)
+    for (int64_t c = 0; c < chords; c++) {
+      const float* map = maps + (kind * chords + c) * apart;
+      for (int64_t d = 0; d < apart; d++) sums[kind * apart + d] += wanted[c] * map[d];
+    }
+  for (int64_t from = 0; from < pitches; from++)
+    if (state[from] > 0 && kind_of[state[from]] >= 0)
+      add(to, sums.data() + kind_of[state[from]] * apart + pitches - 1 - from, pitches);
+}
+
 struct Sounding {
   const int64_t *steps, *starts, *ends, *loud, *resets;  // by id
   const int64_t *state_of, *time_class, *candidates;  // by age, by time, by id
@@ -192,21 +208,97 @@ struct Sounding {
         both[p] = scored[state[p] - 1];
         both[pitches + p] = scored[state_count + state[p] - 1];
       }
-    if (maps) {  // the chords become one number for each interval, then what sounds is added up
-      const int64_t apart = 2 * pitches - 1;
-      std::vector<float> by_interval(kinds * apart, 0.0f);
-      for (int64_t kind = 0; kind < kinds; kind++)
-        for (int64_t c = 0; c < chords; c++) {
-          const float wanted = scored[2 * state_count + c];
-          const float* map = maps + (kind * chords + c) * apart;
-          for (int64_t d = 0; d < apart; d++) by_interval[kind * apart + d] += wanted * map[d];
-        }
-      for (int64_t from = 0; from < pitches; from++)
-        if (state[from] > 0)
-          add(both.data(), by_interval.data() + kind_of[state[from]] * apart + pitches - 1 - from,
-              pitches);
-    }
+    if (maps)
+      by_interval(maps, scored + 2 * state_count, kinds, chords, state, kind_of, both.data());
     for (int64_t id = 0; id < vocabulary; id++) logits[id] += both[candidates[id]];
+  }
+};
+
+// What is asked for and what is known ahead, for one token.
+struct Asked {
+  std::vector<int64_t> rows, starts, ends;
+  int64_t gap;
+};
+
+struct Conditions {
+  const int64_t *steps, *starts, *ends, *candidates, *part, *control, *row;  // by id
+  const int64_t* first_rows;                                                 // by control
+  const int64_t *start_class, *end_class, *time_class;                       // by time
+  const int64_t* kind_of;                                                    // by state of starts
+  const float *context, *coming, *ending, *maps;                             // maps may be missing
+  Matrix scores;  // of starts, of ends by state; of the exact shift and those past it; of chords
+  int64_t pitches, controls, first_time, kinds, chords, start_count, end_count, longest_start,
+      longest_end, longest, longest_shift, never;
+
+  enum Part : int64_t { NOWHERE, KNOWN, STREAM, HERE };
+
+  void read(const Known& known, Asked& asked) const {
+    const int64_t begin = std::max<int64_t>(known.count - 1 - known.place, 0);
+    const int64_t* ids = known.ids;
+    int64_t at[4] = {-1, -1, -1, -1}, time_at[4] = {0, 0, 0, 0}, time = 0;
+    asked.rows.assign(first_rows, first_rows + controls);
+    for (int64_t n = begin; n < known.count; n++) {
+      const int64_t id = ids[n];
+      time += steps[id];
+      if (control[id] >= 0) asked.rows[control[id]] = row[id];
+      if (part[id]) at[part[id]] = n, time_at[part[id]] = time;
+    }
+    const bool here = at[STREAM] >= 0 && at[HERE] > at[STREAM];
+    asked.rows.push_back(here                          ? HERE
+                         : at[STREAM] > at[KNOWN] ? STREAM
+                         : at[KNOWN] > at[STREAM] ? KNOWN
+                                                  : NOWHERE);
+    asked.starts.assign(pitches, 0);
+    asked.ends.assign(pitches, 0);
+    asked.gap = never;
+    if (here && at[KNOWN] >= 0 && at[KNOWN] < at[STREAM]) {
+      const int64_t moment = time - time_at[HERE];  // on the clock of the known notes
+      // What is written of this step begins after the last shift of time.
+      std::vector<char> struck(pitches, 0), ended(pitches, 0);
+      for (int64_t n = known.count - 1; n > at[HERE] && !steps[ids[n]]; n--) {
+        if (starts[ids[n]] >= 0) struck[starts[ids[n]]] = 1;
+        if (ends[ids[n]] >= 0) ended[ends[ids[n]]] = 1;
+      }
+      int64_t then = 0;
+      for (int64_t n = at[KNOWN] + 1; n < at[STREAM]; n++) {
+        const int64_t id = ids[n];
+        then += steps[id];
+        const auto note = [&](int64_t pitch, const std::vector<char>& written,
+                              std::vector<int64_t>& found, const int64_t* classes, int64_t most) {
+          if (pitch < 0 || found[pitch] || then < moment + written[pitch]) return;
+          found[pitch] = 1 + classes[std::min(then - moment, most - 1)];
+          asked.gap = std::min(asked.gap, then - moment);
+        };
+        note(starts[id], struck, asked.starts, start_class, longest_start);
+        note(ends[id], ended, asked.ends, end_class, longest_end);
+      }
+    }
+    asked.rows.push_back(first_time + time_class[std::min(asked.gap, longest - 1)]);
+  }
+  void embed(const Asked& asked, float* x, int64_t width) const {
+    for (const int64_t which : asked.rows) add(x, context + which * width, width);
+    for (int64_t p = 0; p < pitches; p++) {
+      if (const int64_t s = asked.starts[p])
+        add(x, coming + (p * start_count + s - 1) * width, width);
+      if (const int64_t s = asked.ends[p]) add(x, ending + (p * end_count + s - 1) * width, width);
+    }
+  }
+  void score(const Asked& asked, const float* scored, float* logits, int64_t vocabulary) const {
+    if (asked.gap == never) return;
+    const float *of_ends = scored + start_count, *of_shifts = of_ends + end_count;
+    std::vector<float> both(2 * pitches + 1, 0.0f);
+    for (int64_t p = 0; p < pitches; p++) {
+      if (asked.starts[p]) both[p] = scored[asked.starts[p] - 1];
+      if (asked.ends[p]) both[pitches + p] = of_ends[asked.ends[p] - 1];
+    }
+    if (maps)
+      by_interval(maps, of_shifts + 2, kinds, chords, asked.starts, kind_of, both.data());
+    const int64_t exact = std::min(asked.gap, longest_shift);
+    for (int64_t id = 0; id < vocabulary; id++) {
+      logits[id] += both[candidates[id]];
+      if (steps[id] > 0 && steps[id] == exact) logits[id] += of_shifts[0];
+      if (steps[id] > asked.gap) logits[id] += of_shifts[1];
+    }
   }
 };
 

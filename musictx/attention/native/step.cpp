@@ -48,6 +48,7 @@ struct Model {
   const NoteAges* ages;
   const Repeats* repeats;
   const Sounding* sounding;
+  const Conditions* conditions;
   const Calibration* calibration;
   Norm norm;
   Matrix output;
@@ -114,10 +115,12 @@ struct Seen {
   std::vector<int64_t> ids, state, rows;
   Known known;
   Match matches[2];
+  Asked asked;
 };
 
 void embed(const Model& model, const Cache& cache, int64_t row, Seen& seen, float* x) {
-  if (!model.intervals && !model.ages && !model.repeats && !model.sounding && !model.calibration)
+  if (!model.intervals && !model.ages && !model.repeats && !model.sounding && !model.conditions &&
+      !model.calibration)
     return;
   seen.ids.resize(cache.held);
   for (int64_t n = 0, p = cache.newest - cache.held + 1; n < cache.held; n++, p++)
@@ -132,6 +135,10 @@ void embed(const Model& model, const Cache& cache, int64_t row, Seen& seen, floa
   if (model.sounding) {
     model.sounding->read(known, seen.state, seen.rows);
     model.sounding->embed(seen.state, seen.rows, x, model.width);
+  }
+  if (model.conditions) {
+    model.conditions->read(known, seen.asked);
+    model.conditions->embed(seen.asked, x, model.width);
   }
 }
 
@@ -155,6 +162,10 @@ void score(const Model& model, const std::vector<Seen>& seen, const float* x, fl
   if (const Sounding* it = model.sounding)
     each(it->scores, [&](const Seen& one, const float* found, float* to) {
       it->score(one.state, found, to, words);
+    });
+  if (const Conditions* it = model.conditions)
+    each(it->scores, [&](const Seen& one, const float* found, float* to) {
+      it->score(one.asked, found, to, words);
     });
   if (model.calibration)  // comes last
     for (int64_t r = 0; r < rows; r++)

@@ -26,6 +26,18 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import Feature
+from musictx.model.features.pitches import (
+    NEVER,
+    TIMES,
+    by_interval,
+    candidates,
+    class_of,
+    differences,
+    latest,
+    of_states,
+    precision,
+    time_classes,
+)
 
 #: Classes of time since a pitch was struck, by their upper bounds in steps, the last without one:
 #: while it sounds,
@@ -35,9 +47,6 @@ AFTER = (10, 30, 100, 400)
 STATES = len(AGES) + 1 + len(AFTER)
 #: Which states count as one where intervals are measured: struck just now, sounding, silent.
 KINDS = (0, 0, 1, 1, 1, 2, 2, 2, 2)
-#: Classes of times in steps: one each below 16, then six an octave.
-TIMES = 64
-NEVER = 1 << 20
 
 
 class State(NamedTuple):
@@ -108,9 +117,9 @@ class Sounding(Feature):
             "state_of": _states(),
             "hot": torch.eye(1 + STATES)[:, 1:],
             "kind": F.pad(F.one_hot(torch.tensor(KINDS)), (0, 0, 1, 0)).float(),
-            "time_class": _times(),
-            "apart": _differences(self.pitches),
-            "candidates": _candidates(begun - low, ended - low, self.pitches),
+            "time_class": time_classes(),
+            "apart": differences(self.pitches),
+            "candidates": candidates(begun - low, ended - low, self.pitches),
         }
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
@@ -161,7 +170,7 @@ class Sounding(Feature):
             at = where.gather(1, which.clamp(min=0))
             is_one = (which > 0) & (at >= begins)
             then = time.gather(1, at)
-            gap = self._class_of(torch.where(is_one, later - then, NEVER))
+            gap = class_of(torch.where(is_one, later - then, NEVER), self.time_class)
             later = then
             if back == 0:
                 found.append(self.levels + gap)
@@ -180,59 +189,31 @@ class Sounding(Feature):
     ) -> Tensor:
         """The state of each pitch, from all tokens (B, N), for the ``new`` ones among them."""
         order = index.int() + 1
-        begun = self._latest(starts, order, new)
-        ended = self._latest(ends, order, new)
-        struck = self._latest(starts, time.int(), new)
+        begun = latest(starts, order, self.pitches, new)
+        ended = latest(ends, order, self.pitches, new)
+        struck = latest(starts, time.int(), self.pitches, new)
         age = (time[:, new, None].int() - struck).clamp_(max=len(self.state_of) // 2 - 1)
         age += (begun < ended) * (len(self.state_of) // 2)
         return self.state_of[age] * (begun > begins[..., None])
 
-    def _latest(self, pitch: Tensor, value: Tensor, new: slice) -> Tensor:
-        """int32 (B, T, pitches): the last ``value`` (B, N) at each pitch up to each of the ``new``
-        tokens; 0: none. Values do not fall."""
-        rows, total = pitch.shape
-        at = torch.where(pitch >= 0, pitch, self.pitches)
-        mark = value.new_zeros(rows, total - new.start, self.pitches + 1)
-        mark.scatter_(2, at[:, new, None], value[:, new, None])
-        if new.start:
-            before = value.new_zeros(rows, self.pitches + 1)
-            before.scatter_reduce_(1, at[:, : new.start], value[:, : new.start], "amax")
-            mark[:, 0] = torch.maximum(mark[:, 0], before)
-        return mark[..., :-1].cummax(1).values
-
-    def _class_of(self, time: Tensor) -> Tensor:
-        return self.time_class[time.clamp(max=len(self.time_class) - 1)]
-
     def embed(self, x: Tensor, seen: State) -> Tensor:
         """Embeddings ``x`` (B, T, width) and the vectors of what is known after each token."""
-        kind = _precision(x)
+        kind = precision(x)
         hot = F.embedding(seen.pitches, self.hot.to(kind)).flatten(2)
         told = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
         return x + hot @ self.states.to(kind) + told.view_as(x)
 
     def score(self, logits: Tensor, x: Tensor, seen: State) -> Tensor:
         """``logits`` (B, T, vocab) and what the pitch of each id adds to its own."""
-        weights = F.linear(x, self.state_scores).float().unflatten(-1, (2, STATES))
-        state = seen.pitches.long()[:, :, None].expand(-1, -1, 2, -1)
-        starts, ends = F.pad(weights, (1, 0)).gather(3, state).unbind(2)
+        weights = F.linear(x, self.state_scores).float().unflatten(-1, (2, STATES)).unbind(2)
+        starts, ends = (of_states(each, seen.pitches) for each in weights)
         if self.interval_maps is not None:
-            kind = _precision(x)
-            sounds = F.embedding(seen.pitches, self.kind.to(kind)).flatten(2)
-            maps = self.interval_maps.to(kind)[
-                :, :, self.apart
-            ]  # (kinds, chords, pitches, pitches)
-            made = sounds @ maps.permute(2, 0, 1, 3).flatten(2).flatten(0, 1)
-            made = made.unflatten(-1, (len(self.interval_scores), self.pitches))
-            wanted = F.linear(x, self.interval_scores)[:, :, None]
-            starts = starts + (wanted.to(kind) @ made).float()[:, :, 0]
+            sounds = F.embedding(seen.pitches, self.kind.to(precision(x)))
+            starts = starts + by_interval(
+                x, sounds, self.interval_maps, self.interval_scores, self.apart
+            )
         both = F.pad(torch.cat([starts, ends], -1), (0, 1))
         return logits + both.index_select(-1, self.candidates)
-
-
-def _precision(x: Tensor) -> torch.dtype:
-    """In which products with ``x`` are computed."""
-    device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def _states() -> Tensor:
@@ -242,23 +223,3 @@ def _states() -> Tensor:
     silent = torch.bucketize(age, torch.tensor(AFTER), right=True)
     silent = torch.where(silent < len(AFTER), len(AGES) + 1 + silent, -1)
     return 1 + torch.cat([sounds, silent]).int()
-
-
-def _times() -> Tensor:
-    """The class of a time in steps; from the last entry on, always the same."""
-    steps = torch.arange(1, 16 << 8)
-    octaves = (16 + 6 * (steps.float().log2() - 4)).long().clamp(max=TIMES - 1)
-    return torch.cat([torch.zeros(1, dtype=torch.int64), torch.where(steps < 16, steps, octaves)])
-
-
-def _differences(pitches: int) -> Tensor:
-    """(from, to): the row of the interval from what sounds to a candidate."""
-    pitch = torch.arange(pitches)
-    return pitch[None] - pitch[:, None] + pitches - 1
-
-
-def _candidates(starts: Tensor, ends: Tensor, pitches: int) -> Tensor:
-    """For each id its place among the starts of all pitches, then the ends, then nothing."""
-    place = torch.full_like(starts, 2 * pitches)
-    place = torch.where((ends >= 0) & (ends < pitches), pitches + ends, place)
-    return torch.where(starts >= 0, starts, place)

@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from musictx.model.features.sounding import AFTER, AGES, KINDS, NEVER, STATES, TIMES, Sounding
+from musictx.model.features.pitches import NEVER, TIMES
+from musictx.model.features.sounding import AFTER, AGES, KINDS, STATES, Sounding
 from musictx.model.transformer import MusicTransformer
 
 #: 0..3 nothing; 4..11 start pitches 60..67, 12..19 end them; 20..59 take 1..40 steps; 60..63: loud

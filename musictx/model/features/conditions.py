@@ -1,0 +1,261 @@
+"""What is asked of the music, and what is known of it ahead: told at every token, not far behind.
+
+A window may begin with control tokens and with notes that are known ahead (``data/layout.py``).
+Both stand hundreds of tokens before the music that they are about, on a clock of their own; a young
+model looks at neither. Here each token comes with
+
+- the level of every control, and the part of the window that it stands in;
+- after ``here``, for every pitch, how long it is until a known note of it is next struck, and until
+  one next ends; and how long until anything is known to happen. What is known to happen at this
+  very step and is written already counts no more;
+
+and each candidate is scored: the start or end of a note by the time until it is known to come and
+by its intervals to the known notes that come soon, as in ``sounding.py``; a shift of time by
+whether it leads exactly to the next known event, or past it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.model.features.base import Feature
+from musictx.model.features.pitches import (
+    NEVER,
+    TIMES,
+    by_interval,
+    candidates,
+    class_of,
+    differences,
+    latest,
+    of_states,
+    precision,
+    time_classes,
+)
+
+#: Classes of time until a known note is struck, and until one ends, by upper bounds in steps.
+STARTS, ENDS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)
+#: Which classes of starts count as one where intervals are measured; the others do not count.
+KINDS = (0, 0, 0, 1, 1, 2, 2, -1, -1)
+#: Parts of a window: before all marks, known notes, music, music to be composed.
+PARTS = NOWHERE, KNOWN, STREAM, HERE = range(4)
+
+
+class State(NamedTuple):
+    """What is known after each of (B, T) tokens, all int64.
+
+    rows    (B, T, K): rows of the table ``Conditions.context``: part, levels, time
+    starts  (B, T, pitches): 0 where no start is known, else 1 + its class; ``ends`` alike
+    gap     (B, T): steps until anything is known to happen, ``NEVER`` if nothing is
+    """
+
+    rows: Tensor
+    starts: Tensor
+    ends: Tensor
+    gap: Tensor
+
+
+class Conditions(Feature):
+    """Embeddings of what is asked and known ahead, and scores of what may come next.
+
+    size      how many ids there are
+    steps, starts, ends   ranges of ids as in ``coordinates.ranges``: the time they take, the pitch
+              that they strike or end
+    controls  of each control the range [first, stop) of its ids, by level
+    marks     the ids after which known notes, the music, what is to be composed begin
+    chords    how many learned weightings of intervals there are, 0 for none
+
+    Everything begins at zero or without effect: a model that is given this later computes at first
+    what it did before.
+    """
+
+    sparse = False
+    steps: Tensor
+    starts: Tensor
+    ends: Tensor
+    part: Tensor
+    control: Tensor
+    row: Tensor
+    first_rows: Tensor
+    start_class: Tensor
+    end_class: Tensor
+    hot_start: Tensor
+    hot_end: Tensor
+    kind: Tensor
+    time_class: Tensor
+    apart: Tensor
+    candidates: Tensor
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        steps: list[list[int]],
+        starts: list[list[int]],
+        ends: list[list[int]],
+        controls: list[list[int]],
+        marks: list[int],
+        chords: int = 8,
+    ) -> None:
+        super().__init__()
+        begun, ended = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
+        low = int(begun[begun >= 0].min())
+        self.pitches = int(begun.max()) - low + 1
+        part, control, row = (torch.full((size,), unset) for unset in (0, -1, 0))
+        part[marks] = torch.tensor(PARTS[1:])
+        first_rows, count = [], len(PARTS)
+        for number, (first, stop) in enumerate(controls):
+            control[first:stop] = number
+            row[first:stop] = count + torch.arange(stop - first)
+            first_rows.append(count)
+            count += stop - first
+        self.first_time = count
+        tables = {
+            "steps": ranges("steps", size, steps, 0),
+            "starts": torch.where(begun >= 0, begun - low, -1),
+            "ends": torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1),
+            "part": part,
+            "control": control,
+            "row": row,
+            "first_rows": torch.tensor(first_rows, dtype=torch.int64),
+            "start_class": _classes(STARTS),
+            "end_class": _classes(ENDS),
+            "hot_start": torch.eye(2 + len(STARTS))[:, 1:],
+            "hot_end": torch.eye(2 + len(ENDS))[:, 1:],
+            "kind": F.pad(torch.eye(max(KINDS) + 2)[torch.tensor(KINDS), :-1], (0, 0, 1, 0)),
+            "time_class": time_classes(),
+            "apart": differences(self.pitches),
+            "candidates": candidates(begun - low, ended - low, self.pitches),
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, table, persistent=False)
+        self.longest_shift = int(self.steps.max())
+        self.context = nn.Parameter(torch.zeros(self.first_time + TIMES, width))
+        self.coming = nn.Parameter(torch.zeros(self.pitches * (1 + len(STARTS)), width))
+        self.ending = nn.Parameter(torch.zeros(self.pitches * (1 + len(ENDS)), width))
+        self.start_scores = nn.Parameter(torch.zeros(1 + len(STARTS), width))
+        self.end_scores = nn.Parameter(torch.zeros(1 + len(ENDS), width))
+        #: For the shift that leads to the next known event; for those that lead past it.
+        self.shift_scores = nn.Parameter(torch.zeros(2, width))
+        self.interval_maps = None
+        if chords:
+            kinds = max(KINDS) + 1
+            self.interval_maps = nn.Parameter(
+                0.1 * torch.randn(kinds, chords, 2 * self.pitches - 1)
+            )
+            self.interval_scores = nn.Parameter(torch.zeros(chords, width))
+
+    @torch.no_grad()
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> State:
+        """What is known after each of ``ids``; see :meth:`Feature.read`."""
+        every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
+        rows, total = every.shape
+        count = ids.shape[1]
+        new = slice(total - count, None)
+        index = torch.arange(total, device=ids.device).expand(rows, total)
+        begins = (index[:, new] - places).clamp(min=0)  # where the piece begins
+        part, control = self.part[every], self.control[every]
+
+        def last(marked: Tensor) -> Tensor:
+            """(B, N): where the last marked token is, -1 if there is none."""
+            return torch.where(marked, index, -1).cummax(1).values
+
+        known, stream, here = (last(part == which) for which in PARTS[1:])
+        in_known = known > stream
+        at_known, at_stream, at_here = (
+            torch.where(at[:, new] >= begins, at[:, new], -1) for at in (known, stream, here)
+        )
+        place = torch.where(at_known > at_stream, KNOWN, NOWHERE)
+        place = torch.where(at_stream > at_known, STREAM, place)
+        place = torch.where((at_here > at_stream) & (at_stream >= 0), HERE, place)
+        found = [place]
+        row = self.row[every]
+        for number in range(len(self.first_rows)):
+            at = last(control == number)[:, new]
+            level = row.gather(1, at.clamp(min=0))
+            found.append(torch.where(at >= begins, level, self.first_rows[number]))
+
+        starts = torch.zeros(rows, count, self.pitches, dtype=torch.int64, device=ids.device)
+        ends, gap = starts, torch.full((rows, count), NEVER, device=ids.device)
+        ahead = (place == HERE) & (at_known >= 0) & (at_known < at_stream)
+        if torch.compiler.is_compiling() or bool(ahead.any()):
+            time = self.steps[every].cumsum(1)
+            now = time[:, new].contiguous()
+            clock = [time.gather(1, at.clamp(min=0)) for at in (at_known, at_stream, at_here)]
+            moment = clock[0] + now - clock[2]  # now, on the clock of the known notes
+            # From here on stands what is written of this step.
+            since = torch.maximum(torch.searchsorted(time, now), at_here + 1)
+            gaps = []
+            for events in (self.starts[every], self.ends[every]):
+                known_events = torch.where(in_known, events, -1)
+                order = latest(events, index.int() + 1, self.pitches, new)
+                when = _next(known_events, time, moment, at_known, order > since[..., None])
+                is_known = ahead[..., None] & (when <= clock[1][..., None])
+                gaps.append(torch.where(is_known, when - moment[..., None], NEVER))
+            starts, ends = (
+                torch.where(each < NEVER, 1 + class_of(each, table), 0)
+                for each, table in zip(gaps, (self.start_class, self.end_class))
+            )
+            gap = torch.minimum(gaps[0].amin(-1), gaps[1].amin(-1))
+        found.append(self.first_time + class_of(gap, self.time_class))
+        return State(torch.stack(found, -1), starts, ends, gap)
+
+    def embed(self, x: Tensor, seen: State) -> Tensor:
+        """Embeddings ``x`` (B, T, width) and the vectors of what is known after each token."""
+        kind = precision(x)
+        told = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
+        x = x + told.view_as(x)
+        for state, hot, table in (
+            (seen.starts, self.hot_start, self.coming),
+            (seen.ends, self.hot_end, self.ending),
+        ):
+            x = x + F.embedding(state, hot.to(kind)).flatten(2) @ table.to(kind)
+        return x
+
+    def score(self, logits: Tensor, x: Tensor, seen: State) -> Tensor:
+        """``logits`` (B, T, vocab) and what is known ahead adds to those of notes and shifts."""
+        starts = of_states(F.linear(x, self.start_scores).float(), seen.starts)
+        ends = of_states(F.linear(x, self.end_scores).float(), seen.ends)
+        if self.interval_maps is not None:
+            sounds = F.embedding(seen.starts, self.kind.to(precision(x)))
+            starts = starts + by_interval(
+                x, sounds, self.interval_maps, self.interval_scores, self.apart
+            )
+        both = F.pad(torch.cat([starts, ends], -1), (0, 1))
+        logits = logits + both.index_select(-1, self.candidates)
+        exact, past = F.linear(x, self.shift_scores).float().split(1, -1)
+        gap = seen.gap[..., None]
+        shifts = (self.steps > 0) & (gap < NEVER)
+        leads = shifts & (self.steps == gap.clamp(max=self.longest_shift))
+        return logits + exact * leads + past * (shifts & (self.steps > gap))
+
+
+def _next(pitch: Tensor, time: Tensor, moment: Tensor, first: Tensor, written: Tensor) -> Tensor:
+    """(B, T, pitches): when each pitch has its next event, at ``moment`` (B, T) or later; later
+    where that of now is ``written`` (B, T, pitches). 2 ``NEVER`` where there is none.
+
+    pitch  (B, N) of the tokens that are events, -1 for the others;  time  (B, N), which does not
+    fall;  first  (B, T) a token before which none counts
+    """
+    rows, total = pitch.shape
+    pitches = written.shape[-1]
+    table = time.new_full((rows, total + 1, pitches + 1), 2 * NEVER)
+    at = torch.where(pitch >= 0, pitch, pitches)
+    table[:, :-1].scatter_(2, at[..., None], time[..., None])
+    coming = table[..., :-1].flip(1).cummin(1).values.flip(1)  # from each token on
+    now = torch.maximum(torch.searchsorted(time, moment), first.clamp(min=0))
+    later = torch.searchsorted(time, moment, right=True)
+    then, after = (
+        coming.gather(1, where[..., None].expand(-1, -1, pitches)) for where in (now, later)
+    )
+    return torch.where(written, after, then)
+
+
+def _classes(bounds: tuple[int, ...]) -> Tensor:
+    """The class of a time in steps; from the last entry on, always the same."""
+    return torch.bucketize(torch.arange(bounds[-1] + 1), torch.tensor(bounds), right=True)

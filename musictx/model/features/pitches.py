@@ -1,0 +1,76 @@
+"""What features that know a state of every pitch have in common: tables of ids, sums and scores."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+#: Classes of times in steps: one each below 16, then six an octave.
+TIMES = 64
+NEVER = 1 << 20
+
+
+def time_classes() -> Tensor:
+    """The class of a time in steps; from the last entry on, always the same."""
+    steps = torch.arange(1, 16 << 8)
+    octaves = (16 + 6 * (steps.float().log2() - 4)).long().clamp(max=TIMES - 1)
+    return torch.cat([torch.zeros(1, dtype=torch.int64), torch.where(steps < 16, steps, octaves)])
+
+
+def class_of(time: Tensor, classes: Tensor) -> Tensor:
+    """The class of each ``time`` in steps, by a table that :func:`time_classes` gives."""
+    return classes[time.clamp(max=len(classes) - 1)]
+
+
+def differences(pitches: int) -> Tensor:
+    """(from, to): the row of the interval from one pitch to another."""
+    pitch = torch.arange(pitches)
+    return pitch[None] - pitch[:, None] + pitches - 1
+
+
+def candidates(starts: Tensor, ends: Tensor, pitches: int) -> Tensor:
+    """For each id its place among the starts of all pitches, then the ends, then nothing."""
+    place = torch.full_like(starts, 2 * pitches)
+    place = torch.where((ends >= 0) & (ends < pitches), pitches + ends, place)
+    return torch.where(starts >= 0, starts, place)
+
+
+def latest(pitch: Tensor, value: Tensor, pitches: int, new: slice) -> Tensor:
+    """int32 (B, T, pitches): the last ``value`` (B, N) at each pitch up to each of the ``new``
+    tokens; 0: none. Values do not fall; ``pitch`` (B, N) is -1 where there is none."""
+    rows, total = pitch.shape
+    at = torch.where(pitch >= 0, pitch, pitches)
+    mark = value.new_zeros(rows, total - new.start, pitches + 1)
+    mark.scatter_(2, at[:, new, None], value[:, new, None])
+    if new.start:
+        before = value.new_zeros(rows, pitches + 1)
+        before.scatter_reduce_(1, at[:, : new.start], value[:, : new.start], "amax")
+        mark[:, 0] = torch.maximum(mark[:, 0], before)
+    return mark[..., :-1].cummax(1).values
+
+
+def precision(x: Tensor) -> torch.dtype:
+    """In which products with ``x`` are computed."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def of_states(weights: Tensor, states: Tensor) -> Tensor:
+    """(B, T, pitches): of ``weights`` (B, T, n) the one of each pitch's state, 0 for state 0."""
+    return F.pad(weights, (1, 0)).gather(-1, states.long())
+
+
+def by_interval(x: Tensor, kinds: Tensor, maps: Tensor, wanted: Tensor, apart: Tensor) -> Tensor:
+    """float32 (B, T, pitches): each pitch by its intervals to others, as far as ``x`` wants them.
+
+    x      (B, T, width);  wanted  (chords, width): what of x asks for each weighting of intervals
+    kinds  (B, T, pitches, kinds) in {0, 1}: what is known of the other pitches
+    maps   (kinds, chords, 2 pitches - 1): a number for each interval;  apart  as
+           :func:`differences` gives it
+    """
+    maps = maps.to(kinds.dtype)[:, :, apart]  # (kinds, chords, pitches, pitches)
+    made = kinds.flatten(2) @ maps.permute(2, 0, 1, 3).flatten(2).flatten(0, 1)
+    made = made.unflatten(-1, (len(wanted), len(apart)))
+    asked = F.linear(x, wanted)[:, :, None]
+    return (asked.to(kinds.dtype) @ made).float()[:, :, 0]
