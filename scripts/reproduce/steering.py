@@ -1,0 +1,98 @@
+"""How well a model does what its controls ask for: rank correlation of asked and heard.
+
+    python scripts/reproduce/steering.py [model=piano] [samples=64] [seconds=20] [guidance=1]
+        [seed=0] [controls=density,loudness,register,polyphony]
+
+For each control, ``samples`` free pieces are asked for at eight values, spread over its levels; the
+value of what comes out is measured as it was in training (``musictx.tokens.controls.measured``).
+Prints, by control, the mean heard at each value, and Spearman's rank correlation over all pieces.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+import musictx
+from musictx.errors import UserError
+from musictx.tokens.controls import CONTROLS, measured
+
+DEFAULTS = {
+    "model": "piano",
+    "samples": "64",
+    "seconds": "20",
+    "guidance": "1",
+    "seed": "0",
+    "controls": ",".join(CONTROLS),
+}
+#: Values asked for of each control.
+VALUES = 8
+
+
+def values(name: str) -> list[float]:
+    """Eight values from the second-lowest level of a control to the highest but one."""
+    edges = CONTROLS[name].edges
+    middles = [(a * b) ** 0.5 for a, b in pairwise(edges)]
+    chosen = np.linspace(0, len(middles) - 1, VALUES)
+    return [float(x) for x in np.interp(chosen, np.arange(len(middles)), middles)]
+
+
+def ranks(numbers: np.ndarray) -> np.ndarray:
+    """1 for the smallest; equal numbers share the mean of their ranks."""
+    order = np.argsort(numbers, kind="stable")
+    found = np.empty(len(numbers))
+    found[order] = np.arange(1, len(numbers) + 1)
+    return np.array([found[numbers == x].mean() for x in numbers])
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's: the correlation of ranks."""
+    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
+
+
+def heard(name: str, given: dict[str, str]) -> Iterator[tuple[float, float]]:
+    """(asked, heard) of each piece."""
+    each, seconds = max(1, int(given["samples"]) // VALUES), float(given["seconds"])
+    for number, value in enumerate(values(name)):
+        pieces = musictx.generate(
+            given["model"],
+            seconds=seconds,
+            samples=each,
+            seed=int(given["seed"]) * 1000 + number,
+            guidance=float(given["guidance"]),
+            **{name: value},
+        )
+        for piece in pieces:
+            found = measured(piece.score.notes, seconds).get(name)
+            if found is not None:
+                yield value, found
+
+
+def main(words: list[str]) -> dict[str, float]:
+    given = dict(DEFAULTS)
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in given:
+            raise UserError(f"{name}: expected one of " + ", ".join(given))
+        given[name] = value
+    results = {}
+    for name in given["controls"].split(","):
+        if name not in CONTROLS:
+            raise UserError(f"controls={name}: expected some of " + ", ".join(CONTROLS))
+        asked, found = np.array(list(heard(name, given))).T
+        results[name] = rank_correlation(asked, found)
+        print(f"{name} ({CONTROLS[name].unit})")
+        print("  asked " + "".join(f"{value:7.1f}" for value in np.unique(asked)))
+        print("  heard " + "".join(f"{found[asked == v].mean():7.1f}" for v in np.unique(asked)))
+        print(f"  rank correlation {results[name]:.3f} over {len(asked)} pieces", flush=True)
+    return results
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(str(error))

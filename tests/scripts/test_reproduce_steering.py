@@ -1,0 +1,42 @@
+"""scripts/reproduce/steering.py: ranks by hand, and a run with a model that was never trained."""
+
+import numpy as np
+import pytest
+
+from musictx.errors import UserError
+from musictx.tokens.controls import CONTROLS, level
+
+
+def test_ranks_and_their_correlation(script):
+    module = script("reproduce/steering.py")
+    assert module.ranks(np.array([3.0, 1.0, 3.0, 9.0])).tolist() == [2.5, 1, 2.5, 4]
+    up = np.array([1.0, 2, 3, 4])
+    assert module.rank_correlation(up, up**3) == pytest.approx(1)
+    assert module.rank_correlation(up, -up) == pytest.approx(-1)
+    # 1 - 6 (1 + 1) / (4 (16 - 1)), by the formula for ranks without ties
+    assert module.rank_correlation(up, np.array([2.0, 1, 3, 4])) == pytest.approx(0.8)
+
+
+def test_values_stand_in_different_levels_where_there_are_enough(script):
+    module = script("reproduce/steering.py")
+    for name, control in CONTROLS.items():
+        levels = [level(name, value) for value in module.values(name)]
+        assert len(set(levels)) == min(module.VALUES, len(control.edges) - 1)
+        assert 1 not in levels
+
+
+def test_what_it_does_not_know_is_named(script):
+    module = script("reproduce/steering.py")
+    with pytest.raises(UserError, match="speed: expected one of model, samples"):
+        module.main(["speed=1"])
+    with pytest.raises(UserError, match="controls=tempo: expected some of density"):
+        module.main(["controls=tempo"])
+
+
+@pytest.mark.slow
+def test_each_control_is_asked_and_heard(script, capsys):
+    module = script("reproduce/steering.py")
+    found = module.main(["samples=8", "seconds=3", "controls=register"])
+    assert set(found) == {"register"}
+    assert -1 <= found["register"] <= 1
+    assert "rank correlation" in capsys.readouterr().out
