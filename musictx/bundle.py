@@ -293,10 +293,13 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _check_note_limits(limits: Any, where: str) -> None:
-    """``UserError`` unless ``limits`` are numbers by name; ``longest_note`` may be a list."""
+    """``UserError`` unless ``limits`` are numbers by name; two of them may be lists."""
     numbers: list[Any] = [None]
     if isinstance(limits, dict):
-        numbers = [value for key, value in limits.items() if key != "longest_note"]
+        lists = ("longest_note", "instruments")
+        numbers = [value for key, value in limits.items() if key not in lists]
+        instruments = limits.get("instruments", [])
+        numbers += instruments if isinstance(instruments, list) else [None]
         longest = limits.get("longest_note", 0)
         for register in longest if isinstance(longest, list) else [[0, longest]]:
             pair = isinstance(register, list) and len(register) == 2
@@ -304,7 +307,7 @@ def _check_note_limits(limits: Any, where: str) -> None:
     if not all(isinstance(n, (int, float)) and 0 <= n < 1e9 for n in numbers):
         raise UserError(
             f"{where}={str(limits)[:40]}: expected numbers by name, longest_note as a number or "
-            "a list of [lowest pitch, seconds]"
+            "a list of [lowest pitch, seconds], instruments as a list"
         )
 
 

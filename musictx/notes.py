@@ -33,6 +33,8 @@ NOTE = np.dtype(
         ("track", "u2"),
     ]
 )
+#: Stands for drums where instruments are numbered as programs are.
+DRUMS = 128
 #: One movement of the sustain pedal (controller 64) of one track: 0..127, down from 64 on.
 PEDAL = np.dtype([("time", "f8"), ("value", "u1"), ("track", "u2")])
 #: From ``time`` (seconds) on, ``bpm`` quarter notes a minute.

@@ -288,6 +288,10 @@ def test_weights_load_strictly(folder):
             r"longest_note as a number or a list of \[lowest pitch, seconds\]",
         ),
         (lambda c: c["card"].update(note_limits={"a": "b"}), r"card\.note_limits="),
+        (
+            lambda c: c["card"].update(note_limits={"instruments": ["all"]}),
+            r"instruments as a list",
+        ),
         (lambda c: c["model"].update(position={"name": "os:abort"}), "may not import code"),
         (
             lambda c: c["model"].update(position={"max_distance": 1e400}),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from musictx.apps import parts
 from musictx.apps.results import (
     Result,
     check_out,
@@ -29,7 +31,7 @@ from musictx.sampling.steer import steering
 from musictx.sampling.stream import Stream
 from musictx.sampling.takes import Likeness, nearest
 from musictx.tokens.controls import asked
-from musictx.tokens.vocab import SoftConstraint, Tokenizer
+from musictx.tokens.vocab import SoftConstraint
 
 
 def generate(
@@ -76,11 +78,12 @@ def generate(
     """
     wanted = asked(controls or {}, feel)
     several = primer if isinstance(primer, Sequence) else [primer]
-    primers = [_primer(bundle.tokenizer, p, primer_seconds, primer_tokens) for p in several]
+    primers = [_primer(bundle, p, primer_seconds, primer_tokens) for p in several]
     like = primers[0].score if len(primers) == 1 else None
     found = _pieces(
         bundle,
         primers,
+        several,
         samples=samples,
         seed=seed,
         sampling=sampling,
@@ -115,7 +118,7 @@ def stream(
 ) -> Stream:
     """New music, or a continuation, event by event; ``options`` are those of
     :class:`~musictx.sampling.stream.Stream`."""
-    given = _primer(bundle.tokenizer, primer, primer_seconds, primer_tokens)
+    given = _primer(bundle, primer, primer_seconds, primer_tokens)
     limits = bundle.card.get("note_limits")
     return Stream(bundle.model, bundle.tokenizer, given, seed=seed, note_limits=limits, **options)
 
@@ -135,9 +138,7 @@ def run(config: GenerateConfig) -> list[Result]:
     name = file_name(config.name, config.primer or where, seed)
     check_out(config.out)
     bundle = load(where, config.device, weights=config.model.weights)
-    given = _primer(
-        bundle.tokenizer, score, config.primer_seconds, config.primer_tokens, config.primer or ""
-    )
+    given = _primer(bundle, score, config.primer_seconds, config.primer_tokens, config.primer or "")
     steer = steering(bundle.tokenizer, wanted, config.guidance, given.score)
     if config.seed is None:
         print(f"seed: {seed}", flush=True)
@@ -160,6 +161,7 @@ def run(config: GenerateConfig) -> list[Result]:
         pieces = _pieces(
             bundle,
             [given],
+            [score],
             samples=config.samples,
             seed=seed,
             sampling=config.sampling,
@@ -191,7 +193,7 @@ def _total(config: GenerateConfig) -> tuple[float | None, str]:
 
 
 def _primer(
-    tokenizer: Tokenizer,
+    bundle: Bundle,
     music: Score | None,
     seconds: float | None,
     tokens: int | None,
@@ -199,19 +201,22 @@ def _primer(
 ) -> Primer:
     if music is None:
         return NOTHING
-    name = name or "primer"
+    name, tokenizer = name or "primer", bundle.tokenizer
     starts, ends = music.notes["start"][1:], music.notes["end"][:-1]
     if tokenizer.bpm is not None and len(music) > 1 and bool((starts >= ends - 0.02).all()):
         raise UserError(
             f"primer={name}: this is one voice, and the model writes four; did you mean "
             f"`musictx harmonise {name}`?"
         )
-    return encode_primer(tokenizer, music, seconds=seconds, tokens=tokens, name=name)
+    return encode_primer(
+        tokenizer, parts.as_trained(bundle, music), seconds=seconds, tokens=tokens, name=name
+    )
 
 
 def _pieces(
     bundle: Bundle,
     primers: Sequence[Primer],
+    files: Sequence[Score | None],
     *,
     samples: int,
     seed: int,
@@ -227,7 +232,7 @@ def _pieces(
         raise UserError(f"end={end}: expected one of {', '.join(ENDS)}")
     if seconds is None and bars is None and tokens is None:
         seconds = 30.0
-    return continuations(
+    found = continuations(
         bundle.model,
         bundle.tokenizer,
         [primer for primer in primers for _ in range(samples)],
@@ -239,3 +244,6 @@ def _pieces(
         note_limits=bundle.card.get("note_limits"),
         **options,
     )
+    for number, sample in found:
+        score = parts.as_given(bundle, sample.score, files[number // samples])
+        yield number, replace(sample, score=score)

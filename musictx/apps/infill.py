@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from musictx.apps import parts
 from musictx.apps.results import (
     Result,
     check_out,
@@ -22,7 +23,6 @@ from musictx.apps.results import (
 )
 from musictx.bundle import Bundle, load
 from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
-from musictx.data.encode import programmed
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import fill, timeline
@@ -193,9 +193,6 @@ def _one(
     if len(inside):
         where = known.with_notes(known.notes[np.isin(known.notes["track"], task.tracks)])
         new = timeline.on_tracks(new, where, bundle.tokenizer)
-        for track in np.unique(inside["track"]):
-            of_file = inside[inside["track"] == track][0]
-            new["program"][new["track"] == track] = of_file["program"]
     elif task.tracks:  # nothing is left on them
         new["track"] = task.tracks[0]
     else:
@@ -204,7 +201,7 @@ def _one(
         for track in np.unique(new["track"]).tolist():
             names[track] = "accompaniment" if track == base else f"accompaniment {track - base + 1}"
     notes = np.concatenate([kept.notes, new])
-    score = replace(kept, notes=notes, names=names)
+    score = parts.as_given(bundle, replace(kept, notes=notes, names=names), kept)
     ended = "seconds" if part.done else "stuck"
     seam = task.begin if task.closes else 0.0
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
@@ -215,10 +212,8 @@ def as_trained(bundle: Bundle, kept: Score, task: Task) -> tuple[Score, Collecti
     new notes; None: any."""
     if "program" not in bundle.tokenizer.kinds:
         return kept, None
-    corpus = bundle.card.get("corpus") or {}
-    by_name = corpus.get("programs") or {}
-    melody = (corpus.get("tasks") or {}).get("melody", "")
-    known = programmed(kept, by_name)
+    by_name, known = parts.programs(bundle), parts.as_trained(bundle, kept)
+    melody = ((bundle.card.get("corpus") or {}).get("tasks") or {}).get("melody", "")
     if task.tracks:
         mine = known.notes[np.isin(known.notes["track"], task.tracks) & ~known.notes["drum"]]
         return known, set(mine["program"].tolist()) or None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from musictx.evaluate.musical import excerpt, restruck, scale_consistency, self_similarity
-from musictx.notes import Score
+from musictx.notes import DRUMS, Score
 
 #: The share of notes (of strikes) that lie within a limit; the rest are taken for exceptions.
 SHARE = 0.95
@@ -25,7 +25,8 @@ MIDDLE = 30.0
 
 
 def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
-    """The note limits of ``scores``; empty without a pitched note. Drums do not count.
+    """The note limits of ``scores``; empty without a pitched note. Drums do not count, but for the
+    last line.
 
     longest_note  [[lowest pitch, seconds], ...] by register: the first from pitch 0, each up to the
                   next; seconds that :data:`SHARE` of its notes do not exceed
@@ -35,11 +36,14 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     strikes       strikes of one pitch within two seconds, which 99 % of strikes do not exceed
     in_scale, self_similarity  the medians of 30 seconds from the middle of each piece; the latter
                   2 to 4 seconds apart; left out where no piece is long enough
+    instruments   the General MIDI programs that occur, 128 for drums
     """
     pitches, lengths, together = [np.empty(0, int)], [np.empty(0)], [np.empty(0, int)]
     densities, again = [], 0.0
     strikes, in_scale, similar = [np.empty(0, int)], [], []
+    instruments: set[int] = set()
     for score in scores:
+        instruments |= set(np.where(score.notes["drum"], DRUMS, score.notes["program"]).tolist())
         notes = score.notes[~score.notes["drum"]]
         if not len(notes):
             continue
@@ -67,6 +71,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         "most_notes": max(1, int(np.quantile(at_once, SHARE, method="higher"))),
         "restruck": round(again / len(pitch), 4),
         "strikes": int(np.quantile(np.concatenate(strikes), STRIKES_SHARE, method="higher")),
+        "instruments": sorted(instruments),
     }
     for name, values in (("in_scale", in_scale), ("self_similarity", similar)):
         if np.isfinite(values).any():

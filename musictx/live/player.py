@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import mido
 
 from musictx.live.ports import Output
-from musictx.sampling.stream import DRUMS, Event, Stream
+from musictx.notes import DRUMS
+from musictx.sampling.stream import Event, Stream
 
 #: Messages sent more than so many seconds after their moment are late.
 LATE = 0.03

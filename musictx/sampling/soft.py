@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from musictx.config import SamplingConfig
+from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.primer import Primer
 from musictx.sampling.repetition import Phrases, Repetition, Strikes, among
@@ -39,6 +40,7 @@ class NoteLimits:
     density   notes struck in a second; ``None`` = not known
     restruck  share of notes whose pitch was struck less than half a second before
     strikes   strikes of a pitch within two seconds that few exceed; ``None`` = not known
+    instruments  programs that occur, 128 for drums; ``None`` = not known
     """
 
     longest: np.ndarray
@@ -46,6 +48,7 @@ class NoteLimits:
     density: float | None = None
     restruck: float = RESTRUCK
     strikes: int | None = None
+    instruments: frozenset[int] | None = None
 
     @classmethod
     def of(cls, card: Mapping[str, Any] | None) -> NoteLimits:
@@ -60,7 +63,10 @@ class NoteLimits:
         elif given:  # of an older card: the length that next to no note exceeds
             longest[:] = given / LATEST
         share, strikes = card.get("restruck", RESTRUCK), card.get("strikes")
-        return cls(longest, card.get("most_notes"), card.get("density"), share, strikes)
+        known = card.get("instruments")
+        instruments = None if known is None else frozenset(known)
+        most, density = card.get("most_notes"), card.get("density")
+        return cls(longest, most, density, share, strikes, instruments)
 
 
 @dataclass(frozen=True)
@@ -151,6 +157,32 @@ class Density:
         return sum(1 for _ in recent) / span
 
 
+@dataclass(frozen=True)
+class Instruments:
+    """No programs and drums but those of the corpus and of the primers: a model gives each id that
+    it has never seen a little probability. ``costs`` (vocab,)."""
+
+    costs: np.ndarray
+
+    @classmethod
+    def of(
+        cls, tokenizer: Tokenizer, known: frozenset[int], primers: Sequence[Primer]
+    ) -> Instruments:
+        heard = set(known)
+        for ids in {primer.ids.tobytes(): primer.ids for primer in primers}.values():
+            notes = tokenizer.decode(ids).notes
+            heard |= set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
+        assert tokenizer.note_events is not None
+        program = tokenizer.note_events.program.copy()
+        if "drum" in tokenizer.kinds:
+            program[tokenizer.kind_of == tokenizer.kinds.index("drum")] = DRUMS
+        foreign = (program >= 0) & ~np.isin(program, sorted(heard))
+        return cls(np.where(foreign, np.inf, 0.0))
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        return self.costs[None]
+
+
 def build(
     tokenizer: Tokenizer,
     sampling: SamplingConfig,
@@ -177,6 +209,8 @@ def build(
     if sampling.strikes is not None:
         strikes = sampling.strikes or None
     found.insert(0, Sustain(events, sampling.restrike, longest, most))
+    if limits.instruments is not None and (events.program >= 0).any():
+        found.insert(0, Instruments.of(tokenizer, limits.instruments, primers))
     if strikes is not None:
         found.append(Strikes(events, strikes))
     if sampling.release:

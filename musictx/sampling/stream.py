@@ -16,6 +16,7 @@ from torch import Tensor
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
+from musictx.notes import DRUMS
 from musictx.sampling import engine, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import GrammarConstraint
@@ -25,9 +26,6 @@ from musictx.sampling.processors import Processor
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.timeline import Timeline
 from musictx.tokens.vocab import EOS, NoteEvents, SoftConstraint, Tokenizer
-
-#: The track of drums.
-DRUMS = 128
 
 
 class Event(NamedTuple):

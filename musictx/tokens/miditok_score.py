@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.notes import DRUMS, METER, NOTE, TEMPO, Score
 from musictx.tokens.beats import Beats
-
-_DRUMS = 128
 
 
 def to_symusic(notes: np.ndarray, score: Score, inner: Any) -> Any:
@@ -39,13 +37,13 @@ def to_symusic(notes: np.ndarray, score: Score, inner: Any) -> Any:
         upper, lower = int(meter["numerator"]), int(meter["denominator"])
         out.time_signatures.append(symusic.TimeSignature(int(tick), upper, lower))
     program = notes["program"] if inner.config.use_programs else np.zeros(len(notes), int)
-    part = np.where(notes["drum"], _DRUMS, program)
+    part = np.where(notes["drum"], DRUMS, program)
     for key in np.unique(part):
         mine = notes[part == key]
         start = _ticks(clock.quarters(mine["start"]), per_quarter)
         end = np.maximum(_ticks(clock.quarters(mine["end"]), per_quarter), start + 1)
         order = np.lexsort((end, mine["pitch"], start))
-        drums = bool(key == _DRUMS)
+        drums = bool(key == DRUMS)
         track = symusic.Track("", 0 if drums else int(key), drums)
         track.notes = symusic.Note.from_numpy(
             time=start[order].astype(np.int32),

@@ -36,7 +36,7 @@ import numpy as np
 
 from musictx import pedal
 from musictx.config import TokenizerConfig
-from musictx.notes import NOTE, Score, arranged, order
+from musictx.notes import DRUMS, NOTE, Score, arranged, order
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS, FIELDS, KNOWN, MARKS, STREAM
 from musictx.tokens.grammar import PerformanceState
@@ -45,7 +45,6 @@ from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer, Vocabulary
 DRUM_SECONDS = 0.1
 DEFAULT_VELOCITY = 64
 DEFAULT_PROGRAM = 0
-_DRUM_KEY = 128  # where drums sort among programs
 _RULES = 1  # raise when the same score would encode differently with the same vocabulary
 
 #: A note on the grid: ``start`` and ``end`` in steps, velocity as a bin.
@@ -371,7 +370,7 @@ def merged_tracks(notes: np.ndarray, tracks: str) -> int:
 
 
 def _program_key(grid: np.ndarray) -> np.ndarray:
-    return np.where(grid["drum"], _DRUM_KEY, grid["program"]).astype(np.int64)
+    return np.where(grid["drum"], DRUMS, grid["program"]).astype(np.int64)
 
 
 def _to_events(grid: np.ndarray) -> np.ndarray:

@@ -311,3 +311,32 @@ def sorted_pitches(made):
     """In the order of MusicXML: by start, then pitch."""
     notes = made.sample.score.notes
     return notes["pitch"][np.lexsort((notes["pitch"], np.round(notes["start"], 6)))].tolist()
+
+
+def test_parts_known_by_name_are_read_in_their_program_and_go_back_with_their_own(tmp_path):
+    tokenizer = build(name="performance", low=48, high=84, velocity_bins=4, tracks="programs")
+    torch.manual_seed(0)
+    model = MusicTransformer(tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=32)
+    card = {
+        "corpus": {"programs": {"Melody": 73, "Bridge": 48, "Piano": 0}},
+        "note_limits": {"instruments": [0, 48, 73]},
+    }
+    loaded = bundle.load(bundle.save(tmp_path / "songs", model, tokenizer, card))
+    notes = [(i / 4, i / 4 + 0.2, 72 + i % 5, 80, 0, False, 0) for i in range(8)]
+    notes += [(i / 2, i / 2 + 0.4, 52 + i % 3, 60, 4, False, 1) for i in range(4)]
+    song = Score(notes=notes, names={0: "MELODY", 1: "keys"})
+    (sample,) = app.generate(loaded, song, seconds=6.0)
+    found = sample.score
+    assert (found.names[0], found.names[1]) == ("MELODY", "keys")
+    new = found.notes[found.notes["start"] >= sample.seam]
+    programs = {track: set(found.notes["program"][found.notes["track"] == track].tolist())
+                for track in np.unique(found.notes["track"]).tolist()}  # fmt: skip
+    assert (programs.pop(0), programs.pop(1)) == ({0}, {4})
+    assert set(new["track"].tolist()) >= {0, 2}  # the melody goes on, and there are new tracks
+    assert {found.names[track]: programs[track] for track in programs}.items() <= {
+        "Bridge": {48}, "Piano": {0},
+    }.items()  # fmt: skip
+    free = app.generate(loaded, seconds=6.0)[0].score
+    assert set(free.names.values()) == {"Melody", "Bridge", "Piano"}
+    ids = app._primer(loaded, song, None, None).ids
+    assert set(tokenizer.decode(ids).notes["program"].tolist()) == {73, 4}

@@ -40,6 +40,8 @@ def test_note_limits_against_loops(one):
         for i, note in enumerate(notes)
     ]
     assert found["most_notes"] == max(1, mark(together))
+    every = {128 if n["drum"] else int(n["program"]) for n in one.notes}
+    assert found["instruments"] == sorted(every)
     lengths = [n["end"] - n["start"] for n in notes]
     if len(notes) < h.NOTES:  # too few to tell registers apart
         assert found["longest_note"] == [[0, round(float(mark(lengths)), 3)]]

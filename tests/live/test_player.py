@@ -7,8 +7,9 @@ from musictx import cli, midi
 from musictx.errors import UserError
 from musictx.live import ports
 from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE, Clock, play
+from musictx.notes import DRUMS
 from musictx.sampling.primer import NOTHING
-from musictx.sampling.stream import DRUMS, Event, Stream
+from musictx.sampling.stream import Event, Stream
 from musictx.tokens.build import build
 from tests.sampling.pieces import make
 

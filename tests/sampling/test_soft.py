@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from musictx.config import SamplingConfig
+from musictx.notes import Score
 from musictx.sampling import engine, soft
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.primer import NOTHING, Primer
@@ -195,3 +196,20 @@ def test_tokens_without_releases_have_only_their_own_constraints():
     chorale = build("chorale")
     found = soft.build(chorale, SamplingConfig(), soft.NoteLimits.of(None), [NOTHING])
     assert [type(one).__name__ for one in found] == ["Rules"]
+
+
+def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
+    def drawn(steps, *others, seed=0):
+        notes = random_walk(BAND, steps, seed, *others).notes
+        return set(np.where(notes["drum"], 128, notes["program"]).tolist())
+
+    assert drawn(400) - {0, 48, 73}  # the walk does find them when it may
+    limits = soft.NoteLimits.of({"instruments": [48, 73]})
+    (rule, *_) = soft.build(BAND, SamplingConfig(), limits, [NOTHING])
+    assert drawn(400, rule) <= {0, 48, 73}  # 0 until a program is written
+    played = Score(notes=[(0, 1, 60, 64, 9, False, 0), (1, 2, 60, 64, 0, True, 1)])
+    (rule, *_) = soft.build(BAND, SamplingConfig(), limits, [Primer(BAND.encode(played))])
+    heard = set().union(*(drawn(400, rule, seed=seed) for seed in range(3)))
+    assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
+    (first, *_) = soft.build(PIANO, SamplingConfig(), limits, [NOTHING])
+    assert isinstance(first, soft.Sustain)  # tokens of one instrument

@@ -9,10 +9,11 @@ import torch
 
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
+from musictx.notes import DRUMS
 from musictx.sampling import engine
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.primer import NOTHING, encode_primer
-from musictx.sampling.stream import DRUMS, Stream
+from musictx.sampling.stream import Stream
 from musictx.tokens.build import build
 from tests.sampling.pieces import TUNE, make
 
