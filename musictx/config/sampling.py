@@ -90,6 +90,12 @@ class SamplingConfig(TokenSampling):
         "the last 32 beyond their share in the training corpus; 0 = none",
         low=0,
     )
+    tonality: float = option(
+        0.1,
+        "penalty for striking a pitch outside the scale of the last 128 notes, nats for each of "
+        "them outside it beyond their share in the primer, else in the training corpus; 0 = none",
+        low=0,
+    )
     density: float | None = option(
         None,
         "notes a second to aim at; null = as in the primer, else as in the training corpus",

@@ -88,11 +88,14 @@ def _entropy(counts: np.ndarray) -> float:
 
 
 def best_scale(score: Score) -> np.ndarray:
-    """(12,) bool: the pitch classes of the scale that holds most notes, of 12 major and 12 harmonic
-    minor ones; of equal ones the first, so C major without a note."""
-    return _SCALES[
-        int((_SCALES @ np.bincount(pitched(score)["pitch"] % 12, minlength=12)).argmax())
-    ]
+    """(12,) bool: the pitch classes of the scale that holds most notes, as :func:`scale_of`."""
+    return scale_of(np.bincount(pitched(score)["pitch"] % 12, minlength=12))
+
+
+def scale_of(counts: np.ndarray) -> np.ndarray:
+    """(12,) bool: the scale, of 12 major and 12 harmonic minor ones, that holds most of the notes
+    of each pitch class, ``counts`` (12,); of equal ones the first, so C major without a note."""
+    return _SCALES[int((_SCALES @ counts).argmax())]
 
 
 def scale_consistency(score: Score, scale: np.ndarray | None = None) -> float:

@@ -11,10 +11,10 @@ from musictx.config import SamplingConfig
 from musictx.config.scales import SCALES, key, pitch
 from musictx.errors import UserError
 from musictx.evaluate import keys
-from musictx.evaluate.musical import best_scale
+from musictx.evaluate.musical import best_scale, scale_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.repetition import among
-from musictx.tokens.vocab import GrammarState, SoftConstraint, Tokenizer
+from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
 #: Notes struck within so many seconds of each other are one chord; fingers of a hand.
 CHORD, FINGERS = 0.08, 5
@@ -52,6 +52,29 @@ class Hands:
             if chord:
                 bad = [p for p in range(128) if not reachable(chord | {p}, self.span)]
                 row[among(self.pitch_of, bad)] = np.inf
+        return costs
+
+
+@dataclass(frozen=True)
+class Tonality:
+    """Pitches outside the scale that holds most of the last strikes cost ``cost`` nats for each of
+    these strikes outside it beyond what is ``usual`` for a row, a share inside a scale; ``None``
+    leaves its row alone."""
+
+    events: NoteEvents
+    cost: float
+    usual: Sequence[float | None]
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        costs = np.zeros((len(states), len(self.events.strike)))
+        strikes = (self.events.strike >= 0) & (self.events.strike < 128)
+        for row, state, usual in zip(costs, states, self.usual):
+            struck = [pitch for _, pitch in state.sounding.recent() if pitch < 128]
+            counts = np.bincount(np.array(struck, int) % 12, minlength=12)
+            inside = scale_of(counts)
+            over = (usual or 0.0) * len(struck) - int(counts[inside].sum())
+            if over > 0:
+                row[strikes] = self.cost * over * ~inside[self.events.strike[strikes] % 12]
         return costs
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from musictx.errors import UserError
+from musictx.evaluate.musical import scale_consistency
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.tokens.vocab import GrammarState, Tokenizer
@@ -29,9 +30,19 @@ class Primer:
     @property
     def density(self) -> float | None:
         """Notes a second, if there are enough of them to tell."""
-        if self.score is None or len(self.score) < 8 or self.seconds < 2:
-            return None
-        return len(self.score) / self.seconds
+        score = self._telling
+        return None if score is None else len(score) / self.seconds
+
+    @property
+    def in_scale(self) -> float | None:
+        """The share of its notes within one scale, if there are enough of them to tell."""
+        score = self._telling
+        return None if score is None else scale_consistency(score)
+
+    @property
+    def _telling(self) -> Score | None:
+        short = self.score is None or len(self.score) < 8 or self.seconds < 2
+        return None if short else self.score
 
 
 #: The primer of a new piece.

@@ -41,6 +41,7 @@ class NoteLimits:
     restruck  share of notes whose pitch was struck less than half a second before
     strikes   strikes of a pitch within two seconds that few exceed; ``None`` = not known
     instruments  programs that occur, 128 for drums; ``None`` = not known
+    in_scale  share of notes within one scale; ``None`` = not known
     """
 
     longest: np.ndarray
@@ -49,6 +50,7 @@ class NoteLimits:
     restruck: float = RESTRUCK
     strikes: int | None = None
     instruments: frozenset[int] | None = None
+    in_scale: float | None = None
 
     @classmethod
     def of(cls, card: Mapping[str, Any] | None) -> NoteLimits:
@@ -65,8 +67,8 @@ class NoteLimits:
         share, strikes = card.get("restruck", RESTRUCK), card.get("strikes")
         known = card.get("instruments")
         instruments = None if known is None else frozenset(known)
-        most, density = card.get("most_notes"), card.get("density")
-        return cls(longest, most, density, share, strikes, instruments)
+        most, density, in_scale = (card.get(n) for n in ("most_notes", "density", "in_scale"))
+        return cls(longest, most, density, share, strikes, instruments, in_scale)
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ def build(
     """The soft constraints of ``sampling`` for these tokens, the tokens' own ones included.
 
     limits   what is usual in the corpus, for the options that leave it to the corpus
-    primers  what each row continues; its density, if known, goes before the corpus's
+    primers  what each row continues; its density and scale, if known, go before the corpus's
     """
     found: list[SoftConstraint] = pitches.build(tokenizer, sampling, primers)
     found += tokenizer.soft_constraints(sampling)
@@ -217,6 +219,9 @@ def build(
         found.append(Release(events, np.minimum(limits.longest, longest), sampling.release))
     if sampling.repetition:
         found.append(Repetition(events, sampling.repetition, limits.restruck))
+    if sampling.tonality:
+        usual = [one.in_scale or limits.in_scale for one in primers]
+        found.append(pitches.Tonality(events, sampling.tonality, usual))
     if sampling.density_pull and sampling.density != 0:
         targets = [sampling.density or one.density or limits.density for one in primers]
         found.append(Density(events, targets, sampling.density_pull))

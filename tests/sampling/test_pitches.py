@@ -130,3 +130,33 @@ def test_scales_are_those_of_the_books():
     assert steps["phrygian"] == [1, 2, 2, 2, 1, 2, 2]
     assert steps["lydian"] == [2, 2, 2, 1, 2, 2, 1]
     assert steps["mixolydian"] == [2, 2, 1, 2, 2, 1, 2]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(40, 80), max_size=150), st.sampled_from([0.5, 0.86, 1.0]))
+def test_strikes_outside_the_scale_of_the_last_ones_cost_what_is_beyond_the_usual(struck, usual):
+    """Against every major and harmonic minor scale, tried one by one; 128 strikes count."""
+    tokens = build("performance")
+    words = [("velocity", 1)]
+    for p in struck:
+        words += [("note_on", p), ("time_shift", 5), ("note_off", p)]
+    state = tokens.grammar([tokens.vocabulary.id(*word) for word in words])
+    last = struck[-128:]
+    scales = [
+        {(keynote + above) % 12 for above in mode}
+        for mode in ((0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11))
+        for keynote in range(12)
+    ]
+    most = max(sum(p % 12 in scale for p in last) for scale in scales)
+    tonality = pitches.Tonality(tokens.note_events, 0.1, [usual, None])
+    first, second = tonality([state, state], np.zeros((2, 1)))
+    assert not second.any()
+    cost = 0.1 * max(0.0, usual * len(last) - most)
+    on = first[slice(*tokens.vocabulary.range("note_on"))]
+    assert np.count_nonzero(first) == np.count_nonzero(on)
+    if cost > 1e-9:
+        free = {p % 12 for p in range(128) if on[p] == 0}
+        assert any(free == scale and sum(p % 12 in free for p in last) == most for scale in scales)
+        assert {round(float(c), 9) for c in on if c} == {round(cost, 9)}
+    else:
+        assert not on.any()

@@ -170,7 +170,7 @@ def primer(density):
 
 def test_what_is_built_follows_the_options_and_the_corpus():
     limits = soft.NoteLimits.of(
-        {"longest_note": 2.0, "most_notes": 15, "density": 8.0, "restruck": 0.2}
+        {"longest_note": 2, "most_notes": 15, "density": 8.0, "restruck": 0.2, "in_scale": 0.86}
     )
 
     def built(densities=(None,), **options):
@@ -179,14 +179,16 @@ def test_what_is_built_follows_the_options_and_the_corpus():
         return {type(one).__name__: one for one in found}
 
     full = built()
-    assert set(full) == {"Sustain", "Release", "Repetition", "Density"}
+    assert set(full) == {"Sustain", "Release", "Repetition", "Tonality", "Density"}
     assert (full["Sustain"].most, full["Sustain"].longest[60]) == (15, 2.0)
     assert full["Release"].usual[60] == 2.0 / soft.LATEST
     assert full["Density"].targets == [8.0]
     assert full["Repetition"].usual == 0.2
     assert built((3.0, None))["Density"].targets == [3.0, 8.0]
+    assert full["Tonality"].usual == [0.86]
+    assert built((3.0, None))["Tonality"].usual == [1.0, 0.86]  # one pitch lies within a scale
     assert built((3.0,), density=5.0)["Density"].targets == [5.0]
-    none = built(release=0, repetition=0, density=0, longest_note=0, most_notes=0)
+    none = built(release=0, repetition=0, tonality=0, density=0, longest_note=0, most_notes=0)
     assert set(none) == {"Sustain"}
     assert none["Sustain"].most is None
     assert np.isinf(none["Sustain"].longest).all()
