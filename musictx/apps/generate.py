@@ -155,6 +155,12 @@ def run(config: GenerateConfig) -> list[Result]:
             "your grid: quantise=16 puts them on sixteenths",
             flush=True,
         )
+    if score is not None and bundle.tokenizer.merged(score):
+        print(
+            "several tracks of your primer are one instrument to this model: its notes go to the "
+            "one whose notes lie nearest",
+            flush=True,
+        )
     found: dict[int, Result] = {}
     likeness = Likeness.to(given, bundle.card.get("note_limits"))
     with progress_of("generating", *_total(config)) as progress:

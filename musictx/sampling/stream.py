@@ -49,6 +49,7 @@ class Stream(Iterator[Event]):
 
     seconds   length of the music; ``None`` = until it is closed. Notes that sound then are ended.
     context   ids that the model looks back on. It may be set while the stream runs: less is faster.
+    drawn     ids so far, the primer's included
 
     The other arguments are those of :func:`musictx.sampling.music.continuations`. Raises
     ``UserError`` for tokens that write notes with their length: these are known too late.
@@ -82,7 +83,7 @@ class Stream(Iterator[Event]):
         self._context = context or int(model.config["context"])
         room = 2 * max(self._context, int(model.config["context"])) * tokenizer.align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
-        self._drawn = len(primer.ids)
+        self.drawn = len(primer.ids)
         self._sounding: set[tuple[int, int]] = set()
         self._events: deque[Event] = deque()
         self._closed, self._starts = False, 0
@@ -139,7 +140,7 @@ class Stream(Iterator[Event]):
 
     def _advance(self) -> None:
         """Draw one id and read it; at the end let go of what sounds."""
-        whole = self._drawn % self._tokenizer.align == 0
+        whole = self.drawn % self._tokenizer.align == 0
         if self._steps is None and (whole or not self._starts):
             self._steps = self._engine()
         assert self._steps is not None
@@ -147,7 +148,7 @@ class Stream(Iterator[Event]):
         state, until = self._law.states[0], self._law.until[0]
         if ids is not None and int(ids[0]) != EOS:
             self._ids.append(int(ids[0]))
-            self._drawn += 1
+            self.drawn += 1
             for seconds, on, *note in self._reader(int(ids[0]), state.seconds):
                 self._add(Event(self._since(seconds), on, *note))
             if not self._law.done()[0]:

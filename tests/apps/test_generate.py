@@ -243,6 +243,20 @@ def test_a_primer_that_keeps_to_beats_is_told_what_becomes_of_them(
     assert np.allclose(lines, np.round(lines), atol=1e-6)
 
 
+def test_tracks_that_the_model_cannot_tell_apart_are_told(folder, primer, tmp_path, capsys):
+    score = midi.read(primer)
+    app.run(config(folder, tmp_path, primer=str(primer)))
+    assert "one instrument" not in capsys.readouterr().out
+    table = score.notes.copy()
+    table["track"] = table["pitch"] > 65
+    midi.write(Score(notes=table), primer)
+    (made,) = app.run(config(folder, tmp_path, primer=str(primer), name="two"))
+    assert "several tracks of your primer are one instrument" in capsys.readouterr().out
+    notes = made.sample.score.notes
+    assert set(notes["track"]) == {0, 1}
+    assert np.array_equal(notes["track"][:20], table["track"])
+
+
 def test_one_voice_for_a_model_of_four_is_sent_to_harmonise(tmp_path):
     tokenizer = build("chorale")
     model = MusicTransformer(tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=64)

@@ -1,0 +1,62 @@
+"""Music without end: memory, density and hanging notes by the hour, for docs/performance.md.
+
+    python scripts/bench/stream.py [model=piano] [hours=6] [every=0.5] [seed=0] [rehearse=true]
+
+Reads a stream of events (``musictx.stream``) for so many hours of music and tells after every
+``every`` hours: tokens drawn, notes a second, the longest note, and the memory that the process
+holds. Ends with status 1 if a note ended that never began, began twice, or never ended, or if time
+ran backwards.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import common
+import torch
+
+import musictx
+
+DEFAULTS = {"model": "piano", "hours": "6", "every": "0.5", "seed": "0"}
+TINY = {"hours": "0.002", "every": "0.001"}
+
+
+def main(words: list[str]) -> int:
+    given = common.options(words, DEFAULTS, TINY)
+    torch.set_num_threads(1)
+    every, until = float(given["every"]) * 3600, float(given["hours"]) * 3600
+    bundle, began = musictx.load(given["model"]), time.monotonic()
+    sounding: dict[tuple[int, int], float] = {}
+    faults, notes, longest, now, told = 0, 0, 0.0, 0.0, every
+    with musictx.stream(bundle, seconds=until, seed=int(given["seed"])) as stream:
+        for event in stream:
+            if event.seconds >= told:
+                rate, took = notes / every, time.monotonic() - began
+                print(
+                    f"{told / 3600:g} h: {stream.drawn:,} tokens, {rate:.2f} notes/s, longest note "
+                    f"{longest:.1f} s, {len(sounding)} sounding, {held():.1f} MB, {took:.0f} s",
+                    flush=True,
+                )
+                notes, longest, told = 0, 0.0, told + every
+            faults, now = faults + (event.seconds < now), event.seconds
+            key = event.track, event.pitch
+            faults += event.on == (key in sounding)
+            if event.on:
+                sounding[key], notes = now, notes + 1
+            else:
+                longest = max(longest, now - sounding.pop(key, now))
+    print(f"end at {now:.1f} s: {len(sounding)} sounding, {faults} faults, {held():.1f} MB")
+    return int(bool(faults or sounding))
+
+
+def held() -> float:
+    """Megabytes of memory that this process holds now (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
