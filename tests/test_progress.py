@@ -1,4 +1,4 @@
-"""Where the output is a file or another program, long work says now and then how far it has come."""
+"""Where the output is no terminal, long work says now and then how far it has come."""
 
 import sys
 

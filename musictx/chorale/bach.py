@@ -22,6 +22,7 @@ import numpy as np
 import musictx
 from musictx import musicxml
 from musictx.chorale.grid import VOICES
+from musictx.config import Limits
 from musictx.data.corpora import Item
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -48,7 +49,7 @@ class Report(NamedTuple):
 
 
 def read_piece(
-    score: Score, tokenizer: Tokenizer, repairs: Counter[str]
+    score: Score, tokenizer: Tokenizer, repairs: Counter[str], limits: Limits
 ) -> tuple[Score, np.ndarray | None]:
     """A :data:`musictx.data.corpora.Reader`."""
     return score, None

@@ -17,6 +17,7 @@ import numpy as np
 
 from musictx.chorale.grid import SILENCE, VOICES, Grid, write
 from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.config import Limits
 from musictx.data.corpora import Item
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -27,7 +28,7 @@ SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "
 
 
 def read_piece(
-    grid: Grid, tokenizer: Tokenizer, repairs: Counter[str]
+    grid: Grid, tokenizer: Tokenizer, repairs: Counter[str], limits: Limits
 ) -> tuple[Score, np.ndarray | None]:
     """A :data:`musictx.data.corpora.Reader`: for the chorales' own tokenizer step for step as
     published, silence at the ends included."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from musictx.config.checks import check, one_of, option, require
+from musictx.config.limits import Limits
 
 
 @dataclass
@@ -39,9 +40,8 @@ class AugmentConfig:
 class CorpusConfig:
     """Where the music comes from and how it is split.
 
-    A file is read within the defaults of :class:`~musictx.config.limits.Limits` and left out with
-    the reason if it passes one; for whole corpora the options are ``max_seconds`` and
-    ``max_megabytes`` a file.
+    A file that passes one of ``limits``, or takes more than ``max_seconds`` or ``max_megabytes``,
+    is left out with the reason.
     """
 
     name: str = option(
@@ -77,6 +77,7 @@ class CorpusConfig:
         60.0, "a file that takes longer to read is left out", above=0, below=1e6
     )
     max_megabytes: int = option(2048, "a file that needs more memory to read is left out", low=16)
+    limits: Limits = field(default_factory=Limits)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:

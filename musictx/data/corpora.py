@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from musictx.config import CorpusConfig
+from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
 from musictx.notes import Score
 from musictx.tokens.vocab import Tokenizer
@@ -43,9 +43,10 @@ class Item(NamedTuple):
     split: str | None = None
 
 
-#: (source of an item, tokenizer, repairs to count) -> its Score, and its ids where the corpus knows
-#: them better than ``tokenizer.encode(score)``, else None. A module's function: workers run it.
-Reader = Callable[[Any, Tokenizer, Counter[str]], tuple[Score, np.ndarray | None]]
+#: (source of an item, tokenizer, repairs to count, limits of a file) -> its Score, and its ids
+#: where the corpus knows them better than ``tokenizer.encode(score)``, else None. A module's
+#: function: workers run it.
+Reader = Callable[[Any, Tokenizer, Counter[str], Limits], tuple[Score, np.ndarray | None]]
 
 
 class Corpus(Protocol):

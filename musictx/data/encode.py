@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from musictx import formats
+from musictx.config import CorpusConfig, Limits
 from musictx.data.budget import Budget, TookTooLong, within
 from musictx.data.chunks import Outcome
 from musictx.data.corpora import Item, Reader
@@ -26,12 +27,9 @@ def encode_items(
     read: Reader,
     config: str,
     fingerprint: str,
-    min_notes: int,
-    budget: Budget,
-    programs: Mapping[str, int] | None = None,
+    corpus: CorpusConfig,
 ) -> list[Outcome]:
-    """Each item -> its outcome. ``config`` is the tokenizer's, as JSON; ``budget`` is of one item,
-    ``programs`` are those of ``corpus.programs``.
+    """Each item -> its outcome. ``config`` is the tokenizer's, as JSON.
 
     Never raises for an item: whatever goes wrong with one is its outcome. Raises ``ValueError`` if
     the tokenizer built from ``config`` is not the one of ``fingerprint``.
@@ -39,21 +37,7 @@ def encode_items(
     tokenizer = _tokenizer(config)
     if tokenizer.fingerprint != fingerprint:
         raise ValueError(f"tokens.build does not make {tokenizer.name} again from its to_config()")
-    if programs:
-        read = functools.partial(_with_programs, read=read, programs=programs)
-    return [_bounded(item, read, tokenizer, min_notes, budget) for item in items]
-
-
-def _with_programs(
-    source: Any,
-    tokenizer: Tokenizer,
-    repairs: Counter[str],
-    *,
-    read: Reader,
-    programs: Mapping[str, int],
-) -> tuple[Score, np.ndarray | None]:
-    score, ids = read(source, tokenizer, repairs)
-    return programmed(score, programs), ids
+    return [_bounded(item, read, tokenizer, corpus) for item in items]
 
 
 def programmed(score: Score, programs: Mapping[str, int]) -> Score:
@@ -74,26 +58,27 @@ def _tokenizer(config: str) -> Tokenizer:
     return build(**arguments)
 
 
-def _bounded(
-    item: Item, read: Reader, tokenizer: Tokenizer, min_notes: int, budget: Budget
-) -> Outcome:
+def _bounded(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig) -> Outcome:
+    seconds, megabytes = corpus.max_seconds, corpus.max_megabytes
     try:
-        with within(budget):
-            return encode(item, read, tokenizer, min_notes)
+        with within(Budget(seconds, megabytes)):
+            return encode(item, read, tokenizer, corpus)
     except TookTooLong:
-        detail = f"not read after {budget.seconds:g} s, corpus.max_seconds={budget.seconds:g}"
+        detail = f"not read after {seconds:g} s, corpus.max_seconds={seconds:g}"
         return Outcome(item.name, reason="took too long", detail=detail)
     except MemoryError:
-        detail = f"it needs more memory than corpus.max_megabytes={budget.megabytes}"
+        detail = f"it needs more memory than corpus.max_megabytes={megabytes}"
         return Outcome(item.name, reason="too large", detail=detail)
 
 
-def encode(item: Item, read: Reader, tokenizer: Tokenizer, min_notes: int) -> Outcome:
+def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig) -> Outcome:
     """Read and encode one piece; see :class:`Outcome`."""
-    name = item.name
+    name, min_notes = item.name, corpus.min_notes
     repairs: Counter[str] = Counter()
     try:
-        score, ids = read(item.source, tokenizer, repairs)
+        score, ids = read(item.source, tokenizer, repairs, corpus.limits)
+        if corpus.programs:
+            score = programmed(score, corpus.programs)
     except ReadError as error:
         return Outcome(name, reason=error.reason, detail=str(error))
     except (TookTooLong, MemoryError):
@@ -132,9 +117,11 @@ def encode(item: Item, read: Reader, tokenizer: Tokenizer, min_notes: int) -> Ou
     )
 
 
-def read_file(path: str, tokenizer: Tokenizer, repairs: Counter[str]) -> tuple[Score, None]:
+def read_file(
+    path: str, tokenizer: Tokenizer, repairs: Counter[str], limits: Limits
+) -> tuple[Score, None]:
     """The :data:`~musictx.data.corpora.Reader` of MIDI and MusicXML files."""
-    return formats.read(path, repairs=repairs), None
+    return formats.read(path, limits=limits, repairs=repairs), None
 
 
 def crashed(item: Item) -> Outcome:

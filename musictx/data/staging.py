@@ -7,11 +7,11 @@ of its published split.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from musictx.config import CorpusConfig
+from musictx.config import CorpusConfig, Limits
 from musictx.data import chunks, encode, parallel, splits
-from musictx.data.budget import Budget
 from musictx.data.chunks import Outcome
 from musictx.data.corpora import Corpus, Item
 from musictx.tokens.vocab import Tokenizer
@@ -29,7 +28,7 @@ from musictx.tokens.vocab import Tokenizer
 Part = tuple[int, int]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Job:
     """A corpus on its way to the shard folder ``target``; of ``part`` (i, n) only that part."""
 
@@ -55,7 +54,8 @@ class Job:
 def settings(corpus: CorpusConfig, tokenizer: Tokenizer) -> list[Any]:
     """What decides, beside its content, what becomes of a piece."""
     decides = [tokenizer.fingerprint, corpus.min_notes, corpus.max_seconds, corpus.max_megabytes]
-    return decides + ([corpus.programs] if corpus.programs else [])
+    limits = dataclasses.asdict(corpus.limits) if corpus.limits != Limits() else {}
+    return decides + [more for more in (corpus.programs, limits) if more]
 
 
 class Encoded:
@@ -118,9 +118,7 @@ class Encoded:
             read=self.job.found.read,
             config=json.dumps(self.job.tokenizer.to_config(), sort_keys=True),
             fingerprint=self.job.tokenizer.fingerprint,
-            min_notes=self.job.corpus.min_notes,
-            programs=self.job.corpus.programs,
-            budget=Budget(self.job.corpus.max_seconds, self.job.corpus.max_megabytes),
+            corpus=self.job.corpus,
         )
         count = len(self.job.found) // (self.job.part[1] if self.job.part else 1)
         quiet = None if progress else True  # None: a bar only on a terminal

@@ -161,7 +161,7 @@ class Mine:
         return (Item(f"piece {seed}", seed, seed) for seed in self.seeds)
 
     @staticmethod
-    def read(seed, tokenizer, repairs):
+    def read(seed, tokenizer, repairs, limits):
         return song(seed), None
 
 

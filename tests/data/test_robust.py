@@ -8,24 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from musictx import formats
-from musictx.config import CorpusConfig
+from musictx import formats, midi
+from musictx.config import Limits
 from musictx.data import chunks
 from musictx.data.budget import Budget, TookTooLong, within
-from musictx.data.prepare import prepare
-from tests.data.helpers import TOKENIZER, contents, write_songs
+from tests.data.helpers import contents, song, write_songs
+from tests.data.prepared import run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bounds of POSIX systems")
-
-
-def run(path: Path, out: Path, **options):
-    config = CorpusConfig(path=str(path), **({"workers": 1} | options))
-    return prepare(config, TOKENIZER, out, progress=False)
 
 
 def test_a_budget_of_time_ends_a_loop_and_is_gone_afterwards():
@@ -71,6 +65,15 @@ def test_files_beyond_their_budget_are_counted_and_the_rest_goes_on(tmp_path, mo
     monkeypatch.undo()
     again = run(root, tmp_path / "out")  # a larger budget is another key
     assert again.total().pieces == 10
+
+
+def test_limits_of_files_are_options_of_the_corpus(tmp_path):
+    root = write_songs(tmp_path / "c", range(4))
+    midi.write(song(9, notes=50), root / "long.mid")
+    assert run(root, tmp_path / "out").total().pieces == 5
+    report = run(root, tmp_path / "out", limits=Limits(notes=49))
+    assert report.reasons == {"too large": 1}
+    assert "50 notes, more than limits.notes=49" in report.left_out[0].detail
 
 
 def test_neither_the_order_of_writing_nor_chunks_nor_workers_change_a_byte(tmp_path, monkeypatch):
