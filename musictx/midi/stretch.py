@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-#: Events tried at once at first, and at most; a stretch shorter than the first is not worth it.
-FEWEST, MOST = 32, 1 << 16
+#: A stretch of fewer events is not worth it; events tried at once at first, and at most.
+FEWEST, FIRST, MOST = 32, 512, 1 << 16
 
 
 class Stretches:
@@ -22,7 +22,7 @@ class Stretches:
     def __init__(self, chunk: bytes) -> None:
         self._data = np.frombuffer(chunk, np.uint8)
         self._low = np.flatnonzero(self._data < 0x80)
-        self._window, self._pause = FEWEST, 8
+        self._window, self._pause = FIRST, 8
         #: The place in the chunk from which the next try is worth it.
         self.due = 0 if len(chunk) >= 8 * FEWEST else len(chunk)
 
@@ -74,5 +74,5 @@ class Stretches:
         if count >= FEWEST:
             self._window, self._pause, self.due = min(8 * self._window, MOST), 8, at
         else:
-            self._window, self._pause = FEWEST, min(2 * self._pause, 4096)
+            self._window, self._pause = FIRST, min(2 * self._pause, 4096)
             self.due = at + self._pause

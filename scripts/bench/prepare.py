@@ -52,7 +52,7 @@ def main() -> None:
 
     tokenizer, remi = build(name="performance"), miditok.REMI()
     ways: dict[str, Callable[[], object]] = {
-        "musictx": lambda: [encode(item, read_file, tokenizer, 2) for item in items],
+        "musictx": lambda: [encode(item, read_file, tokenizer, CorpusConfig()) for item in items],
         "MidiTok REMI": lambda: [remi(item.source) for item in items],
         "symusic, reading only": lambda: [symusic.Score(item.source) for item in items],
     }

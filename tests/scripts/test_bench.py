@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import importlib
+import sys
 from pathlib import Path
 
 import pytest
+
+from musictx import midi
+from tests.data.helpers import song
 
 BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
 
@@ -74,3 +78,19 @@ def test_decoding_gives_equal_ids_over_every_cache(bench, monkeypatch, tmp_path,
 def test_an_unknown_option_is_named(bench):
     with pytest.raises(SystemExit, match="lenght=3: expected name=value with a name of rehearse"):
         bench("attention").main(["lenght=3"])
+
+
+def test_reading_is_compared_with_midi_tok(bench, tmp_path, monkeypatch, capsys):
+    for number in range(2):
+        midi.write(song(number), tmp_path / f"{number}.mid")
+    monkeypatch.setattr(sys, "argv", ["prepare.py", str(tmp_path), "rehearse=true"])
+    bench("prepare").main()
+    said = capsys.readouterr().out
+    assert "2 files" in said and "musictx / MidiTok REMI" in said
+
+
+def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(bench, capsys):
+    assert bench("stream").main(["rehearse=true"]) == 0
+    *hours, end = capsys.readouterr().out.splitlines()
+    assert [line.split(" h: ")[0] for line in hours] == ["0.001", "0.002"]
+    assert ": 0 sounding, 0 faults" in end
