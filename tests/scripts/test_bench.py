@@ -86,7 +86,8 @@ def test_reading_is_compared_with_midi_tok(bench, tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(sys, "argv", ["prepare.py", str(tmp_path), "rehearse=true"])
     bench("prepare").main()
     said = capsys.readouterr().out
-    assert "2 files" in said and "musictx / MidiTok REMI" in said
+    assert "2 files" in said
+    assert "musictx / MidiTok REMI" in said
 
 
 def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(bench, capsys):
