@@ -22,19 +22,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
-from musictx.model.features.base import Feature
 from musictx.model.features.pitches import (
     NEVER,
     TIMES,
-    by_interval,
-    candidates,
+    PitchFeature,
     class_of,
-    differences,
     latest,
     of_states,
     precision,
-    time_classes,
 )
 
 #: Classes of time until a known note is struck, and until one ends, by upper bounds in steps.
@@ -59,7 +54,7 @@ class State(NamedTuple):
     gap: Tensor
 
 
-class Conditions(Feature):
+class Conditions(PitchFeature):
     """Embeddings of what is asked and known ahead, and scores of what may come next.
 
     size      how many ids there are
@@ -73,10 +68,6 @@ class Conditions(Feature):
     what it did before.
     """
 
-    sparse = False
-    steps: Tensor
-    starts: Tensor
-    ends: Tensor
     part: Tensor
     control: Tensor
     row: Tensor
@@ -86,9 +77,6 @@ class Conditions(Feature):
     hot_start: Tensor
     hot_end: Tensor
     kind: Tensor
-    time_class: Tensor
-    apart: Tensor
-    candidates: Tensor
 
     def __init__(
         self,
@@ -102,10 +90,9 @@ class Conditions(Feature):
         marks: list[int],
         chords: int = 8,
     ) -> None:
-        super().__init__()
-        begun, ended = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
-        low = int(begun[begun >= 0].min())
-        self.pitches = int(begun.max()) - low + 1
+        super().__init__(
+            size, width, steps=steps, starts=starts, ends=ends, kinds=max(KINDS) + 1, chords=chords
+        )
         part, control, row = (torch.full((size,), unset) for unset in (0, -1, 0))
         part[marks] = torch.tensor(PARTS[1:])
         first_rows, count = [], len(PARTS)
@@ -115,25 +102,17 @@ class Conditions(Feature):
             first_rows.append(count)
             count += stop - first
         self.first_time = count
-        tables = {
-            "steps": ranges("steps", size, steps, 0),
-            "starts": torch.where(begun >= 0, begun - low, -1),
-            "ends": torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1),
-            "part": part,
-            "control": control,
-            "row": row,
-            "first_rows": torch.tensor(first_rows, dtype=torch.int64),
-            "start_class": _classes(STARTS),
-            "end_class": _classes(ENDS),
-            "hot_start": torch.eye(2 + len(STARTS))[:, 1:],
-            "hot_end": torch.eye(2 + len(ENDS))[:, 1:],
-            "kind": F.pad(torch.eye(max(KINDS) + 2)[torch.tensor(KINDS), :-1], (0, 0, 1, 0)),
-            "time_class": time_classes(),
-            "apart": differences(self.pitches),
-            "candidates": candidates(begun - low, ended - low, self.pitches),
-        }
-        for name, table in tables.items():
-            self.register_buffer(name, table, persistent=False)
+        self.keep(
+            part=part,
+            control=control,
+            row=row,
+            first_rows=torch.tensor(first_rows, dtype=torch.int64),
+            start_class=_classes(STARTS),
+            end_class=_classes(ENDS),
+            hot_start=torch.eye(2 + len(STARTS))[:, 1:],
+            hot_end=torch.eye(2 + len(ENDS))[:, 1:],
+            kind=F.pad(torch.eye(max(KINDS) + 2)[torch.tensor(KINDS), :-1], (0, 0, 1, 0)),
+        )
         self.longest_shift = int(self.steps.max())
         self.context = nn.Parameter(torch.zeros(self.first_time + TIMES, width))
         self.coming = nn.Parameter(torch.zeros(self.pitches * (1 + len(STARTS)), width))
@@ -142,13 +121,6 @@ class Conditions(Feature):
         self.end_scores = nn.Parameter(torch.zeros(1 + len(ENDS), width))
         #: For the shift that leads to the next known event; for those that lead past it.
         self.shift_scores = nn.Parameter(torch.zeros(2, width))
-        self.interval_maps = None
-        if chords:
-            kinds = max(KINDS) + 1
-            self.interval_maps = nn.Parameter(
-                0.1 * torch.randn(kinds, chords, 2 * self.pitches - 1)
-            )
-            self.interval_scores = nn.Parameter(torch.zeros(chords, width))
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> State:
@@ -221,13 +193,8 @@ class Conditions(Feature):
         """``logits`` (B, T, vocab) and what is known ahead adds to those of notes and shifts."""
         starts = of_states(F.linear(x, self.start_scores).float(), seen.starts)
         ends = of_states(F.linear(x, self.end_scores).float(), seen.ends)
-        if self.interval_maps is not None:
-            sounds = F.embedding(seen.starts, self.kind.to(precision(x)))
-            starts = starts + by_interval(
-                x, sounds, self.interval_maps, self.interval_scores, self.apart
-            )
-        both = F.pad(torch.cat([starts, ends], -1), (0, 1))
-        logits = logits + both.index_select(-1, self.candidates)
+        sounds = F.embedding(seen.starts, self.kind.to(precision(x)))
+        logits = self.add(logits, x, starts, ends, sounds)
         exact, past = F.linear(x, self.shift_scores).float().split(1, -1)
         gap = seen.gap[..., None]
         shifts = (self.steps > 0) & (gap < NEVER)

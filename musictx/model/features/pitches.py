@@ -3,12 +3,75 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.model.features.base import Feature
 
 #: Classes of times in steps: one each below 16, then six an octave.
 TIMES = 64
 NEVER = 1 << 20
+
+
+class PitchFeature(Feature):
+    """A feature with a state for each pitch, by which the next start or end of a note is scored."""
+
+    sparse = False
+    steps: Tensor
+    starts: Tensor
+    ends: Tensor
+    time_class: Tensor
+    apart: Tensor
+    candidates: Tensor
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        steps: list[list[int]],
+        starts: list[list[int]],
+        ends: list[list[int]],
+        kinds: int,
+        chords: int,
+    ) -> None:
+        """Tables by id (n = ``size``): ``steps``, and of ``starts`` and ``ends`` the pitch, counted
+        from the lowest, or -1; with ``chords``, that many learned weightings of intervals to each
+        of so many ``kinds`` of pitches."""
+        super().__init__()
+        begun, ended = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
+        low = int(begun[begun >= 0].min())
+        self.pitches = int(begun.max()) - low + 1
+        self.keep(
+            steps=ranges("steps", size, steps, 0),
+            starts=torch.where(begun >= 0, begun - low, -1),
+            ends=torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1),
+            time_class=time_classes(),
+            apart=differences(self.pitches),
+            candidates=candidates(begun - low, ended - low, self.pitches),
+        )
+        self.interval_maps = None
+        if chords:
+            self.interval_maps = nn.Parameter(
+                0.1 * torch.randn(kinds, chords, 2 * self.pitches - 1)
+            )
+            self.interval_scores = nn.Parameter(torch.zeros(chords, width))
+
+    def keep(self, **tables: Tensor) -> None:
+        """Tables that follow from the arguments and are not saved."""
+        for name, table in tables.items():
+            self.register_buffer(name, table, persistent=False)
+
+    def add(self, logits: Tensor, x: Tensor, starts: Tensor, ends: Tensor, kinds: Tensor) -> Tensor:
+        """``logits`` (B, T, vocab) and, for the starts and ends of notes, ``starts`` and ``ends``
+        (B, T, pitches); a start is scored by its intervals too, to the pitches of each of
+        ``kinds`` (B, T, pitches, kinds)."""
+        if self.interval_maps is not None:
+            maps, wanted = self.interval_maps, self.interval_scores
+            starts = starts + by_interval(x, kinds, maps, wanted, self.apart)
+        both = F.pad(torch.cat([starts, ends], -1), (0, 1))
+        return logits + both.index_select(-1, self.candidates)
 
 
 def time_classes() -> Tensor:

@@ -25,18 +25,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.model.features.base import Feature
 from musictx.model.features.pitches import (
     NEVER,
     TIMES,
-    by_interval,
-    candidates,
+    PitchFeature,
     class_of,
-    differences,
     latest,
     of_states,
     precision,
-    time_classes,
 )
 
 #: Classes of time since a pitch was struck, by their upper bounds in steps, the last without one:
@@ -60,7 +56,7 @@ class State(NamedTuple):
     rows: Tensor
 
 
-class Sounding(Feature):
+class Sounding(PitchFeature):
     """Embeddings of what sounds, and scores of what may come next; for tokens of events.
 
     size      how many ids there are
@@ -75,18 +71,11 @@ class Sounding(Feature):
     what it did before.
     """
 
-    sparse = False
-    steps: Tensor
-    starts: Tensor
-    ends: Tensor
     loud: Tensor
     resets: Tensor
     state_of: Tensor
     hot: Tensor
     kind: Tensor
-    time_class: Tensor
-    apart: Tensor
-    candidates: Tensor
 
     def __init__(
         self,
@@ -101,41 +90,25 @@ class Sounding(Feature):
         recent: int = 0,
         chords: int = 0,
     ) -> None:
-        super().__init__()
-        begun, ended = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
-        low = int(begun[begun >= 0].min())
-        self.pitches = int(begun.max()) - low + 1
+        super().__init__(
+            size, width, steps=steps, starts=starts, ends=ends, kinds=max(KINDS) + 1, chords=chords
+        )
         self.recent = recent
         loud = ranges("loudness", size, loudness, 0)
         self.levels = int(loud.max()) + 1
-        tables = {
-            "steps": ranges("steps", size, steps, 0),
-            "starts": torch.where(begun >= 0, begun - low, -1),
-            "ends": torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1),
-            "loud": loud,
-            "resets": ranges("resets", size, list(resets), -1) >= 0,
-            "state_of": _states(),
-            "hot": torch.eye(1 + STATES)[:, 1:],
-            "kind": F.pad(F.one_hot(torch.tensor(KINDS)), (0, 0, 1, 0)).float(),
-            "time_class": time_classes(),
-            "apart": differences(self.pitches),
-            "candidates": candidates(begun - low, ended - low, self.pitches),
-        }
-        for name, table in tables.items():
-            self.register_buffer(name, table, persistent=False)
+        self.keep(
+            loud=loud,
+            resets=ranges("resets", size, list(resets), -1) >= 0,
+            state_of=_states(),
+            hot=torch.eye(1 + STATES)[:, 1:],
+            kind=F.pad(F.one_hot(torch.tensor(KINDS)), (0, 0, 1, 0)).float(),
+        )
         self.note_rows = self.pitches + 1 + self.levels + TIMES
         self.states = nn.Parameter(torch.zeros(self.pitches * STATES, width))
         self.context = nn.Parameter(
             torch.zeros(self.levels + TIMES + recent * self.note_rows, width)
         )
         self.state_scores = nn.Parameter(torch.zeros(2 * STATES, width))
-        self.interval_maps = None
-        if chords:
-            kinds = max(KINDS) + 1
-            self.interval_maps = nn.Parameter(
-                0.1 * torch.randn(kinds, chords, 2 * self.pitches - 1)
-            )
-            self.interval_scores = nn.Parameter(torch.zeros(chords, width))
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> State:
@@ -207,13 +180,8 @@ class Sounding(Feature):
         """``logits`` (B, T, vocab) and what the pitch of each id adds to its own."""
         weights = F.linear(x, self.state_scores).float().unflatten(-1, (2, STATES)).unbind(2)
         starts, ends = (of_states(each, seen.pitches) for each in weights)
-        if self.interval_maps is not None:
-            sounds = F.embedding(seen.pitches, self.kind.to(precision(x)))
-            starts = starts + by_interval(
-                x, sounds, self.interval_maps, self.interval_scores, self.apart
-            )
-        both = F.pad(torch.cat([starts, ends], -1), (0, 1))
-        return logits + both.index_select(-1, self.candidates)
+        sounds = F.embedding(seen.pitches, self.kind.to(precision(x)))
+        return self.add(logits, x, starts, ends, sounds)
 
 
 def _states() -> Tensor:
