@@ -189,7 +189,8 @@ class LitMusicTransformer(pl.LightningModule):
         checkpoint["tokens"] = self.tokens
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self._tokens = float(checkpoint.get("tokens", 0))
+        # Through int: infinity, of a damaged file, is refused here and not when it is saved again.
+        self._tokens = float(int(checkpoint.get("tokens", 0)))
 
     # ------------------------------------------------------------------------------ evaluation
 

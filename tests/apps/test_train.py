@@ -422,6 +422,7 @@ def test_the_run_folder_of_a_damaged_checkpoint_is_refused(root, tmp_path):
         (lambda state: state["optimizer_states"][0].update(state=5), "int"),
         (lambda state: state["MusicDataModule"].clear(), "next_batch"),
         (lambda state: state["loops"].clear(), "fit_loop"),
+        (lambda state: state.update(tokens=float("inf")), "infinity"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_one_sentence(damage, reason, root, tmp_path):
