@@ -59,7 +59,8 @@ def is_first(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def _world(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """(processes on each node, nodes) of a launcher; None if there is none or just one process."""
+    """(processes on each node, nodes) of a launcher; None if there is none or just one process.
+    ``ConfigError`` for a launcher that cannot be used."""
 
     def number(name: str) -> int:
         text = environment.get(name, "")
@@ -73,6 +74,11 @@ def _world(environment: Mapping[str, str]) -> tuple[int, int] | None:
     ):  # srun; in an interactive shell it has started nothing
         all_, nodes = number("SLURM_NTASKS"), max(number("SLURM_NNODES"), 1)
         local = all_ // nodes
+    elif (all_ := max(number("OMPI_COMM_WORLD_SIZE"), number("PMI_SIZE"))) > 1:
+        raise ConfigError(
+            f"this is one of {all_} processes that mpirun has started, and each would train alone; "
+            "expected torchrun or srun, or one process with trainer.devices"
+        )
     else:
         return None  # one process, or one that Lightning has started by the same options
     return (local, all_ // local) if local and all_ > 1 else None

@@ -114,6 +114,14 @@ def test_without_a_launcher_the_options_count(environment):
     assert ranks.from_environment(options, environment) == options
 
 
+@pytest.mark.parametrize("name", ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"])
+def test_processes_of_mpirun_do_not_train_alone_each(name):
+    with pytest.raises(ConfigError, match="one of 4 processes that mpirun has started.* torchrun"):
+        ranks.from_environment(TrainerConfig(), {name: "4"})
+    one = TrainerConfig(accelerator="cpu")
+    assert ranks.from_environment(one, {name: "1"}) == one
+
+
 def test_the_second_machine_of_a_run_started_by_hand_is_not_the_first(monkeypatch):
     monkeypatch.setattr(ranks.rank_zero_only, "rank", 0, raising=False)
     assert ranks.is_first({})
