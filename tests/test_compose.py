@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import compose as c
-from musictx.compose import words
+from musictx import midi
+from musictx.compose import own, words
 from musictx.errors import ConfigError
+from musictx.notes import Score
 
 
 @pytest.mark.parametrize("command", c.COMMANDS)
@@ -114,3 +116,36 @@ def test_where_new_music_begins_and_ends_is_said_by_from_and_to():
     assert found == ["begin='5'", "end='20s'"]
     with pytest.raises(ConfigError, match="from"):
         words.normalise("harmonise", ["from=5"])
+
+
+def corpus(folder, *programs):
+    """A folder of files of eight notes each in one program; None: drums."""
+    for number, program in enumerate(programs):
+        notes = [(i, i + 0.5, 60 + i, 80, program or 0, program is None, 0) for i in range(8)]
+        midi.write(Score(notes=notes), folder / f"{number}.mid")
+    return f"corpus.path={folder}"
+
+
+def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
+    words = [corpus(tmp_path, 0, 1, 7, 0, 56), "data.batch_size=3"]  # four of five are pianos'
+    made = c.compose("train", words)
+    assert (made.init, made.optim.name, made.data.batch_size) == ("piano", "muon", 3)
+    assert made == c.compose("train", [*words, "experiment=own"])
+    assert own.begun(words)[1].startswith("start   from the piano model")
+    nothing = c.compose("train", [*words, "init=null"])
+    assert nothing.init is None
+    assert nothing.optim.name == "adamw"
+    for decided in ("model=tiny", "model.width=64", "tokenizer=ensemble", "trainer=gpu",
+                    "position=rotary", "corpus=maestro", "experiment=pop909"):  # fmt: skip
+        assert own.begun([*words, decided]) == ([*words, decided], None)
+    assert c.compose("train", ["corpus=bach"]).init is None
+
+
+def test_other_music_begins_with_nothing_and_the_reason_is_said(tmp_path):
+    (tmp_path / "a").mkdir()
+    words = [corpus(tmp_path / "a", 0, None, 24, 24)]
+    (tmp_path / "a/broken.mid").write_bytes(b"MThd")
+    assert c.compose("train", words).init is None
+    given, line = own.begun(words)
+    assert given == words
+    assert line.startswith("start   from nothing: 75 % of the notes in 4 files are not a piano's")

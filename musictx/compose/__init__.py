@@ -2,6 +2,7 @@
 
 commands   the commands, their dataclasses and the files of conf/
 words      words as typed -> overrides that Hydra takes, or one sentence
+own        with what a training of your own music begins
 problems   an exception of Hydra or OmegaConf -> one sentence
 run        Hydra runs the command, once or as a sweep
 sweep      what a sweep leaves: a table of its runs
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from musictx.compose import own
 from musictx.compose.commands import COMMANDS, conf_dir, groups, register
 from musictx.compose.problems import translated
 from musictx.compose.run import as_config, run
@@ -31,6 +33,8 @@ def compose(command: str, overrides: Sequence[str] = ()) -> Any:
     from hydra.core.global_hydra import GlobalHydra
 
     words = normalise(command, overrides)
+    if command == "train":
+        words, _ = own.begun(words)
     register()
     GlobalHydra.instance().clear()
     try:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from musictx.compose import sweep
+from musictx.compose import own, sweep
 from musictx.compose.commands import COMMANDS, conf_dir, register
 from musictx.compose.problems import translated
 from musictx.compose.words import normalise
@@ -36,6 +36,10 @@ def run(
     raises.
     """
     words = normalise(command, typed, sweep="--multirun" in flags, folders=folders)
+    if command == "train":
+        words, line = own.begun(words)
+        if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
+            print(line, flush=True)
     import hydra  # half a second, and a mistake is told before
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
@@ -55,13 +59,13 @@ def run(
         try:
             with translated(command):
                 config = as_config(command, composed)
-            own = list(typed)
+            its_words = list(typed)
             if command == "train":
                 _run_folder(config, settings, in_sweep)
                 if in_sweep:
-                    own = options if config.out is None else [*options, f"out={config.out}"]
+                    its_words = options if config.out is None else [*options, f"out={config.out}"]
             # Lightning starts its other processes by the command line: that of this run alone.
-            with _argv([command, *(f for f in flags if f != "--multirun"), *own]):
+            with _argv([command, *(f for f in flags if f != "--multirun"), *its_words]):
                 result = task(config)
         except UserError as error:  # told here and not by Hydra, which would say more
             if not in_sweep:

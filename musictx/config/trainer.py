@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from musictx.config.checks import check, option, require
 
 PRECISIONS = (
-    "auto", "32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true",
+    "auto", "fast", "32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true",
     "32", "bf16", "16", "64",
 )  # fmt: skip
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true")
@@ -53,7 +53,8 @@ class TrainerConfig:
     strategy: str = option("auto", "how devices share the work: " + ", ".join(STRATEGIES))
     precision: str = option(
         "auto",
-        "32-true, bf16-mixed, 16-mixed, ...; auto = bf16-mixed on GPUs that have it",
+        "32-true, bf16-mixed, 16-mixed, ...; auto = bf16-mixed on GPUs that have it; fast = on "
+        "CPUs that have it, too",
         choices=PRECISIONS,
     )
     val_check_interval: int = option(

@@ -92,7 +92,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
     does not matter here) where the device multiplies that faster, other dtypes as they are. A zero
     matrix stays zero.
     """
-    shorter = matrices.dtype == torch.float32 and _multiplies_bfloat16(matrices.device)
+    shorter = matrices.dtype == torch.float32 and multiplies_bfloat16(matrices.device)
     x = matrices.bfloat16() if shorter else matrices
     wide = x.shape[-2] > x.shape[-1]
     x = x.mT if wide else x
@@ -103,7 +103,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
     return x.mT if wide else x
 
 
-def _multiplies_bfloat16(device: torch.device) -> bool:
+def multiplies_bfloat16(device: torch.device) -> bool:
     """Whether ``device`` has instructions for products in bfloat16."""
     if device.type == "cpu":
         probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # no public name as of 2.13

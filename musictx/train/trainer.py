@@ -16,6 +16,7 @@ from musictx.config.checks import import_from_here
 from musictx.errors import ConfigError, UserError
 from musictx.train.checkpoint import AtomicCheckpoints
 from musictx.train.clock import Clock
+from musictx.train.muon import multiplies_bfloat16
 
 #: Stands for the run folder in the options of callbacks and loggers.
 RUN_FOLDER = "{run_folder}"
@@ -95,10 +96,13 @@ def _placed(node: Any, folder: str) -> Any:
 
 
 def precision(asked: str, accelerator: str) -> Any:
-    """``trainer.precision``, with auto decided."""
-    if asked != "auto":
+    """``trainer.precision``, with auto and fast decided."""
+    if asked not in ("auto", "fast"):
         return asked
     on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+    if asked == "fast" and not on_gpu:
+        on_cpu = accelerator in ("auto", "cpu") and multiplies_bfloat16(torch.device("cpu"))
+        return "bf16-mixed" if on_cpu else "32-true"
     return "bf16-mixed" if on_gpu and torch.cuda.get_device_capability()[0] >= 8 else "32-true"
 
 

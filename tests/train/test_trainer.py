@@ -13,7 +13,7 @@ from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED
 from musictx.errors import ConfigError
-from musictx.train import checkpoint, ranks
+from musictx.train import checkpoint, ranks, trainer
 from musictx.train.callbacks import LastCheckpoint
 from musictx.train.quiet import quiet_lightning
 from musictx.train.trainer import build_trainer, describe_device, instantiate, precision
@@ -27,8 +27,13 @@ def test_the_precision_is_bf16_only_where_the_machine_has_it(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
     assert precision("auto", "auto") == "bf16-mixed"
     assert precision("auto", "cpu") == "32-true"
+    assert precision("fast", "auto") == "bf16-mixed"
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
-    assert precision("auto", "gpu") == "32-true"
+    assert precision("auto", "gpu") == precision("fast", "gpu") == "32-true"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for has_it, expected in ((True, "bf16-mixed"), (False, "32-true")):
+        monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device, it=has_it: it)
+        assert precision("fast", "auto") == precision("fast", "cpu") == expected
 
 
 def test_every_flag_reaches_lightnings_trainer(tmp_path):

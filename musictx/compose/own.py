@@ -1,0 +1,63 @@
+"""What ``musictx train corpus.path=DIR`` begins with: for piano music, with the shipped piano.
+
+A model that knows piano music learns from a few pieces in minutes what a new one does not in hours
+(docs/training.md). So where nothing is said of the network, its tokens or its training, and the
+files are piano music, the words ``experiment=own`` are added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from musictx import formats, shipped
+from musictx.errors import ReadError, UserError
+
+#: Whoever gives one of these has decided how to begin.
+DECIDED = ("init", "experiment", "trainer", "corpus", "corpus.name")
+GROUPS = ("model", "position", "tokenizer")
+#: Programs of pianos, harpsichord and clavichord included.
+PIANOS = range(8)
+#: Files that are looked at, spread evenly over the folder, and the share of their notes that must
+#: be a piano's.
+FILES, SHARE = 20, 0.8
+
+
+def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
+    """The words for Hydra of a training, and a line that says with what it begins; None where the
+    words say so themselves."""
+    found = dict(word.lstrip("+~").partition("=")[::2] for word in words)
+    decided = any(name in DECIDED or name.split(".")[0] in GROUPS for name in found)
+    path = re.sub(r"^(['\"])(.*)\1$", r"\2", found.get("corpus.path", ""))
+    if decided or path in ("", "null") or "piano" not in shipped.models():
+        return list(words), None
+    why = unlike_a_piano(path)
+    if why is not None:
+        return list(words), f"start   from nothing: {why} (init=piano begins with the piano model)"
+    return [*words, "experiment=own"], (
+        "start   from the piano model that comes along (experiment=own: Muon, the fastest "
+        "precision and attention at hand); init=null begins with nothing"
+    )
+
+
+def unlike_a_piano(folder: str) -> str | None:
+    """Why the music in ``folder`` is no piano music, in words; None if it is."""
+    try:
+        files = formats.find(folder)
+    except UserError:
+        return None  # the training will say what is wrong
+    notes = pianos = read = 0
+    for number in np.unique(np.linspace(0, len(files) - 1, min(FILES, len(files))).astype(int)):
+        try:
+            music = formats.read(files[number]).notes
+        except ReadError:
+            continue
+        read += 1
+        notes += len(music)
+        pianos += int((np.isin(music["program"], PIANOS) & ~music["drum"]).sum())
+    if not notes or pianos >= SHARE * notes:
+        return None
+    share = f"{100 * (1 - pianos / notes):.0f} %"
+    return f"{share} of the notes in {read} files are not a piano's"
