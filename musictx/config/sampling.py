@@ -93,7 +93,7 @@ class SamplingConfig(TokenSampling):
     tonality: float = option(
         0.1,
         "penalty for striking a pitch outside the scale of the last 128 notes, nats for each of "
-        "them outside it beyond their share in the primer, else in the training corpus; 0 = none",
+        "them outside it beyond their share in the training corpus and the primer; 0 = none",
         low=0,
     )
     density: float | None = option(

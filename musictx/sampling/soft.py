@@ -220,7 +220,9 @@ def build(
     if sampling.repetition:
         found.append(Repetition(events, sampling.repetition, limits.restruck))
     if sampling.tonality:
-        usual = [one.in_scale or limits.in_scale for one in primers]
+        # A few seconds keep to a scale more closely than the piece that they open.
+        shares = [[x for x in (one.in_scale, limits.in_scale) if x] for one in primers]
+        usual = [float(np.mean(some)) if some else None for some in shares]
         found.append(pitches.Tonality(events, sampling.tonality, usual))
     if sampling.density_pull and sampling.density != 0:
         targets = [sampling.density or one.density or limits.density for one in primers]
