@@ -68,6 +68,7 @@ class Conditions(PitchFeature):
     what it did before.
     """
 
+    sparse = True
     part: Tensor
     control: Tensor
     row: Tensor
