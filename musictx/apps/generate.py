@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from musictx.apps import parts
-from musictx.apps.results import (
-    Result,
-    check_out,
-    choose,
-    file_name,
-    fresh_seed,
-    progress_of,
-    read_music,
-    wanted_of,
-    write,
-)
-from musictx.bundle import Bundle, load
+from musictx.apps.results import Result, Work, new_notes, progress_of, read_music, wanted_of
+from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -133,15 +122,10 @@ def run(config: GenerateConfig) -> list[Result]:
     if config.primer is not None:
         score = read_music(config.primer, "primer", "to continue")
     wanted = wanted_of(config)
-    where = choose(config)
-    seed = fresh_seed() if config.seed is None else config.seed
-    name = file_name(config.name, config.primer or where, seed)
-    check_out(config.out)
-    bundle = load(where, config.device, weights=config.model.weights)
+    work = Work.of(config, config.primer)
+    bundle = work.bundle
     given = _primer(bundle, score, config.primer_seconds, config.primer_tokens, config.primer or "")
     steer = steering(bundle.tokenizer, wanted, config.guidance, given.score)
-    if config.seed is None:
-        print(f"seed: {seed}", flush=True)
     free = not bundle.tokenizer.beats and config.quantise == "none"
     on_beats = not free and (score is None or timeline.on_grid(score))
     if config.out.lower().endswith(".musicxml") and not on_beats:
@@ -169,7 +153,7 @@ def run(config: GenerateConfig) -> list[Result]:
             [given],
             [score],
             samples=config.samples,
-            seed=seed,
+            seed=work.seed,
             sampling=config.sampling,
             end=config.end,
             seconds=config.seconds,
@@ -182,13 +166,7 @@ def run(config: GenerateConfig) -> list[Result]:
             progress=progress,
         )
         for number, sample, why in nearest(pieces, config.keep, likeness):
-            stem = Path(config.out) / f"{name}-{number + 1}"
-            paths = write(sample.score, stem, config.render, seam=sample.seam)
-            print(f"{paths[0]}: {sample.notes:,} new notes in {sample.seconds:.1f} s", flush=True)
-            for remark in (sample.remark, why):
-                if remark:
-                    print(f"{paths[0]}: {remark}", flush=True)
-            found[number] = Result(sample, paths)
+            found[number] = work.write(number, sample, new_notes(sample), sample.remark, why)
     return [found[number] for number in (found if config.keep else sorted(found))]
 
 

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
-from musictx.apps.results import (
-    Result,
-    check_out,
-    choose,
-    file_name,
-    fresh_seed,
-    progress_of,
-    read_music,
-    write,
-)
-from musictx.bundle import Bundle, load
+from musictx.apps.results import Result, Work, progress_of, read_music
+from musictx.bundle import Bundle
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import VOICES
 from musictx.chorale.harmonise import Harmony, harmonise
@@ -58,27 +48,18 @@ def run(config: HarmoniseConfig) -> list[Result]:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
     music = read_music(config.melody, "melody", "with a melody")
     tune = _tune(music, config.voices, config.bars, config.melody)
-    where = choose(config)
-    seed = fresh_seed() if config.seed is None else config.seed
-    name = file_name(config.name, config.melody, seed)
-    check_out(config.out)
-    bundle = load(where, config.device, weights=config.model.weights)
-    if config.seed is None:
-        print(f"seed: {seed}", flush=True)
+    work = Work.of(config, config.melody)
     for remark in tune.remarks():
         print(remark, flush=True)
     results: list[Result] = []
-    asked = config.samples, config.particles, config.sampling, seed
+    asked = config.samples, config.particles, config.sampling, work.seed
     with progress_of("harmonising", float(config.samples * len(tune.given)), "steps") as progress:
 
         def told(step: int) -> None:
             progress(config.particles * 4, float(len(results) * len(tune.given) + step))
 
-        for harmony, sample in _pieces(bundle, tune, *asked, progress=told):
-            stem = Path(config.out) / f"{name}-{len(results) + 1}"
-            paths = write(sample.score, stem, config.render)
-            print(f"{paths[0]}: {_checked(harmony, tune)}", flush=True)
-            results.append(Result(sample, paths))
+        for harmony, sample in _pieces(work.bundle, tune, *asked, progress=told):
+            results.append(work.write(len(results), sample, _checked(harmony, tune)))
     return results
 
 

@@ -5,23 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from musictx.apps import parts
-from musictx.apps.results import (
-    Result,
-    check_out,
-    choose,
-    file_name,
-    fresh_seed,
-    progress_of,
-    read_music,
-    wanted_of,
-    write,
-)
-from musictx.bundle import Bundle, load
+from musictx.apps.results import Result, Work, new_notes, progress_of, read_music, wanted_of
+from musictx.bundle import Bundle
 from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -239,21 +228,15 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
     else:
         task = under(score, config.melody_track)
     wanted = wanted_of(config)
-    where = choose(config)
-    seed = fresh_seed() if config.seed is None else config.seed
-    name = file_name(config.name, path, seed)
-    check_out(config.out)
-    bundle = load(where, config.device, weights=config.model.weights)
-    if config.seed is None:
-        print(f"seed: {seed}", flush=True)
+    work = Work.of(config, path)
     found: list[Result] = []
     length = task.end - task.begin
     with progress_of("composing", length * config.samples, "seconds") as progress:
         pieces = composed(
-            bundle,
+            work.bundle,
             task,
             samples=config.samples,
-            seed=seed,
+            seed=work.seed,
             sampling=config.sampling,
             controls=wanted,
             guidance=config.guidance,
@@ -261,10 +244,5 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
             progress=lambda seconds: progress(1, len(found) * length + seconds),
         )
         for sample in pieces:
-            stem = Path(config.out) / f"{name}-{len(found) + 1}"
-            paths = write(sample.score, stem, config.render, seam=sample.seam)
-            print(f"{paths[0]}: {sample.notes:,} new notes in {sample.seconds:.1f} s", flush=True)
-            if sample.remark:
-                print(f"{paths[0]}: {sample.remark}", flush=True)
-            found.append(Result(sample, paths))
+            found.append(work.write(len(found), sample, new_notes(sample), sample.remark))
     return found

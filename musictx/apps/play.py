@@ -70,7 +70,7 @@ def prepared(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        bundle = load(where, config.device)
+        bundle = load(where, config.device, weights=config.model.weights)
         seed = fresh_seed() if config.seed is None else config.seed
         if config.seed is None:
             say(f"seed: {seed}")

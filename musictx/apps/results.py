@@ -1,4 +1,4 @@
-"""What ``generate`` and ``harmonise`` share: music read, a model chosen, files written."""
+"""What the commands share that write pieces: music read, a model chosen, files written."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from musictx import files, formats, midi, musicxml, shipped
-from musictx.config import GenerateConfig, HarmoniseConfig
-from musictx.config.infill import Composed
-from musictx.config.live import LiveConfig
+from musictx.bundle import Bundle, load
+from musictx.config import HarmoniseConfig
+from musictx.config.composing import Composing, Steered, Written
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.progress import progress
@@ -47,7 +47,7 @@ def read_music(path: str, option: str, purpose: str) -> Score:
         raise UserError(f"{option}={error}") from error
 
 
-def wanted_of(config: GenerateConfig | Composed) -> dict[str, float]:
+def wanted_of(config: Steered) -> dict[str, float]:
     """What the options ask the music to be like, a number for each control that is asked for."""
     given = {
         "density": config.sampling.density or None,
@@ -58,7 +58,7 @@ def wanted_of(config: GenerateConfig | Composed) -> dict[str, float]:
     return asked(given, config.feel)
 
 
-def choose(config: GenerateConfig | HarmoniseConfig | LiveConfig | Composed) -> Path:
+def choose(config: Composing) -> Path:
     """The model folder that ``config`` names; if none, the one that suits the command, and says so
     (see :func:`~musictx.bundle.find_latest`)."""
     if config.model.path is not None:
@@ -78,11 +78,6 @@ def choose(config: GenerateConfig | HarmoniseConfig | LiveConfig | Composed) -> 
 def is_file(out: str | Path) -> bool:
     """Whether ``out=`` names a file of music by its ending, not a folder."""
     return Path(out).suffix.lower() in WRITERS
-
-
-def check_out(out: str) -> None:
-    """Raise :class:`WriteError` unless the folder, or the file, ``out`` can be written."""
-    files.check_writable(Path(out).parent if is_file(out) else out, "out")
 
 
 def fresh_seed() -> int:
@@ -107,7 +102,44 @@ def file_name(name: str | None, source: str | Path, seed: int) -> str:
     return f"{name}-{seed}"
 
 
-def write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list[Path]:
+@dataclass(frozen=True)
+class Work:
+    """What a command that writes pieces has found before the model runs: the loaded model, the
+    seed, and what the files are called."""
+
+    bundle: Bundle
+    seed: int
+    stem: Path
+    render: bool
+
+    @classmethod
+    def of(cls, config: Written, source: str | None) -> Work:
+        """As ``config`` says; ``source`` is the file it works on, if any. A new seed is printed."""
+        where = choose(config)
+        seed = fresh_seed() if config.seed is None else config.seed
+        stem = Path(config.out) / file_name(config.name, source or where, seed)
+        files.check_writable(stem.parent.parent if is_file(stem.parent) else stem.parent, "out")
+        bundle = load(where, config.device, weights=config.model.weights)
+        if config.seed is None:
+            print(f"seed: {seed}", flush=True)
+        return cls(bundle, seed, stem, config.render)
+
+    def write(self, number: int, sample: Sample, *remarks: str | None) -> Result:
+        """Write the piece of that number, from 0, and print its path and what is said of it."""
+        stem = self.stem.with_name(f"{self.stem.name}-{number + 1}")
+        paths = _write(sample.score, stem, self.render, seam=sample.seam)
+        for remark in remarks:
+            if remark:
+                print(f"{paths[0]}: {remark}", flush=True)
+        return Result(sample, paths)
+
+
+def new_notes(sample: Sample) -> str:
+    """How many, in a line."""
+    return f"{sample.notes:,} new notes in {sample.seconds:.1f} s"
+
+
+def _write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list[Path]:
     """STEM.mid, with STEM.wav and STEM.png if ``render``; or the file that the folder of ``stem``
     is named like (``out=x.musicxml``). Other music of that name stays: then the first of STEM-2,
     STEM-3, ... that is free is taken."""

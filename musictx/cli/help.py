@@ -8,6 +8,7 @@ import textwrap
 
 from musictx import __version__, shipped
 from musictx.compose import COMMANDS, groups
+from musictx.compose.commands import SPOKEN
 from musictx.config import SCHEMES, checks
 
 #: What each command does, and lines to try.
@@ -172,15 +173,24 @@ def command_help(command: str, *, every: bool = False, position: str = "huang") 
 
 
 def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]:
-    """The options of a command, those of the position scheme chosen among them."""
+    """The options of a command, those of the position scheme chosen among them; its own before
+    those that it shares with other commands."""
     found = []
+    spoken = {option: word for word, option in SPOKEN.get(command, {}).items()}
     for name, field in checks.options(COMMANDS[command]):
+        name = spoken.get(name, name)
         if not name.startswith("position."):
             found.append((name, field))
         elif name == "position.name":
             scheme = SCHEMES.get(position.removesuffix("_shared"), SCHEMES["huang"])
             found += [(f"position.{f.name}", f) for f in dataclasses.fields(scheme)]
-    return found
+    declared = [name for kind in COMMANDS[command].__mro__ for name in _annotated(kind)]
+    declared = [spoken.get(name, name) for name in declared]
+    return sorted(found, key=lambda option: declared.index(option[0].partition(".")[0]))
+
+
+def _annotated(kind: type) -> list[str]:
+    return list(vars(kind).get("__annotations__", {}))
 
 
 def _first(command: str, name: str) -> bool:

@@ -27,6 +27,9 @@ COMMANDS: dict[str, type] = {
     "render": config.RenderConfig,
 }
 
+#: Of a command, what people type -> the option, where that is no name in Python.
+SPOKEN = {"infill": {"from": "begin", "to": "end"}}
+
 
 def conf_dir() -> Path:
     """The folder of YAML files: the checkout's, or the package ``musictx.conf`` of a wheel."""

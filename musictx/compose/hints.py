@@ -55,7 +55,6 @@ COMMANDS = {
     "compose": "generate",
     "sample": "generate",
     "harmonize": "harmonise",
-    "accompany": "harmonise",
     "convert": "render",
     "fit": "train",
     "finetune": "train init=MODEL",

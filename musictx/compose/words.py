@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from musictx import shipped
-from musictx.compose.commands import free_form, groups, known_options
+from musictx.compose.commands import SPOKEN, free_form, groups, known_options
 from musictx.compose.hints import unknown_option
 from musictx.errors import ConfigError
 
@@ -28,8 +28,6 @@ POSITIONAL = {
     "play": "primer",
     "render": "files",
 }
-#: Names of options that are no names in Python.
-SPOKEN = {"from": "begin", "to": "end"}
 #: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the
 #: processes it starts.
 HYDRA = ("searchpath", "mode", "callbacks", "run.dir", "job.name", "output_subdir")
@@ -47,8 +45,9 @@ def normalise(
     there is no choice of model sizes.
     """
     known, choices, free = known_options(command), groups(command, folders), free_form(command)
+    spoken = SPOKEN.get(command, {})
     named = [
-        w for w in _positional(command, typed, [*known, *choices, *free, *SPOKEN, "model"]) if w
+        w for w in _positional(command, typed, [*known, *choices, *free, *spoken, "model"]) if w
     ]
     own_scheme = any(re.match(r"\+*position\.(name=.*:|_target_=)", w) for w in named)
     if own_scheme and not any(w.startswith("position=") for w in named):
@@ -70,8 +69,7 @@ def normalise(
             )
         if name == "model" and "model" not in choices and "model.path" in known:
             name = "model.path"
-        if SPOKEN.get(name) in known:
-            name = SPOKEN[name]
+        name = spoken.get(name, name)
         if name not in (*known, *choices) and f"sampling.{name}" in known:
             name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
         if re.match(r"hydra[./]", name):

@@ -6,10 +6,11 @@ dotted name, what came and what would be right - before anything heavy starts. T
 field is its help: ``musictx train --help`` prints it.
 """
 
+from musictx.config.composing import ModelFolder
 from musictx.config.corpus import AugmentConfig, CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.evaluate import EvaluateConfig
-from musictx.config.generate import GenerateConfig, ModelFolder
+from musictx.config.generate import GenerateConfig
 from musictx.config.harmonise import HarmoniseConfig
 from musictx.config.infill import AccompanyConfig, InfillConfig
 from musictx.config.limits import Limits

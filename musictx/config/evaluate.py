@@ -6,8 +6,8 @@ import dataclasses
 from dataclasses import dataclass, field
 
 from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, check, device, option, require
+from musictx.config.composing import ModelFolder
 from musictx.config.corpus import CorpusConfig
-from musictx.config.generate import ModelFolder
 from musictx.config.sampling import SamplingConfig
 
 #: Tasks whose likelihood is measured.

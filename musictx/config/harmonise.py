@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import LARGEST_SEED, MOST_SAMPLES, check, device, option, require
-from musictx.config.generate import ModelFolder
+from musictx.config.checks import option, require
+from musictx.config.composing import Written
 from musictx.config.sampling import TokenSampling
 
 #: From high to low.
@@ -22,10 +22,9 @@ def span(bars: str) -> tuple[int, int]:
 
 
 @dataclass
-class HarmoniseConfig:
+class HarmoniseConfig(Written):
     """musictx harmonise: a melody -> four voices, by a model of chorales."""
 
-    model: ModelFolder = field(default_factory=ModelFolder)
     sampling: TokenSampling = field(default_factory=TokenSampling)
     melody: str | None = option(
         None,
@@ -46,23 +45,9 @@ class HarmoniseConfig:
     particles: int = option(
         24, "harmonisations that are developed in parallel; more: better and slower", low=1
     )
-    samples: int = option(1, "how many harmonisations to write", low=1, high=MOST_SAMPLES)
-    render: bool = option(False, "also write a .wav and a .png for each .mid")
-    out: str = option(
-        "generated", "folder for the results, or a file, x.mid or x.musicxml", path=True
-    )
-    name: str | None = option(None, "file name without ending; default: the melody's and the seed")
-    device: str = option("auto", "auto, cpu, cuda or mps")
-    seed: int | None = option(
-        None,
-        "seed of all random draws: the same seed gives the same music; default: a new one, printed",
-        low=0,
-        high=LARGEST_SEED,
-    )
 
     def __post_init__(self) -> None:
-        check(self)
-        device(self.device)
+        super().__post_init__()
         known = bool(self.voices) and set(self.voices) < set(VOICES)
         expected = "one to three of " + ", ".join(VOICES)
         require(

@@ -2,44 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from musictx.config.checks import LARGEST_SEED, MOST_SAMPLES, check, device, option
-from musictx.config.generate import ModelFolder
-from musictx.config.sampling import SamplingConfig
-from musictx.config.steering import Steered
+from musictx.config.checks import option
+from musictx.config.composing import Steered
 
 
 @dataclass
-class Composed(Steered):
-    """What ``infill`` and ``accompany`` have in common."""
-
-    model: ModelFolder = field(default_factory=ModelFolder)
-    sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    quantise: str = option(
-        "none",
-        "put the new notes on a grid of the file's tempo: 16, 8, 8t (triplets) or none",
-        choices=("none", "16", "8", "8t"),
-    )
-    samples: int = option(1, "how many versions to write", low=1, high=MOST_SAMPLES)
-    render: bool = option(False, "also write a .wav and a .png for each .mid")
-    out: str = option("generated", "folder for the results", path=True)
-    name: str | None = option(None, "file name without ending; default: the file's and the seed")
-    device: str = option("auto", "auto, cpu, cuda or mps")
-    seed: int | None = option(
-        None,
-        "seed of all random draws: the same seed gives the same music; default: a new one, printed",
-        low=0,
-        high=LARGEST_SEED,
-    )
-
-    def __post_init__(self) -> None:
-        check(self)
-        device(self.device)
-
-
-@dataclass
-class InfillConfig(Composed):
+class InfillConfig(Steered):
     """musictx infill: some bars of a file composed anew, the rest kept to the tick."""
 
     file: str | None = option(
@@ -62,7 +32,7 @@ class InfillConfig(Composed):
 
 
 @dataclass
-class AccompanyConfig(Composed):
+class AccompanyConfig(Steered):
     """musictx accompany: a melody -> the melody with an accompaniment."""
 
     melody: str | None = option(

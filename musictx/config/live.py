@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import DAY, LARGEST_SEED, check, device, option
-from musictx.config.generate import ModelFolder
+from musictx.config.checks import DAY, option
+from musictx.config.composing import Composing
 from musictx.config.sampling import SamplingConfig
 
 
 @dataclass
-class LiveConfig:
+class LiveConfig(Composing):
     """What playing and jamming share."""
 
-    model: ModelFolder = field(default_factory=ModelFolder)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     output: str | None = option(
         None, "MIDI port to play to, socket:HOST:PORT, or a .mid file; default: the first MIDI port"
@@ -21,14 +20,6 @@ class LiveConfig:
     context: int | None = option(
         None, "tokens that the model looks back on; default: as many as in training", low=2
     )
-    device: str = option("auto", "auto, cpu, cuda or mps")
-    seed: int | None = option(
-        None, "seed of all random draws; default: a new one, printed", low=0, high=LARGEST_SEED
-    )
-
-    def __post_init__(self) -> None:
-        check(self)
-        device(self.device)
 
 
 @dataclass

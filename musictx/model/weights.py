@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from musictx.config.generate import WEIGHTS
+from musictx.config.composing import WEIGHTS
 from musictx.model.block import Block
 from musictx.model.transformer import MusicTransformer
 

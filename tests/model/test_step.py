@@ -10,7 +10,7 @@ from torch import Tensor
 
 from musictx.attention.native import build
 from musictx.attention.positions import PositionScheme
-from musictx.config.generate import WEIGHTS
+from musictx.config.composing import WEIGHTS
 from musictx.model import MusicTransformer
 from musictx.model.step import NativeStep, why_not
 from musictx.model.weights import matrices, rounded

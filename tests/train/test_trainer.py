@@ -121,7 +121,7 @@ def test_without_a_launcher_the_options_count(environment):
 
 @pytest.mark.parametrize("name", ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"])
 def test_processes_of_mpirun_do_not_train_alone_each(name):
-    with pytest.raises(ConfigError, match="one of 4 processes that mpirun has started.* torchrun"):
+    with pytest.raises(ConfigError, match=r"one of 4 processes that mpirun has started.* torchrun"):
         ranks.from_environment(TrainerConfig(), {name: "4"})
     one = TrainerConfig(accelerator="cpu")
     assert ranks.from_environment(one, {name: "1"}) == one

@@ -1,0 +1,89 @@
+"""What the commands share that make music with a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from musictx.config.checks import LARGEST_SEED, MOST_SAMPLES, check, device, option
+from musictx.config.sampling import SamplingConfig
+
+#: Formats of weights (musictx/model/weights.py).
+WEIGHTS = ("float32", "bfloat16", "int8")
+FEELS = ("calm", "busy", "bright", "dark")
+
+
+@dataclass
+class ModelFolder:
+    """Which trained model to use."""
+
+    path: str | None = option(
+        None,
+        "model folder, or a model that comes with musictx; default: the newest under runs/, or "
+        "else the model that comes with musictx",
+        path="in",
+        names="models",
+    )
+    weights: str = option(
+        "float32",
+        "format of the weights in memory, float32, bfloat16 or int8: a large model writes up to "
+        "twice as fast with small ones, and loses less than 0.001 nats a token",
+        choices=WEIGHTS,
+    )
+
+    def __post_init__(self) -> None:
+        check(self, "model")
+
+
+@dataclass
+class Composing:
+    """A model that draws, and where."""
+
+    model: ModelFolder = field(default_factory=ModelFolder)
+    device: str = option("auto", "auto, cpu, cuda or mps")
+    seed: int | None = option(
+        None,
+        "seed of all random draws: the same seed gives the same music; default: a new one, printed",
+        low=0,
+        high=LARGEST_SEED,
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+        device(self.device)
+
+
+@dataclass
+class Written(Composing):
+    """Pieces that are written to files."""
+
+    samples: int = option(1, "how many pieces to write", low=1, high=MOST_SAMPLES)
+    render: bool = option(False, "also write a .wav and a .png for each .mid")
+    out: str = option(
+        "generated", "folder for the results, or a file, x.mid or x.musicxml", path=True
+    )
+    name: str | None = option(
+        None, "file name without ending; default: that of the music or the model, and the seed"
+    )
+
+
+@dataclass
+class Steered(Written):
+    """Pieces that can be told what they are to be like: by models with control tokens; a density,
+    ``sampling.density``, by any model."""
+
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    loudness: str | None = option(None, "MIDI velocity of the new music, or ppp, pp, p, ... fff")
+    register: str | None = option(None, "mean MIDI pitch of the new music, or low, middle, high")
+    polyphony: str | None = option(None, "notes at once in the new music, or thin, medium, full")
+    feel: str | None = option(None, "several of these in a word", choices=FEELS)
+    guidance: float = option(
+        1.0,
+        "above 1 the model follows these options more strictly, at twice the work",
+        low=0,
+        high=20,
+    )
+    quantise: str = option(
+        "none",
+        "put the new notes on a grid of the file's tempo: 16, 8, 8t (triplets) or none",
+        choices=("none", "16", "8", "8t"),
+    )
