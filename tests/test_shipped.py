@@ -33,7 +33,7 @@ def test_there_is_a_default():
 @pytest.mark.parametrize(
     ("there", "music", "melody"),
     [
-        (["chorale", "piano"], "piano", "chorale"),
+        (["chorale", "piano", "pop"], "piano", "chorale"),
         (["chorale"], "chorale", "chorale"),
         (["piano"], "piano", None),  # a piano model cannot harmonise
         (["other"], None, None),
@@ -66,6 +66,11 @@ LOGITS = {
         [-16.4363, -4.9949, -2.4576, -2.6894, -3.5985],
         [-3.861, -0.3804, -2.1371, 1.183, -5.3723],
         [-10.2791, -9.6503, -4.1471, -6.4309, -19.4559],
+    ],
+    "pop": [
+        [-5.8936, -3.956, 1.0375, -1.9039, -5.7389],
+        [-6.3482, -8.5956, -4.1037, -1.1687, -5.4151],
+        [-7.1081, -11.2493, -6.5786, -4.0982, -6.0053],
     ],
     "chorale": [
         [-0.4518, -3.8411, -2.5389, 2.366, -5.8335],
@@ -181,7 +186,7 @@ def test_the_model_of_chorales_harmonises_a_melody_better_than_chance():
     assert np.all(found.grid.pitches[:, 0] >= 60)
 
 
-@pytest.mark.parametrize("name", ["piano", "chorale"])
+@pytest.mark.parametrize("name", MODELS)
 def test_steps_of_shipped_models_are_native_and_equal_the_forward_pass(name):
     """With weights as stored and rounded: what is asked of a model is what it computes."""
     for weights, most in (("float32", 1e-4), ("int8", 0.1)):

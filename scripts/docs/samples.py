@@ -1,14 +1,16 @@
 """The music that the README shows, by the models that come along: MIDI and piano rolls.
 
-    python scripts/docs/samples.py [piano=MODEL] [chorale=MODEL] [out=docs]
+    python scripts/docs/samples.py [piano=MODEL] [chorale=MODEL] [pop=MODEL] [out=docs]
 
 Each is the first of seed 0; none was chosen. Writes OUT/samples/*.mid, OUT/images/*.png:
 
 piano-1, piano-2   pieces from nothing, 30 s
 piano-continued    the opening that comes along, mozart_k545, and 30 s more
 harmonised         Ode to Joy in four voices, by the model of chorales
+pop, accompanied   a pop song from nothing, 30 s; Ode to Joy with an accompaniment
 
-``piano=`` and ``chorale=`` take other models than those that come along.
+``piano=``, ``chorale=`` and ``pop=`` take other models than those that come along; none,
+``piano= chorale=``, leaves a model out.
 """
 
 from __future__ import annotations
@@ -21,19 +23,28 @@ from typing import Any
 from PIL import Image
 
 from musictx import midi
-from musictx.apps import generate, harmonise
+from musictx.apps import generate, harmonise, infill
 from musictx.apps.render import render_score
-from musictx.config import GenerateConfig, HarmoniseConfig, ModelFolder
+from musictx.config import AccompanyConfig, GenerateConfig, HarmoniseConfig, ModelFolder
 from musictx.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The options of ``musictx generate`` or ``harmonise`` beside ``model``, by the model.
+#: The options of ``musictx generate``, or of :data:`WITH_MELODY`, beside ``model``, by the model.
 PIECES: dict[str, list[dict[str, Any]]] = {
     "piano": [
         {"seconds": 30.0, "samples": 2, "seed": 0, "name": "piano"},
         {"primer": "mozart_k545", "seconds": 30.0, "seed": 0, "name": "piano-continued"},
     ],
     "chorale": [{"melody": "ode_to_joy", "seed": 0, "name": "harmonised"}],
+    "pop": [
+        {"seconds": 30.0, "seed": 0, "name": "pop"},
+        {"melody": "ode_to_joy", "seed": 0, "name": "accompanied"},
+    ],
+}
+#: What is done with a melody, by the model.
+WITH_MELODY: dict[str, Any] = {
+    "chorale": ("harmonise", harmonise.run, HarmoniseConfig),
+    "pop": ("accompany", infill.run, AccompanyConfig),
 }
 
 
@@ -57,16 +68,17 @@ def main(words: list[str]) -> None:
     for folder in ("samples", "images"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     for kind, pieces in PIECES.items():
+        if not given[kind]:
+            continue
         for asked in pieces:
             told = " ".join(f"{name}={value}" for name, value in asked.items())
-            command = "harmonise" if "melody" in asked else "generate"
+            command, run, config = ("generate", generate.run, GenerateConfig)
+            if "melody" in asked:
+                command, run, config = WITH_MELODY[kind]
             print(f"$ musictx {command} model={given[kind]} {told}", flush=True)
             with tempfile.TemporaryDirectory() as written:
                 where = {"model": ModelFolder(given[kind]), "out": written, "device": "cpu"}
-                if command == "harmonise":
-                    results = harmonise.run(HarmoniseConfig(**asked, **where))
-                else:
-                    results = generate.run(GenerateConfig(**asked, **where))
+                results = run(config(**asked, **where))
             for number, result in enumerate(results, 1):
                 stem = asked["name"] if len(results) == 1 else f"{asked['name']}-{number}"
                 midi.write(result.sample.score, out / "samples" / f"{stem}.mid")
