@@ -69,6 +69,11 @@ def locate(folder: str | Path) -> Path:
     return folder
 
 
+def name_of(folder: Path) -> str:
+    """What to call the model in ``folder``: by its run, where it stands in one."""
+    return folder.parent.name if folder.name == "model" else folder.name
+
+
 def find_latest(root: str | Path = "runs", *, melody: bool = False) -> Path:
     """The model folder under ``root`` (``root/*/model``) that was written last; without any, the
     model that comes along with musictx. For a ``melody``, only models of four voices count."""

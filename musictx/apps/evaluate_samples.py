@@ -19,7 +19,7 @@ from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Named
 from musictx.progress import progress
 from musictx.sampling.folder import SampleFolder, Start, fill
 from musictx.sampling.primer import encode_primer
-from musictx.shipped import find_latest
+from musictx.shipped import find_latest, name_of
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
 
@@ -77,7 +77,7 @@ def _measures_chorales(config: EvaluateConfig, bundle: Bundle | None) -> bool:
 def _stem(config: EvaluateConfig, bundle: Bundle | None) -> str:
     assert bundle is not None
     folder = bundle.folder.resolve()
-    name = folder.parent.name if folder.name == "model" else folder.name
+    name = name_of(folder)
     return f"{name}-{config.task}-seed{config.seed}"
 
 

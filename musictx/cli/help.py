@@ -71,6 +71,10 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
         "Turn MIDI files into sound (WAV) and pictures (piano-roll PNG).",
         ["musictx render song.mid", "musictx render *.mid out=rendered"],
     ),
+    "export": (
+        "Write one step of a model as an ONNX file, for programs without torch.",
+        ["musictx export model=piano", "musictx export model=chorale out=bach.onnx rows=4"],
+    ),
 }
 #: Options below the top level that the short help shows.
 IMPORTANT = {
@@ -92,6 +96,7 @@ IMPORTANT = {
     "jam": ("model.path", "sampling.temperature", "sampling.top_p"),
     "evaluate": ("model.path", "corpus.path"),
     "render": (),
+    "export": ("model.path",),
 }
 #: Top-level options that only the full help shows.
 RARE = {"train": ("callbacks", "logger", "tags", "ckpt_path", "fresh")}
@@ -105,6 +110,7 @@ COMES = {
     "play": ("models", "openings"),
     "jam": ("models",),
     "evaluate": ("models",),
+    "export": ("models",),
 }
 FLAGS = [
     ("--help=all", "every option"),

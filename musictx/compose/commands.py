@@ -25,6 +25,7 @@ COMMANDS: dict[str, type] = {
     "jam": config.JamConfig,
     "evaluate": config.EvaluateConfig,
     "render": config.RenderConfig,
+    "export": config.ExportConfig,
 }
 
 #: Of a command, what people type -> the option, where that is no name in Python.

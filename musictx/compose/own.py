@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
-from musictx import formats, shipped
+from musictx import shipped
 from musictx.errors import ReadError, UserError
 
 #: Whoever gives one of these has decided how to begin.
@@ -44,6 +42,10 @@ def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
 
 def unlike_a_piano(folder: str) -> str | None:
     """Why the music in ``folder`` is no piano music, in words; None if it is."""
+    import numpy as np  # a fifth of a second with what reads music; help has none to spare
+
+    from musictx import formats
+
     try:
         files = formats.find(folder)
     except UserError:

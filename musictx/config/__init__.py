@@ -10,6 +10,7 @@ from musictx.config.composing import ModelFolder
 from musictx.config.corpus import AugmentConfig, CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.evaluate import EvaluateConfig
+from musictx.config.export import ExportConfig
 from musictx.config.generate import GenerateConfig
 from musictx.config.harmonise import HarmoniseConfig
 from musictx.config.infill import AccompanyConfig, InfillConfig
@@ -34,6 +35,7 @@ __all__ = [
     "CorpusConfig",
     "DataConfig",
     "EvaluateConfig",
+    "ExportConfig",
     "GenerateConfig",
     "HarmoniseConfig",
     "HuangConfig",

@@ -76,7 +76,7 @@ Model = _struct(
 #: The features that C++ knows, by their names in the model.
 FEATURES = ("intervals", "ages", "repeats", "sounding", "conditions", "calibration")
 Cache = _struct(
-    "keys values ids coordinates", "rows layers heads size capacity further newest held"
+    "keys values ids coordinates", "rows layers heads size capacity further newest held shared"
 )
 
 

@@ -136,6 +136,7 @@ class NativeStep:
         self._coordinates[:, :, slots] = coordinates
         self._ids[:, slots] = cache.earlier(held)
         self._cache.held, self._next = held, cache.next_position
+        self._cache.shared = cache.next_position if cache.rows == 1 else 0
         self._first = -1
 
     def __call__(self, ids: Tensor) -> Tensor:

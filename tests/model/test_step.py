@@ -163,6 +163,26 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
     assert torch.equal(found[0], found[2])
 
 
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("scheme", ["huang", "shaw", "two_d", "huang_local"])
+def test_rows_that_begin_alike_share_it_bit_for_bit(scheme: str, weights: str) -> None:
+    """Read once for all rows, until it has slid out of the window; more than a panel of it."""
+    model = make(scheme, weights)
+    ids = torch.randint(V, (6, 150))
+    ids[:, :100] = ids[:1, :100]
+    once, each = (prefilled(model, ids[:rows, :100], 110) for rows in (1, 6))
+    shared = NativeStep(model, once, rows=6, capacity=110)
+    own = NativeStep(model, each, rows=6, capacity=110)
+    alone = [NativeStep(model, once, rows=1, capacity=110) for _ in ids]
+    for n, token in enumerate(ids[:, 100:].unbind(1)):
+        got = shared(token).clone()
+        if n == 20:
+            shared.select(torch.arange(6))
+        for row, step in enumerate(alone):
+            assert torch.equal(got[row], step(token[row : row + 1])[0])
+        torch.testing.assert_close(got, own(token), rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("scheme", ["huang", "two_d"])
 def test_selected_rows_go_on_as_copies(scheme: str) -> None:
     model = make(scheme)

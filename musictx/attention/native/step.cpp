@@ -201,12 +201,11 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
     const Layer& layer = model.layers[number];
     normed(layer.attention_norm, x.data(), rows, width, y.data());
     product<Weight>(layer.qkv, y.data(), rows, qkv.data(), threads);
-    const bool shared = threads > 1 && rows * cache.held * width > SHARED;
-#pragma omp parallel for collapse(2) schedule(static) num_threads(threads) if (shared)
-    for (int64_t r = 0; r < rows; r++)
-      for (int64_t h = 0; h < heads; h++) {
-        float* q = qkv.data() + r * wide + h * size;
-        float *k = q + width, *v = k + width, *first = values.data() + (r * heads + h) * size;
+    // `count` rows from r on, one head.
+    const auto look = [&]<int count>(int64_t r, int64_t h) {
+      for (int64_t n = r; n < r + count; n++) {
+        float* q = qkv.data() + n * wide + h * size;
+        float *k = q + width, *v = k + width, *first = values.data() + (n * heads + h) * size;
         if (number == 0)
           std::copy_n(v, size, first);
         else if (layer.first_values)
@@ -215,14 +214,27 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
           turn(q, cosines.data(), sines.data(), size);
           turn(k, cosines.data(), sines.data(), size);
         }
-        keep<Number>(cache, number, r, h, k, v);
-        float* out = mixed.data() + (r * heads + h) * size;
-        attend<Number>(layer.terms, cache, number, r, h, q, here.data() + r * cache.further, out,
-                       rooms[omp_get_thread_num()]);
-        if (model.gates) {
-          const float gate = 2.0f / (1.0f + std::exp(-qkv[r * wide + 3 * width + h]));
-          for (int64_t d = 0; d < size; d++) out[d] *= gate;
+        keep<Number>(cache, number, n, h, k, v);
+      }
+      float* out = mixed.data() + (r * heads + h) * size;
+      attend<count, Number>(layer.terms, cache, number, r, h, qkv.data() + r * wide + h * size, wide,
+                            here.data() + r * cache.further, out, width, rooms[omp_get_thread_num()]);
+      if (model.gates)
+        for (int64_t n = 0; n < count; n++) {
+          const float gate = 2.0f / (1.0f + std::exp(-qkv[(r + n) * wide + 3 * width + h]));
+          for (int64_t d = 0; d < size; d++) out[n * width + d] *= gate;
         }
+    };
+    const int64_t groups = (rows + ROWS - 1) / ROWS;
+    const bool shared = threads > 1 && rows * cache.held * width > SHARED;
+#pragma omp parallel for collapse(2) schedule(static) num_threads(threads) if (shared)
+    for (int64_t h = 0; h < heads; h++)
+      for (int64_t g = 0; g < groups; g++) {
+        int64_t r = g * ROWS;
+        if (r + ROWS <= rows)
+          look.template operator()<ROWS>(r, h);
+        else
+          for (; r < rows; r++) look.template operator()<1>(r, h);
       }
     product<Weight>(layer.out, mixed.data(), rows, y.data(), threads);
     add(x.data(), y.data(), rows * width);
