@@ -29,6 +29,7 @@ from musictx.compose import compose
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate.nll import SLIDE, evaluate
+from musictx.evaluate.note_limits import of_corpus
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress
 
@@ -151,6 +152,7 @@ def main(words: list[str]) -> Path:
     about = {k: v for k, v in trained_on.items() if k not in private}
     card = told | card | {"corpus": about, "command": without_places(str(told.get("command", "")))}
     card.pop("numbers", None)
+    card["note_limits"] = of_corpus(shards, source.tokenizer)
     model, out = with_attention(source.model, "auto"), Path(given["out"]) / given["name"]
     bundle.save(out, model, source.tokenizer, card, dtype=given["dtype"])
     size = (out / "model.safetensors").stat().st_size

@@ -21,7 +21,7 @@ from musictx.data.prepare import prepare, provisional
 from musictx.data.report import Report
 from musictx.data.shards import Shards
 from musictx.errors import ConfigError, UserError
-from musictx.evaluate.note_limits import note_limits
+from musictx.evaluate.note_limits import of_corpus
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_each
@@ -46,8 +46,6 @@ from musictx.train.trainer import build_trainer, instantiate
 FINE_TUNING = 0.2
 #: A warm-up longer than this share of the steps would leave too little to train at full rate.
 MOST_WARMUP = 0.2
-#: Pieces from which the note limits of a corpus are read.
-MOST_PIECES = 100
 #: Tokens for each second of a sample; more means that time has stopped passing.
 SAMPLE_TOKENS_PER_SECOND = 60
 Say = Callable[[str], None]
@@ -203,10 +201,7 @@ def assemble(
             f"one of {batches} validation batches"
         )
     path = None if config.trainer.fast_dev_run else folder.to_load(config)
-    limits = note_limits(
-        tokenizer.decode(shards.tokens(p.number))
-        for p in shards.pieces("train")[:: max(1, len(shards.pieces("train")) // MOST_PIECES)]
-    )
+    limits = of_corpus(shards, tokenizer)
 
     def save_model(trainer: pl.Trainer) -> None:
         described = {**card(config, shards, lit, trainer), "note_limits": limits}

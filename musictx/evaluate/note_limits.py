@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from musictx.data.shards import Shards
 from musictx.evaluate.musical import excerpt, restruck, scale_consistency, self_similarity
 from musictx.notes import DRUMS, Score
+from musictx.tokens.controls import CONTROLS, measured
+from musictx.tokens.vocab import Tokenizer
 
 #: The share of notes (of strikes) that lie within a limit; the rest are taken for exceptions.
 SHARE = 0.95
@@ -22,6 +25,16 @@ NOTES = 100
 STRIKES_WITHIN, STRIKES_SHARE = 2.0, 0.99
 #: Scale and self-similarity are those of so many seconds from the middle of each piece.
 MIDDLE = 30.0
+#: Pieces from which the note limits of a corpus are read.
+MOST_PIECES = 100
+
+
+def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
+    """:func:`note_limits` of the training split of a corpus, of at most some
+    :data:`MOST_PIECES` pieces that are spread evenly over it."""
+    pieces = shards.pieces("train")
+    some = pieces[:: max(1, len(pieces) // MOST_PIECES)]
+    return note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in some)
 
 
 def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
@@ -36,11 +49,13 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     strikes       strikes of one pitch within two seconds, which 99 % of strikes do not exceed
     in_scale, self_similarity  the medians of 30 seconds from the middle of each piece; the latter
                   2 to 4 seconds apart; left out where no piece is long enough
+    loudness, register, polyphony  the same of what the controls of these names measure
     instruments   the General MIDI programs that occur, 128 for drums
     """
     pitches, lengths, together = [np.empty(0, int)], [np.empty(0)], [np.empty(0, int)]
     densities, again = [], 0.0
     strikes, in_scale, similar = [np.empty(0, int)], [], []
+    like: dict[str, list[float]] = {name: [] for name in CONTROLS if name != "density"}
     instruments: set[int] = set()
     for score in scores:
         instruments |= set(np.where(score.notes["drum"], DRUMS, score.notes["program"]).tolist())
@@ -60,6 +75,9 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         middle = excerpt(score, max(0.0, (score.duration - MIDDLE) / 2), MIDDLE)
         in_scale.append(scale_consistency(middle))
         similar.append(self_similarity(middle, 2.0))
+        told = measured(middle.notes, middle.duration)
+        for name, values in like.items():
+            values += [told[name]] if name in told else []
     pitch, length, at_once = map(np.concatenate, (pitches, lengths, together))
     if not len(pitch):
         return {}
@@ -73,7 +91,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         "strikes": int(np.quantile(np.concatenate(strikes), STRIKES_SHARE, method="higher")),
         "instruments": sorted(instruments),
     }
-    for name, values in (("in_scale", in_scale), ("self_similarity", similar)):
+    for name, values in {"in_scale": in_scale, "self_similarity": similar, **like}.items():
         if np.isfinite(values).any():
             found[name] = round(float(np.nanmedian(values)), 3)
     if densities:

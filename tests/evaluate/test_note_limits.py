@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from musictx.evaluate import musical
 from musictx.evaluate import note_limits as h
 from musictx.notes import Score
+from musictx.tokens import controls
 from tests.strategies import scores
 
 
@@ -45,6 +47,12 @@ def test_note_limits_against_loops(one):
     lengths = [n["end"] - n["start"] for n in notes]
     if len(notes) < h.NOTES:  # too few to tell registers apart
         assert found["longest_note"] == [[0, round(float(mark(lengths)), 3)]]
+    middle = musical.excerpt(one, max(0.0, (one.duration - h.MIDDLE) / 2), h.MIDDLE)
+    told = controls.measured(middle.notes[~middle.notes["drum"]], middle.duration)
+    assert found.get("register") == (round(told["register"], 3) if "register" in told else None)
+    if len(middle):
+        velocities = [int(n["velocity"]) for n in middle.notes]
+        assert found["loudness"] == round(statistics.fmean(velocities), 3)
     span = max(n["end"] for n in notes) - min(n["start"] for n in notes)
     if span > 0:
         assert found["density"] == round(float(len(notes) / span), 3)

@@ -186,7 +186,9 @@ def test_what_is_built_follows_the_options_and_the_corpus():
     assert full["Repetition"].usual == 0.2
     assert built((3.0, None))["Density"].targets == [3.0, 8.0]
     assert full["Tonality"].usual == [0.86]
-    assert built((3.0, None))["Tonality"].usual == pytest.approx([0.93, 0.86])  # one pitch lies within a scale
+    assert built((3.0, None))["Tonality"].usual == pytest.approx(
+        [0.93, 0.86]
+    )  # one pitch lies within a scale
     assert built((3.0,), density=5.0)["Density"].targets == [5.0]
     none = built(release=0, repetition=0, tonality=0, density=0, longest_note=0, most_notes=0)
     assert set(none) == {"Sustain"}
