@@ -16,7 +16,6 @@ measured, and its card grows with each.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from musictx.evaluate.nll import SLIDE, evaluate
 from musictx.evaluate.note_limits import of_corpus
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress
+from scripts.words import run, with_rest
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Options of a command that name places on the machine it was typed on.
@@ -131,15 +131,7 @@ def numbers(
 
 
 def main(words: list[str]) -> Path:
-    given, corpus = dict(DEFAULTS), []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if equals and name in given:
-            given[name] = value
-        elif name == "corpus" or name.startswith("corpus."):
-            corpus.append(word)
-        else:
-            raise UserError(f"{word}: expected corpus.path=... or one of {', '.join(given)}")
+    given, corpus = with_rest(words, DEFAULTS, also=["corpus"])
     if not given["model"] or not given["name"]:
         raise UserError("model=FOLDER and name=NAME are needed")
     card, source = described(given["name"]), bundle.load(given["model"])
@@ -168,7 +160,4 @@ def main(words: list[str]) -> Path:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -16,7 +16,6 @@ of the 18th and 19th centuries, entered by hand, two of them in 3/4 with a pick-
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -33,8 +32,8 @@ from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
 from musictx.chorale.grid import read as four_voices
 from musictx.chorale.tune import Form, Tune
-from musictx.errors import UserError
 from musictx.notes import METER, NOTE, TEMPO, Score
+from scripts.words import options, run
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("ode_to_joy", "au_clair_de_la_lune", "ah_vous_dirai_je", "frere_jacques")
@@ -166,13 +165,8 @@ def line(name: str, pieces: Sequence[Drawn]) -> str:
 
 
 def main(words: list[str]) -> None:
-    given = {"path": "", "model": "chorale", "out": str(ROOT / "docs"), "free": "10"}
-    given["tunes"] = ",".join([*SHIPPED, *TUNES])
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name not in given:
-            raise UserError(f"{word}: expected name=value with {', '.join(given)}")
-        given[name] = value
+    defaults = {"path": "", "model": "chorale", "out": str(ROOT / "docs"), "free": "10"}
+    given = options(words, defaults | {"tunes": ",".join([*SHIPPED, *TUNES])})
     images = Path(given["out"], "images")
     model = bundle.load(given["model"])
     print(f"| | faults / 100 bars | {' | '.join(voice_leading.KINDS)} | cadence | bars |")
@@ -191,7 +185,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

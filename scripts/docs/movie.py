@@ -8,7 +8,6 @@ Needs ffmpeg: ``pip install -e .[docs] -c constraints.txt`` brings one (imageio-
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from musictx.errors import UserError
 from musictx.files import atomic, check_writable
 from musictx.notes import Score
 from musictx.render import audio, pianoroll
+from scripts.words import run
 
 FRAMES = 15  # a second
 KILOBITS = 64  # of sound a second, mono
@@ -89,7 +89,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -15,7 +15,6 @@ pop, accompanied   a pop song from nothing, 30 s; Ode to Joy with an accompanime
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from musictx import midi
 from musictx.apps import generate, harmonise, infill
 from musictx.apps.render import render_score
 from musictx.config import AccompanyConfig, GenerateConfig, HarmoniseConfig, ModelFolder
-from musictx.errors import UserError
+from scripts.words import options, run
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The options of ``musictx generate``, or of :data:`WITH_MELODY`, beside ``model``, by the model.
@@ -58,12 +57,7 @@ def draw(score: Any, stem: Path, seam: float) -> None:
 
 
 def main(words: list[str]) -> None:
-    given = {"out": str(ROOT / "docs")} | {kind: kind for kind in PIECES}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name not in given:
-            raise UserError(f"{word}: expected name=value with {', '.join(given)}")
-        given[name] = value
+    given = options(words, {"out": str(ROOT / "docs")} | {kind: kind for kind in PIECES})
     out = Path(given["out"])
     for folder in ("samples", "images"):
         (out / folder).mkdir(parents=True, exist_ok=True)
@@ -86,7 +80,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

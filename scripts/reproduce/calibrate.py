@@ -14,9 +14,6 @@ from __future__ import annotations
 
 import json
 import random
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from musictx.apps.evaluate import find_shards
 from musictx.compose import compose
 from musictx.errors import UserError
 from musictx.evaluate.calibrate import calibrated, fit
+from scripts.words import musictx, run, with_rest
 
 DEFAULTS = {
     "path": "",
@@ -53,15 +51,7 @@ def set_aside(path: Path, held: int, seed: int, out: Path) -> Path:
 
 
 def main(words: list[str]) -> list[Path]:
-    given, rest = dict(DEFAULTS), []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if equals and name in given:
-            given[name] = value
-        elif equals and "." in name:
-            rest.append(word)
-        else:
-            raise UserError(f"{word}: expected name=value with {', '.join(given)}, or trainer.x=y")
+    given, rest = with_rest(words, DEFAULTS)
     path, runs, seed = Path(given["path"]), Path(given["runs"]), int(given["seed"])
     if not path.is_file():
         raise UserError(f"path={path}: expected the JSON file of the chorales")
@@ -69,10 +59,7 @@ def main(words: list[str]) -> list[Path]:
     corpus = [f"corpus.path={aside}", f"corpus.shards={runs / f'aside-{seed}-shards'}"]
     sibling = runs / f"sibling-{seed}"
     asked = [f"experiment={given['experiment']}", *corpus, f"seed={seed}", f"out={sibling}", *rest]
-    command = [sys.executable, "-m", "musictx", "train", *asked]
-    print("\n$ musictx " + shlex.join(command[3:]), flush=True)
-    if status := subprocess.run(command).returncode:  # one that is finished is only read
-        sys.exit(status)
+    musictx("train", *asked)  # one that is finished is only read
     source = bundle.load(sibling)
     shards = find_shards(compose("evaluate", ["corpus=jsb", *corpus]).corpus, source.tokenizer)
     found = fit(source.model, shards, window=WINDOW)
@@ -88,7 +75,4 @@ def main(words: list[str]) -> list[Path]:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -14,7 +14,6 @@ the primer's. Writes OUT/NAME.mid with piano rolls, and OUT/continuations.csv.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from musictx.notes import METER, TEMPO, Score
 from musictx.pedal import fold_sustain
 from musictx.sampling.timeline import quantised
 from musictx.tokens.beats import Beats
+from scripts.words import options, run
 
 DEFAULTS = {
     "path": "",
@@ -76,12 +76,7 @@ def measured(primer: Score, after: Score, seconds: float) -> dict[str, float]:
 
 
 def main(words: list[str]) -> None:
-    given = dict(DEFAULTS)
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name not in given:
-            raise UserError(f"{word}: expected name=value with {', '.join(given)}")
-        given[name] = value
+    given = options(words, DEFAULTS)
     if given["as"] not in ("played", "written"):
         raise UserError(f"as={given['as']}: expected played or written")
     length, seconds, out = float(given["primer"]), float(given["seconds"]), Path(given["out"])
@@ -120,7 +115,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -34,6 +34,7 @@ import yaml
 
 from musictx.errors import UserError
 from musictx.files import write_table
+from scripts.words import musictx, run, with_rest
 
 #: What Huang et al. (2018), table 1, report for the validation split (as other papers cite it).
 PAPER = {
@@ -69,15 +70,7 @@ REHEARSAL = [
 
 def options(words: list[str]) -> tuple[dict[str, str], list[str]]:
     """The options of this script, and the words with a dot, which are for ``musictx train``."""
-    given, rest = dict(DEFAULTS), []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if equals and name in given:
-            given[name] = value
-        elif equals and "." in name:
-            rest.append(word)
-        else:
-            raise UserError(f"{word}: expected name=value with {', '.join(given)}, or trainer.x=y")
+    given, rest = with_rest(words, DEFAULTS)
     if not Path(given["path"]).is_file():
         raise UserError(f"path={given['path']}: expected the JSON file of the chorales")
     for row in given["rows"].split(","):
@@ -86,13 +79,6 @@ def options(words: list[str]) -> tuple[dict[str, str], list[str]]:
     if given["rehearse"] == "true" and given["csv"] == DEFAULTS["csv"]:
         given["csv"] = str(Path(given["runs"], "rehearsal.csv"))  # not among the real ones
     return given, rest
-
-
-def musictx(*words: str) -> None:
-    """One command, as a person would type it; stops the script if it fails."""
-    print("\n$ musictx " + shlex.join(words), flush=True)
-    if status := subprocess.run([sys.executable, "-m", "musictx", *words]).returncode:
-        sys.exit(status)
 
 
 def train(
@@ -263,7 +249,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -22,7 +22,6 @@ the training split as memory. No piece of ``split`` has a part in any of them.
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -35,6 +34,7 @@ from musictx import bundle
 from musictx.chorale.grid import VOICES, Grid
 from musictx.errors import UserError
 from musictx.tokens.vocab import BOS
+from scripts.words import options, run
 
 Pieces = Sequence[np.ndarray]
 #: Steps that are looked for in the training split, the longest first.
@@ -163,12 +163,8 @@ def mixed(known: np.ndarray, expert: Expert, weights: dict[int, float]) -> np.nd
 
 
 def main(words: list[str]) -> dict[str, float]:
-    given = {"path": "", "aside": "", "models": "", "siblings": "", "split": "valid"}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name not in given:
-            raise UserError(f"{word}: expected name=value with {', '.join(given)}")
-        given[name] = value
+    defaults = {"path": "", "aside": "", "models": "", "siblings": "", "split": "valid"}
+    given = options(words, defaults)
     for name in ("path", "aside"):
         if not Path(given[name]).is_file():
             raise UserError(f"{name}={given[name]}: expected a JSON file of chorales")
@@ -198,7 +194,4 @@ def main(words: list[str]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

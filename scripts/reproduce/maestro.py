@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from musictx.compose import groups
 from musictx.errors import UserError
 from musictx.evaluate.nll import SLIDE
 from musictx.files import write_table
+from scripts.words import musictx, run, with_rest
 
 DEFAULTS = {
     "path": "",
@@ -52,15 +51,7 @@ COLUMNS = (
 
 def options(words: list[str]) -> tuple[dict[str, str], list[str]]:
     """The options of this script, and the words with a dot, which are for ``musictx train``."""
-    given, rest = dict(DEFAULTS), []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if equals and name in given:
-            given[name] = value
-        elif equals and "." in name:
-            rest.append(word)
-        else:
-            raise UserError(f"{word}: expected name=value with {', '.join(given)}, or trainer.x=y")
+    given, rest = with_rest(words, DEFAULTS)
     known = [c.partition("/")[2] for c in groups("train")["experiment"] if c.startswith("maestro/")]
     for row in given["rows"].split(","):
         if row not in known:
@@ -68,13 +59,6 @@ def options(words: list[str]) -> tuple[dict[str, str], list[str]]:
     if not list(Path(given["path"]).expanduser().glob("*.csv")) or not given["path"]:
         raise UserError("path: expected path=FOLDER with maestro-v3.0.0.csv and its MIDI files")
     return given, rest
-
-
-def musictx(*words: str) -> None:
-    """One command, as a person would type it; stops the script if it fails."""
-    print("\n$ musictx " + shlex.join(words), flush=True)
-    if status := subprocess.run([sys.executable, "-m", "musictx", *words]).returncode:
-        sys.exit(status)
 
 
 def evaluate(folder: Path, given: dict[str, str], name: str, *more: str) -> dict[str, Any]:
@@ -137,7 +121,4 @@ def main(words: list[str]) -> Path:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -10,7 +10,6 @@ Prints, by control, the mean heard at each value, and Spearman's rank correlatio
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -19,6 +18,7 @@ import numpy as np
 import musictx
 from musictx.errors import UserError
 from musictx.tokens.controls import CONTROLS, measured
+from scripts.words import options, run
 
 DEFAULTS = {
     "model": "piano",
@@ -72,12 +72,7 @@ def heard(name: str, given: dict[str, str]) -> Iterator[tuple[float, float]]:
 
 
 def main(words: list[str]) -> dict[str, float]:
-    given = dict(DEFAULTS)
-    for word in words:
-        name, _, value = word.partition("=")
-        if name not in given:
-            raise UserError(f"{name}: expected one of " + ", ".join(given))
-        given[name] = value
+    given = options(words, DEFAULTS)
     results = {}
     for name in given["controls"].split(","):
         if name not in CONTROLS:
@@ -92,7 +87,4 @@ def main(words: list[str]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(str(error))
+    run(main)

@@ -16,7 +16,6 @@ other float arithmetic has them, ours come to 14 and 1 more than expected.
 from __future__ import annotations
 
 import csv
-import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -24,6 +23,7 @@ from pathlib import Path
 from musictx import midi
 from musictx.errors import UserError
 from musictx.tokens.performance import PerformanceTokenizer
+from scripts.words import run
 
 #: split -> (pieces, hours, notes, tokens)
 EXPECTED = {
@@ -98,7 +98,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

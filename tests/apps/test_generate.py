@@ -186,7 +186,9 @@ def test_mistakes_are_told_in_one_sentence_and_leave_nothing(mistake, folder, pr
 
 
 def test_the_output_folder_is_tried_before_the_model_runs(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("musictx.apps.results.load", lambda *args: pytest.fail("the model was loaded first"))
+    monkeypatch.setattr(
+        "musictx.apps.results.load", lambda *args: pytest.fail("the model was loaded first")
+    )
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="out="):
         app.run(config(folder, tmp_path, out=str(tmp_path / "file")))

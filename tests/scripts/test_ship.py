@@ -51,5 +51,5 @@ def test_a_rehearsal_says_so(ship):
 def test_mistakes_are_told(ship):
     with pytest.raises(UserError, match=r"name=organ: no organ.yaml .* there are piano"):
         ship("name=organ")
-    with pytest.raises(UserError, match=r"speed=1: expected corpus.path="):
+    with pytest.raises(UserError, match="speed=1: expected name=value with model, name"):
         ship("speed=1")
