@@ -2,13 +2,15 @@
 
     python scripts/reproduce/maestro.py path=DIR/maestro-v3.0.0     the baselines
     python scripts/reproduce/maestro.py path=DIR rows=best seeds=0,1,2 trainer.accelerator=gpu
-    python scripts/reproduce/maestro.py path=DIR rows=interim       three hours of one CPU core
+    python scripts/reproduce/maestro.py path=DIR seeds=0,1 windows=256 small=true   on one CPU core
     python scripts/reproduce/maestro.py path=DIR rehearse=true      every row, tiny: minutes
 
 Each row is ``musictx train experiment=maestro/ROW`` and two measurements by ``musictx evaluate``:
 windows of the training length end to end, remainders included, nothing carried over (compares with
 published validation figures), then windows that overlap by three quarters. Every command is printed
 before it runs; what is done is not done again. maestro.csv in ``out`` is written after every row.
+``small=true``: every row with 4 layers of 128 and windows of 512, 1.6 million tokens, some two
+minutes of a core. ``windows=N`` measures in so many windows only, spread evenly.
 Words with a dot in them, such as trainer.max_steps=5000, go to every training.
 """
 
@@ -34,6 +36,8 @@ DEFAULTS = {
     "split": "validation",
     "out": "runs/maestro",
     "rehearse": "false",
+    "small": "false",
+    "windows": "",
 }
 #: The same for every row, so that nothing is left of its size and length; the numbers mean nothing.
 REHEARSAL = [
@@ -41,6 +45,13 @@ REHEARSAL = [
     *("model.context=256", "trainer.max_time=null", "trainer.max_steps=8", "data.batch_size=2"),
     *("trainer.val_check_interval=4", "data.validation_windows=4", "data.num_workers=0"),
     *("callbacks=quiet", "optim.warmup=2"),
+]
+#: The same for every row.
+SMALL = [
+    *("model.layers=4", "model.width=128", "model.heads=2", "model.feedforward=512"),
+    *("model.context=512", "model.dropout=0", "data.batch_size=4", "data.num_workers=0"),
+    *("trainer.max_steps=800", "trainer.val_check_interval=800", "trainer.precision=fast"),
+    *("optim.lr=3e-3", "optim.warmup=80", "optim.schedule=cosine", "callbacks=quiet"),
 ]
 COLUMNS = (
     "row", "protocol", "nats_per_token", "nats_per_note", "bits_per_second", "accuracy", "position",
@@ -66,6 +77,7 @@ def evaluate(folder: Path, given: dict[str, str], name: str, *more: str) -> dict
     out, weights = folder / f"{name}.json", folder / "model" / "model.safetensors"
     if not out.is_file() or out.stat().st_mtime < weights.stat().st_mtime:
         few = ["windows=16"] if given["rehearse"] == "true" else []
+        few = few or [f"windows={given['windows']}"] * bool(given["windows"])
         corpus = [f"corpus.shards={given['out']}/shards", f"split={given['split']}"]
         musictx("evaluate", f"model={folder / 'model'}", *corpus, *more, *few, f"out={out}")
     found: dict[str, Any] = json.loads(out.read_text())
@@ -77,6 +89,7 @@ def row(name: str, seed: str, given: dict[str, str], rest: list[str]) -> list[di
     folder = Path(given["out"], f"{name}-seed{seed}")
     words = ["train", f"experiment=maestro/{name}", f"corpus.path={given['path']}", f"seed={seed}"]
     words += [f"corpus.shards={given['out']}/shards", f"out={folder}"]
+    words += SMALL if given["small"] == "true" else []
     words += REHEARSAL if given["rehearse"] == "true" else []
     musictx(*words, *rest)
     settings = yaml.safe_load((folder / "run.yaml").read_text())
