@@ -178,6 +178,7 @@ def infill(
     begin: float | str,
     end: float | str,
     tracks: str | None = None,
+    voices: str | Sequence[str] | None = None,
     samples: int = 1,
     sampling: Sampling = None,
     seed: int | None = 0,
@@ -194,13 +195,14 @@ def infill(
 
     begin, end  bars by the meter of the music, the last one included (5, 8), or seconds ("12.5s")
     tracks      only these, by names or numbers from 1, separated by commas; None: all
+    voices      of a chorale in four tracks, by a model of chorales: only these; None: all
 
-    The model has control tokens; other arguments as in :func:`generate`. Raises
-    :class:`UserError` for wrong arguments and for a model without control tokens.
+    The model is one of chorales or has control tokens; other arguments as in :func:`generate`.
+    Raises :class:`UserError` for wrong arguments and for another model.
     """
     from musictx.apps import infill as filling
 
-    task = filling.gap(music_of(music, "music"), begin, end, tracks)
+    task = filling.gap(music_of(music, "music"), begin, end, tracks, voices)
     controls = _controls(density, loudness, register, polyphony)
     return _composed_around(
         model, task, samples, sampling, seed, controls, feel, guidance, quantise

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from musictx.apps.results import Result, Work, progress_of, read_music
 from musictx.bundle import Bundle
 from musictx.chorale import voice_leading
@@ -38,7 +36,7 @@ def harmonisations(
     or the melody has no notes.
     """
     asked = samples, particles, sampling or TokenSampling(), seed
-    return list(_pieces(bundle, _tune(melody, voices, bars), *asked))
+    return list(pieces(bundle, _tune(melody, voices, bars), *asked))
 
 
 def run(config: HarmoniseConfig) -> list[Result]:
@@ -58,12 +56,12 @@ def run(config: HarmoniseConfig) -> list[Result]:
         def told(step: int) -> None:
             progress(config.particles * 4, float(len(results) * len(tune.given) + step))
 
-        for harmony, sample in _pieces(work.bundle, tune, *asked, progress=told):
+        for harmony, sample in pieces(work.bundle, tune, *asked, progress=told):
             results.append(work.write(len(results), sample, _checked(harmony, tune)))
     return results
 
 
-def _pieces(
+def pieces(
     bundle: Bundle,
     tune: Tune,
     samples: int,
@@ -72,6 +70,7 @@ def _pieces(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Harmony, Sample]]:
+    """Each harmony of ``tune``, and its piece; see :func:`harmonisations`."""
     tokenizer = bundle.tokenizer
     if not isinstance(tokenizer, ChoraleTokenizer):
         raise UserError(
@@ -90,9 +89,10 @@ def _pieces(
             seed=(seed, number),
             progress=progress,
         )
-        score = tune.harmonised(harmony.grid)
-        new = int((~np.isin(score.notes["track"], tune.voices)).sum())
-        yield harmony, Sample(score, 0.0, harmony.ids, new, score.duration, "melody")
+        score, grid, free = tune.harmonised(harmony.grid), harmony.grid, ~tune.fixed
+        new = (grid.pitches >= 0) & free
+        new[1:] &= ~(grid.tied[1:] & free[:-1])
+        yield harmony, Sample(score, 0.0, harmony.ids, int(new.sum()), score.duration, "melody")
 
 
 def _tune(score: Score, voices: Sequence[str], bars: str | None, name: str = "") -> Tune:

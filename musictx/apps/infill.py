@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from musictx.apps import parts
+from musictx.apps.harmonise import pieces
 from musictx.apps.results import Result, Work, new_notes, progress_of, read_music, wanted_of
 from musictx.bundle import Bundle
+from musictx.chorale.gap import Gap
 from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
+from musictx.config.harmonise import VOICES
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import fill, timeline
 from musictx.sampling.music import Sample
 from musictx.sampling.steer import Steering, has_controls, steering, unable
+from musictx.shipped import FOUR_VOICES
 from musictx.tokens.beats import Beats
 from musictx.tokens.controls import asked
 
@@ -31,6 +35,8 @@ class Task:
     kept     the notes that stay, as they stand in the file;  begin, end  seconds in it
     closes   whether ``kept`` goes on after ``end``;  tracks  for new notes; empty: a new one
     density  notes a second of the music around
+    score    the file of a gap;  voices  of a chorale to be written anew, empty: all
+    particles  ways to write them that a model of chorales develops
     """
 
     kept: Score
@@ -39,12 +45,21 @@ class Task:
     closes: bool
     tracks: tuple[int, ...]
     density: float | None = None
+    score: Score | None = None
+    voices: tuple[str, ...] = ()
+    particles: int = 24
 
 
 def gap(
-    score: Score, begin: str | float | None, end: str | float | None, tracks: str | None
+    score: Score,
+    begin: str | float | None,
+    end: str | float | None,
+    tracks: str | None,
+    voices: str | Sequence[str] | None = None,
+    particles: int = 24,
 ) -> Task:
-    """Everything that begins from ``begin`` to ``end``, in ``tracks``, is to be composed anew."""
+    """Everything that begins from ``begin`` to ``end``, in ``tracks`` or, of a chorale, ``voices``,
+    is to be composed anew."""
     clock = Beats(score)
     start, stop = moment("from", begin, clock), moment("to", end, clock)
     if not 0 <= start < stop:
@@ -63,7 +78,11 @@ def gap(
     near = notes[(notes["start"] >= start - AROUND) & (notes["start"] < stop + AROUND)]
     length = min(stop + AROUND, score.duration) - max(start - AROUND, 0.0)
     density = len(near) / length if len(near) >= 8 else None
-    return Task(kept, start, stop, True, tuple(chosen), density)
+    named = voices.split(",") if isinstance(voices, str) else voices or ()
+    chorale = score, tuple(name.strip().lower() for name in named), particles
+    if not set(chorale[1]) <= set(VOICES):
+        raise UserError(f"voices={voices}: expected one or more of {', '.join(VOICES)}")
+    return Task(kept, start, stop, True, tuple(chosen), density, *chorale)
 
 
 def under(score: Score, melody_track: str | None) -> Task:
@@ -137,9 +156,21 @@ def composed(
 ) -> Iterator[Sample]:
     """Each version of a ``task``, as it is done. Sample i of seed s is always the same.
 
-    Raises ``UserError`` for a model without control tokens.
+    A gap is filled by a model of chorales too. Raises ``UserError`` for another model without
+    control tokens.
     """
     wanted = asked(controls or {}, feel)
+    if bundle.tokenizer.name == FOUR_VOICES and task.score is not None and not wanted:
+        span = Gap.between(task.score, task.begin, task.end, task.voices, task.tracks)
+        sampling = sampling or SamplingConfig()
+        for _, sample in pieces(bundle, span, samples, task.particles, sampling, seed):
+            yield replace(sample, seam=task.begin, seconds=task.end - task.begin, ended="seconds")
+        return
+    if task.voices:
+        raise UserError(
+            f"voices={','.join(task.voices)}: expected a model of four voices, model=chorale; of "
+            "another name tracks="
+        )
     if not has_controls(bundle.tokenizer):
         raise UserError(f"model: {unable(bundle.tokenizer)}")
     steer = steering(bundle.tokenizer, wanted, guidance)
@@ -224,7 +255,8 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
         raise UserError(f"{option}: missing; give a MIDI file")
     score = read_music(path, option, "to work on")
     if isinstance(config, InfillConfig):
-        task = gap(score, config.begin, config.end, config.tracks)
+        chorale = config.voices, config.particles
+        task = gap(score, config.begin, config.end, config.tracks, *chorale)
     else:
         task = under(score, config.melody_track)
     wanted = wanted_of(config)
@@ -232,7 +264,7 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
     found: list[Result] = []
     length = task.end - task.begin
     with progress_of("composing", length * config.samples, "seconds") as progress:
-        pieces = composed(
+        versions = composed(
             work.bundle,
             task,
             samples=config.samples,
@@ -243,6 +275,6 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
             quantise=config.quantise,
             progress=lambda seconds: progress(1, len(found) * length + seconds),
         )
-        for sample in pieces:
+        for sample in versions:
             found.append(work.write(len(found), sample, new_notes(sample), sample.remark))
     return found

@@ -95,8 +95,7 @@ def file_name(name: str | None, source: str | Path, seed: int) -> str:
                 f"name={name}: expected a file name without folders; out= names the folder"
             )
     elif isinstance(source, Path):
-        folder = source.resolve()
-        name = folder.parent.name if folder.name == "model" else folder.name
+        name = shipped.name_of(source.resolve())
     else:
         name = Path(source).stem
     return f"{name}-{seed}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from musictx.config.checks import option
 from musictx.config.composing import Steered
+from musictx.config.harmonise import VOICES
 
 
 @dataclass
@@ -28,6 +29,15 @@ class InfillConfig(Steered):
         None,
         "tracks to be composed anew, by name or number from 1, separated by commas; the others "
         "stay and are listened to; default: all",
+    )
+    voices: str | None = option(
+        None,
+        "by a model of chorales, voices to be written anew, separated by commas: "
+        + ", ".join(VOICES)
+        + "; default: all",
+    )
+    particles: int = option(
+        24, "by a model of chorales, ways to write them that are developed in parallel", low=1
     )
 
 

@@ -190,3 +190,49 @@ def test_music_can_be_steered_and_a_density_asked_of_any_model(plain, folder):
     one, two = musictx.generate(str(folder), samples=2, **asked, **options)
     again = musictx.generate(str(folder), **asked, **options)[0]
     assert one.ids.tolist() == again.ids.tolist() != two.ids.tolist()
+
+
+def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_path, capsys):
+    """Six bars in four tracks at 72 bpm, notes off the sixteenths, one held into the gap."""
+    beat, notes = 60 / 72, []
+    for voice, pitch in enumerate((72, 67, 64, 48)):
+        for n in range(24):
+            start = beat * (n + 0.01 * (n % 3))
+            if voice != 1 or n != 4:  # the alto's note of the beat before is held
+                last = beat * (n + 2 - 0.1 if (voice, n) == (1, 3) else n + 0.9)
+                notes.append((start, last, pitch + n % 3, 60 + n, 52, False, 3 - voice))
+    score = Score(
+        tempos=np.array([(0.0, 72.0)], TEMPO), ticks_per_quarter=384,
+        meters=np.array([(0.0, 4, 4)], METER), names={3: "S", 2: "A", 1: "T", 0: "B"},
+    ).with_notes(notes)  # fmt: skip
+    path = tmp_path / "four.mid"
+    musictx.write(score, path)
+    before = musictx.read(path)
+    found = musictx.infill(path, "chorale", begin=2, end=3, voices="alto,tenor", seed=1)[0]
+    since = before.notes["start"] / beat
+    inside = (since > 3.99) & (since < 11.99)
+    changed = inside & np.isin(before.notes["track"], (1, 2))
+    kept = Counter(map(bytes, before.notes[~changed]))
+    after = Counter(map(bytes, musictx.read(found.score).notes))
+    assert not kept - after
+    new = np.array([n for n in found.score.notes if bytes(n) not in kept])
+    assert len(new) == found.notes
+    assert set(new["track"]) == {1, 2}
+    assert (new["program"] == 52).all()
+    quarters = new["start"] / beat * 4
+    assert np.allclose(quarters, quarters.round(), atol=1e-3)
+    alto = new["start"][new["track"] == 2]
+    assert alto.min() >= 4.99 * beat  # the held note was left alone
+    assert 3.99 * beat < new["start"].min() <= new["start"].max() < 11.99 * beat
+    musictx.write(found, tmp_path / "filled.mid")
+    again = musictx.read(tmp_path / "filled.mid")
+    assert not Counter(map(bytes, before.notes[~changed])) - Counter(map(bytes, again.notes))
+    for wrong, told in (
+        ({"begin": 1, "end": 9}, "nothing would stay"),
+        ({"begin": 2, "end": 3, "voices": ["alt"]}, "voices=.'alt'.: expected one or more of sop"),
+        ({"begin": 2, "end": 3, "tracks": "2", "voices": "bass"}, "nothing begins there"),
+    ):
+        with pytest.raises(UserError, match=told):
+            musictx.infill(path, "chorale", **wrong)
+    with pytest.raises(UserError, match="voices=alto: expected a model of four voices"):
+        musictx.infill(path, "piano", begin=2, end=3, voices="alto")

@@ -28,6 +28,15 @@ def song():
     return Score(notes=table, **{n: np.array(rows, kinds[n]) for n, rows in marks.items()})
 
 
+def chorale():
+    """Four bars in four tracks."""
+    beats = [0.6 * n for n in range(16)]
+    tracks = enumerate((72, 67, 64, 48))
+    return Score().with_notes(
+        [(at, at + 0.5, pitch, 80, 0, False, t) for t, pitch in tracks for at in beats]
+    )
+
+
 def shorter(words):
     """The same options, a second of music instead of ten, two samples instead of eight."""
     found = []
@@ -38,7 +47,7 @@ def shorter(words):
         if name == "samples" and value.isdecimal():
             value = "2"
         found.append(f"{name}{equals}{'1' if name == 'keep' else value}")
-    if words[0] == "harmonise":
+    if words[0] == "harmonise" or ("model=chorale" in words and words[0] == "infill"):
         found.append("particles=2")
     if words[0] == "play":
         found.append("look_ahead=0.2")
@@ -56,6 +65,7 @@ def test_the_command_of_each_task_runs(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     musictx.write(song(), tmp_path / "song.mid")
+    musictx.write(chorale(), tmp_path / "chorale.mid")
     words = shorter(shlex.split(command)[1:])
     if words[0] == "evaluate":
         for folder in ("generated", "midi"):
