@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,13 +133,16 @@ def find_shards(
 ) -> Shards:
     """The tokens to measure on: of ``corpus``, or of the corpus that the model's ``card`` names.
 
-    Prepares them with ``tokenizer`` if need be; the tokens a model was trained with are taken as
-    they are, since its files may have changed or gone. Raises ``UserError`` if the tokens are of
+    Prepares them with ``tokenizer`` if need be, and with the parts that the model knows by name;
+    the tokens a model was trained with are taken as they are, since its files may have changed or
+    gone. Raises ``UserError`` if the tokens are of
     another vocabulary, if nothing leads to a corpus, or if no piece can come into ``split``.
     """
     trained_on = unnamed(corpus)
     if trained_on:
         corpus = _corpus_of(card or {})
+    elif not corpus.programs:
+        corpus = replace(corpus, programs=_programs_of(card or {}))
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
         shards = Shards(corpus.shards)
         shards.check(tokenizer)
@@ -189,5 +193,12 @@ def _corpus_of(card: dict[str, Any]) -> CorpusConfig:
     name = told.get("name")
     if "label" not in told:  # an older card, whose "name" is the folder's own and may be anything
         name = "jsb" if name == "jsb" and str(path).endswith(".json") else "folder"
-    programs = told.get("programs") or {}
+    programs = _programs_of(card)
     return CorpusConfig(name=name, path=path, shards=shards, programs=programs, **held_out)
+
+
+def _programs_of(card: dict[str, Any]) -> dict[str, int]:
+    """The parts that a model knows by the names of their tracks, and their programs."""
+    told: Any = card.get("corpus")
+    programs = told.get("programs") if isinstance(told, dict) else None
+    return dict(programs or {})

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,6 +108,19 @@ def test_the_corpus_of_the_options_is_prepared_with_the_models_tokenizer(tmp_pat
     assert shards.fingerprint == build(**TOKENIZER).fingerprint
     assert result.tokens == shards.totals("validation").tokens
     assert "8 files" in capsys.readouterr().out
+
+
+def test_parts_that_the_model_knows_by_name_are_kept_apart_in_another_corpus(tmp_path, corpus):
+    for number, path in enumerate(sorted(corpus.glob("*.mid"))):
+        midi.write(replace(tune(number), names={0: "MELODY"}), path)
+    tokenizer = TOKENIZER | {"tracks": "programs"}
+    card = {"corpus": {"name": "folder", "programs": {"MELODY": 73}}}
+    model = save(tmp_path / "model", card, tokenizer)
+    app.run(config(model, corpus=corpus_config(tmp_path, corpus)))
+    shards = Shards(tmp_path / "shards")
+    for piece in shards.pieces("train"):
+        notes = build(**tokenizer).decode(shards.tokens(piece.number)).notes
+        assert set(notes["program"].tolist()) == {73}
 
 
 def test_the_json_file_states_result_protocol_and_model(trained, tmp_path, capsys):
