@@ -10,8 +10,6 @@ With ``ties=True`` a held one is written ``tie`` instead of its pitch.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -25,12 +23,18 @@ from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
 from musictx.tokens.sounding import Sounding
-from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS, SoftConstraint, Tokenizer, Vocabulary
+from musictx.tokens.vocab import (
+    BOS,
+    CUT,
+    EOS,
+    SPECIALS,
+    SoftConstraint,
+    Vocabulary,
+    VocabularyTokenizer,
+)
 
-_RULES = 1  # raise when the same score would encode differently with the same vocabulary
 
-
-class ChoraleTokenizer(Tokenizer):
+class ChoraleTokenizer(VocabularyTokenizer):
     """Four-part Score <-> ids.
 
     low, high  lowest and highest MIDI pitch; other notes are left out (silence) and counted
@@ -58,26 +62,8 @@ class ChoraleTokenizer(Tokenizer):
     def __repr__(self) -> str:
         return f"ChoraleTokenizer({self.size} ids, {self.low}..{self.high}, ties={self.ties})"
 
-    @property
-    def size(self) -> int:
-        return self.vocabulary.size
-
-    @property
-    def fingerprint(self) -> str:
-        """16 hexadecimal digits of the vocabulary and every option that changes the encoding."""
-        described = [_RULES, self.vocabulary.fingerprint, sorted(self.to_config().items())]
-        return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
-
     def to_config(self) -> dict[str, Any]:
         return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return self.vocabulary.kinds
-
-    @property
-    def kind_of(self) -> np.ndarray:
-        return self.vocabulary.kind_of
 
     def coordinates(self) -> dict[str, Any]:
         pitches = [self.vocabulary.row("pitch")]

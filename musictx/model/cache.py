@@ -95,11 +95,6 @@ class KVCache:
         return self._keys.shape[0]
 
     @property
-    def key_span(self) -> Span:
-        """The positions of the tokens held."""
-        return Span(self.start, self.length)
-
-    @property
     def next_position(self) -> int:
         """The position of the token that is appended next."""
         return self.start + self.length

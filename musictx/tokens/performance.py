@@ -25,8 +25,6 @@ Choices that the papers leave open, all of which ``quantise`` shows:
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -40,12 +38,11 @@ from musictx.notes import DRUMS, NOTE, Score, arranged, order
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS, FIELDS, KNOWN, MARKS, STREAM
 from musictx.tokens.grammar import PerformanceState
-from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer, Vocabulary
+from musictx.tokens.vocab import SPECIALS, NoteEvents, Vocabulary, VocabularyTokenizer
 
 DRUM_SECONDS = 0.1
 DEFAULT_VELOCITY = 64
 DEFAULT_PROGRAM = 0
-_RULES = 1  # raise when the same score would encode differently with the same vocabulary
 
 #: A note on the grid: ``start`` and ``end`` in steps, velocity as a bin.
 _GRID = np.dtype(
@@ -60,7 +57,7 @@ _GRID = np.dtype(
 )
 
 
-class PerformanceTokenizer(Tokenizer):
+class PerformanceTokenizer(VocabularyTokenizer):
     """Score <-> event ids; options as in :class:`musictx.config.TokenizerConfig`.
 
     tracks         "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
@@ -114,16 +111,6 @@ class PerformanceTokenizer(Tokenizer):
         return f"PerformanceTokenizer({self.size} ids, {self.tracks}, {self.low}..{self.high})"
 
     @property
-    def size(self) -> int:
-        return self.vocabulary.size
-
-    @property
-    def fingerprint(self) -> str:
-        """16 hexadecimal digits of the vocabulary and every option that changes the encoding."""
-        described = [_RULES, self.vocabulary.fingerprint, sorted(self.to_config().items())]
-        return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
-
-    @property
     def events(self) -> PerformanceTokenizer:
         """The same without control tokens: what prepared corpora are written with."""
         options = self.to_config() | {"controls": False}
@@ -142,14 +129,6 @@ class PerformanceTokenizer(Tokenizer):
             "sustain": self.sustain,
         }
         return config | ({"controls": True} if self.controls else {})
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return self.vocabulary.kinds
-
-    @property
-    def kind_of(self) -> np.ndarray:
-        return self.vocabulary.kind_of
 
     @cached_property
     def note_events(self) -> NoteEvents:

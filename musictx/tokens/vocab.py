@@ -328,3 +328,29 @@ class Tokenizer(Protocol):
     def to_config(self) -> dict[str, Any]:
         """JSON-able description from which ``tokens.build(**config)`` makes an equal tokenizer."""
         ...
+
+
+class VocabularyTokenizer(Tokenizer):
+    """A tokenizer whose ids are those of a :class:`Vocabulary`."""
+
+    vocabulary: Vocabulary
+    #: To be raised when the same score would encode differently with the same vocabulary.
+    rules: int = 1
+
+    @property
+    def size(self) -> int:
+        return self.vocabulary.size
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the vocabulary and every option that changes the encoding."""
+        described = [self.rules, self.vocabulary.fingerprint, sorted(self.to_config().items())]
+        return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self.vocabulary.kinds
+
+    @property
+    def kind_of(self) -> np.ndarray:
+        return self.vocabulary.kind_of

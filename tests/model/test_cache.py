@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from musictx.attention.terms import Span
 from musictx.model.cache import KVCache
 
 LAYERS, HEADS, SIZE, FURTHER = 2, 2, 3, 2
@@ -76,7 +75,7 @@ def test_any_course_of_appends_slides_and_forks_equals_a_plain_list(data):
         assert torch.equal(cache.earlier(5), ids[:, max(0, ids.shape[1] - 5) :])
         assert cache.length == held[0][0].shape[2]
         assert cache.start == start
-        assert cache.key_span == Span(start, cache.length)
+        assert (cache.start, cache.length) == (start, cache.length)
         assert cache.next_position == start + cache.length
 
 
@@ -96,7 +95,7 @@ def test_a_full_cache_says_so_and_stays_as_it_was():
     assert cache.length == 3
     cache.slide(1)
     put(cache, 2)
-    assert cache.key_span == Span(1, 4)
+    assert (cache.start, cache.length) == (1, 4)
 
 
 def test_sliding_by_one_for_long_moves_the_tokens_seldom():
