@@ -46,6 +46,7 @@ def test_every_file_of_the_checkout_is_in_the_wheel(wheel):
     }
     assert not expected - names, "add its folder or its ending to pyproject"
     assert {Path(name).suffix for name in expected} >= {".py", ".yaml", ".mid", ".cpp", ".h"}
+    assert wheel.stat().st_size < 40e6
 
 
 @pytest.fixture(scope="module")
