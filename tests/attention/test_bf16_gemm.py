@@ -12,7 +12,9 @@ import torch
 from hypothesis import given, settings
 
 from musictx.attention.native import build, library
-from musictx.errors import UserError
+from tests import compiler
+
+pytestmark = compiler.needed
 
 EXPORT = """
 #include "bf16_gemm.h"
@@ -42,10 +44,7 @@ def product(tmp_path_factory):
     source = folder / "export.cpp"
     source.write_text(EXPORT)
     shutil.copy(library.SOURCE.with_name("bf16_gemm.h"), folder)
-    try:
-        compiled = ctypes.CDLL(str(build.built(source)))
-    except UserError as error:
-        pytest.skip(str(error))
+    compiled = ctypes.CDLL(str(build.built(source)))
     if not compiled.there():
         pytest.skip("this CPU has no products of bfloat16 pairs")
     real, pointer, whole = ctypes.c_float, ctypes.c_void_p, ctypes.c_int

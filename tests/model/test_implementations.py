@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from musictx.attention import native
 from musictx.attention.api import IMPLEMENTATIONS
-from musictx.errors import ConfigError, UserError
+from musictx.errors import ConfigError
+from tests import compiler
 from tests.model import schemes
 from tests.model.models import build, close, every_scheme, random_ids
 
@@ -46,13 +46,10 @@ def test_models_are_the_same_whichever_implementation_computes_them(scheme, shar
             )
 
 
+@compiler.needed
 @pytest.mark.parametrize("scheme", ["huang", "alibi", "t5", "rotary", schemes.GRID])
 def test_the_native_operator_computes_the_same_model(scheme):
     """In float32, with the error that float32 allows."""
-    try:
-        native.library.load()
-    except UserError as error:
-        pytest.skip(str(error))
     ids, pieces = random_ids(2, 40), torch.tensor([[0] * 25 + [1] * 15, [0] * 40])
     found = []
     for attention in ("reference", "native"):
@@ -73,15 +70,12 @@ def test_which_implementations_take_a_scheme():
     assert able("rotary") == ["auto", "reference", "chunked", "sdpa", *in_other_precisions]
 
 
+@compiler.needed
 def test_the_compiled_and_the_exported_model_give_the_same_logits():
     torch._dynamo.reset()
     model = build().requires_grad_(False)
     ids = random_ids(2, 30)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    try:
-        native.library.load()
-    except UserError as error:
-        pytest.skip(str(error))
     close(compiled(ids), model(ids))
     program = torch.export.export(model, (ids,))
     assert not [n for n in program.graph.nodes if "musictx" in str(n.target)], "torch alone runs it"

@@ -14,6 +14,7 @@ from musictx.config.composing import WEIGHTS
 from musictx.model import MusicTransformer
 from musictx.model.step import NativeStep, why_not
 from musictx.model.weights import matrices, rounded
+from tests import compiler
 from tests.model import test_ring
 from tests.model.features import test_conditions
 from tests.model.features.test_grid import GRID, PITCHES, VOCAB, music
@@ -23,9 +24,7 @@ from tests.model.test_ring import SCHEMES, V, ordinary, prefilled
 CLOSE = {"float32": 1e-5, "bfloat16": 1e-2, "int8": 1e-2}
 EVENTS = {"steps": [[4, 8, 1]], "starts": [[8, 14, 60]], "ends": [[14, 20, 60]]}
 
-pytestmark = pytest.mark.skipif(
-    bool(why_not(test_ring.make("none"))), reason="no C++ compiler on this machine"
-)
+pytestmark = compiler.needed
 
 
 def make(scheme: str = "huang", weights: str = "float32", **more: Any) -> MusicTransformer:

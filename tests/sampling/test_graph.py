@@ -7,16 +7,16 @@ import math
 import pytest
 import torch
 
-from musictx.model.step import why_not
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature, TopP
 from musictx.tokens.vocab import BOS, CUT, PAD
+from tests import compiler
 from tests.sampling.engines import GREEDY, make
 
 SCHEMES = ["huang", "rotary", "sinusoidal", "learned", "alibi", "t5", "none"]
 
 
-RINGS = ["ring", *(["native"] if why_not(make()) is None else [])]
+RINGS = ["ring", *(["native"] if compiler.THERE else [])]
 ring = pytest.mark.parametrize("ring", RINGS)
 
 

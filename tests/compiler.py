@@ -1,0 +1,19 @@
+"""Tests that need a C++ compiler. Only its absence skips them: code that it does not take, and a
+step that is not native where it could be, fail."""
+
+import pytest
+
+from musictx.attention.native import build
+from musictx.errors import UserError
+
+
+def _there() -> bool:
+    try:
+        build.compiler()
+    except UserError:
+        return False
+    return True
+
+
+THERE = _there()
+needed = pytest.mark.skipif(not THERE, reason="no C++ compiler on this machine")
