@@ -22,7 +22,7 @@ from musictx.notes import Score
 from musictx.sampling import engine, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.given import Given
-from musictx.sampling.primer import NOTHING
+from musictx.sampling.primer import Primer
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
@@ -65,6 +65,7 @@ class Part:
         self.steering = steering or Steering((0,) * len(CONTROLS))
         self.context = context or int(model.config["context"])
         self.closes, self.programs = closes, programs
+        self.around = Primer(score=kept if len(kept) else None)  # for key=auto
         self.seconds = tokenizer.step_ms / 1000
         first = self._step(tokenizer.begins(kept)) if len(kept) else self._step(begin)
         #: The step of the score at which the stream's clock begins.
@@ -154,7 +155,7 @@ class Part:
                 self.tokenizer,
                 sampling,
                 dataclasses.replace(limits, density=density),
-                [NOTHING] * len(rows),
+                [self.around] * len(rows),
             ),
             groups=given.groups,
             seeds=[seed] * len(rows),

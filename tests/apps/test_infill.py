@@ -236,3 +236,25 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
             musictx.infill(path, "chorale", **wrong)
     with pytest.raises(UserError, match="voices=alto: expected a model of four voices"):
         musictx.infill(path, "piano", begin=2, end=3, voices="alto")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["infill", "accompany"])
+@pytest.mark.parametrize("key", ["auto", "E"])
+def test_new_notes_keep_to_the_key_and_range_that_are_asked_for(song, command, key):
+    """As in generate; key=auto is that of the notes that stay, here those of D flat major."""
+    music = musictx.read(song)
+    notes, flats = music.notes.copy(), np.array([1, 3, 5, 6, 8, 10, 0])
+    notes["pitch"] = notes["pitch"] // 12 * 12 + flats[notes["pitch"] % 7]
+    music = music.with_notes(notes)
+    kept = Counter(map(bytes, music.notes))
+    sampling = {"key": key, "low": "C3", "high": "C6", "hands": 12}
+    if command == "infill":
+        found = musictx.infill(music, "piano", begin=3, end=6, sampling=sampling)[0]
+    else:
+        found = musictx.accompany(music, "piano", melody_track="1", sampling=sampling)[0]
+    new = np.array([n["pitch"] for n in found.score.notes if bytes(n) not in kept])
+    assert len(new) > 3
+    assert set(new % 12) <= set(flats if key == "auto" else [4, 6, 8, 9, 11, 1, 3])
+    assert new.min() >= 48
+    assert new.max() <= 84
