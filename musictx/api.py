@@ -293,6 +293,8 @@ def harmonise(
     seed: int | None = 0,
     voices: Sequence[str] = ("soprano",),
     bars: str | None = None,
+    phrase_ends: Sequence[int] = (),
+    figures: str | None = None,
 ) -> list[Sample]:
     """``samples`` four-part chorales with ``melody`` as one of their voices.
 
@@ -303,14 +305,18 @@ def harmonise(
     particles  harmonisations written side by side, of which the likeliest survive: more, better
 
     voices     what stays: the voice that the melody is, or several of a file with a track for each
-    bars       "5-8": of a file in four voices the bars in which the others are written anew
+    bars       "5-8" or "3,5-8": of a file in four voices the bars in which the others are written
+               anew
+    phrase_ends  bars in which phrases end; default: under fermatas, or at long notes
+    figures    of a bass, one word for each of its notes: "5 6 6/5 - #"
 
     Raises :class:`UserError` for wrong arguments and for a model that does not write chorales.
     """
     from musictx.apps.harmonise import harmonisations
     from musictx.config import HarmoniseConfig
 
-    HarmoniseConfig(voices=list(voices), bars=bars)  # what is wrong is said
+    asked: dict[str, Any] = {"bars": bars, "phrase_ends": list(phrase_ends), "figures": figures}
+    HarmoniseConfig(voices=list(voices), **asked)  # what is wrong is said
 
     found = harmonisations(
         bundle_of(model, melody=True),
@@ -320,7 +326,7 @@ def harmonise(
         sampling=sampling_of(sampling, TokenSampling),
         seed=seed_of(seed),
         voices=voices,
-        bars=bars,
+        **asked,
     )
     return [sample for _, sample in found]
 

@@ -104,6 +104,8 @@ class Score:
     tempos  dtype :data:`TEMPO`;  meters  dtype :data:`METER`;  keys  dtype :data:`KEY`: marks only,
             all times are in seconds.
     names   track -> its name, where it has one.
+    fermatas, figures   what notation says beside the notes: times of fermatas; and of the figures
+            of a bass what they say, (time, "6/#4").
     ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (120 before
             the first of them); 0 if it has none. Writing a MIDI file keeps it.
 
@@ -119,6 +121,8 @@ class Score:
     keys: np.ndarray = field(default_factory=lambda: _none(KEY))
     names: Mapping[int, str] = field(default_factory=dict)
     ticks_per_quarter: int = 0
+    fermatas: tuple[float, ...] = ()
+    figures: tuple[tuple[float, str], ...] = ()
 
     def __post_init__(self) -> None:
         for name, (dtype, key) in _COLUMNS.items():
@@ -174,7 +178,9 @@ class Score:
             array = getattr(self, name).copy()
             array["time"] = np.maximum(array["time"] + seconds, 0.0)
             moved[name] = array
-        return replace(self, notes=notes, **moved)
+        fermatas = tuple(time + seconds for time in self.fermatas)
+        figures = tuple((time + seconds, text) for time, text in self.figures)
+        return replace(self, notes=notes, fermatas=fermatas, figures=figures, **moved)
 
     @classmethod
     def from_pretty_midi(cls, pm: pretty_midi.PrettyMIDI) -> Score:

@@ -368,6 +368,22 @@ def test_keys_names_and_a_grid_are_read():
     assert midi.read(midi.to_bytes(score)) == score
 
 
+def test_fermatas_and_figures_are_read():
+    def figures(*each):
+        return f"<figured-bass>{''.join(f'<figure>{one}</figure>' for one in each)}</figured-bass>"
+
+    six, sharp = "<figure-number>6</figure-number>", "<prefix>sharp</prefix>"
+    five = "<figure-number>5</figure-number><suffix>slash</suffix>"
+    fermata = "<notations><fermata/></notations>"
+    first = HEAD.format(1) + note(C, 1) + figures(six, five) + note(D, 1)
+    second = figures(sharp) + note(E, 2, after=fermata) + figures("<extend/>")
+    score = musicxml.read(document([first, second]), bpm=60)
+    assert score.fermatas == (2,)
+    assert score.figures == ((1, "6/#5"), (2, "#"), (4, ""))
+    later = score.shifted(3)
+    assert (later.fermatas, later.figures[0]) == ((5,), (4, "6/#5"))
+
+
 def test_missing_files_and_impossible_tempos_are_named(tmp_path):
     with pytest.raises(MusicXmlError, match=r"none\.xml: cannot be opened"):
         musicxml.read(tmp_path / "none.xml", bpm=100)

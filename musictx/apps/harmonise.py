@@ -12,7 +12,7 @@ from musictx.chorale.harmonise import Harmony, harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Form, Tune
 from musictx.config import HarmoniseConfig, TokenSampling
-from musictx.config.harmonise import span
+from musictx.config.harmonise import spans
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.music import Sample
@@ -28,15 +28,19 @@ def harmonisations(
     seed: int = 0,
     voices: Sequence[str] = VOICES[:1],
     bars: str | None = None,
+    phrase_ends: Sequence[int] = (),
+    figures: str | None = None,
 ) -> list[tuple[Harmony, Sample]]:
     """``samples`` times ``melody`` in four voices, in its bars and tempo; ``voices`` and ``bars``
-    say what of it stays, as in ``musictx harmonise``.
+    say what of it stays, ``phrase_ends`` and ``figures`` what is asked: options of
+    ``musictx harmonise``.
 
     Sample i of seed s is always the same. Raises ``UserError`` if the model does not write chorales
     or the melody has no notes.
     """
     asked = samples, particles, sampling or TokenSampling(), seed
-    return list(pieces(bundle, _tune(melody, voices, bars), *asked))
+    tune = _tune(melody, voices, bars, phrase_ends, figures)
+    return list(pieces(bundle, tune, *asked))
 
 
 def run(config: HarmoniseConfig) -> list[Result]:
@@ -45,7 +49,9 @@ def run(config: HarmoniseConfig) -> list[Result]:
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
     music = read_music(config.melody, "melody", "with a melody")
-    tune = _tune(music, config.voices, config.bars, config.melody)
+    tune = _tune(
+        music, config.voices, config.bars, config.phrase_ends, config.figures, config.melody
+    )
     work = Work.of(config, config.melody)
     for remark in tune.remarks():
         print(remark, flush=True)
@@ -95,10 +101,17 @@ def pieces(
         yield harmony, Sample(score, 0.0, harmony.ids, int(new.sum()), score.duration, "melody")
 
 
-def _tune(score: Score, voices: Sequence[str], bars: str | None, name: str = "") -> Tune:
+def _tune(
+    score: Score,
+    voices: Sequence[str],
+    bars: str | None,
+    phrase_ends: Sequence[int],
+    figures: str | None,
+    name: str = "",
+) -> Tune:
     which = tuple(sorted(VOICES.index(voice) for voice in voices))
     try:
-        return Tune.of(score, which, None if bars is None else span(bars))
+        return Tune.of(score, which, spans(bars), ends=phrase_ends, figures=figures)
     except UserError as error:
         raise UserError(f"melody={name}: {error}" if name else f"melody: {error}") from None
 

@@ -165,7 +165,7 @@ class ChoraleTokenizer(VocabularyTokenizer):
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
     ) -> np.ndarray | None:
         """A window transposed; ``None`` if a pitch would leave the vocabulary, or a voice its range
-        (:data:`musictx.chorale.grid.SUNG`) further than it does already. The window begins with a
+        (:data:`musictx.chorale.grid.RANGES`) further than it does already. The window begins with a
         soprano. These tokens know neither tempo nor loudness: ``stretch`` and ``velocity`` change
         nothing."""
         if semitones == 0:
@@ -175,7 +175,7 @@ class ChoraleTokenizer(VocabularyTokenizer):
         moved = array[pitched].astype(np.int64) + semitones
         if len(moved) and (moved.min() < self._first or moved.max() >= self.size):
             return None
-        low, high = (np.array(four.SUNG) - self.low + self._first).T
+        low, high = (np.array(four.RANGES) - self.low + self._first).T
         for voice in range(len(VOICES)):
             mine = array[voice :: len(VOICES)].astype(np.int64)
             mine = mine[mine >= self._first]

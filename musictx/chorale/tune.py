@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from musictx.chorale import figures as figured
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
-from musictx.chorale.grid import PER_QUARTER, SILENCE, SUNG, VOICES, Grid
+from musictx.chorale.grid import PER_QUARTER, RANGES, SILENCE, VOICES, Grid
 from musictx.errors import UserError
 from musictx.evaluate import keys
 from musictx.notes import Score
@@ -29,6 +31,8 @@ class Tune:
     clock   the beats and bars of the file;  key  of the whole melody
     off     notes of the file that do not stand on sixteenths
     score   the file
+    ends    bars in which phrases end; none: as the fermatas of the file say, or its long notes
+    chords  step -> what the figures of the bass ask for
     """
 
     given: Grid
@@ -40,31 +44,39 @@ class Tune:
     key: keys.Key | None
     off: int
     score: Score
+    ends: tuple[int, ...] = ()
+    chords: Mapping[int, figured.Chord] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         score: Score,
         voices: tuple[int, ...] = (0,),
-        bars: tuple[int, int] | None = None,
+        bars: Sequence[tuple[int, int]] = (),
+        *,
+        ends: Sequence[int] = (),
+        figures: str | None = None,
     ) -> Tune:
         """What ``score`` gives of a chorale.
 
         voices  the soprano: the highest notes of ``score``; another one: its track in a file of
                 four, else the highest notes (of a bass the lowest); several: their tracks
-        bars    of a file of four tracks: first and last bar in which the other voices are written
-                anew; everything else stays
+        bars    of a file of four tracks: spans, first and last bar, in which the other voices are
+                written anew; everything else stays
+        ends    bars in which phrases end
+        figures of a bass, as :func:`musictx.chorale.figures.read` takes them; default those of the
+                file
 
         Raises ``UserError`` for music of more than four voices, for none, and for a file that does
-        not have the voices asked for.
+        not have the voices, bars or bass notes asked for.
         """
         tracks = len(np.unique(score.notes["track"][~score.notes["drum"]]))
-        if tracks not in (len(VOICES), len(voices)) and (len(voices) > 1 or bars is not None):
+        if tracks not in (len(VOICES), len(voices)) and (len(voices) > 1 or bars):
             raise UserError(f"{tracks} tracks, expected a file of one track for each voice")
-        if bars is not None and tracks != len(VOICES):
+        if bars and tracks != len(VOICES):
             raise UserError(f"bars: {tracks} tracks, expected a file of four")
         shift = 0
-        if tracks == len(VOICES) and (voices != (0,) or bars is not None):
+        if tracks == len(VOICES) and (voices != (0,) or bars):
             given = four.read(score)[0]
         elif len(voices) > 1:
             given = four.read(score, voices)[0]
@@ -72,18 +84,25 @@ class Tune:
             given, shift = melody_of(four.read(score)[0], voices[0])
         clock, first = Beats(score, bpm=four.BPM), four.first_step(score)
         fixed = np.zeros(given.pitches.shape, bool)
-        if bars is not None:
-            at = [clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(given))]
-            fixed |= ~((np.array(at) >= bars[0]) & (np.array(at) <= bars[1]))[:, None]
-            if fixed.all():
-                raise UserError(f"bars={bars[0]}-{bars[1]}: expected some of 1-{at[-1]}")
+        at = np.array([clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(given))])
+        anew = np.zeros(len(given), bool)
+        for begin, end in bars:
+            inside = (at >= begin) & (at <= end)
+            if not inside.any():
+                raise UserError(f"bars={begin}-{end}: expected some of 1-{at[-1]}")
+            anew |= inside
+        if bars:
+            fixed |= ~anew[:, None]
+        if missing := sorted(set(ends) - set(at.tolist())):
+            raise UserError(f"phrase_ends={missing[0]}: expected bars of 1-{at[-1]}")
         fixed[:, voices] = True
-        if bars is None:
+        if not bars:
             given = Grid(np.where(fixed, given.pitches, SILENCE), given.tied & fixed)
         start = clock.quarters(score.notes["start"]) * PER_QUARTER
         off = int((np.abs(start - np.round(start)) > OFF).sum())
         key = keys.of_melody(given.pitches[:, voices[0]])
-        return cls(given, voices, fixed, shift, first, clock, key, off, score)
+        tune = cls(given, voices, fixed, shift, first, clock, key, off, score, tuple(ends))
+        return dataclasses.replace(tune, chords=tune._chords(figures))
 
     @property
     def bar(self) -> int:
@@ -100,9 +119,10 @@ class Tune:
     def phrases(self) -> list[tuple[int, int]]:
         """First and last step (exclusive) of the notes with which phrases end, the last one apart.
 
-        By the bars of the file, a pick-up not counted: in every fourth the longest note that sounds
-        in it (of equal ones the last), if it is no shorter than the notes since the phrase before;
-        in every second one if it is twice as long as they are on average.
+        Those under a fermata; in each of the bars ``ends``, if there are any, the longest note that
+        sounds in it (of equal ones the last). Where neither is told, by the bars of the file, a
+        pick-up not counted: in every fourth its longest note, if it is no shorter than the notes
+        since the phrase before; in every second one if it is twice as long as they are on average.
         """
         line, tied = self.given.pitches[:, self.voices[0]], self.given.tied[:, self.voices[0]]
         begins = np.flatnonzero((line >= 0) & ~tied)
@@ -110,24 +130,64 @@ class Tune:
         silent = np.append(np.flatnonzero(line < 0), len(line))
         ends = np.minimum(ends, silent[np.searchsorted(silent, begins)])
         places = [self.clock.bar((self.first + s) / PER_QUARTER) for s in range(len(line))]
+        bars = np.array([bar for bar, _ in places])
+
+        def longest(inside: np.ndarray) -> int:
+            """The longest note that sounds in a bar, -1 if there is none or it is the last."""
+            at = np.flatnonzero(inside)
+            sounds = np.flatnonzero((begins <= at[-1]) & (ends > at[0])) if len(at) else at
+            which = max(sounds, key=lambda n: (ends[n] - begins[n], n), default=-1)
+            return int(which) if which < len(begins) - 1 else -1
+
+        if self.ends or self.score.fermatas:
+            told = {longest(bars == bar) for bar in self.ends}
+            if not self.ends:
+                under = [self._step(time) for time in self.score.fermatas]
+                last = len(begins) - 1
+                told = {n for n in range(last) if any(begins[n] <= s < ends[n] for s in under)}
+            return [(int(begins[n]), int(ends[n])) for n in sorted(told) if n >= 0]
         opening, since = places[begins[0]]
-        number = np.array([bar for bar, _ in places]) - opening + (since == 0)
+        number = bars - opening + (since == 0)
         found: list[tuple[int, int]] = []
         for bar in range(2, int(number.max()), 2):
-            inside = np.flatnonzero(number == bar)
-            if not len(inside):
+            which = longest(number == bar)
+            if which < 0:
                 continue
-            sounds = np.flatnonzero((begins <= inside[-1]) & (ends > inside[0]))
-            earlier = begins >= (found[-1][1] if found else 0)
-            if not len(sounds):
-                continue
-            which = max(sounds, key=lambda n: (ends[n] - begins[n], n))
             begin, end = int(begins[which]), int(ends[which])
-            earlier &= begins < begin
+            earlier = (begins >= (found[-1][1] if found else 0)) & (begins < begin)
             usual = float((ends - begins)[earlier].mean()) if earlier.any() else np.inf
-            if end - begin >= usual * (1 if bar % 4 == 0 else 2) and which < len(begins) - 1:
+            if end - begin >= usual * (1 if bar % 4 == 0 else 2):
                 found.append((begin, end))
         return found
+
+    def _step(self, seconds: float) -> int:
+        """The step of the grid that begins at a time in the file."""
+        return round(float(self.clock.quarters(seconds)) * PER_QUARTER) - self.first
+
+    def _chords(self, figures: str | None) -> dict[int, figured.Chord]:
+        bass = self.given.pitches[:, -1]
+        if len(VOICES) - 1 not in self.voices:
+            if figures:
+                raise UserError("figures: expected with voices=[bass]")
+            return {}
+        told = {self._step(time): text for time, text in self.score.figures if text}
+        if figures is not None:
+            words = figured.read(figures)
+            notes = np.flatnonzero((bass >= 0) & ~self.given.tied[:, -1])
+            if len(words) != len(notes):
+                raise UserError(f"figures: {len(words)} words, expected one for {len(notes)} notes")
+            told = {int(step): word for step, word in zip(notes, words) if word != "-"}
+        if len(self.score.keys):
+            fifths = int(self.score.keys["sharps"][0])
+        else:
+            minor = self.key is not None and self.key.mode == "minor"
+            major = (self.key.tonic if self.key is not None else 0) + 3 * minor
+            fifths = (7 * major + 5) % 12 - 5
+        return {
+            step: figured.chord(int(bass[step]), text, fifths)
+            for step, text in told.items()
+            if 0 <= step < len(bass) and bass[step] >= 0
+        }
 
     def where(self, step: int) -> str:
         """A step of the grid as musicians count it in the file: ``bar 2 beat 1.5``."""
@@ -193,7 +253,7 @@ def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
     breath = np.flatnonzero((line[1:-1] < 0) & (line[:-2] >= 0) & (line[2:] >= 0)) + 1
     line[breath], tied[breath, voice] = line[breath - 1], True
     heard = line[line >= 0]
-    low, high = SUNG[voice]
+    low, high = RANGES[voice]
 
     def outside(shift: int) -> tuple[int, int]:
         return int(((heard + shift < low) | (heard + shift > high)).sum()), abs(shift)
@@ -210,6 +270,8 @@ class Form:
     - the last bass is the tonic, where the melody's last note lets it be: a piece that ends away
       from home counts as much as several faults;
     - phrases end as pieces do (:func:`musictx.chorale.voice_leading.closes`), on the tonic or not;
+    - where the bass is figured, each note foreign to the chord, and each one that a figure names
+      and no voice has, counts as two faults;
     - no voice stands still for two bars while others move, and each further bar counts again.
     """
 
@@ -217,10 +279,14 @@ class Form:
     STILL = 2
     #: Faults that an end away from the tonic counts for.
     AWAY = 3
+    #: Faults that a note against the figures counts for.
+    FIGURED = 2
 
     def __init__(self, tune: Tune) -> None:
         self.key, self.bar, self.given = tune.key, tune.bar, tune.voices
-        self.phrases = tune.phrases()
+        self.phrases, self.chords = tune.phrases(), tune.chords
+        self.lines = tune.given.pitches
+        self.lowest = max(set(range(len(VOICES))) - set(tune.voices), default=-1)
         line = tune.given.pitches[:, tune.voices[0]]
         sounding = np.flatnonzero(line >= 0)
         self.opening = int(sounding[0])
@@ -237,6 +303,8 @@ class Form:
         costs = np.zeros(choices.shape)
         if self.key is not None and step == self.opening and voice not in self.given:
             costs += self._opens(choices, voice)
+        if step in self.chords and voice not in self.given:
+            costs += self._against(table, choices, step, voice)
         home = self.ends_home and voice == len(VOICES) - 1 and voice not in self.given
         if home and step >= self.last:
             costs += self._astray(choices)
@@ -264,7 +332,27 @@ class Form:
         found = [start for start, stop in ends if not voice_leading.closes(pitches[:stop])]
         if self.ends_home and self._astray(pitches[-1:, -1]).any():
             found.append(self.last)
+        for step in self.chords:
+            own = pitches[None, step, :, None]
+            free = set(range(len(VOICES))) - set(self.given)
+            if any(self._against(pitches[None], own[:, v], step, v).any() for v in free):
+                found.append(step)
         return found
+
+    def _against(self, table: np.ndarray, choices: np.ndarray, step: int, voice: int) -> np.ndarray:
+        """(B, V): what counts against the figures of the bass."""
+        chord = self.chords[step]
+        wrong = (choices >= 0) & ~np.isin(choices % 12, list(chord.allowed))
+        faults = wrong.astype(float)
+        if voice == self.lowest:
+            given = [self.lines[None, step, v] for v in self.given if v > voice]
+            others = [*table[:, step, :voice].T, *given] if voice else given
+            for asked in chord.asked:
+                there = (choices >= 0) & (choices % 12 == asked)
+                for other in others:
+                    there |= ((other >= 0) & (other % 12 == asked))[:, None]
+                faults += ~there
+        return self.FIGURED * faults
 
     def _opens(self, choices: np.ndarray, voice: int) -> np.ndarray:
         assert self.key is not None

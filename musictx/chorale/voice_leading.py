@@ -21,15 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.chorale.grid import VOICES
+from musictx.chorale.grid import RANGES, VOICES
 from musictx.errors import UserError
 from musictx.evaluate import keys
 
 #: Sixteenths in a bar of 4/4, for pieces whose meter is not known.
 STEPS_PER_BAR = 16
-#: Lowest and highest note of each voice: C4-A5, F3-D5, C3-G4, D2-D4. Textbooks give C4-G5, G3-D5,
-#: C3-G4, E2-C4, some a tone more or less; of the notes of the chorales 0.1 % lie outside.
-TEXTBOOK = ((60, 81), (53, 74), (48, 67), (38, 62))
 #: Melodic leaps that count, in semitones: all beyond an octave, and these. The bass may leap by a
 #: tritone and by a minor seventh, as it does in Bach.
 LEAPS = (frozenset({6, 10, 11}),) * 3 + (frozenset({11}),)
@@ -238,7 +235,7 @@ def marks(steps: Steps, last: int | None = None) -> Iterator[Mark]:
 
 
 def _alone(s: Steps, voice: int) -> Iterator[Mark]:
-    low, high = TEXTBOOK[voice]
+    low, high = RANGES[voice]
     outside = (s.now[:, voice] < low) | (s.now[:, voice] > high)
     yield s.struck[:, voice] & outside, (voice,), "outside its range"
     way = np.abs(s.way[:, voice])

@@ -12,13 +12,16 @@ from musictx.config.sampling import TokenSampling
 VOICES = ("soprano", "alto", "tenor", "bass")
 
 
-def span(bars: str) -> tuple[int, int]:
-    """``5-8`` or ``5`` -> first and last bar; ``ConfigError`` for anything else."""
-    first, _, last = bars.partition("-")
-    numbers = [int(text) for text in (first, last or first) if text.strip().isdecimal()]
-    right = len(numbers) == 2 and 1 <= numbers[0] <= numbers[1]
-    require(right, "bars", bars, "a bar or a span of bars, such as 5-8")
-    return numbers[0], numbers[1]
+def spans(bars: str | None) -> list[tuple[int, int]]:
+    """``5-8,12`` -> first and last bar of each span; ``ConfigError`` for anything else."""
+    found = []
+    for part in [] if bars is None else bars.split(","):
+        first, _, last = part.partition("-")
+        numbers = [int(text) for text in (first, last or first) if text.strip().isdecimal()]
+        right = len(numbers) == 2 and 1 <= numbers[0] <= numbers[1]
+        require(right, "bars", bars, "bars or spans of bars, such as 5-8 or 3,5-8")
+        found.append((numbers[0], numbers[1]))
+    return found
 
 
 @dataclass
@@ -40,7 +43,18 @@ class HarmoniseConfig(Written):
     bars: str | None = option(
         None,
         "of a file with four tracks: bars in which the other voices are written anew, such as "
-        "5-8; elsewhere everything stays",
+        "5-8 or 3,5-8; elsewhere everything stays",
+    )
+    phrase_ends: list[int] = option(
+        [],
+        "bars in which phrases end, such as [4,8,12]; default: where the file has fermatas "
+        "(MusicXML), else at long notes of every fourth or second bar",
+        low=1,
+    )
+    figures: str | None = option(
+        None,
+        "voices=[bass]: figures for each note of the bass, such as '5 6 6/5 - #' (-: none); "
+        "default: those of the file (MusicXML)",
     )
     particles: int = option(
         24, "harmonisations that are developed in parallel; more: better and slower", low=1
@@ -53,6 +67,5 @@ class HarmoniseConfig(Written):
         require(
             known and len(set(self.voices)) == len(self.voices), "voices", self.voices, expected
         )
-        if self.bars is not None:
-            span(self.bars)
+        spans(self.bars)
         require(self.melody != "", "melody", self.melody, "a file such as tune.mid")

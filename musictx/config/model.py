@@ -70,6 +70,11 @@ class ModelConfig:
         low=0,
         below=1,
     )
+    counterpoint: bool = option(
+        False,
+        "chorales: score each candidate also by how its interval to every voice that moves with it "
+        "follows the interval before",
+    )
     token_noise: float = option(
         0.0,
         "chorales: share of the notes that the network reads one or two semitones off in "

@@ -56,6 +56,7 @@ Repeats = _struct(
     "voices span classes most shortest_all shortest_own changes_all changes_own",
     scores=Matrix,
 )
+Counterpoint = _struct("pitches scores notes", "voices")
 Sounding = _struct(
     "steps starts ends loud resets state_of time_class candidates kind_of states context maps",
     "pitches levels times recent kinds chords state_count ages longest",
@@ -70,11 +71,20 @@ Conditions = _struct(
 )
 Calibration = _struct("scale hold end", "voices kinds")
 Model = _struct(
-    "embedding layers frequencies readers intervals ages repeats sounding conditions calibration",
+    "embedding layers frequencies readers intervals ages repeats counterpoint sounding conditions "
+    "calibration",
     "width feedforward vocabulary gates", norm=Norm, output=Matrix,
 )  # fmt: skip
 #: The features that C++ knows, by their names in the model.
-FEATURES = ("intervals", "ages", "repeats", "sounding", "conditions", "calibration")
+FEATURES = (
+    "intervals",
+    "ages",
+    "repeats",
+    "counterpoint",
+    "sounding",
+    "conditions",
+    "calibration",
+)
 Cache = _struct(
     "keys values ids coordinates", "rows layers heads size capacity further newest held shared"
 )
@@ -269,6 +279,10 @@ class Packed:
             scores=self._matrix(feature.scores.flatten(0, 1), bits=32),
             **limits,
         )
+
+    def _counterpoint(self, feature: Any) -> Any:
+        scores = [self._floats(table) for table in (feature.scores, feature.notes)]
+        return Counterpoint(self._whole(feature.pitches), *scores, voices=feature.voices)
 
     def _calibration(self, feature: Any) -> Any:
         numbers = [self._floats(part) for part in (feature.scale, feature.hold, feature.end)]

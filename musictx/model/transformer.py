@@ -20,6 +20,7 @@ from musictx.model.cache import Cache, KVCache
 from musictx.model.features import (
     Calibration,
     Conditions,
+    Counterpoint,
     Feature,
     Intervals,
     NoteAges,
@@ -42,9 +43,10 @@ class MusicTransformer(nn.Module):
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        weigh what each head found by a number that its token asks for
     first_values let every layer mix the first layer's values into its own
-    intervals, ages, repeats, sounding, conditions   what the network is told of the ids so far:
-                 arguments of the features in ``model/features``, with ``pitches`` and other tables
-                 of ids as ranges [first, stop, value] (``coordinates.ranges``); None leaves one out
+    intervals, ages, repeats, counterpoint, sounding, conditions   what the network is told of the
+                 ids so far: arguments of the features in ``model/features``, with ``pitches`` and
+                 other tables of ids as ranges [first, stop, value] (``coordinates.ranges``); None
+                 leaves one out
     token_noise  arguments of ``features/noise.py``: in training notes are read wrong
     calibration  arguments of ``features/calibration.py``: how sure the model may be
 
@@ -70,6 +72,7 @@ class MusicTransformer(nn.Module):
         intervals: dict[str, Any] | None = None,
         ages: dict[str, Any] | None = None,
         repeats: dict[str, Any] | None = None,
+        counterpoint: dict[str, Any] | None = None,
         sounding: dict[str, Any] | None = None,
         conditions: dict[str, Any] | None = None,
         token_noise: dict[str, Any] | None = None,
@@ -105,6 +108,7 @@ class MusicTransformer(nn.Module):
             "intervals": intervals,
             "ages": ages,
             "repeats": repeats,
+            "counterpoint": counterpoint,
             "sounding": sounding,
             "conditions": conditions,
             "token_noise": token_noise,
@@ -139,13 +143,16 @@ class MusicTransformer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
         self._initialise()
-        self.intervals = self.ages = self.repeats = self.sounding = self.conditions = None
+        self.intervals = self.ages = self.repeats = self.counterpoint = None
+        self.sounding = self.conditions = None
         if intervals:
             self.intervals = Intervals(**_pitches(vocab_size, intervals), width=width)
         if ages:
             self.ages = NoteAges(width, **ages)
         if repeats:
             self.repeats = Repeats(**_pitches(vocab_size, repeats), width=width)
+        if counterpoint:
+            self.counterpoint = Counterpoint(**_pitches(vocab_size, counterpoint))
         if sounding:
             self.sounding = Sounding(vocab_size, width, **sounding)
         if conditions:
@@ -162,6 +169,7 @@ class MusicTransformer(nn.Module):
             self.intervals,
             self.ages,
             self.repeats,
+            self.counterpoint,
             self.sounding,
             self.conditions,
             self.calibration,

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from musictx.musicxml.document import Fault, parse_number
 
+#: Signs before or after a figure; a stroke through it raises.
+_SIGNS = {"sharp": "#", "flat": "b", "natural": "n", "slash": "#", "backslash": "#", "cross": "#"}
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
@@ -68,6 +70,8 @@ class Part:
         self.tempos: list[tuple[int, int, float]] = []
         self.meters: list[tuple[int, int, tuple[int, int]]] = []
         self.keys: list[tuple[int, int, tuple[int, bool]]] = []
+        self.fermatas: list[tuple[int, int]] = []
+        self.figures: list[tuple[int, int, str]] = []
         for number, measure in enumerate(element.iterfind("measure")):
             self.lengths.append(self._measure(number, measure))
 
@@ -94,12 +98,17 @@ class Part:
                     head = self._head(item, children, onset, duration)
                     if head is not None:
                         self.notes.append((number, head))
+                    if item.find("notations/fermata") is not None:
+                        self.fermatas.append((number, onset))
             elif item.tag == "backup":
                 position = max(0, position - self._ticks(item.findtext("duration"), "backup"))
             elif item.tag == "forward":
                 position += self._ticks(item.findtext("duration"), "forward")
             elif item.tag == "attributes":
                 self._attributes(item, number, position)
+            elif item.tag == "figured-bass":
+                figures = filter(None, map(_figure, item.iterfind("figure")))
+                self.figures.append((number, position, "/".join(figures)))
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, number, position)
             length = max(length, position)
@@ -163,6 +172,14 @@ class Part:
         if bpm > 0:
             offset = self._ticks(item.findtext("offset", "0"), "offset")
             self.tempos.append((number, max(0, position + offset), bpm))
+
+
+def _figure(element: ET.Element) -> str:
+    """A figure as musicians type it: ``6``, ``#6``, ``#``."""
+    prefix = _SIGNS.get((element.findtext("prefix") or "").strip(), "")
+    suffix = _SIGNS.get((element.findtext("suffix") or "").strip(), "")
+    number = (element.findtext("figure-number") or "").strip()
+    return (prefix or suffix) + (number if re.fullmatch("[2-9]", number) else "")
 
 
 def tied(heads: list[Written]) -> list[Written]:

@@ -45,6 +45,8 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
             meters.setdefault(starts[measure] + at, meter)
         for measure, at, key in part.keys:
             keys.setdefault(starts[measure] + at, key)
+    fermatas = {starts[measure] + at for part in parts for measure, at in part.fermatas}
+    figures = {starts[m] + at: text for part in parts for m, at, text in part.figures}
     clock = _Clock({0: bpm} if bpm is not None else tempos, resolution)
 
     rows = []
@@ -73,6 +75,8 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
         keys=np.array(_in_time(keys, clock, limits), KEY),
         names={track: title[:100] for track, title in enumerate(titles) if title},
         ticks_per_quarter=_grid(resolution),
+        fermatas=tuple(map(clock.seconds, sorted(fermatas))),
+        figures=tuple((clock.seconds(at), text) for at, text in sorted(figures.items())),
     )
 
 

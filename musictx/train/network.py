@@ -64,6 +64,9 @@ def features(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, Any]:
             "voices": grid["voices"],
             "dropout": model.repeat_dropout,
         }
+    if model.counterpoint:
+        grid = _grid(tokenizer, "counterpoint")
+        found["counterpoint"] = {"pitches": grid["pitches"], "voices": grid["voices"]}
     for option in ("token_noise", "hidden_notes"):
         if getattr(model, option):
             found["token_noise"] = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musictx.chorale.grid import SUNG, Grid
+from musictx.chorale.grid import RANGES, Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.errors import ConfigError
 from musictx.tokens import build
@@ -106,7 +106,7 @@ def test_a_step_left_half_written_is_held():
 @given(grids(ties=False), st.integers(-12, 12))
 def test_transposition_keeps_voices_in_their_ranges(grid, semitones):
     tokenizer = ChoraleTokenizer()
-    low, high = np.array(SUNG).T
+    low, high = np.array(RANGES).T
     inside = np.where(grid.pitches >= 0, low + (grid.pitches - 40) % (high - low + 1), -1)
     grid = Grid.joined(inside)
     ids = tokenizer.encode_grid(grid)

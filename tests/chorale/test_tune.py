@@ -1,12 +1,14 @@
 """What is read off a melody, its key and bars, and what its form asks for: plain loops."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.chorale import voice_leading
-from musictx.chorale.grid import SUNG, Grid
+from musictx.chorale.grid import RANGES, Grid
 from musictx.chorale.tune import Form, Tune, melody_of
 from musictx.errors import UserError
 from musictx.evaluate import keys
@@ -49,7 +51,7 @@ def test_bars_and_beats_are_those_of_the_file(numerator, denominator, rest):
 def test_a_tune_is_moved_by_octaves_into_the_sopranos_range_and_that_is_said(octaves):
     moved = [(f"{name[0]}{int(name[1]) + octaves}", length) for name, length in LINE]
     found = Tune.of(tune(moved))
-    low, high = SUNG[0]
+    low, high = RANGES[0]
     keys_of = [pitch(name) for name, _ in moved]
     fits = [s for s in range(-48, 49, 12) if all(low <= p + s <= high for p in keys_of)]
     assert found.shift == min(fits, key=abs)
@@ -188,14 +190,52 @@ def test_each_voice_may_be_given_and_bars_of_four_voices_written_anew():
     for track, notes in enumerate(lines):
         notes["track"] = track
     score = tune([("C5", 4)] * 3).with_notes(np.concatenate(lines))
-    some = Tune.of(score, (0, 3), (2, 2))
+    some = Tune.of(score, (0, 3), [(2, 2)])
     assert some.fixed[:, [0, 3]].all()
     assert some.fixed[:, 1].reshape(3, 16).all(1).tolist() == [True, False, True]
     assert some.given.pitches[20].tolist() == [pitch(n) for n in ("C5", "G4", "E4", "C3")]
     two = Tune.of(score.with_notes(np.concatenate(lines[::3])), (0, 3))
     assert two.given.pitches[20].tolist() == [pitch("C5"), -1, -1, pitch("C3")]
-    for voices, bars in (((0, 3), None), ((0,), (1, 2))):
+    for voices, bars in (((0, 3), ()), ((0,), [(1, 2)])):
         with pytest.raises(UserError, match="track"):
             Tune.of(tune(LINE), voices, bars)
     with pytest.raises(UserError, match="bars=9-12: expected some of 1-3"):
-        Tune.of(score, (0,), (9, 12))
+        Tune.of(score, (0,), [(1, 1), (9, 12)])
+
+
+def test_phrases_end_where_fermatas_or_bars_say():
+    score = tune(TWO_BARS * 3)
+    marked = dataclasses.replace(score, fermatas=(2 * QUARTER, 8 * QUARTER, 22 * QUARTER))
+    assert Tune.of(marked).phrases() == [(8, 12), (32, 36)]  # the last note of all is no such end
+    assert Tune.of(marked, ends=[2, 5]).phrases() == [(24, 32), (76, 80)]
+    later = dataclasses.replace(marked.shifted(QUARTER), tempos=score.tempos)
+    assert Tune.of(later).phrases() == [(8, 12), (32, 36)]
+    with pytest.raises(UserError, match="phrase_ends=7: expected bars of 1-6"):
+        Tune.of(score, ends=[2, 7])
+
+
+def test_what_is_against_the_figures_counts():
+    bass = tune([("C3", 4), ("D3", 4), ("G2", 4)])
+    found = Tune.of(bass, (3,), figures="- 6/5 #")
+    form = Form(found)
+    assert sorted(form.chords) == [16, 32]
+    right = {16: ("C5", "A4", "F4"), 32: ("B4", "G4", "D4")}
+    for step, names in right.items():
+        table = np.repeat(found.given.pitches[None, step : step + 1], step + 1, axis=1)
+        told = form.chords[step].asked
+        for change in range(4):
+            chord = [pitch(n) for n in names]
+            if change < 3:
+                chord[change] += 1
+            table[0, step, :3] = chord
+            total = sum(
+                float(form._against(table, table[:, step, v, None], step, v)[0, 0])
+                for v in range(3)
+            )
+            foreign = sum(p % 12 not in form.chords[step].allowed for p in chord)
+            missing = len(told - {p % 12 for p in (*chord, table[0, step, 3])})
+            assert total == 2 * (foreign + missing)
+    with pytest.raises(UserError, match="2 words, expected one for 3 notes"):
+        Tune.of(bass, (3,), figures="6 6")
+    with pytest.raises(UserError, match="figures: expected with"):
+        Tune.of(bass, figures="6 6 6")

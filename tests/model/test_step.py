@@ -99,6 +99,7 @@ def test_what_is_added_by_places() -> None:
     [
         {"ages": GRID},
         {"repeats": {**GRID, "pitches": PITCHES}},
+        {"counterpoint": {**GRID, "pitches": PITCHES}},
         {"intervals": {"inputs": [1, 4, 30], "outputs": [1, 3, 40], "pitches": PITCHES}},
         {"intervals": {"inputs": [], "outputs": [2], "pitches": PITCHES}, "ages": GRID},
         {"calibration": {**GRID, "phases": 4}, "repeats": {**GRID, "pitches": PITCHES}},

@@ -47,6 +47,7 @@ struct Model {
   const Intervals* intervals;
   const NoteAges* ages;
   const Repeats* repeats;
+  const Counterpoint* counterpoint;
   const Sounding* sounding;
   const Conditions* conditions;
   const Calibration* calibration;
@@ -119,8 +120,8 @@ struct Seen {
 };
 
 void embed(const Model& model, const Cache& cache, int64_t row, Seen& seen, float* x) {
-  if (!model.intervals && !model.ages && !model.repeats && !model.sounding && !model.conditions &&
-      !model.calibration)
+  if (!model.intervals && !model.ages && !model.repeats && !model.counterpoint &&
+      !model.sounding && !model.conditions && !model.calibration)
     return;
   seen.ids.resize(cache.held);
   for (int64_t n = 0, p = cache.newest - cache.held + 1; n < cache.held; n++, p++)
@@ -167,9 +168,11 @@ void score(const Model& model, const std::vector<Seen>& seen, const float* x, fl
     each(it->scores, [&](const Seen& one, const float* found, float* to) {
       it->score(one.asked, found, to, words);
     });
-  if (model.calibration)  // comes last
-    for (int64_t r = 0; r < rows; r++)
+  for (int64_t r = 0; r < rows; r++) {
+    if (model.counterpoint) model.counterpoint->score(seen[r].known, logits + r * words, words);
+    if (model.calibration)  // comes last
       model.calibration->score(seen[r].known, logits + r * words, words);
+  }
 }
 
 template <class Weight, class Number>

@@ -3,6 +3,7 @@
 from musictx.model.features.base import Feature
 from musictx.model.features.calibration import Calibration
 from musictx.model.features.conditions import Conditions
+from musictx.model.features.counterpoint import Counterpoint
 from musictx.model.features.intervals import Intervals
 from musictx.model.features.noise import TokenNoise
 from musictx.model.features.note_ages import NoteAges
@@ -12,6 +13,7 @@ from musictx.model.features.sounding import Sounding
 __all__ = [
     "Calibration",
     "Conditions",
+    "Counterpoint",
     "Feature",
     "Intervals",
     "NoteAges",

@@ -1,4 +1,4 @@
-"""Ages, repeats, calibration on a grid of voices against plain loops; pieces, caches, gradients."""
+"""Features on a grid of voices against plain loops; pieces, caches, gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from musictx.model.features import Calibration, note_ages, repeats
+from musictx.model.features import Calibration, Counterpoint, note_ages, repeats
 from musictx.model.ring import RingCache
 from musictx.model.transformer import MusicTransformer
 
@@ -95,6 +95,41 @@ def test_lengths_fall_into_classes_by_octaves() -> None:
 
 
 @pytest.mark.parametrize("second", [None, 33])
+def test_counterpoint_scores_notes_and_two_voices_that_move_at_once(second: int | None) -> None:
+    ids = music(1)
+    places = torch.arange(ids.shape[1]).expand_as(ids)
+    if second is not None:
+        ids, places = packed(ids, second)
+    pitches = torch.tensor([-1] * FIRST + [*range(LOWEST, LOWEST + VOCAB - FIRST)])
+    torch.manual_seed(4)
+    counterpoint = Counterpoint(pitches, voices=VOICES)
+    for parameter in counterpoint.parameters():
+        torch.nn.init.normal_(parameter)
+    logits, some = torch.zeros(1, ids.shape[1], VOCAB), 0
+    with torch.no_grad():
+        seen = counterpoint.read(ids, ids[:, :0], places)
+        found = counterpoint.score(logits, logits, seen)
+    note = pitches[ids[0]].tolist()
+    for at in range(ids.shape[1]):
+        step, voice = divmod(int(places[0, at]), VOICES)  # of the next token
+        for candidate in range(VOCAB):
+            right = float(counterpoint.notes[voice, candidate].detach())
+            for n in range(1, voice + 1):
+                if step == 0 or candidate < FIRST:
+                    continue
+                now, then = note[at + 1 - n], note[at + 1 - n - VOICES]
+                here, own = int(pitches[candidate]), note[at + 1 - VOICES]
+                if now == then or here == own:
+                    continue
+                similar = (now > then) == (here > own)
+                row = (similar * 12 + abs(then - own) % 12) * 12 + abs(now - here) % 12
+                right += float(counterpoint.scores[voice, n - 1, row].detach())
+                some += 1
+            assert found[0, at, candidate] == pytest.approx(right, abs=1e-5)
+    assert some > 100
+
+
+@pytest.mark.parametrize("second", [None, 33])
 def test_calibration_scales_by_voice_and_sixteenth_and_holds_the_voices_own_note(
     second: int | None,
 ) -> None:
@@ -125,7 +160,7 @@ def model(**more: object) -> MusicTransformer:
     found = MusicTransformer(
         VOCAB, layers=2, width=16, heads=2, feedforward=16, context=96, gates=True,
         first_values=True, ages=GRID, repeats={**GRID, "pitches": PITCHES},
-        calibration={**GRID, "phases": 4}, **more,
+        counterpoint={**GRID, "pitches": PITCHES}, calibration={**GRID, "phases": 4}, **more,
     )  # fmt: skip
     for feature in found.features:
         for parameter in feature.parameters():
@@ -179,6 +214,7 @@ def test_scores_begin_without_effect() -> None:
     torch.manual_seed(2)
     settings = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 96}
     grid = {"ages": GRID, "repeats": {**GRID, "pitches": PITCHES}}
+    grid["counterpoint"] = grid["repeats"]
     grid["calibration"] = {**GRID, "phases": 4}
     told = MusicTransformer(VOCAB, **settings, **grid).double().eval()
     x = torch.randn(1, 89, 16, dtype=torch.float64)
