@@ -12,7 +12,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is compiled for a test does not go into the user's own cache.
 os.environ.setdefault("MUSICTX_CACHE", str(Path(tempfile.gettempdir()) / "musictx-tests"))
 
-from hypothesis import HealthCheck, settings  # noqa: E402 - after the settings above
+import pytest  # noqa: E402 - after the settings above
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 # Laws are about answers, not about how fast a busy machine finds them. `make test` tries the same
 # examples every time; MUSICTX_SEARCH=1 looks for new ones.
@@ -23,3 +24,14 @@ settings.register_profile(
     derandomize=not os.environ.get("MUSICTX_SEARCH"),
 )
 settings.load_profile("musictx")
+
+
+@pytest.fixture
+def one_thread():
+    """torch on one thread, so that the same sums give the same bits."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -12,7 +12,6 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
-from musictx.device import choose_device
 from musictx.errors import UserError
 from musictx.files import PART
 from musictx.model.transformer import MusicTransformer
@@ -393,10 +392,3 @@ def test_find_latest_takes_the_newest_complete_model(tmp_path, tokenizer, monkey
     assert shipped.find_latest(tmp_path / "runs") == tmp_path / "runs" / "a" / "model"
     (tmp_path / "runs" / "a" / "model" / "model.safetensors").unlink()
     assert shipped.find_latest(tmp_path / "runs") == tmp_path / "runs" / "c" / "model"
-
-
-def test_a_device_that_is_not_there_is_told():
-    assert choose_device("cpu").type == "cpu"
-    assert choose_device("auto").type in ("cpu", "cuda", "mps")
-    with pytest.raises(UserError, match="device=abacus: not usable on this machine"):
-        choose_device("abacus")

@@ -18,14 +18,8 @@ from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
 from tests.attention.chunked_cases import Largest, causal
 
-
-@pytest.fixture(autouse=True)
-def one_thread_here():
-    """Operations on one thread here as there, so that they give the same bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+#: Operations on one thread here as there, so that they give the same bits.
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

@@ -92,23 +92,6 @@ def test_what_was_lost_in_kept_pieces_is_counted(tmp_path):
     assert report.total().notes == 24
 
 
-def test_tracks_that_are_merged_are_counted(tmp_path):
-    """Three tracks of two programs and drums: piano makes one of them, programs keeps three."""
-    parts = [(song(1), 0, False), (song(2), 0, False), (song(3), 7, False), (song(4), 0, True)]
-    tables = []
-    for track, (score, program, drum) in enumerate(parts):
-        table = score.notes.copy()
-        table["track"], table["program"], table["drum"] = track, program, drum
-        tables.append(table)
-    (tmp_path / "c").mkdir()
-    midi.write(Score(notes=np.concatenate(tables)), tmp_path / "c" / "a.mid")
-    for tracks, merged in (("piano", 2), ("programs", 1)):
-        tokenizer = build(name="performance", tracks=tracks)
-        report = run(tmp_path / "c", tmp_path / tracks, tokenizer=tokenizer)
-        assert report.lossy["tracks merged with another"] == merged
-        assert "tracks merged with another" in (tmp_path / tracks / "report.txt").read_text()
-
-
 def test_same_bytes_for_any_number_of_workers(corpus, tmp_path, many_chunks):
     run(corpus, tmp_path / "1", workers=1)
     run(corpus, tmp_path / "2", workers=2)
@@ -378,24 +361,3 @@ def test_musicxml_is_read_beside_midi(tmp_path):
     ids = np.concatenate([shards.tokens(p.number) for p in shards.pieces()])
     assert ChoraleTokenizer().decode_grid(ids).pitches.tolist() == [[76, 72, 67, 48]] * 8
     assert [(left.name, left.reason) for left in report.left_out] == [("other.XML", "not MusicXML")]
-
-
-def test_tracks_of_one_program_are_kept_apart_by_their_names(tmp_path):
-    notes = song(9, 12).notes.copy()
-    notes["track"] = np.arange(12) % 3
-    given = Score(notes=notes, names={0: "MELODY", 1: "Bridge", 2: "other"})
-    (tmp_path / "in").mkdir()
-    midi.write(given, tmp_path / "in" / "a.mid")
-    write_songs(tmp_path / "in", range(3))
-    tokenizer = build("performance", tracks="programs")
-    plain = run(tmp_path / "in", tmp_path / "plain", tokenizer=tokenizer)
-    programs = {"melody": 73, "BRIDGE": 48}
-    named = run(tmp_path / "in", tmp_path / "named", tokenizer=tokenizer, programs=programs)
-    assert named.left_out == plain.left_out
-    shards = Shards(tmp_path / "named")
-    assert shards.key != Shards(tmp_path / "plain").key
-    (number,) = [p.number for p in shards.pieces() if p.name == "a.mid"]
-    back = tokenizer.decode(shards.tokens(number)).notes
-    assert {int(p): int((back["program"] == p).sum()) for p in (0, 48, 73)} == {0: 4, 48: 4, 73: 4}
-    assert plain.lossy.get("tracks merged with another") == 2
-    assert "tracks merged with another" not in named.lossy

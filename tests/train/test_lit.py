@@ -14,13 +14,7 @@ from musictx.train.ema import Ema, averaged
 from musictx.train.lit import LitMusicTransformer, batch_seed
 from tests.train.fakes import VOCAB, FakeData, FakeModel, fake_batch, fake_training, fit
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def transformer(**options) -> MusicTransformer:

@@ -1,0 +1,19 @@
+"""Fixtures of the tests of commands."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from musictx.apps import train
+from tests.apps.train_driver import config, write_corpus
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    """A corpus of six tunes, and a run of 12 steps without interruption."""
+    root = tmp_path_factory.mktemp("train")
+    write_corpus(root / "midi")
+    torch.set_num_threads(1)
+    train.run(config(root, "whole"))
+    return root
