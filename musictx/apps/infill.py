@@ -187,7 +187,9 @@ def _one(
     quantise: str,
     progress: Callable[[float], None] | None,
 ) -> Sample:
-    kept = task.kept
+    kept, sampling = task.kept, sampling or SamplingConfig()
+    if steer.density is not None:
+        sampling = replace(sampling, density=steer.density)
     known, programs = as_trained(bundle, kept, task)
     part = fill.Part(
         bundle.model,
@@ -202,9 +204,9 @@ def _one(
     )
     new = part.compose(
         seed,
-        sampling=sampling or SamplingConfig(),
+        sampling=sampling,
         limits=fill.limits_of(bundle.card),
-        density=steer.density or task.density,
+        density=task.density,
         progress=progress,
     )
     new = timeline.quantised(new, Beats(kept), quantise)

@@ -101,10 +101,10 @@ class SamplingConfig(TokenSampling):
         "notes a second to aim at; null = as in the primer, else as in the training corpus",
         low=0,
     )
-    density_pull: float = option(
-        0.1,
-        "how strongly density is kept, nats for each note a second too many or too few; "
-        "0 = not at all",
+    density_pull: float | None = option(
+        None,
+        "how strongly density is kept, nats for each note a second too many or too few; 0 = not at "
+        "all, null = 0.5 where a density is asked for, else 0.1",
         low=0,
     )
     temperatures: dict[str, float] = option(

@@ -29,6 +29,9 @@ RESTRUCK = 0.25
 LATEST = 2.0
 #: Density is measured over so many seconds.
 WINDOW = 4.0
+#: How strongly a density is kept that is asked for, and one that is only usual: nats for each note
+#: a second too many or too few (scripts/LOG.md).
+ASKED_PULL, USUAL_PULL = 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -224,9 +227,12 @@ def build(
         shares = [[x for x in (one.in_scale, limits.in_scale) if x] for one in primers]
         usual = [float(np.mean(some)) if some else None for some in shares]
         found.append(pitches.Tonality(events, sampling.tonality, usual))
-    if sampling.density_pull and sampling.density != 0:
+    pull = sampling.density_pull
+    if pull is None:
+        pull = ASKED_PULL if sampling.density else USUAL_PULL
+    if pull and sampling.density != 0:
         targets = [sampling.density or one.density or limits.density for one in primers]
-        found.append(Density(events, targets, sampling.density_pull))
+        found.append(Density(events, targets, pull))
     return found
 
 
