@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import mido
 import numpy as np
+import pretty_midi
 import pytest
 import torch
 
@@ -45,6 +49,56 @@ def test_a_model_is_known_by_its_folder_and_a_primer_by_its_file(model, tmp_path
     assert one == two == three
     sample = musictx.generate(model, primer="mozart_k545", sampling="safe", **options)[0]
     assert musictx.write(sample, tmp_path / "s.mid").stat().st_size > 0
+
+
+def test_music_is_taken_in_every_form(model, tmp_path):
+    """A path as text or not, bytes, mido's and pretty_midi's objects, a score, a sample, a name."""
+    path = musictx.write(PRIMER, tmp_path / "p.mid")
+    sample = musictx.generate(model, primer=path, tokens=4, seed=1)[0]
+    sample = dataclasses.replace(sample, score=musictx.read(path))
+    forms = [path, str(path), path.read_bytes(), mido.MidiFile(path), PRIMER, sample]
+    forms.append(pretty_midi.PrettyMIDI(str(path)))
+    bundle = musictx.load(model)
+    takers = {
+        "generate": lambda music: musictx.generate(bundle, primer=music, tokens=6)[0].ids.tolist(),
+        "stream": lambda music: list(musictx.stream(bundle, primer=music, seconds=0.5)),
+        "log_likelihood": lambda music: musictx.log_likelihood(bundle, music),
+        "render": lambda music: musictx.render(music, tmp_path / "r", wav=False)[0].stat().st_size,
+    }
+    for name, take in takers.items():
+        found = [take(form) for form in forms]
+        assert all(one == found[0] for one in found), name
+        assert take("mozart_k545") is not None, name
+    together = musictx.generate(bundle, primer=forms, tokens=6)
+    assert [one.ids.tolist() for one in together] == [takers["generate"](path)] * len(forms)
+
+
+def test_threads_on_one_model_write_what_one_writes(model):
+    bundle = musictx.load(model)
+
+    def make(seed):
+        return musictx.generate(bundle, tokens=40, samples=2, seed=seed)[1].ids.tolist()
+
+    alone = [make(seed) for seed in range(6)]
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(make, range(6))) == alone
+
+
+def test_a_call_is_cancelled_by_what_its_progress_raises(model):
+    bundle, calls = musictx.load(model), []
+
+    class Stop(Exception):
+        pass
+
+    def progress(*_):
+        calls.append(1)
+        if len(calls) == 5:
+            raise Stop
+
+    with pytest.raises(Stop):
+        musictx.generate(bundle, tokens=500, progress=progress)
+    assert len(calls) == 5
+    assert musictx.generate(bundle, tokens=8)[0].notes >= 0
 
 
 def test_sampling_is_a_preset_a_dict_or_a_config(model):

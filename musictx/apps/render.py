@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from musictx import shipped
 from musictx.config import Limits, RenderConfig
 from musictx.errors import UserError
 from musictx.files import check_writable
@@ -93,12 +94,15 @@ def render(
 ) -> list[Path]:
     """Write the sound and the piano roll of ``music`` as ``path``.wav and ``path``.png.
 
-    ``music`` is a Score, a Sample or whatever :func:`musictx.read` reads; an ending .wav or .png of
-    ``path`` is taken off. Returns the files written; :class:`UserError` as :func:`render_score`.
+    ``music`` is a Score, a Sample, an example by name or whatever :func:`musictx.read` reads; an
+    ending .wav or .png of ``path`` is taken off. Returns the files written; :class:`UserError` as
+    :func:`render_score`.
     """
     stem = Path(path).expanduser()
     if stem.suffix.lower() in (".wav", ".png"):
         stem = stem.with_suffix("")
+    if isinstance(music, str) and not Path(music).expanduser().exists():
+        music = shipped.examples().get(music, music)
     score = read(getattr(music, "score", music))
     return render_score(
         score, stem, wav=wav, png=png, title=title, sample_rate=sample_rate, soundfont=soundfont
