@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import musictx
 from musictx import bundle, midi, shipped
 from musictx.apps import harmonise
 from musictx.apps.results import choose, read_music
@@ -202,3 +203,18 @@ def test_steps_of_shipped_models_are_native_and_equal_the_forward_pass(name):
             step = NativeStep(model, cache, rows=2, capacity=100)
             got = torch.stack([step(token).clone() for token in ids[:, 60:].unbind(1)], 1)
             assert (got - model(ids)[:, 60:]).abs().max() < most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "primer"), [("piano", "mozart_k545"), ("chorale", None)])
+def test_the_same_seed_gives_the_same_file_on_any_number_of_threads(name, primer, tmp_path):
+    before, files = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            pieces = musictx.generate(name, primer=primer, tokens=80, samples=2, seed=5)
+            path = musictx.write(pieces[1], tmp_path / f"{threads}.mid")
+            files.append(path.read_bytes())
+    finally:
+        torch.set_num_threads(before)
+    assert files[0] == files[1] == files[2]

@@ -5,11 +5,16 @@
     python scripts/bench/decode.py device=cuda dtype=bfloat16 rows=1,64,256 results=results.csv
     python scripts/bench/decode.py rehearse=true
 
-All draw greedily from the same model, by ``sampling.engine``: a file of conf/model, untrained, or a
-model that comes with musictx, whose context the prompt and the tokens must fit. Prompts are the
-model's own. Before anything is printed the ids are compared; with rounded ``weights`` what they
-lose instead, in nats a token expected over the unrounded model's distribution. On CUDA the step
-over a ring is one recorded graph.
+All draw by the same seeds from the same model, by ``sampling.engine``: a file of conf/model,
+untrained, or a model that comes with musictx, whose context the prompt and the tokens must fit.
+Prompts are the model's own. Before anything is printed the ids are compared; with rounded
+``weights`` what they lose instead, in nats a token expected over the unrounded model's
+distribution. On CUDA the step over a ring is one recorded graph.
+
+Rows continue one prompt with seeds of their own, as the samples of ``musictx generate`` do
+(``prompts=own``: each its own prompt). At the end stand the ratios that are asked of the step; the
+engine of an earlier commit (``against=``, empty: none) runs in a process of its own, a network of
+the same shape where it does not know all that the model has.
 
 GB/s are the bytes of weights, tables and cache by the time of a step, beside what this machine
 reads at most (``bandwidth``, bytes a second; measured on the CPU): small models are read from the
@@ -22,6 +27,8 @@ import copy
 import sys
 import time
 
+import earlier
+import numpy as np
 import torch
 from common import milliseconds, options, record, several, spread, wait
 
@@ -32,16 +39,24 @@ from musictx.model import MusicTransformer
 from musictx.model.step import NativeStep
 from musictx.model.weights import rounded
 from musictx.sampling import engine
-from musictx.sampling.processors import Temperature
 from musictx.tokens.build import build
 from musictx.train import network
 
 DEFAULTS = {
     "model": "paper", "prompt": "1024", "tokens": "64", "rows": "1", "device": "auto",
     "dtype": "float32", "weights": "float32", "position": "huang", "caches": "auto",
-    "bandwidth": "auto", "results": "",
+    "bandwidth": "auto", "results": "", "prompts": "one", "against": "cd2e28c",
 }  # fmt: skip
-TINY = {"model": "tiny", "prompt": "40", "tokens": "8", "rows": "1,3", "device": "cpu"}
+TINY = {
+    "model": "tiny",
+    "prompt": "40",
+    "tokens": "8",
+    "rows": "1,3",
+    "device": "cpu",
+    "against": "",
+}
+#: (weights, cache, rows) -> milliseconds a step, x recomputed, share of the bandwidth.
+Found = dict[tuple[str, str, int], tuple[float, float, float]]
 #: Nats a token that rounded weights may lose.
 LOST = 0.002
 
@@ -65,30 +80,30 @@ class NeverEnd:
 def recomputed(
     model: MusicTransformer, ids: torch.Tensor, count: int
 ) -> tuple[torch.Tensor, list[float]]:
-    """Greedy continuation by a full forward pass for each token; ids, and milliseconds of each."""
-    times = []
+    """Continuation by a full forward pass for each token; ids, and milliseconds of each."""
+    times, generators = [], [np.random.default_rng(seed) for seed in range(len(ids))]
+    ended = torch.zeros(len(ids), dtype=torch.bool)
     with torch.inference_mode():
         for _ in range(count):
             begin = time.perf_counter()
             logits = engine.forbid(model(ids)[:, -1].double(), None)
             logits[:, engine.EOS] = -torch.inf
-            ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], dim=1)
+            drawn = engine.draw(logits.cpu(), generators, ended)[:, None]
+            ids = torch.cat([ids, drawn.to(ids.device)], dim=1)
             wait(ids.device)
             times.append(1e3 * (time.perf_counter() - begin))
     return ids[:, -count:].cpu(), sorted(times)
 
 
 def cached(
-    model: MusicTransformer, ids: torch.Tensor, count: int, cache: str, temperature: float = 0.0
+    model: MusicTransformer, ids: torch.Tensor, count: int, cache: str, rows: int
 ) -> tuple[torch.Tensor, list[float]]:
-    """The same by the engine."""
-    rows = len(ids)
+    """The same by the engine; ``ids`` may be one row for all."""
     steps = engine.generate(
         model,
         ids.cpu(),
         rows=rows,
         max_tokens=count,
-        processors=[Temperature(temperature)],
         constraint=NeverEnd(rows, model.config["vocab_size"]),
         seeds=range(rows),
         cache=cache,
@@ -155,17 +170,19 @@ def main(words: list[str]) -> int:
           f"{torch.get_num_threads()} threads, reading {most / 1e9:.1f} GB/s")  # fmt: skip
     print("rows  weights   cache          ms a step (quartiles)     tokens/s  x recomputed  "
           "x growing    GB/s")  # fmt: skip
+    fast: Found = {}
     for rows in map(int, several(given["rows"])):
-        begin = torch.full((rows, 1), engine.BOS, device=device)
-        own, _ = cached(exact, begin, prompt - 1, "auto", temperature=1.0)
+        texts = 1 if given["prompts"] == "one" else rows
+        begin = torch.full((texts, 1), engine.BOS, device=device)
+        own, _ = cached(exact, begin, prompt - 1, "auto", texts)
         ids = torch.cat([begin, own.to(device)], dim=1)
         few = min(tokens, 8)  # the slow way costs the same for each token
-        wanted, slow = recomputed(exact, ids, few)
+        wanted, slow = recomputed(exact, ids.expand(rows, -1), few)
         found = {("float32", "recomputed"): slow}
         for weights in several(given["weights"]):
             model = rounded(copy.deepcopy(exact), weights)
             for cache in caches if weights == "float32" else ["native"]:
-                got, found[weights, cache] = cached(model, ids, tokens, cache)
+                got, found[weights, cache] = cached(model, ids, tokens, cache, rows)
                 if weights == given["dtype"] and not torch.equal(got[:, :few], wanted):
                     print(f"WRONG rows={rows} cache={cache}: other ids than recomputed")
                     return 1
@@ -174,6 +191,13 @@ def main(words: list[str]) -> int:
                 print(f"      {weights}: {nats:.5f} nats a token are lost")
             if nats > LOST:
                 print(f"WRONG rows={rows} weights={weights}: expected at most {LOST}")
+                return 1
+        if given["against"] and rows == 1:
+            old, found["float32", given["against"]] = earlier.measured(
+                given["against"], exact, ids, tokens
+            )
+            if old is not None and not torch.equal(old[:, :few], wanted):
+                print(f"WRONG {given['against']}: other ids than recomputed")
                 return 1
         by_growing = found.get(("float32", "growing"), slow)
         for (weights, name), times in found.items():
@@ -191,7 +215,31 @@ def main(words: list[str]) -> int:
             dtype = given["dtype"] if weights == "float32" else weights
             size = shape["width"] // shape["heads"]
             record(given["results"], device, times, **what, **more, size=size, dtype=dtype)
+            if name != "recomputed":
+                share = rate / most
+                fast[weights, name, rows] = middle, spread(slow)[1] / middle, share
+    asked(fast, given)
     return 0
+
+
+def asked(
+    fast: dict[tuple[str, str, int], tuple[float, float, float]], given: dict[str, str]
+) -> None:
+    """Prints the ratios that the step in C++ is built for, by milliseconds a step."""
+    rows = [n for _, name, n in fast if name == "native"]
+    if not rows:
+        return
+    few, many = min(rows), max(rows)
+    for weights in several(given["weights"]):
+        one, slow, share = fast[weights, "native", few]
+        told = [f"{slow:.0f} x recomputed, {share:.0%} of the bandwidth"]
+        old = fast.get(("float32", given["against"], few))
+        if old is not None:
+            told.insert(0, f"{old[0] / one:.1f} x {given['against']}")
+        if many > few:
+            rate = many * one / few / fast[weights, "native", many][0]
+            told.append(f"{many} rows make {rate:.1f} x the tokens of {few}")
+        print(f"asked {weights}: " + ", ".join(told))
 
 
 if __name__ == "__main__":

@@ -66,8 +66,8 @@ def test_decoding_gives_equal_ids_over_every_cache(bench, monkeypatch, tmp_path,
     ]  # fmt: skip
     right = script.cached
 
-    def other(model, ids, count, cache, **more):
-        found, times = right(model, ids, count, cache, **more)
+    def other(model, ids, count, cache, rows):
+        found, times = right(model, ids, count, cache, rows)
         return found + (cache == "ring"), times
 
     monkeypatch.setattr(script, "cached", other)
