@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice
 from typing import Self
 
 import numpy as np
@@ -30,6 +29,7 @@ class Sounding:
         self.struck = False
         self._count = 0
         self._recent: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
+        self._listed: list[tuple[float, int]] | None = None  # the same, the last one first
 
     def __len__(self) -> int:
         """How many notes sound."""
@@ -50,12 +50,15 @@ class Sounding:
         """A note of the current program begins."""
         self.notes.setdefault((self.program, pitch), []).append(seconds)
         self._recent.append((seconds, pitch))
+        self._listed = None
         self._count += 1
         self.struck = True
 
     def recent(self, count: int = REMEMBERED) -> list[tuple[float, int]]:
         """(seconds, pitch) of the last ``count`` strikes, the last one first."""
-        return list(islice(reversed(self._recent), count))
+        if self._listed is None:
+            self._listed = list(reversed(self._recent))
+        return self._listed[:count]
 
     def release(self, pitch: int) -> bool:
         """The oldest such note of the current program ends; False if there is none."""
