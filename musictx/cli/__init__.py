@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # OpenMP's threads wait by spinning unless told otherwise before torch loads. On a machine that
     # does anything else at the same time that slows training down badly.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    gc.disable()  # until all is imported: a sixth of that time is a search for garbage
+    gc.disable()  # until all is imported: a third of that time is a search for garbage
     try:
         return _dispatch(list(sys.argv[1:] if argv is None else argv))
     except UserError as error:
@@ -99,6 +99,7 @@ def _dispatch(words: list[str]) -> int:
 def _run(command: str, config: Any) -> Any:
     try:
         app = importlib.import_module(f"musictx.apps.{command}")
+        gc.freeze()  # what modules hold is no garbage, at the end neither
         gc.enable()
         return app.run(config)
     except (MemoryError, RuntimeError) as error:
