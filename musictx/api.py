@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from musictx.apps import generate as generating
-from musictx.apps.render import render
+from musictx.apps.render import render as render
 from musictx.arguments import bundle_of, music_of, sampling_of, seed_of, whole
-from musictx.bundle import Bundle, load
+from musictx.bundle import Bundle
 from musictx.config import EvaluateConfig, SamplingConfig, TokenSampling, TrainConfig
 from musictx.errors import UserError
-from musictx.formats import read, write
 from musictx.notes import Score
 from musictx.sampling.music import Sample
 from musictx.sampling.processors import Processor
@@ -28,21 +27,6 @@ if TYPE_CHECKING:
     from musictx.chorale.evaluation import ChoraleComparison
     from musictx.evaluate.nll import Evaluation
     from musictx.evaluate.sets import Comparison
-
-__all__ = [
-    "accompany",
-    "evaluate",
-    "generate",
-    "harmonise",
-    "infill",
-    "load",
-    "log_likelihood",
-    "read",
-    "render",
-    "stream",
-    "train",
-    "write",
-]
 
 #: A path, bytes, a Score, a ``mido.MidiFile`` or a ``pretty_midi.PrettyMIDI``.
 Music = Any
