@@ -104,10 +104,21 @@ def check_import(name: Any, what: str) -> None:
         )
 
 
+#: Levels of a YAML file; those that musictx writes have fewer than ten.
+DEEPEST = 100
+
+
 class PlainYaml(yaml.SafeLoader):
-    """YAML of plain values, without references: they could blow a small file up."""
+    """YAML of plain values, without references, which could blow a small file up, and not deep."""
+
+    depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
             raise yaml.YAMLError("it has references")
-        return super().compose_node(parent, index)
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise yaml.YAMLError("it is nested too deeply")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node

@@ -333,6 +333,7 @@ def test_deep_large_and_referring_files_are_one_sentence(folder):
     good = (folder / "config.yaml").read_text()
     for text, words in (
         ("[" * 100_000, "nested too deeply"),
+        (f"format: 1\nmodel: {'[' * 101}{']' * 101}\n", "nested too deeply"),
         ("a: &x [1, 2]\nb: [*x, *x]\n" + good, "it has references"),
         (good + "z: " + "9" * 5000, "cannot be read as YAML"),
         ("x" * 5_000_000, "larger than"),
