@@ -85,13 +85,13 @@ class SamplingConfig(TokenSampling):
         low=0,
     )
     repetition: float = option(
-        0.35,
+        0.5,
         "penalty for striking a pitch again within half a second, nats for each such note of "
         "the last 32 beyond their share in the training corpus; 0 = none",
         low=0,
     )
     tonality: float = option(
-        0.1,
+        0.2,
         "penalty for striking a pitch outside the scale of the last 128 notes, nats for each of "
         "them outside it beyond their share in the training corpus and the primer; 0 = none",
         low=0,
