@@ -104,7 +104,7 @@ class SamplingConfig(TokenSampling):
     density_pull: float | None = option(
         None,
         "how strongly density is kept, nats for each note a second too many or too few; 0 = not at "
-        "all, null = 0.5 where a density is asked for, else 0.1",
+        "all, null = 0.8 where a density is asked for, else 0.1",
         low=0,
     )
     temperatures: dict[str, float] = option(

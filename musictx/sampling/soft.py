@@ -31,7 +31,7 @@ LATEST = 2.0
 WINDOW = 4.0
 #: How strongly a density is kept that is asked for, and one that is only usual: nats for each note
 #: a second too many or too few (scripts/LOG.md).
-ASKED_PULL, USUAL_PULL = 0.5, 0.1
+ASKED_PULL, USUAL_PULL = 0.8, 0.1
 
 
 @dataclass(frozen=True)

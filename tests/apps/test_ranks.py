@@ -116,6 +116,8 @@ def test_two_nodes_on_two_addresses_give_the_losses_of_one(launcher, root):
         if launcher == "torchrun":
             words += ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
             words += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=1"]
+            # A busy machine may be late with its heartbeats; nobody is given up for that.
+            words += ["--rdzv-conf=keep_alive_max_attempt=100"]
             words += [f"--local-addr=127.0.0.{rank + 1}"]
         else:
             options = ["devices=1", "num_nodes=2", "strategy=ddp"]

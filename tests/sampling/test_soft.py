@@ -190,7 +190,7 @@ def test_what_is_built_follows_the_options_and_the_corpus():
         [0.93, 0.86]
     )  # one pitch lies within a scale
     assert built((3.0,), density=5.0)["Density"].targets == [5.0]
-    assert [built(density=d)["Density"].pull for d in (None, 5.0)] == [0.1, 0.5]
+    assert [built(density=d)["Density"].pull for d in (None, 5.0)] == [0.1, 0.8]
     assert built(density=5.0, density_pull=0.2)["Density"].pull == 0.2
     assert "Density" not in built(density=5.0, density_pull=0)
     none = built(release=0, repetition=0, tonality=0, density=0, longest_note=0, most_notes=0)
