@@ -108,7 +108,7 @@ def free_port() -> int:
 def test_two_nodes_on_two_addresses_give_the_losses_of_one(launcher, root):
     """Each node is a launcher of one process; the second one is at 127.0.0.2."""
     port, nodes = free_port(), []
-    name = launcher.replace(" ", "-")
+    name = "nodes-" + launcher.replace(" ", "-")
     for rank in (0, 1):
         words = [sys.executable]
         options = ["devices=auto"]

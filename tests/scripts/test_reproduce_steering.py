@@ -27,7 +27,7 @@ def test_values_stand_in_different_levels_where_there_are_enough(script):
 
 def test_what_it_does_not_know_is_named(script):
     module = script("reproduce/steering.py")
-    with pytest.raises(UserError, match="speed: expected one of model, samples"):
+    with pytest.raises(UserError, match="speed=1: expected name=value with model, samples"):
         module.main(["speed=1"])
     with pytest.raises(UserError, match="controls=tempo: expected some of density"):
         module.main(["controls=tempo"])
