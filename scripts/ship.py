@@ -1,7 +1,7 @@
 """Make a trained model one that comes along: half the size, no private paths, a card for people.
 
-    python scripts/ship.py model=runs/jsb/best/model name=chorale corpus.path=FILE.json
-    python scripts/ship.py model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
+    python -m scripts.ship model=runs/jsb/best/model name=chorale corpus.path=FILE.json
+    python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
         [sliding=true] [attention=auto] [dtype=float16] [out=musictx/models]
 
 Writes OUT/NAME: weights in float16, attention=auto, and a card with what scripts/ships/NAME.yaml

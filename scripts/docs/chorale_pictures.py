@@ -1,6 +1,6 @@
 """Ten free chorales and ten harmonised tunes, as pictures, with their faults beside Bach's own.
 
-    python scripts/docs/chorale_pictures.py [path=Jsb16thSeparated.json] [model=chorale] [out=docs]
+    python -m scripts.docs.chorale_pictures [path=Jsb16thSeparated.json] [model=chorale] [out=docs]
         [free=10] [tunes=NAME,...]
 
 The chorales are those of seed 0, the harmonisations the first of seed 0, both as the commands

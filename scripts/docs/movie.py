@@ -1,6 +1,6 @@
 """Music as something one can click: MP4, the piano roll with a playhead, and sound.
 
-    python scripts/docs/movie.py FILE.mid ... [out=FOLDER]
+    python -m scripts.docs.movie FILE.mid ... [out=FOLDER]
 
 Needs ffmpeg: ``pip install -e .[docs] -c constraints.txt`` brings one (imageio-ffmpeg).
 """

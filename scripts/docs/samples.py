@@ -1,6 +1,6 @@
 """The music that the README shows, by the models that come along: MIDI and piano rolls.
 
-    python scripts/docs/samples.py [piano=MODEL] [chorale=MODEL] [pop=MODEL] [out=docs]
+    python -m scripts.docs.samples [piano=MODEL] [chorale=MODEL] [pop=MODEL] [out=docs]
 
 Each is the first of seed 0; none was chosen. Writes OUT/samples/*.mid, OUT/images/*.png:
 

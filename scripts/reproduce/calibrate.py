@@ -1,6 +1,6 @@
 """Calibrate chorale models on training pieces that a sibling of theirs has not seen.
 
-    python scripts/reproduce/calibrate.py path=Jsb16thSeparated.json models=runs/a/model,runs/b
+    python -m scripts.reproduce.calibrate path=Jsb16thSeparated.json models=runs/a/model,runs/b
         [runs=runs/jsb] [experiment=jsb/best] [held=23] [seed=0] [trainer.max_steps=...]
 
 Of the training split ``held`` pieces, drawn by ``seed``, are set aside; by the recipe of

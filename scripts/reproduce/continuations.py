@@ -1,6 +1,6 @@
 """Do continuations stay in the key and at the density of what they continue?
 
-    python scripts/reproduce/continuations.py path=FOLDER [model=piano] [pieces=8] [primer=10]
+    python -m scripts.reproduce.continuations path=FOLDER [model=piano] [pieces=8] [primer=10]
         [seconds=30] [as=played] [seed=0] [out=runs/continuations]
 
 Each piece of FOLDER (the first so many by name) is continued from its first ``primer`` seconds and

@@ -1,9 +1,9 @@
 """The chorale table of Huang et al. (2018): train and measure every row, one after the other.
 
-    python scripts/reproduce/jsb.py path=Jsb16thSeparated.json
-    python scripts/reproduce/jsb.py path=... rows=relative,pitch_time transposition=true seeds=0,1,2
-    python scripts/reproduce/jsb.py path=... trainer.accelerator=gpu trainer.max_steps=2400
-    python scripts/reproduce/jsb.py path=... rehearse=true       every row for a few steps: minutes
+    python -m scripts.reproduce.jsb path=Jsb16thSeparated.json
+    python -m scripts.reproduce.jsb path=... rows=relative,pitch_time transposition=true seeds=0,1,2
+    python -m scripts.reproduce.jsb path=... trainer.accelerator=gpu trainer.max_steps=2400
+    python -m scripts.reproduce.jsb path=... rehearse=true       every row for a few steps: minutes
 
 A row is a file of conf/experiment/jsb. Each is trained with transposition (up to so many semitones
 within the voices' ranges) and without, and measured on the published validation split, and on the
@@ -108,8 +108,8 @@ def calibrate(model: Path, transposed: str, given: Mapping[str, str], rest: Sequ
     words += [f"runs={given['runs']}/siblings-{transposed}", *rest]
     words += ["corpus.augment.transpose=0"] if transposed == "false" else []
     words += ["held=1", *REHEARSAL] if given["rehearse"] == "true" else []
-    script = str(Path(__file__).with_name("calibrate.py"))
-    if status := subprocess.run([sys.executable, script, *words]).returncode:
+    command = [sys.executable, "-m", "scripts.reproduce.calibrate", *words]
+    if status := subprocess.run(command).returncode:
         sys.exit(status)
     return model.with_name(model.name + "-calibrated")
 

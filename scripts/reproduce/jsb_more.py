@@ -1,6 +1,6 @@
 """Chorales with more than one network: an ensemble, the training split and the piece as memory.
 
-    python scripts/reproduce/jsb_more.py path=Jsb16thSeparated.json aside=runs/jsb/aside-0.json
+    python -m scripts.reproduce.jsb_more path=Jsb16thSeparated.json aside=runs/jsb/aside-0.json
         models=A,B,C siblings=D,E [split=valid]
 
 ``models`` are (calibrated) model folders trained on the training split, ``siblings`` such that were

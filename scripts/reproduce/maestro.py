@@ -1,9 +1,9 @@
 """Train and measure the rows of conf/experiment/maestro on MAESTRO v3, by the papers' protocol.
 
-    python scripts/reproduce/maestro.py path=DIR/maestro-v3.0.0     the baselines
-    python scripts/reproduce/maestro.py path=DIR rows=best seeds=0,1,2 trainer.accelerator=gpu
-    python scripts/reproduce/maestro.py path=DIR seeds=0,1 windows=256 small=true   on one CPU core
-    python scripts/reproduce/maestro.py path=DIR rehearse=true      every row, tiny: minutes
+    python -m scripts.reproduce.maestro path=DIR/maestro-v3.0.0     the baselines
+    python -m scripts.reproduce.maestro path=DIR rows=best seeds=0,1,2 trainer.accelerator=gpu
+    python -m scripts.reproduce.maestro path=DIR seeds=0,1 windows=256 small=true   on one CPU core
+    python -m scripts.reproduce.maestro path=DIR rehearse=true      every row, tiny: minutes
 
 Each row is ``musictx train experiment=maestro/ROW`` and two measurements by ``musictx evaluate``:
 windows of the training length end to end, remainders included, nothing carried over (compares with

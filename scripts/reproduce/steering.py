@@ -1,6 +1,6 @@
 """How well a model does what its controls ask for: rank correlation of asked and heard.
 
-    python scripts/reproduce/steering.py [model=piano] [samples=64] [seconds=20] [guidance=1]
+    python -m scripts.reproduce.steering [model=piano] [samples=64] [seconds=20] [guidance=1]
         [seed=0] [controls=density,loudness,register,polyphony]
 
 For each control, ``samples`` free pieces are asked for at eight values, spread over its levels; the

@@ -1,6 +1,6 @@
 """Count MAESTRO v3's performance tokens, beside the figures that published losses rest on.
 
-    python scripts/reproduce/token_counts.py path=DIR/maestro-v3.0.0
+    python -m scripts.reproduce.token_counts path=DIR/maestro-v3.0.0
 
 Nats per token compare only between equal token streams. This prints, for each split of the csv,
 pieces, hours (the csv's durations), notes and tokens with Magenta's 308 events (pitches 21-108,
