@@ -20,6 +20,7 @@ import torch
 import musictx
 from musictx import midi
 from musictx.bundle import Bundle
+from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from scripts.words import options
@@ -74,4 +75,7 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except UserError as error:
+        sys.exit(f"error: {error}")
