@@ -19,6 +19,7 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import fill, timeline
 from musictx.sampling.music import Sample
+from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Steering, has_controls, steering, unable
 from musictx.shipped import FOUR_VOICES
 from musictx.tokens.beats import Beats
@@ -206,7 +207,9 @@ def _one(
         seed,
         sampling=sampling,
         limits=fill.limits_of(bundle.card),
-        density=task.density,
+        density=task.density
+        if task.closes
+        else NoteLimits.of(bundle.card.get("note_limits")).density,
         progress=progress,
     )
     new = timeline.quantised(new, Beats(kept), quantise)

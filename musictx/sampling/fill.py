@@ -10,7 +10,7 @@ before it as its past.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS, HERE
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.vocab import BOS, CUT
+from musictx.tokens.vocab import BOS, CUT, GrammarState, SoftConstraint
 
 #: Shares of the context for what was and for what is known to come; the rest is for what is new.
 PAST, KNOWN = 0.4, 0.3
@@ -144,6 +144,12 @@ class Part:
             programs=self.programs,
         )
         guidance = [Guidance(self.steering.guidance)] if len(rows) > 1 else []
+        constraints = soft.build(
+            self.tokenizer,
+            sampling,
+            dataclasses.replace(limits, density=density),
+            [self.around] * len(rows),
+        )
         steps = engine.generate(
             self.model,
             np.stack(prompts),
@@ -151,11 +157,10 @@ class Part:
             max_tokens=max(self.context - len(prompts[0]), 16),
             processors=[*guidance, *reshape.build(sampling, self.tokenizer)],
             constraint=given,
-            soft=soft.build(
+            soft=soft.together(
                 self.tokenizer,
-                sampling,
-                dataclasses.replace(limits, density=density),
-                [self.around] * len(rows),
+                [_but_for_known(one, given) for one in constraints],
+                lambda: given.allowed().numpy(),
             ),
             groups=given.groups,
             seeds=[seed] * len(rows),
@@ -205,6 +210,21 @@ class Part:
             fits = len(ev.write(kept, self.vocabulary, end)) <= room
             low, high = (low, middle) if fits else (middle + 1, high)
         return low
+
+
+def _but_for_known(constraint: SoftConstraint, given: Given) -> SoftConstraint:
+    """``constraint``, which costs nothing where the next known event is written."""
+
+    def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        shape = (len(given.rows), len(given.rows[0].rules.table.kind_of))
+        found = np.broadcast_to(constraint(states, past), shape).copy()
+        for row, of_row in zip(found, given.rows):
+            token = None if of_row.done else of_row.due()
+            if token is not None:
+                row[token] = 0.0
+        return found
+
+    return costs
 
 
 def limits_of(card: Mapping[str, Any] | None) -> NoteLimits:

@@ -9,7 +9,7 @@ write strikes and releases (``Tokenizer.note_events``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -237,10 +237,15 @@ def build(
 
 
 def together(
-    tokenizer: Tokenizer, constraints: Sequence[SoftConstraint]
+    tokenizer: Tokenizer,
+    constraints: Sequence[SoftConstraint],
+    allowed_now: Callable[[], np.ndarray] | None = None,
 ) -> Sequence[SoftConstraint]:
     """The same constraints, and where they leave no note to strike, no velocity is written either:
-    otherwise a strike would have to follow that one of them forbids."""
+    otherwise a strike would have to follow that one of them forbids.
+
+    allowed_now  which ids may come next, (B, V) bool; by default those that the grammar allows
+    """
     events = tokenizer.note_events
     if events is None or not constraints:
         return constraints
@@ -249,7 +254,10 @@ def together(
     velocities = events.lead & (events.program < 0)
 
     def all_of_them(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        allowed = np.stack([state.allowed() for state in states])
+        if allowed_now is None:
+            allowed = np.stack([state.allowed() for state in states])
+        else:
+            allowed = allowed_now()
         total = np.zeros(allowed.shape)
         for constraint in constraints:
             costs = np.broadcast_to(constraint(states, past), allowed.shape)
