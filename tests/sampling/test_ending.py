@@ -59,7 +59,7 @@ def test_the_last_chord_stands_on_the_keynote(key):
             assert last["pitch"].min() % 12 == keynote
             assert set(last["pitch"] % 12) <= chord
         assert 1 <= len(last) <= ending.NOTES
-        assert np.ptp(last["start"]) < 0.08
+        assert np.ptp(last["start"]) < 0.1
 
 
 def test_pull_and_silence_grow_towards_the_end(piano):
