@@ -15,6 +15,7 @@ from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
+from musictx.sampling import fill
 from musictx.tokens.beats import Beats
 from musictx.tokens.build import build
 
@@ -258,3 +259,24 @@ def test_new_notes_keep_to_the_key_and_range_that_are_asked_for(song, command, k
     assert set(new % 12) <= set(flats if key == "auto" else [4, 6, 8, 9, 11, 1, 3])
     assert new.min() >= 48
     assert new.max() <= 84
+
+
+def test_an_accompaniment_is_as_dense_as_the_corpus_and_a_gap_as_the_music_around(
+    folder, song, monkeypatch
+):
+    asked, built = [], fill.soft.build
+
+    def noted(tokenizer, sampling, limits, primers):
+        asked.append(limits.density)
+        return built(tokenizer, sampling, limits, primers)
+
+    monkeypatch.setattr(fill.soft, "build", noted)
+    model = musictx.load(folder)
+    model.card["note_limits"] = {"density": 7.5}
+    musictx.accompany(song, model, melody_track="1")
+    assert set(asked) == {7.5}
+    asked.clear()
+    musictx.infill(song, model, begin=4, end=5)
+    (around,) = set(asked)
+    task = app.gap(musictx.read(song), 4, 5, None)
+    assert around == task.density != 7.5
