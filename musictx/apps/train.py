@@ -99,6 +99,8 @@ def run(config: TrainConfig) -> Trained:
                 if keeps and session.trainer.global_step == 0 and folder.checkpoint is None:
                     folder.clear()  # refused by Lightning before the first step
                 raise
+            finally:
+                ranks.part()
 
 
 def start(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
@@ -222,7 +224,7 @@ def assemble(
 
     bar = Progress()
     told: Say = bar.print if say is print else say
-    known = Run(save_model, sample, draw, told, StopRequest(), config.seed)
+    known = Run(save_model, sample, draw, told, StopRequest(tell=ranks.is_first()), config.seed)
     trainer = trainer_of(config, folder, bar, known, validates=bool(shards.pieces("validation")))
     return Session(lit, data, trainer, path, bar, known)
 
