@@ -237,6 +237,19 @@ def test_import_and_help_stay_light():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_command_that_loads_triton_ends_without_a_page_about_it(tmp_path):
+    pytest.importorskip("triton")
+    code = (
+        "import sys, types, triton, musictx.cli\n"
+        "app = types.ModuleType('musictx.apps.generate')\n"
+        "app.run = lambda config: print('ran')\n"
+        "sys.modules[app.__name__] = app\n"
+        f"sys.exit(musictx.cli.main(['generate', 'out={tmp_path}/x.mid']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
+
+
 def test_the_package_offers_its_names_lazily():
     import musictx
 

@@ -101,7 +101,11 @@ def _run(command: str, config: Any) -> Any:
         app = importlib.import_module(f"musictx.apps.{command}")
         gc.freeze()  # what modules hold is no garbage, at the end neither
         gc.enable()
-        return app.run(config)
+        try:
+            return app.run(config)
+        finally:
+            if "triton" in sys.modules:  # prints a page about all of it that is never collected
+                gc.unfreeze()
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
