@@ -33,9 +33,10 @@ POINTS = 256
 #: The share of the even distribution mixed in before KL.
 SMOOTHING = 1e-3
 
-#: Ten bins a decade from 10 ms to 10 s, one below, one above. The edges lie half a millisecond low,
-#: so that times in whole milliseconds fall inside a bin whatever their last bit.
-TIME_EDGES = np.concatenate([[-np.inf], 10 ** np.linspace(-2, 1, 31) - 0.0005, [np.inf]])
+#: Ten bins a decade from 10 ms to 10 s, none narrower than 10 ms, one below and one above. Each holds
+#: what the same hundredths of a second are rounded to: music on the grid of tokens fills them all.
+_HUNDREDTHS = np.unique(np.floor(10 ** np.linspace(0, 3, 31) + 1e-9))
+TIME_EDGES = np.concatenate([[-np.inf, 0.005], (_HUNDREDTHS + 0.5) / 100, [np.inf]])
 #: Magenta's 32 velocity bins: 1-4, 5-8, ..., 125-127.
 VELOCITY_EDGES = np.arange(0, 33) * 4 + 0.5
 PITCH_EDGES = np.arange(0, 129) - 0.5

@@ -103,10 +103,13 @@ def test_histograms_against_loops(name, pieces):
     assert sum(wanted) == pytest.approx(float(counted > 0))
 
 
-def test_times_on_the_token_grid_lie_well_inside_their_bins():
-    inner = d.TIME_EDGES[1:-1]
-    hundredths = np.arange(0, 1200) / 100
-    assert np.abs(hundredths[:, None] - inner[None]).min() > 1e-4
+def test_rounding_to_the_token_grid_moves_no_time_to_another_bin():
+    times = np.random.default_rng(0).uniform(0, 12, 20000)
+    times = times[np.abs(times * 100 % 1 - 0.5) > 1e-6]
+    rounded = np.round(times * 100) / 100
+    bins, of_rounded = (np.searchsorted(d.TIME_EDGES, t, side="right") for t in (times, rounded))
+    assert (bins == of_rounded).all()
+    assert set(of_rounded) == set(range(1, len(d.TIME_EDGES))), "every bin is reached"
 
 
 def piece(seed, high):
