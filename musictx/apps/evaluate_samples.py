@@ -86,7 +86,7 @@ class _Real:
     training split of the corpus, if there is one."""
 
     def __init__(self, config: EvaluateConfig, bundle: Bundle | None, in_four_voices: bool) -> None:
-        self.config = config
+        self.config, self.bundle = config, bundle
         self.shards: Shards | None = None
         self.tokenizer: Tokenizer | None = None
         self.name = f"{config.against}"
@@ -103,7 +103,8 @@ class _Real:
         """At most ``count`` whole pieces that are long enough, drawn by the seed."""
         seed, length = self.config.seed, self.start + self.config.seconds
         if split is None and self.config.against is not None:
-            return sets.real_files(self.config.against, count, length, seed)
+            found = sets.real_files(self.config.against, count, length, seed)
+            return sets.as_tokens_hold_them(found, self.bundle.tokenizer) if self.bundle else found
         assert self.shards is not None
         assert self.tokenizer is not None
         split = split or self.config.split

@@ -33,8 +33,8 @@ POINTS = 256
 #: The share of the even distribution mixed in before KL.
 SMOOTHING = 1e-3
 
-#: Ten bins a decade from 10 ms to 10 s, none narrower than 10 ms, one below and one above. Each holds
-#: what the same hundredths of a second are rounded to: music on the grid of tokens fills them all.
+#: Ten bins a decade from 10 ms to 10 s, none narrower than 10 ms, one below and one above. What is
+#: rounded to hundredths of a second stays in its bin: music on the grid of tokens fills them all.
 _HUNDREDTHS = np.unique(np.floor(10 ** np.linspace(0, 3, 31) + 1e-9))
 TIME_EDGES = np.concatenate([[-np.inf, 0.005], (_HUNDREDTHS + 0.5) / 100, [np.inf]])
 #: Magenta's 32 velocity bins: 1-4, 5-8, ..., 125-127.

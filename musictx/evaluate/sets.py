@@ -46,6 +46,12 @@ class Decoder(Protocol):
     def decode(self, ids: np.ndarray) -> Score: ...
 
 
+class Codec(Decoder, Protocol):
+    """A tokenizer there and back."""
+
+    def encode(self, score: Score) -> np.ndarray: ...
+
+
 def files_in(folder: str | Path, option: str) -> list[Path]:
     """Every file of music in ``folder`` at any depth, in order of its name; ``UserError`` naming
     ``option`` if there is no folder or no file."""
@@ -124,6 +130,12 @@ def real_files(folder: str, count: int, length: float, seed: int) -> list[Named]
             f"against={folder}: no piece there lasts {length:g} s; ask for less seconds"
         )
     return found
+
+
+def as_tokens_hold_them(pieces: Iterable[Named], tokenizer: Codec) -> list[Named]:
+    """Real music on the samples' own grid of time and loudness, so that like is compared with like:
+    exact repeats are more frequent there, and chords are struck at once."""
+    return [Named(name, tokenizer.decode(tokenizer.encode(score))) for name, score in pieces]
 
 
 def real_pieces(shards: Shards, tokenizer: Decoder, pieces: Iterable[Piece]) -> list[Named]:

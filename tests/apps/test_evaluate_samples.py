@@ -71,6 +71,24 @@ def test_samples_are_generated_measured_and_gone_on_with(model, midi_files, tmp_
     assert [p["notes"] for p in app.run(given).pieces[:3]] == [p["notes"] for p in found.pieces[:3]]
 
 
+def test_real_files_are_measured_on_the_grid_of_the_models_tokens(model, tmp_path):
+    rng = np.random.default_rng(0)
+    starts = np.sort(rng.uniform(0, 8, 60))
+    rows = [(s, s + 0.2, int(rng.integers(60, 63)), 80, 0, False, 0) for s in starts]
+    (tmp_path / "real").mkdir()
+    midi.write(Score(notes=rows), tmp_path / "real" / "x.mid")
+    exact = midi.read(tmp_path / "real" / "x.mid")
+    tokenizer = bundle.load(model).tokenizer
+    held = tokenizer.decode(tokenizer.encode(exact))
+    given = {"samples": str(tmp_path / "real"), "against": str(tmp_path / "real"), "seconds": 5.0}
+    for options, wanted in (({}, exact), ({"model": model}, held)):
+        found = app.run(asked(**options, **given))
+        (real,) = (piece for piece in found.pieces if piece["set"] == "real")
+        wanted = measure(excerpt(wanted, 0.0, 5.0), 5.0)
+        assert {name: real[name] for name in METRICS} == pytest.approx(wanted, nan_ok=True)
+    assert measure(held, 5.0)["polyphony"] != measure(exact, 5.0)["polyphony"]
+
+
 def test_a_corpus_gives_real_music_the_training_split_and_copies(model, midi_files, tmp_path):
     corpus = CorpusConfig(path=midi_files, shards=str(tmp_path / "shards"), workers=1)
     write_songs(tmp_path / "own", [0], notes=40)
