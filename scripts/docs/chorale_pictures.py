@@ -9,8 +9,11 @@ chorales_harmonised.png, a small piano roll of each piece: soprano, alto, tenor 
 colours, a red line where a fault begins, a grey one at the bar. Prints a table; with ``path``
 Bach's 76 validation pieces are a line of it.
 
-Tunes: the four that come along with musictx, and six more that are in the public domain: folk songs
-of the 18th and 19th centuries, entered by hand, two of them in 3/4 with a pick-up.
+Tunes: the four that come along with musictx, and six more folk songs (scripts/docs/tunes), entered
+by hand and in the public domain, two of them in 3/4 with a pick-up: New Britain (Amazing Grace,
+United States, 1829), Auld Lang Syne (Scotland, 18th century), Haenschen klein (Lightly Row,
+Germany, 19th), O Tannenbaum (Germany, 16th to 19th), Alle Voegel (Silesia, 19th), Kuckuck (Austria,
+19th).
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 from drawing import save
-from examples import pitches
 from matplotlib import pyplot as plt
 
 from musictx import bundle, read, shipped
@@ -32,48 +34,12 @@ from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
 from musictx.chorale.grid import read as four_voices
 from musictx.chorale.tune import Form, Tune
-from musictx.notes import METER, NOTE, TEMPO, Score
 from scripts.words import options, run
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("ode_to_joy", "au_clair_de_la_lune", "ah_vous_dirai_je", "frere_jacques")
-#: Name -> beats in a bar, beats of the pick-up, notes as in scripts/docs/examples.py.
-TUNES = {
-    # New Britain, United States, 1829
-    "amazing_grace": (3, 1, """
-        D4 | G4:2 B4:0.5 G4:0.5 | B4:2 A4 | G4:2 E4 | D4:2 D4 | G4:2 B4:0.5 G4:0.5 | B4:2 A4 |
-        D5:3 | D5:2 B4 | D5:2 B4:0.5 G4:0.5 | B4:2 A4 | G4:2 E4 | D4:2 D4 |
-        G4:2 B4:0.5 G4:0.5 | B4:2 A4 | G4:3 | G4:2"""),
-    # Scotland, 18th century
-    "auld_lang_syne": (4, 1, """
-        C4 | F4:1.5 F4:0.5 F4 A4 | G4:1.5 F4:0.5 G4 A4 | F4:1.5 F4:0.5 A4 C5 | D5:3 D5 |
-        C5:1.5 A4:0.5 A4 F4 | G4:1.5 F4:0.5 G4 A4 | F4:1.5 D4:0.5 D4 C4 | F4:3"""),
-    # Haenschen klein, Germany, 19th century
-    "lightly_row": (4, 0, """
-        D5 B4 B4:2 | C5 A4 A4:2 | G4 A4 B4 C5 | D5 D5 D5:2 |
-        D5 B4 B4:2 | C5 A4 A4:2 | G4 B4 D5 D5 | G4:4"""),
-    # Germany, 16th to 19th century
-    "o_tannenbaum": (3, 0.5, """
-        C4:0.5 | F4:0.5 F4:0.5 F4:1.5 G4:0.5 | A4:0.5 A4:0.5 A4:1.5 A4:0.5 |
-        G4:0.5 A4:0.5 Bb4 E4 | G4 F4:1.5 C4:0.5 |
-        F4:0.5 F4:0.5 F4:1.5 G4:0.5 | A4:0.5 A4:0.5 A4:1.5 A4:0.5 |
-        G4:0.5 A4:0.5 Bb4 E4 | G4 F4:1.5 C5:0.5 |
-        C5:0.5 A4:0.5 D5:1.5 C5:0.5 | C5:0.5 Bb4:0.5 Bb4:1.5 Bb4:0.5 |
-        Bb4:0.5 G4:0.5 C5:1.5 Bb4:0.5 | Bb4:0.5 A4:0.5 A4:1.5 C4:0.5 |
-        F4:0.5 F4:0.5 F4:1.5 G4:0.5 | A4:0.5 A4:0.5 A4:1.5 A4:0.5 |
-        G4:0.5 A4:0.5 Bb4 E4 | G4 F4:1.5"""),
-    # Silesia, 19th century
-    "alle_voegel": (4, 0, """
-        F4:1.5 A4:0.5 C5 F5 | D5 F5:0.5 D5:0.5 C5:2 | Bb4:1.5 C5:0.5 A4 F4 | G4:2 F4:2 |
-        C5 C5 Bb4 Bb4 | A4 C5:0.5 A4:0.5 G4:2 | C5 C5 Bb4 Bb4 | A4 C5:0.5 A4:0.5 G4:2 |
-        F4:1.5 A4:0.5 C5 F5 | D5 F5:0.5 D5:0.5 C5:2 | Bb4:1.5 C5:0.5 A4 F4 | G4:2 F4:2"""),
-    # Austria, 19th century
-    "kuckuck": (3, 0, """
-        C5 A4:2 | C5 A4:2 | G4 F4 G4 | F4:3 | G4 G4 A4 | Bb4:2 G4 | A4 A4 Bb4 | C5:2 A4 |
-        C5 A4:2 | C5 A4:2 | Bb4 A4 G4 | F4:3"""),
-}  # fmt: skip
+SONGS = Path(__file__).parent / "tunes"
 COLOURS = ("#c8553d", "#d9a441", "#3a8f6f", "#355c9a")
-BPM = 90.0
 
 
 class Drawn(NamedTuple):
@@ -100,19 +66,8 @@ class Drawn(NamedTuple):
         return voice_leading.closes(self.grid.pitches)
 
 
-def tune(beats: int, pick_up: float, written: str) -> Score:
-    """One of :data:`TUNES`; a pick-up is preceded by rest, so that bars count as they are sung."""
-    rest = beats - pick_up if pick_up else 0.0
-    notes = np.zeros(len(found := pitches(written)), NOTE)
-    for note, (start, length, pitch) in zip(notes, found, strict=True):
-        note["start"], note["end"] = (rest + start) * 60 / BPM, (rest + start + length) * 60 / BPM
-        note["pitch"], note["velocity"] = pitch, 80
-    tempos, meters = np.array([(0.0, BPM)], TEMPO), np.array([(0.0, beats, 4)], METER)
-    return Score(notes=notes, tempos=tempos, meters=meters, ticks_per_quarter=480)
-
-
 def harmonised(model: bundle.Bundle, name: str) -> Drawn:
-    melody = read(shipped.examples()[name]) if name in SHIPPED else tune(*TUNES[name])
+    melody = read(shipped.examples().get(name) or SONGS / f"{name}.mid")
     ((harmony, _),) = harmonisations(model, melody)
     of = Tune.of(melody)
     stands = [voice_leading.closes(harmony.grid.pitches[:stop]) for _, stop in of.phrases()]
@@ -166,7 +121,10 @@ def line(name: str, pieces: Sequence[Drawn]) -> str:
 
 def main(words: list[str]) -> None:
     defaults = {"path": "", "model": "chorale", "out": str(ROOT / "docs"), "free": "10"}
-    given = options(words, defaults | {"tunes": ",".join([*SHIPPED, *TUNES])})
+    given = options(
+        words,
+        defaults | {"tunes": ",".join([*SHIPPED, *sorted(p.stem for p in SONGS.glob("*.mid"))])},
+    )
     images = Path(given["out"], "images")
     model = bundle.load(given["model"])
     print(f"| | faults / 100 bars | {' | '.join(voice_leading.KINDS)} | cadence | bars |")
