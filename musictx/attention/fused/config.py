@@ -84,8 +84,8 @@ def choose(text: str, dtype: torch.dtype, head_dim: int, values: bool = False) -
     """The configuration written in ``text``, or the default for the dtype and the head size;
     ``values``: with a table of values, which goes by plan gather and takes more registers.
 
-    The defaults have the fewest instructions to a tile by the compiler's report
-    (scripts/bench/compile_check.py); scripts/bench/attention.py measures the alternatives.
+    The defaults had the fewest instructions to a tile by the compiler's report;
+    scripts/bench/attention.py measures the alternatives.
     """
     if text:
         return Config.parse(text)
