@@ -28,7 +28,7 @@ from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
-from musictx.train import checkpoint, fitting, ranks, runs, spoken
+from musictx.train import checkpoint, fitting, ranks, runs, spoken, teachers
 from musictx.train.callbacks import LastCheckpoint, Run, RunCallback, StopBetweenSteps
 from musictx.train.card import card
 from musictx.train.ema import Ema
@@ -133,10 +133,12 @@ def ingredients(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> di
         "corpus": hashlib.sha256(repr(pieces).encode()).hexdigest()[:16],
         "vocabulary": tokenizer.fingerprint,
     }
-    if config.init is not None:
-        weights = bundle.locate(config.init) / "model.safetensors"
-        with weights.open("rb") as file:
-            made_of["init model"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    models = {"init model": config.init}
+    models |= {f"teacher {number}": name for number, name in enumerate(config.teachers, 1)}
+    for what, name in models.items():
+        if name is not None:
+            with (bundle.locate(name) / "model.safetensors").open("rb") as file:
+                made_of[what] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
     return made_of
 
 
@@ -187,6 +189,7 @@ def assemble(
         tokenizer.to_config(),
         config.seed,
         model=model,
+        teachers=teachers.load(config.teachers, config.distillation, tokenizer),
     )
     data = MusicDataModule(
         shards,

@@ -43,6 +43,15 @@ class TrainConfig:
         path="in",
         names="models",
     )
+    teachers: list[str] = option(
+        [],
+        "distillation: model folders whose probabilities, their mean, are learnt beside the notes",
+        path="in",
+        names="models",
+    )
+    distillation: float = option(
+        0.5, "share of the loss that is cross-entropy to the teachers", low=0, high=1
+    )
     out: str | None = option(
         None, "run folder; default runs/CORPUS-KEY, resumed if it is there", path=True
     )

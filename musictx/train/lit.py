@@ -26,6 +26,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.train.clock import time_used
 from musictx.train.optimizer import build_optimizer
 from musictx.train.schedule import multiplier, multiplier_by_time
+from musictx.train.teachers import Teachers
 
 #: A batch's loss is its nats times this, so that float16 gradients do not overflow. A power of two:
 #: it changes no bit of the result.
@@ -45,8 +46,9 @@ class LitMusicTransformer(pl.LightningModule):
     tokenizer  the tokenizer's config, kept with the weights
     seed       of dropout
     model      the network itself, if it is there already; else it is made from ``network``
+    teachers   trained networks that have a share in the loss of training (distillation)
 
-    All but ``model`` are hyperparameters of the checkpoint, so
+    All but the last two are hyperparameters of the checkpoint, so
     ``LitMusicTransformer.load_from_checkpoint(path)`` needs no arguments. ``model(ids)`` gives
     logits; ``self(ids)`` is the same.
 
@@ -62,9 +64,11 @@ class LitMusicTransformer(pl.LightningModule):
         seed: int = 0,
         *,
         model: nn.Module | None = None,
+        teachers: Teachers | None = None,
     ) -> None:
         super().__init__()
-        self.save_hyperparameters(ignore=["model"])
+        self.save_hyperparameters(ignore=["model", "teachers"])
+        self.teachers = teachers
         self.model = MusicTransformer(**network) if model is None else model
         self.optim = dict(optim)
         self.seed = seed
@@ -128,7 +132,7 @@ class LitMusicTransformer(pl.LightningModule):
         torch.manual_seed(batch_seed(self.seed, trainer.global_rank, number))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        nats, targets = self._score(batch)
+        nats, targets = self._score(batch, self.teachers)
         sums = torch.stack([nats.detach(), targets.to(nats.dtype)])
         self._sums = sums if self._sums is None else self._sums + sums
         return nats * SCALE
@@ -222,7 +226,7 @@ class LitMusicTransformer(pl.LightningModule):
             raise self._diverged()
         self.log(name, torch.tensor(nats / targets, dtype=exact, device=self.device), prog_bar=True)
 
-    def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _score(self, batch: Batch, teachers: Teachers | None = None) -> tuple[Tensor, Tensor]:
         """(sum of nats, number of targets) of a batch; positions with target -100 do not count."""
         logits = self.model(batch.ids, piece_ids=batch.piece_ids)
         nats = F.cross_entropy(
@@ -231,6 +235,8 @@ class LitMusicTransformer(pl.LightningModule):
             ignore_index=UNSCORED,
             reduction="sum",
         )
+        if teachers is not None:
+            nats = torch.lerp(nats, teachers.nats(logits, batch), teachers.share)
         return nats, (batch.targets != UNSCORED).sum()
 
 
