@@ -22,6 +22,9 @@ from musictx.sampling.takes import Likeness, nearest
 from musictx.tokens.controls import asked
 from musictx.tokens.vocab import SoftConstraint
 
+#: Seconds after which a piece ends that its model was to end.
+LONGEST = 120.0
+
 
 def generate(
     bundle: Bundle,
@@ -52,7 +55,8 @@ def generate(
     primer      or several, which are continued side by side: ``samples`` of the first, then of the
                 second, and so on. Of longer ones only as many of the last tokens are read as the
                 shortest has
-    seconds, bars, tokens  length of the new music, the first limit reached ends it; 30 s by default
+    seconds, bars, tokens  length of the new music, the first limit reached ends it; by default
+                30 s, or as long as the model likes where it ends the piece, up to two minutes
     keep        only so many of the samples, those nearest to the primer, or to the corpus; the
                 nearest first (:mod:`musictx.sampling.takes`)
     seed        sample i of seed s is always the same
@@ -215,7 +219,7 @@ def _pieces(
     if end not in ENDS:
         raise UserError(f"end={end}: expected one of {', '.join(ENDS)}")
     if seconds is None and bars is None and tokens is None:
-        seconds = 30.0
+        seconds = LONGEST if end == "model" else 30.0
     found = continuations(
         bundle.model,
         bundle.tokenizer,

@@ -84,7 +84,7 @@ def filtered(
     if fixed.shape != given.pitches.shape or not fixed.any() or not fixed[:begin].all():
         raise ValueError(f"fixed: {fixed.shape}, expected some of {given.pitches.shape}")
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    reshape, rules = processors.build(sampling), Rules(tokenizer, sampling.rules)
+    reshape, rules = processors.build(sampling, tokenizer), Rules(tokenizer, sampling.rules)
     silent = _silent(given, fixed)
     closing = _closing(steps, [*(form.phrases if form else ()), (_last_note(given, fixed), steps)])
     random = np.random.default_rng(seed)

@@ -9,9 +9,6 @@ Drawn from one id at a time (:class:`Rules` as a soft constraint: free pieces, c
 factor is made to sum to 1 by itself, which is not quite the product: where every way on costs
 something, the past is not blamed for it. :mod:`musictx.chorale.harmonise` weighs several pieces by
 those sums and so draws from the product itself.
-
-An end counts too: a piece that ends without closing on a triad in root position, by a cadence, has
-one more fault, which ``eos`` completes; a free piece that ends after a few bars has some more.
 """
 
 from __future__ import annotations
@@ -21,15 +18,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from musictx.chorale import voice_leading
+from musictx.chorale.ending import BASS, is_open
 from musictx.chorale.grid import SILENCE, VOICES, Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.evaluate import keys
-from musictx.tokens.vocab import BOS, EOS, GrammarState
-
-BASS = len(VOICES) - 1
-#: An end before so many steps, of which the shortest chorale of the JSB corpus has 100, counts as
-#: so many faults.
-SHORTEST, EARLY = 96, 3
+from musictx.tokens.vocab import GrammarState
 
 
 class Rules:
@@ -42,11 +35,7 @@ class Rules:
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         """past (B, 1 + n): ``bos`` or ``cut`` first -> nats (B, V)."""
-        costs = self.costs(past[:, 1:])
-        begun = past[:, 0] == BOS  # what was before a cut is not known
-        if past.shape[1] - 1 < len(VOICES) * SHORTEST:
-            costs[begun, EOS] += EARLY
-        return self.strength * costs
+        return self.strength * self.costs(past[:, 1:])
 
     def costs(self, past: np.ndarray, *, closing: bool | None = None) -> np.ndarray:
         """(B, V) float64: faults that each id completes after past (B, n), ids without ``bos``.
@@ -82,11 +71,9 @@ class Rules:
             each += voice_leading.leading_notes(steps, tonics)[0]
         costs = each.reshape(count, size)
         if voice == BASS and closing is not None:
-            costs += _open(chords, written)
+            costs += is_open(chords, written)
             if closing:
-                costs -= _open(before[:, None], written)
-        if voice == 0:
-            costs[:, EOS] = _open(before[:, None], written)[:, 0] if step else 0
+                costs -= is_open(before[:, None], written)
         return costs
 
     def choices(self, past: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -115,13 +102,3 @@ def _flat(array: np.ndarray) -> np.ndarray:
 def _tonic(pitches: np.ndarray) -> int:
     key = keys.estimate(pitches)
     return -1 if key is None else key.tonic
-
-
-def _open(chords: np.ndarray, written: np.ndarray) -> np.ndarray:
-    """(B, K) bool: whether a piece is left open that ends on chords (B, K, 4) after written
-    (B, T, 4)."""
-    last = np.array([voice_leading.came_from(piece[:, BASS]) for piece in written])
-    goal = chords[:, :, BASS] % 12
-    came = np.where(goal == last[:, :1], last[:, 1:], last[:, :1])
-    closed = voice_leading.closing(_flat(chords), came.reshape(-1))
-    return ~closed.reshape(goal.shape)

@@ -46,6 +46,7 @@ class ChoraleTokenizer(VocabularyTokenizer):
     align = len(VOICES)
     bpm = four.BPM
     beats = True
+    top_p = 0.9
 
     def __init__(self, *, low: int = 30, high: int = 88, ties: bool = False) -> None:
         if not 0 <= low <= high <= 127:
@@ -70,12 +71,12 @@ class ChoraleTokenizer(VocabularyTokenizer):
         return {"kind": "grid", "voices": len(VOICES), "size": self.size, "pitches": pitches}
 
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
-        """The rules of voice leading, if ``sampling.rules`` gives them weight."""
-        if not sampling.rules:
-            return ()
-        from musictx.chorale.rules import Rules  # which reads these tokens
+        """Where a piece may end; the rules of voice leading, if ``sampling.rules`` gives them
+        weight."""
+        from musictx.chorale.ending import Closing  # which read these tokens
+        from musictx.chorale.rules import Rules
 
-        return (Rules(self, sampling.rules),)
+        return (Closing(self), *([Rules(self, sampling.rules)] if sampling.rules else ()))
 
     def begins(self, score: Score) -> float:
         return four.begins(score)

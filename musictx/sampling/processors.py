@@ -24,10 +24,6 @@ from musictx.tokens.vocab import SPECIALS, Tokenizer
 #: (ids (B, n) int64: the events so far, prompt included; logits (B, V)) -> logits (B, V)
 Processor = Callable[[Tensor, Tensor], Tensor]
 
-#: What is taken where the options leave it open: measured on free pieces of the piano model beside
-#: real performances (scripts/LOG.md). The tail of a performance holds the ends of long notes, so
-#: all of it is drawn from there, and pitches alone are made surer.
-TOP_P = 0.95
 _REMOVED = -math.inf
 
 
@@ -134,7 +130,9 @@ def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Pro
     top_p = config.top_p
     if top_p is None:
         events = tokenizer is not None and tokenizer.note_events is not None
-        top_p = 1.0 if events else TOP_P
+        # The tail of a performance holds the ends of long notes (scripts/LOG.md): all of it is
+        # drawn from there, and pitches alone are made surer.
+        top_p = 1.0 if events else (tokenizer or Tokenizer).top_p
     if top_p < 1:
         rules.append(TopP(top_p))
     if config.min_p > 0:

@@ -223,6 +223,8 @@ class Tokenizer(Protocol):
     bpm: float | None = None
     #: Whether time is counted in beats; otherwise in seconds, and a bar means nothing.
     beats: bool = False
+    #: What ``sampling.top_p`` is unless it is given.
+    top_p: float = 0.95
 
     @property
     def name(self) -> str:
