@@ -3,53 +3,54 @@
     python -m scripts.fuzz out=FOLDER [n=1000] [seed=0] [kinds=midi,fonts] [seconds=10] [mb=1024]
 
 Mutates valid examples of every kind of file that musictx reads (scripts/fuzzing/), ``n`` of
-each kind, and uses them as the commands do, in a process with a limit of memory (``mb`` beyond what
-it has) and of time (``seconds`` by the clock for each case). A case is refused (``UserError``: the
-one sentence that a command prints) or accepted; everything else is an escape: another exception,
-``MemoryError``, a process that died, the time limit. Case NUMBER of a kind is made from ``seed``
-and NUMBER alone. The state is kept in FOLDER: the same command goes on, a larger ``n`` does more.
-Escaping inputs are kept in FOLDER/escapes. Exit status 1 if there are any.
+each kind, and uses them as the commands do, each within a budget of memory (``mb`` beyond what its
+process has) and of time (``seconds`` by the clock), as ``musictx prepare`` gives to a file. A case
+is refused (``UserError``: the one sentence that a command prints) or accepted; everything else is
+an escape: another exception, ``MemoryError``, a process that died, the time limit. Case NUMBER of a
+kind is made from ``seed`` and NUMBER alone. The state is kept in FOLDER: the same command goes on,
+a larger ``n`` does more. Escaping inputs are kept in FOLDER/escapes. Exit status 1 if there are any.
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import traceback
 import warnings
-from multiprocessing.connection import Connection
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest import mock
 
 import torch
 
+from musictx.data import parallel
+from musictx.data.budget import Budget, TookTooLong, within
 from musictx.errors import UserError
 from scripts.fuzzing.folders import KINDS
+from scripts.words import options, run
 
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
-
-#: Cases of a kind before the next kind has its turn, and the state is written.
-ROUND = 250
+#: Cases of a kind before the next kind has its turn, and the state is written; and in one go.
+ROUND, CHUNK = 250, 50
+DEFAULTS = {"out": "", "n": "1000", "seed": "0", "kinds": ",".join(KINDS)}
+DEFAULTS |= {"seconds": "10", "mb": "1024"}
 
 
-def main() -> int:
-    options: dict[str, Any] = {"n": 1000, "seed": 0, "seconds": 10, "mb": 1024}
-    words = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
-    if "out" not in words or len(words) < len(sys.argv) - 1:
-        sys.exit(__doc__)
-    out, kinds = Path(words.pop("out")), words.pop("kinds", ",".join(KINDS)).split(",")
-    options |= {key: int(value) for key, value in words.items()}
-    state = fuzz(out, kinds, **options)
+def main(words: list[str]) -> None:
+    given = options(words, DEFAULTS)
+    if not given["out"]:
+        raise UserError("out: missing, expected out=FOLDER")
+    numbers = {name: int(given[name]) for name in ("n", "seed", "seconds", "mb")}
+    state = fuzz(Path(given["out"]), given["kinds"].split(","), **numbers)
     print(table(state))
-    return any(entry["escapes"] for entry in state.values())
+    if any(entry["escapes"] for entry in state.values()):
+        sys.exit(1)
 
 
 def fuzz(
@@ -70,8 +71,7 @@ def fuzz(
         while any(state[kind]["cases"] < n for kind in kinds):
             for kind in kinds:
                 until = min(n, state[kind]["cases"] + ROUND)
-                while state[kind]["cases"] < until:  # again where a worker has died
-                    work(kind, until, seed, Path(scratch) / kind, state[kind], seconds, mb)
+                work(kind, until, seed, Path(scratch) / kind, state[kind], seconds, mb)
             file.write_text(json.dumps(state, indent=1))
     for kind in kinds:
         for number in state[kind]["escapes"]:
@@ -82,61 +82,49 @@ def fuzz(
 def work(
     kind: str, until: int, seed: int, examples: Path, entry: dict[str, Any], seconds: float, mb: int
 ) -> None:
-    """Cases up to ``until`` in one process, watched from here; ends early if it dies."""
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    arguments = (kind, entry["cases"], until, seed, examples, mb, there)
-    process = context.Process(target=worker, args=arguments, daemon=True)
-    process.start()
-    there.close()
-    while entry["cases"] < until:
-        number = entry["cases"]
-        try:
-            if not here.poll(seconds):
-                process.kill()
-                entry["escapes"][str(number)] = f"not done after {seconds:g} s"
-                entry["slowest"], entry["slow_case"] = seconds, number
-                entry["cases"] += 1
-                break
-            outcome, took = here.recv()
-        except EOFError:
-            process.join()
-            entry["escapes"][str(number)] = f"the process died with status {process.exitcode}"
-            entry["cases"] += 1
-            break
-        entry["cases"] += 1
-        if outcome in ("refused", "accepted"):
-            entry[outcome] += 1
-        else:
-            entry["escapes"][str(number)] = outcome
-        if took > entry["slowest"]:
-            entry["slowest"], entry["slow_case"] = took, number
-    process.join()
+    """Cases up to ``until`` in two processes; one that dies or hangs costs only its own case."""
+    numbers = range(entry["cases"], until)
+    chunks = ((at, numbers[at : at + CHUNK]) for at in range(0, len(numbers), CHUNK))
+    job = partial(tried, kind=kind, seed=seed, examples=examples, seconds=seconds, mb=mb)
+    died = "the process died, or hung", float(seconds)
+    with mock.patch.object(parallel, "START_METHOD", "fork"):
+        for at, outcomes in parallel.run(job, chunks, lambda number: died, workers=2):
+            for number, (outcome, took) in zip(numbers[at : at + CHUNK], outcomes, strict=True):
+                if outcome in ("refused", "accepted"):
+                    entry[outcome] += 1
+                else:
+                    entry["escapes"][str(number)] = outcome
+                if took > entry["slowest"]:
+                    entry["slowest"], entry["slow_case"] = took, number
+    entry["cases"] = until
 
 
-def worker(
-    kind: str, first: int, until: int, seed: int, examples: Path, mb: int, conn: Connection
-) -> None:
-    """Sends (outcome, seconds of processor time) of each case."""
+def tried(
+    numbers: Iterable[int], *, kind: str, seed: int, examples: Path, seconds: float, mb: int
+) -> list[tuple[str, float]]:
+    """(outcome, seconds of processor time) of each case."""
     warnings.simplefilter("ignore")
-    if resource is not None:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        held = pages * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (held + mb * 2**20,) * 2)
-    for number in range(first, until):
+    found = []
+    for number in numbers:
         with tempfile.TemporaryDirectory() as scratch:
             path = make(kind, number, seed, examples, Path(scratch))
             began = time.process_time()
+            signal.setitimer(signal.ITIMER_VIRTUAL, 2 * seconds)  # ends what no exception can end
             try:
-                KINDS[kind].use(path)
+                with within(Budget(seconds, mb)):
+                    KINDS[kind].use(path)
                 outcome = "accepted"
             except UserError:
                 outcome = "refused"
+            except TookTooLong:
+                outcome = f"not done after {seconds:g} s"
             except BaseException as error:
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{Path(place.filename).name}:{place.lineno}"
                 outcome = f"{type(error).__name__}: {str(error)[:100]} ({where})"
-            conn.send((outcome, time.process_time() - began))
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            found.append((outcome, time.process_time() - began))
+    return found
 
 
 def make(kind: str, number: int, seed: int, examples: Path, folder: Path) -> Path:
@@ -174,4 +162,4 @@ def table(state: dict[str, dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

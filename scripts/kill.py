@@ -27,6 +27,9 @@ from typing import Any
 
 from musictx import cli
 from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
+from musictx.errors import UserError
+from scripts.words import options
+from scripts.words import run as script
 from tests.apps.train_driver import write_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,6 +39,7 @@ SHAPE = ["model=tiny", "model.layers=1", "model.width=64", "model.heads=2", "mod
 STEPS, PIECES = 60, 120
 #: A command that has ended before its moment came does not count; at most so many trials for one.
 MOST = 4
+DEFAULTS = {"out": "", "times": "10", "seed": "0", "what": "prepare,train,generate,full"}
 TRAIN = [*SHAPE, f"trainer.max_steps={STEPS}", "trainer.val_check_interval=10", "data.batch_size=4"]
 TRAIN += ["trainer.accelerator=cpu", "trainer.devices=1", "data.validation_windows=4"]
 
@@ -44,16 +48,16 @@ class Failed(Exception):
     """What a trial should not have shown."""
 
 
-def main() -> int:
-    words = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
-    if "out" not in words or len(words) < len(sys.argv) - 1:
-        sys.exit(__doc__)
-    out, times, seed = Path(words["out"]), int(words.get("times", 10)), int(words.get("seed", 0))
+def main(words: list[str]) -> None:
+    given = options(words, DEFAULTS)
+    if not given["out"]:
+        raise UserError("out: missing, expected out=FOLDER")
+    out, times, seed = Path(given["out"]), int(given["times"]), int(given["seed"])
     shutil.rmtree(out, ignore_errors=True)
     write_corpus(out / "midi", PIECES)
     print("| what | trials | disturbed before the end | failed |\n|---|--:|--:|--:|", flush=True)
     failures = []
-    for what in words.get("what", "prepare,train,generate,full").split(","):
+    for what in given["what"].split(","):
         trials = Trials(out / what, out / "midi", Random(f"{seed} {what}"))
         disturbed = failed = 0
         number = 0
@@ -66,7 +70,8 @@ def main() -> int:
             number += 1
         print(f"| {what} | {number} | {disturbed} | {failed} |", flush=True)
     print("\n".join(failures))
-    return bool(failures)
+    if failures:
+        sys.exit(1)
 
 
 class Trials:
@@ -206,4 +211,4 @@ def mount(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script(main)

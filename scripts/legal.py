@@ -20,10 +20,9 @@ import torch
 import musictx
 from musictx import midi
 from musictx.bundle import Bundle
-from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
-from scripts.words import options
+from scripts.words import options, run
 
 KINDS: dict[str, dict[str, Any]] = {
     "performance": {"name": "performance"},
@@ -46,7 +45,7 @@ def legal(piece: musictx.Sample) -> str | None:
     return None if np.array_equal(*pitches) else "other pitches in the file"
 
 
-def main(words: list[str]) -> int:
+def main(words: list[str]) -> None:
     texts = options(words, {"samples": "10000", "tokens": "64", "seed": "0"})
     given = {name: int(text) for name, text in texts.items()}
     wrong, each = 0, -(-given["samples"] // len(KINDS))
@@ -71,11 +70,9 @@ def main(words: list[str]) -> int:
                     print(f"{kind}, sample of {first}: {fault}")
         print(f"{kind}: {each:,} pieces, {notes:,} notes", flush=True)
     print(f"{wrong} of {each * len(KINDS):,} pieces are not legal")
-    return int(wrong > 0)
+    if wrong:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -23,7 +23,7 @@ from pathlib import Path
 from musictx import midi
 from musictx.errors import UserError
 from musictx.tokens.performance import PerformanceTokenizer
-from scripts.words import run
+from scripts.words import options, run
 
 #: split -> (pieces, hours, notes, tokens)
 EXPECTED = {
@@ -50,10 +50,7 @@ def count(path: Path) -> Counter[str]:
 
 
 def main(arguments: list[str]) -> None:
-    given = dict(a.partition("=")[::2] for a in arguments)
-    if set(given) != {"path"}:
-        raise UserError(f"expected path=FOLDER with maestro-v3.0.0.csv in it, got {arguments}")
-    folder = Path(given["path"])
+    folder = Path(options(arguments, {"path": ""})["path"])
     tables = sorted(folder.glob("maestro*.csv"))
     if not tables:
         raise UserError(f"path={folder}: expected a folder with maestro-v3.0.0.csv in it")
