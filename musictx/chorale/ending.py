@@ -3,7 +3,7 @@
 A model of chorales knows how a piece ends but not how long this one has lasted, and of a small
 probability at each of many steps nothing is left when only the likeliest ids are drawn: its free
 pieces last too long, and some end on no chord. So ``eos`` may be drawn only where a piece closes,
-and beyond :data:`USUAL` bars the longer it lasts, the sooner.
+and the longer it has lasted, the sooner.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import numpy as np
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import STEP_SECONDS, VOICES
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.tokens.vocab import BOS, EOS, GrammarState
+from musictx.tokens.vocab import EOS, GrammarState
 
-#: No piece ends before so many steps; the shortest chorale of the JSB corpus has 100.
-SHORTEST = 96
-#: Bars that 19 of 20 of its training pieces have, and nats for each further one: free pieces are
-#: then about as long as they are (scripts/LOG.md).
+#: Bars that 19 of 20 training pieces of the JSB corpus have, and nats for each further or missing
+#: one: free pieces are then about as long as they are (scripts/LOG.md).
 USUAL, PULL = 8.0, 0.25
 BASS = len(VOICES) - 1
 
@@ -39,11 +37,10 @@ class Closing:
         if voice or not step:  # eos stands after whole steps only
             return costs
         table = self.tokenizer.pitches(past[:, 1:])
-        begun = past[:, 0] == BOS  # what was before a cut is not known
-        never = is_open(table[:, -1:], table[:, :-1])[:, 0] | (begun & (step < SHORTEST))
+        never = is_open(table[:, -1:], table[:, :-1])[:, 0]
         bars = np.array([state.seconds for state in states]) / STEP_SECONDS
         bars /= voice_leading.STEPS_PER_BAR
-        costs[:, EOS] = np.where(never, np.inf, -PULL * np.maximum(bars - USUAL, 0))
+        costs[:, EOS] = np.where(never, np.inf, -PULL * (bars - USUAL))
         return costs
 
 

@@ -25,7 +25,7 @@ class GenerateConfig(Steered):
     include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(
         None,
-        "length of the new music, seconds; default: 30, if no other length is given; new chorales end by themselves",
+        "length of the new music, seconds; default: 30, or a chorale's own, if no other is given",
         above=0,
         high=DAY,
     )

@@ -49,6 +49,8 @@ def shorter(words):
         found.append(f"{name}{equals}{'1' if name == 'keep' else value}")
     if words[0] == "harmonise" or ("model=chorale" in words and words[0] == "infill"):
         found.append("particles=2")
+    if words == ["generate", "model=chorale"]:
+        found.append("seconds=0.5")
     if words[0] == "play":
         found.append("look_ahead=0.2")
     return found

@@ -202,7 +202,7 @@ def test_what_is_built_follows_the_options_and_the_corpus():
 def test_tokens_without_releases_have_only_their_own_constraints():
     chorale = build("chorale")
     found = soft.build(chorale, SamplingConfig(), soft.NoteLimits.of(None), [NOTHING])
-    assert [type(one).__name__ for one in found] == ["Rules"]
+    assert [type(one).__name__ for one in found] == ["Closing", "Rules"]
 
 
 def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
