@@ -35,7 +35,7 @@ from scripts.words import run, with_rest
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Options of a command that name places on the machine it was typed on.
-PRIVATE = ("out=", "corpus.shards=", "init=")
+PRIVATE = ("out=", "corpus.shards=", "init=", "teachers=")
 DEFAULTS = {
     "model": "",
     "name": "",

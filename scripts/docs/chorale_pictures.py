@@ -131,7 +131,7 @@ def main(words: list[str]) -> None:
     if given["path"]:
         bach = json.loads(Path(given["path"]).read_text(encoding="utf-8"))["valid"]
         print(line("Bach", [Drawn("", Grid.joined(np.array(piece))) for piece in bach]), flush=True)
-    made = generate(model, seconds=120.0, samples=int(given["free"]), seed=0)
+    made = generate(model, samples=int(given["free"]), seed=0)
     free = [Drawn(f"{n}", four_voices(one.score)[0]) for n, one in enumerate(made, 1)]
     sheet(free, images, "chorales_free")
     print(line("free chorales", free), flush=True)
