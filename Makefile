@@ -1,5 +1,6 @@
 # make demo   environment, and music by the models that come along, with sound and pictures
 # make test   environment and the whole test suite
+# make samples   the music and piano rolls of the README: the first of seed 0, none chosen
 # make check  what CI runs: tests, lint, types, layers
 # Any Python from 3.11 to 3.13: make PYTHON=/path/to/python3.12 demo
 
@@ -13,7 +14,7 @@ READY := $(VENV)/.ready
 
 MISSING := musictx needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=...
 
-.PHONY: demo test check lint types layers format clean help
+.PHONY: demo samples test check lint types layers format clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -34,6 +35,17 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: $(INSTALLED)
 	$(BIN)/python scripts/demo.py
+
+SHOW := device=cpu seed=0 render=true out=docs/samples
+samples: $(INSTALLED)
+	rm -f docs/samples/*.mid
+	$(BIN)/musictx generate model=piano seconds=30 samples=2 $(SHOW)/piano.mid
+	$(BIN)/musictx generate mozart_k545 model=piano seconds=30 $(SHOW)/piano-continued.mid
+	$(BIN)/musictx harmonise ode_to_joy $(SHOW)/harmonised.mid
+	$(BIN)/musictx generate model=pop seconds=30 $(SHOW)/pop.mid
+	$(BIN)/musictx accompany ode_to_joy model=pop $(SHOW)/accompanied.mid
+	rm docs/samples/*.wav
+	mv docs/samples/*.png docs/images/
 
 test: $(READY)
 	$(BIN)/python -m pytest

@@ -8,7 +8,7 @@ process has) and of time (``seconds`` by the clock), as ``musictx prepare`` give
 is refused (``UserError``: the one sentence that a command prints) or accepted; everything else is
 an escape: another exception, ``MemoryError``, a process that died, the time limit. Case NUMBER of a
 kind is made from ``seed`` and NUMBER alone. The state is kept in FOLDER: the same command goes on,
-a larger ``n`` does more. Escaping inputs are kept in FOLDER/escapes. Exit status 1 if there are any.
+a larger ``n`` does more. Escaping inputs are kept in FOLDER/escapes; there are any: exit status 1.
 """
 
 from __future__ import annotations

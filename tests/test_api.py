@@ -15,24 +15,18 @@ import pytest
 import torch
 
 import musictx
-from musictx import arguments, bundle
+from musictx import arguments
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.tokens.build import build
+from tests.untrained import saved
 
 PRIMER = Score([(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 0, False, 0) for i in range(4)])
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    torch.manual_seed(0)
-    tokenizer = build(name="performance", low=48, high=84, velocity_bins=4)
-    made = MusicTransformer(
-        tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=32
-    ).eval()
-    return bundle.save(tmp_path_factory.mktemp("m") / "model", made, tokenizer, {})
+    return saved(tmp_path_factory.mktemp("m") / "model")
 
 
 def test_a_model_is_known_by_its_folder_and_a_primer_by_its_file(model, tmp_path):

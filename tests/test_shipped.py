@@ -19,10 +19,10 @@ from musictx.chorale.tune import Form, Tune
 from musictx.config import GenerateConfig, HarmoniseConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.model.step import NativeStep, why_not
-from musictx.model.transformer import MusicTransformer
 from musictx.sampling.primer import encode_primer
 from musictx.tokens.build import build
 from tests import compiler
+from tests.untrained import saved
 
 MODELS = sorted(shipped.models())
 
@@ -107,9 +107,7 @@ def untrained(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def make(name, tokens):
-        tokenizer, sizes = build(name=tokens), {"layers": 1, "width": 8, "heads": 1}
-        model = MusicTransformer(tokenizer.size, **sizes, feedforward=8, context=64)
-        return bundle.save(tmp_path / "runs" / name / "model", model, tokenizer, {})
+        return saved(tmp_path / "runs" / name / "model", tokens={"name": tokens}, context=64)
 
     make("events", "performance")
     return lambda: make("four", "chorale")

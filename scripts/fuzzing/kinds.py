@@ -23,16 +23,18 @@ from musictx.chorale import jsb
 from musictx.data.module import MusicDataModule
 from musictx.data.shards import HEADER, PIECES, TOKENS, Shards
 from musictx.data.writer import Writer
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
 from musictx.render import audio
 from musictx.render.soundfont import SoundFont
 from musictx.tokens.build import build
 from musictx.train import checkpoint
 from scripts.fuzzing import mutate
+from tests.data.helpers import song
 from tests.render import fonts
+from tests.untrained import saved
 
-TOKENIZER = build(name="performance", low=48, high=84, max_shift_ms=500, velocity_bins=4)
+SMALL = {"name": "performance", "low": 48, "high": 84, "max_shift_ms": 500, "velocity_bins": 4}
+TOKENIZER = build(**SMALL)
 MUSICXML = """<?xml version="1.0" encoding="UTF-8"?>
 <score-partwise version="4.0"><part-list><score-part id="P1"><part-name>One</part-name>
 <score-instrument id="I1"><instrument-name>x</instrument-name></score-instrument>
@@ -72,17 +74,8 @@ class Kind(NamedTuple):
 # ------------------------------------------------------------------------------ files of music
 
 
-def _tune(pedals: bool = True) -> Score:
-    table = np.zeros(12, NOTE)
-    table["pitch"], table["velocity"] = 60 + np.arange(12), 80
-    table["start"] = np.arange(12) * 0.25
-    table["end"] = table["start"] + 0.4
-    table["track"] = np.arange(12) % 2
-    return Score(notes=table)
-
-
 def _write_midi(folder: Path) -> None:
-    midi.write(_tune(), folder / "tune.mid")
+    midi.write(song(0), folder / "tune.mid")
     track = b"\0\xff\x51\3\x07\xa1\x20\0\xff\x58\4\3\2\x18\x08\0\xc0\x05\0\xb0\x40\x7f"
     track += b"\0\x90\x3c\x50\x60\x3e\x50\x60\x3c\0\0\x80\x3e\0\0\xf0\3abc\0\xb0\x40\0\0\xe0\0\x40"
     tracks = b"".join(_track(track + b"\0\xff\x2f\0") for _ in range(3))
@@ -190,9 +183,6 @@ def _play(path: Path) -> object:
 
 
 def _write_model(folder: Path) -> None:
-    torch.manual_seed(0)
-    shape = {"layers": 1, "width": 8, "heads": 2, "feedforward": 8, "context": 16}
-    model = MusicTransformer(TOKENIZER.size, **shape, position={"name": "huang"})
     usual = {
         "most_notes": 6,
         "longest_note": [[0, 2.0], [60, 1.0]],
@@ -200,7 +190,7 @@ def _write_model(folder: Path) -> None:
         "restruck": 0.2,
     }
     card = {"title": "x", "note_limits": usual, "corpus": {"name": "folder", "path": "x"}}
-    bundle.save(folder / "model", model, TOKENIZER, card)
+    saved(folder / "model", card, tokens=SMALL, context=16)
 
 
 def _make_model(rng: Random, examples: Path, folder: Path) -> Path:
@@ -235,7 +225,7 @@ def _load_and_ask(path: Path) -> object:
 
 
 def _write_shards(folder: Path) -> None:
-    ids = TOKENIZER.encode(_tune())
+    ids = TOKENIZER.encode(song(0))
     with Writer(
         folder / "shards", fingerprint=TOKENIZER.fingerprint,
         tokenizer_config=TOKENIZER.to_config(), corpus={"name": "x"},

@@ -16,12 +16,11 @@ from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.errors import ConfigError, UserError, WriteError
 from musictx.evaluate.nll import evaluate
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
+from tests.untrained import SMALL, saved
 
 torch.set_num_threads(1)
-TOKENIZER = {"name": "performance", "low": 48, "high": 84, "velocity_bins": 4}
 
 
 def tune(seed):
@@ -48,17 +47,14 @@ def corpus_config(tmp_path, corpus, **more):
     return CorpusConfig(**(options | more))
 
 
-def save(folder, card, tokenizer=TOKENIZER):
-    made = build(**tokenizer)
-    torch.manual_seed(0)
-    model = MusicTransformer(made.size, layers=1, width=8, heads=2, feedforward=16, context=16)
-    return bundle.save(folder, model, made, card)
+def save(folder, card, tokenizer=SMALL):
+    return saved(folder, card, tokens=tokenizer, context=16)
 
 
 @pytest.fixture
 def trained(tmp_path, corpus):
     """A model folder whose card names the corpus as musictx train writes it."""
-    prepare(corpus_config(tmp_path, corpus), build(**TOKENIZER), progress=False)
+    prepare(corpus_config(tmp_path, corpus), build(**SMALL), progress=False)
     told = {
         "name": "tunes",
         "path": str(corpus),
@@ -105,7 +101,7 @@ def test_the_corpus_of_the_options_is_prepared_with_the_models_tokenizer(tmp_pat
     model = save(tmp_path / "model", {})
     result = app.run(config(model, corpus=corpus_config(tmp_path, corpus)))
     shards = Shards(tmp_path / "shards")
-    assert shards.fingerprint == build(**TOKENIZER).fingerprint
+    assert shards.fingerprint == build(**SMALL).fingerprint
     assert result.tokens == shards.totals("validation").tokens
     assert "8 files" in capsys.readouterr().out
 
@@ -113,7 +109,7 @@ def test_the_corpus_of_the_options_is_prepared_with_the_models_tokenizer(tmp_pat
 def test_parts_that_the_model_knows_by_name_are_kept_apart_in_another_corpus(tmp_path, corpus):
     for number, path in enumerate(sorted(corpus.glob("*.mid"))):
         midi.write(replace(tune(number), names={0: "MELODY"}), path)
-    tokenizer = TOKENIZER | {"tracks": "programs"}
+    tokenizer = SMALL | {"tracks": "programs"}
     card = {"corpus": {"name": "folder", "programs": {"MELODY": 73}}}
     model = save(tmp_path / "model", card, tokenizer)
     app.run(config(model, corpus=corpus_config(tmp_path, corpus)))
@@ -131,7 +127,7 @@ def test_the_json_file_states_result_protocol_and_model(trained, tmp_path, capsy
     assert (told["split"], told["window"], told["stride"]) == ("train", 12, 6)
     assert told["model"] == str(trained)
     assert told["parameters"] == sum(p.numel() for p in bundle.load(trained).model.parameters())
-    assert told["tokenizer"] == build(**TOKENIZER).fingerprint
+    assert told["tokenizer"] == build(**SMALL).fingerprint
     assert len(told["by_position"]) == 12
     assert math.isfinite(told["bits_per_second"])
     assert str(out) in capsys.readouterr().out
@@ -141,7 +137,7 @@ def test_the_json_file_states_result_protocol_and_model(trained, tmp_path, capsy
 @pytest.fixture
 def foreign(tmp_path, corpus):
     """Shards of another vocabulary."""
-    other = build(**(TOKENIZER | {"velocity_bins": 8}))
+    other = build(**(SMALL | {"velocity_bins": 8}))
     place = tmp_path / "foreign"
     prepare(corpus_config(tmp_path, corpus, shards=str(place)), other, progress=False)
     return place
@@ -192,7 +188,7 @@ def test_a_split_that_turns_out_empty_leaves_no_folder_of_tokens(tmp_path, corpu
     (corpus / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
     before = files(tmp_path)
     with pytest.raises(UserError, match=r"split=validation: no piece of this corpus is in it"):
-        app.find_shards(CorpusConfig(path=str(corpus), workers=1), build(**TOKENIZER))
+        app.find_shards(CorpusConfig(path=str(corpus), workers=1), build(**SMALL))
     assert files(tmp_path) == before
     assert not (tmp_path / "data").exists()
 

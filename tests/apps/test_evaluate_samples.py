@@ -11,26 +11,22 @@ from musictx.apps import evaluate as app
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
-from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import CorpusConfig, EvaluateConfig, ModelFolder, SamplingConfig
 from musictx.errors import UserError
 from musictx.evaluate.musical import METRICS, excerpt, measure
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.coordinates import token_coordinates
 from tests.data.helpers import write_songs
+from tests.untrained import saved
 
 torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    tokenizer = build(name="performance", velocity_bins=4)
-    torch.manual_seed(0)
-    shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 24}
-    made = MusicTransformer(tokenizer.size, **shape)
-    return str(bundle.save(tmp_path_factory.mktemp("model") / "m", made, tokenizer, {}))
+    tokens = {"name": "performance", "velocity_bins": 4}
+    return str(saved(tmp_path_factory.mktemp("model") / "m", tokens=tokens, width=16, context=24))
 
 
 @pytest.fixture(scope="module")
@@ -145,12 +141,11 @@ def published(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def singer(tmp_path_factory):
-    tokenizer = ChoraleTokenizer(low=40, high=76)
-    place = {"name": "two_d", "periods": [4], "coordinates": token_coordinates(tokenizer)}
-    torch.manual_seed(0)
-    shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 256}
-    made = MusicTransformer(tokenizer.size, **shape, position=place)
-    return str(bundle.save(tmp_path_factory.mktemp("singer") / "m", made, tokenizer, {}))
+    tokens = {"name": "chorale", "low": 40, "high": 76}
+    coordinates = token_coordinates(build(**tokens))
+    place = {"name": "two_d", "periods": [4], "coordinates": coordinates}
+    where = tmp_path_factory.mktemp("singer") / "m"
+    return str(saved(where, tokens=tokens, width=16, context=256, position=place))
 
 
 @pytest.mark.parametrize("task", ["free", "continue", "harmonise"])

@@ -8,21 +8,17 @@ from musictx import bundle, formats, midi
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import ConfigError, UserError
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
 from musictx.sampling.music import Sample
-from musictx.tokens.build import build
+from tests.untrained import SMALL, saved
 
 torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model folder in a run folder; its model is untrained, its grammar is not."""
-    tokenizer = build(name="performance", low=48, high=84, velocity_bins=4)
-    torch.manual_seed(0)
-    model = MusicTransformer(tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=32)
-    return bundle.save(tmp_path_factory.mktemp("runs") / "tunes" / "model", model, tokenizer, {})
+    """A model folder in a run folder."""
+    return saved(tmp_path_factory.mktemp("runs") / "tunes" / "model")
 
 
 @pytest.fixture
@@ -260,9 +256,7 @@ def test_tracks_that_the_model_cannot_tell_apart_are_told(folder, primer, tmp_pa
 
 
 def test_one_voice_for_a_model_of_four_is_sent_to_harmonise(tmp_path):
-    tokenizer = build("chorale")
-    model = MusicTransformer(tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=64)
-    where = bundle.save(tmp_path / "model", model, tokenizer, {})
+    where = saved(tmp_path / "model", tokens={"name": "chorale"}, context=64)
     tune = Score(notes=[(i * 0.5, i * 0.5 + 0.5, 70 + i, 80, 0, False, 0) for i in range(4)])
     with pytest.raises(UserError, match="did you mean `musictx harmonise primer`"):
         app.generate(bundle.load(where), tune)
@@ -330,14 +324,12 @@ def sorted_pitches(made):
 
 
 def test_parts_known_by_name_are_read_in_their_program_and_go_back_with_their_own(tmp_path):
-    tokenizer = build(name="performance", low=48, high=84, velocity_bins=4, tracks="programs")
-    torch.manual_seed(0)
-    model = MusicTransformer(tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=32)
     card = {
         "corpus": {"programs": {"Melody": 73, "Bridge": 48, "Piano": 0}},
         "note_limits": {"instruments": [0, 48, 73]},
     }
-    loaded = bundle.load(bundle.save(tmp_path / "songs", model, tokenizer, card))
+    tokens = SMALL | {"tracks": "programs"}
+    loaded = bundle.load(saved(tmp_path / "songs", card, tokens=tokens))
     notes = [(i / 4, i / 4 + 0.2, 72 + i % 5, 80, 0, False, 0) for i in range(8)]
     notes += [(i / 2, i / 2 + 0.4, 52 + i % 3, 60, 4, False, 1) for i in range(4)]
     song = Score(notes=notes, names={0: "MELODY", 1: "keys"})
@@ -355,4 +347,4 @@ def test_parts_known_by_name_are_read_in_their_program_and_go_back_with_their_ow
     free = app.generate(loaded, seconds=6.0)[0].score
     assert set(free.names.values()) == {"Melody", "Bridge", "Piano"}
     ids = app._primer(loaded, song, None, None).ids
-    assert set(tokenizer.decode(ids).notes["program"].tolist()) == {73, 4}
+    assert set(loaded.tokenizer.decode(ids).notes["program"].tolist()) == {73, 4}

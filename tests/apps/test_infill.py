@@ -9,24 +9,20 @@ import pytest
 import torch
 
 import musictx
-from musictx import bundle, midi
+from musictx import midi
 from musictx.apps import infill as app
 from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.errors import UserError
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 from musictx.sampling import fill
 from musictx.tokens.beats import Beats
-from musictx.tokens.build import build
+from tests.untrained import saved
 
 torch.set_num_threads(1)
 
 
 def model_folder(where, card=None, **tokens):
-    tokenizer = build(name="performance", **tokens)
-    torch.manual_seed(0)
-    model = MusicTransformer(tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=96)
-    return bundle.save(where, model, tokenizer, card or {})
+    return saved(where, card, tokens={"name": "performance"} | tokens, context=96)
 
 
 @pytest.fixture(scope="module")

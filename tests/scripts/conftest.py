@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from musictx import bundle
-from musictx.model.transformer import MusicTransformer
-from musictx.tokens.build import build
+from tests.untrained import saved
 
 torch.set_num_threads(1)
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -37,12 +35,8 @@ def script():
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
     """A model folder of context 24."""
-    tokenizer = build(name="performance", low=48, high=84, max_shift_ms=500, velocity_bins=4)
-    torch.manual_seed(0)
-    shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 24}
-    made = MusicTransformer(tokenizer.size, **shape, position={"name": "huang"})
     card = {
         "note_limits": {"most_notes": 6},
         "command": "musictx train corpus.path=/home/me/in out=/x",
     }
-    return bundle.save(tmp_path_factory.mktemp("models") / "huang", made, tokenizer, card)
+    return saved(tmp_path_factory.mktemp("models") / "huang", card, width=16, context=24)
