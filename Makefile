@@ -1,6 +1,6 @@
 # make demo   environment, and music by the models that come along, with sound and pictures
 # make test   environment and the whole test suite
-# make samples   the music and piano rolls of the README: the first of seed 0, none chosen
+# make samples the music and piano rolls of the README: the first of seed 0, none chosen
 # make check  what CI runs: tests, lint, types, layers
 # Any Python from 3.11 to 3.13: make PYTHON=/path/to/python3.12 demo
 
@@ -34,7 +34,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(INSTALLED)
-	$(BIN)/python scripts/demo.py
+	$(BIN)/musictx harmonise ode_to_joy name=harmonised render=true out=demo
+	$(BIN)/musictx generate mozart_k545 model=piano seconds=15 name=sonata render=true out=demo
+	@echo "Listen to demo/*.wav, look at demo/*.png, open demo/*.mid in any music program. Next:"
+	@echo "  $(BIN)/musictx harmonise YOUR_MELODY.mid"
+	@echo "  $(BIN)/musictx train FOLDER_OF_MIDI"
 
 SHOW := device=cpu seed=0 render=true out=docs/samples
 samples: $(INSTALLED)

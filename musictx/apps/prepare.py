@@ -6,19 +6,17 @@ import dataclasses
 
 from musictx.config import PrepareConfig
 from musictx.data.prepare import prepare
-from musictx.data.report import TEXT, Report
+from musictx.data.report import Report
 from musictx.tokens.build import build
 
 
 def run(config: PrepareConfig) -> Report:
     """Prepare the corpus as ``config`` says and print the report.
 
-    Each file that was left out stands with its reason in ``report.txt`` and ``report.json`` beside
+    Each file that was left out stands with its reason in ``report.json`` beside
     the tokens. ``UserError`` if nothing in the corpus can be used.
     """
     tokenizer = build(**dataclasses.asdict(config.tokenizer))
     report = prepare(config.corpus, tokenizer, part=config.part)
     print(report)
-    if report.left_out:
-        print(f"  each file left out, with the reason: {report.folder / TEXT}")
     return report

@@ -11,7 +11,7 @@ import numpy as np
 from musictx.config import CorpusConfig
 from musictx.data import splits
 from musictx.data.chunks import Outcome, digest
-from musictx.data.report import JSON, TEXT, LeftOut, Report
+from musictx.data.report import JSON, LeftOut, Report
 from musictx.data.shards import SPLITS
 from musictx.data.staging import Encoded
 from musictx.data.writer import Writer
@@ -103,7 +103,6 @@ def assemble(encoded: Encoded, made: list[Path]) -> Report:
             made=made,
         )
         writer.write_text(JSON, report.to_json())
-        writer.write_text(TEXT, report.to_text())
     return report
 
 

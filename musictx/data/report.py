@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from musictx.data.shards import SPLITS, Shards, Totals, part_folders
 
-JSON, TEXT = "report.json", "report.txt"
+JSON = "report.json"
 
 
 class LeftOut(NamedTuple):
@@ -60,7 +60,7 @@ class Report:
         lines += [f"  {split:<11}{t}" for split, t in self.splits.items() if t.pieces]
         if self.left_out:
             counted = ", ".join(f"{n:,} {reason}" for reason, n in self.reasons.items())
-            lines.append(f"  left out   {counted} (each one in {self.folder / TEXT})")
+            lines.append(f"  left out   {counted} (each one in {self.folder / JSON})")
         if self.lossy:
             counted = ", ".join(f"{label}: {n:,}" for label, n in self.lossy.items())
             lines.append(f"  changed    {counted}")
@@ -80,19 +80,6 @@ class Report:
             "remarks": self.remarks,
         }
         return json.dumps(data, indent=1) + "\n"
-
-    def to_text(self) -> str:
-        """Every file left out, by reason, for people."""
-        lines = [f"{self.source}: {self.found} files", ""]
-        lines += [f"{split}: {self.splits.get(split, Totals())}" for split in SPLITS]
-        lines += ["", *self.remarks] if self.remarks else []
-        lines += ["", "Lost, merged or repaired in the pieces that were kept:"]
-        lines += [f"  {label}: {n}" for label, n in self.lossy.items()] or ["  nothing"]
-        lines += ["", f"Left out: {len(self.left_out)}"]
-        for reason, n in self.reasons.items():
-            lines += ["", f"{reason} ({n})"]
-            lines += [f"  {i.name}: {i.detail}" for i in self.left_out if i.reason == reason]
-        return "\n".join(lines) + "\n"
 
     @classmethod
     def of(cls, shards: Shards) -> Report:

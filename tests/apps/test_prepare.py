@@ -29,8 +29,8 @@ def test_it_prints_what_was_left_out_and_where_to_read_why(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert [item.name for item in report.left_out] == ["bad.mid"]
     assert "1 not a MIDI file" in printed
-    assert str(tmp_path / "out" / "report.txt") in printed
-    assert "bad.mid" in (tmp_path / "out" / "report.txt").read_text()
+    assert str(tmp_path / "out" / "report.json") in printed
+    assert "bad.mid" in (tmp_path / "out" / "report.json").read_text()
     assert Shards(tmp_path / "out").totals("train").notes == 20
 
 

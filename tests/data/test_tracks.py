@@ -24,7 +24,7 @@ def test_tracks_that_are_merged_are_counted(tmp_path):
         tokenizer = build(name="performance", tracks=tracks)
         report = run(tmp_path / "c", tmp_path / tracks, tokenizer=tokenizer)
         assert report.lossy["tracks merged with another"] == merged
-        assert "tracks merged with another" in (tmp_path / tracks / "report.txt").read_text()
+        assert "tracks merged with another" in (tmp_path / tracks / "report.json").read_text()
 
 
 def test_tracks_of_one_program_are_kept_apart_by_their_names(tmp_path):
