@@ -29,22 +29,6 @@ def model(tmp_path_factory):
     return saved(tmp_path_factory.mktemp("m") / "model")
 
 
-def test_a_model_is_known_by_its_folder_and_a_primer_by_its_file(model, tmp_path):
-    path = musictx.write(PRIMER, tmp_path / "p.mid")
-    options = {"tokens": 8, "seconds": None, "seed": 3}
-    one, two, three = (
-        musictx.generate(which, primer=primer, **options)[0].ids.tolist()
-        for which, primer in [
-            (model, path),
-            (str(model), PRIMER),
-            (musictx.load(model), str(path)),
-        ]
-    )
-    assert one == two == three
-    sample = musictx.generate(model, primer="mozart_k545", sampling="safe", **options)[0]
-    assert musictx.write(sample, tmp_path / "s.mid").stat().st_size > 0
-
-
 def test_music_is_taken_in_every_form(model, tmp_path):
     """A path as text or not, bytes, mido's and pretty_midi's objects, a score, a sample, a name."""
     path = musictx.write(PRIMER, tmp_path / "p.mid")

@@ -77,6 +77,15 @@ def test_a_file_with_one_split_has_one_split(tmp_path):
         ('{"valid": [[[60, 60, 60, "x"]]]}', "valid/000: expected a list of steps"),
         ('{"test": [[[60, 60, 60, 200]]]}', "expected MIDI pitches 0 to 127"),
         ('{"test": [[[60.5, 60, 60, 20]]]}', "expected MIDI pitches 0 to 127"),
+        ("[" * 200_000, "nested too deep"),
+        ('{"train": 5}', "train: expected a list of pieces"),
+        ('{"train": null}', "train: expected a list of pieces"),
+        ('{"test": {"a": 1}}', "test: expected a list of pieces"),
+        (f'{{"train": [[[1{"0" * 400}, 2, 3, 4]]]}}', "expected a list of steps"),
+        (f'{{"train": [[[1{"0" * 5000}, 2, 3, 4]]]}}', "cannot be read as JSON"),
+        ('{"train": [[[1e999, 2, 3, 4]]]}', "expected MIDI pitches"),
+        (f'{{"train": [{"[" * 90}1{"]" * 90}]}}', "expected a list of steps"),
+        ('{"train": ["abc"]}', "expected a list of steps"),
     ],
 )
 def test_a_file_of_another_form_is_refused_in_one_sentence(tmp_path, content, said):
@@ -86,6 +95,7 @@ def test_a_file_of_another_form_is_refused_in_one_sentence(tmp_path, content, sa
         jsb.read(str(file))
     assert "corpus.path=" in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400
 
 
 def test_no_file_is_said_so(tmp_path):

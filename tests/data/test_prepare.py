@@ -92,17 +92,6 @@ def test_what_was_lost_in_kept_pieces_is_counted(tmp_path):
     assert report.total().notes == 24
 
 
-def test_same_bytes_for_any_number_of_workers(corpus, tmp_path, many_chunks):
-    run(corpus, tmp_path / "1", workers=1)
-    run(corpus, tmp_path / "2", workers=2)
-    run(corpus, tmp_path / "3", workers=3)
-    expected = contents(tmp_path / "1")
-    assert expected.keys() == {"header.json", "pieces.jsonl", "tokens.bin", "report.json"}
-    # The report names no folder of this run, so that all files can be compared.
-    for other in ("2", "3"):
-        assert contents(tmp_path / other) == expected
-
-
 @pytest.fixture
 def many_chunks(monkeypatch):
     """Chunks of four files."""

@@ -6,8 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from musictx.data.shards import Shards
@@ -129,70 +127,6 @@ def test_perfect_prediction_scores_accuracy_one_and_no_nats(tmp_path):
     assert result.accuracy == 1.0
     assert result.nats_per_token == pytest.approx(0.0, abs=1e-9)
     assert result.nats_per_end > 50, "the ends were not predicted, and must not be counted"
-
-
-def test_padding_is_never_counted(tmp_path):
-    """A short piece beside a long one is padded; its numbers must be those it has alone."""
-    long, short = random_pieces([40, 3])
-    model = real_model(context=64)
-    both = evaluate(model, shards_of(tmp_path / "both", [long, short]), batch=2)
-    alone = [
-        evaluate(model, shards_of(tmp_path / str(i), [p])) for i, p in enumerate((long, short))
-    ]
-    total = sum(r.nats_per_token * r.tokens for r in alone)
-    assert both.tokens == 43
-    assert both.nats_per_token * 43 == pytest.approx(total, rel=1e-6)
-
-
-def test_the_mean_is_over_tokens_not_over_batches_or_windows(tmp_path):
-    """One nat for 4, two for the rest: a short last window must not weigh as much as a full one."""
-
-    def two_prices(ids):
-        logits = torch.full((*ids.shape, V), -50.0)
-        logits[..., 4] = -1.0
-        logits[..., 5] = -2.0
-        logits[..., 6] = math.log(1 - math.exp(-1) - math.exp(-2))
-        return logits
-
-    pieces = [[4] * 8 + [5], [4] * 8]
-    result = evaluate(Told(two_prices), shards_of(tmp_path / "s", pieces), window=8, batch=1)
-    assert result.nats_per_token == pytest.approx((16 * 1 + 2) / 17, rel=1e-6)
-    assert result.windows == 3
-
-
-def test_a_length_that_is_a_multiple_of_the_window_counts_each_token_once(tmp_path):
-    shards = shards_of(tmp_path / "s", random_pieces([16, 8]))
-    result = evaluate(real_model(), shards, window=8)
-    assert (result.tokens, result.windows, result.pieces) == (24, 3, 2)
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=6),
-    st.integers(2, 12),
-    st.integers(1, 12),
-)
-def test_every_token_is_scored_once_for_any_window_and_stride(
-    tmp_path_factory, lengths, window, stride
-):
-    stride = min(stride, window)
-    shards = shards_of(tmp_path_factory.mktemp("s") / "s", random_pieces(lengths))
-    result = evaluate(
-        Told(lambda ids: torch.zeros(*ids.shape, V)), shards, window=window, stride=stride
-    )
-    assert result.tokens == sum(lengths)
-
-
-def test_nothing_is_carried_from_one_window_to_the_next(tmp_path):
-    """Changing the first window of a piece changes nothing in the second."""
-    one, two = [[4, 5, 6, 7] + [9] * 4, [8, 8, 8, 8] + [9] * 4]
-    model = real_model(context=4)
-    curves = []
-    for name, piece in (("a", one), ("b", two)):
-        full = evaluate(model, shards_of(tmp_path / name, [piece]))
-        head = evaluate(model, shards_of(tmp_path / f"{name} head", [piece[:4]]))
-        curves.append(full.nats_per_token * 8 - head.nats_per_token * 4)
-    assert curves[0] == pytest.approx(curves[1], abs=1e-5)
 
 
 def test_by_position_is_the_mean_at_each_place(tmp_path):
