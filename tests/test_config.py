@@ -11,9 +11,7 @@ from musictx.config import checks
 from musictx.config.position import (
     HuangConfig,
     RotaryConfig,
-    T5Config,
     TransformerXLConfig,
-    TwoDConfig,
 )
 from musictx.errors import ConfigError
 
@@ -28,42 +26,26 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: config.ModelConfig(dropout=1.0), "model.dropout=1.0: expected a number from 0"),
         (lambda: config.ModelConfig(input_intervals=[0, 4]), "model.input_intervals=[0, 4]: exp"),
         (lambda: config.ModelConfig(output_intervals=[4, 4]), "model.output_intervals=[4, 4]: exp"),
-        (lambda: config.OptimConfig(table_lr=0.0), "optim.table_lr=0.0: expected a number above 0"),
-        (lambda: config.ModelConfig(heads=7), "model.heads=7: expected a divisor of model.width"),
-        (lambda: config.TokenizerConfig(low=60, high=50), "tokenizer.high=50: expected a MIDI"),
-        (
-            lambda: config.TokenizerConfig(max_shift_ms=15),
-            "tokenizer.max_shift_ms=15: expected a m",
-        ),
         (lambda: config.CorpusConfig(name="jazz"), "corpus.name=jazz: expected one of folder"),
-        (lambda: config.CorpusConfig(validation=0.6, test=0.5), "less than 1"),
         (lambda: config.OptimConfig(schedule="linear"), "optim.schedule=linear: expected one of"),
         (lambda: config.OptimConfig(betas=[0.9]), "optim.betas"),
-        (lambda: config.SamplingConfig(top_p=0.0), "sampling.top_p=0.0: expected a number above 0"),
-        (lambda: config.GenerateConfig(seconds=-3.0), "seconds=-3.0: expected a number above 0"),
-        (lambda: config.TrainConfig(seed=-1), "seed=-1: expected a whole number"),
         (lambda: config.AugmentConfig(stretch=[]), "augment.stretch"),
         (lambda: config.TrainerConfig(max_time="5"), "trainer.max_time=5: expected days, hours"),
         (
             lambda: config.TrainerConfig(strategy="fsdp"),
             "trainer.strategy=fsdp: expected one of auto",
         ),
-        (lambda: config.DataConfig(validation_windows=float("nan")), "validation_windows"),
         (
             lambda: config.TrainConfig(position={"name": "huang", "block": 8}),
             "position.block: no option of position=huang, which has name, concat_sinusoids",
         ),
-        (lambda: TwoDConfig(max_time=0), "position.max_time=0: expected a whole number of at"),
-        (lambda: HuangConfig("rotary"), "expected huang here; another scheme is chosen by pos"),
         (
             lambda: HuangConfig(periods=[1]),
             "position.periods=[1]: expected whole numbers of at least 2",
         ),
         (lambda: RotaryConfig(concat_sinusoids=3), "position.concat_sinusoids=3: expected an even"),
-        (lambda: T5Config(max_distance=10), "position.buckets=32: expected 2 to 19"),
         (
             lambda: TransformerXLConfig(features=3),
             "position.features=3: expected an even number",
