@@ -16,7 +16,7 @@ from musictx.sampling import timeline
 from musictx.sampling.music import ENDS, Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.steer import steering
+from musictx.sampling.steer import Steering, steering
 from musictx.sampling.stream import Stream
 from musictx.sampling.takes import Likeness, nearest
 from musictx.tokens.controls import asked
@@ -72,7 +72,6 @@ def generate(
     wanted = asked(controls or {}, feel)
     several = primer if isinstance(primer, Sequence) else [primer]
     primers = [_primer(bundle, p, primer_seconds, primer_tokens) for p in several]
-    like = primers[0].score if len(primers) == 1 else None
     found = _pieces(
         bundle,
         primers,
@@ -87,7 +86,7 @@ def generate(
         include_primer=include_primer,
         quantise=quantise,
         context=context,
-        steering=steering(bundle.tokenizer, wanted, guidance, like),
+        steering=[steering(bundle, wanted, guidance, p.score) for p in primers],
         constraints=constraints,
         processors=processors,
         progress=progress,
@@ -129,7 +128,7 @@ def run(config: GenerateConfig) -> list[Result]:
     work = Work.of(config, config.primer)
     bundle = work.bundle
     given = _primer(bundle, score, config.primer_seconds, config.primer_tokens, config.primer or "")
-    steer = steering(bundle.tokenizer, wanted, config.guidance, given.score)
+    steer = steering(bundle, wanted, config.guidance, given.score)
     free = not bundle.tokenizer.beats and config.quantise == "none"
     on_beats = not free and (score is None or timeline.on_grid(score))
     if config.out.lower().endswith(".musicxml") and not on_beats:
@@ -166,7 +165,7 @@ def run(config: GenerateConfig) -> list[Result]:
             include_primer=config.include_primer,
             quantise=config.quantise,
             context=config.context,
-            steering=steer,
+            steering=[steer],
             progress=progress,
         )
         for number, sample, why in nearest(pieces, config.keep, likeness):
@@ -212,6 +211,7 @@ def _pieces(
     seconds: float | None,
     bars: int | None,
     tokens: int | None,
+    steering: Sequence[Steering],
     **options: Any,
 ) -> Iterator[tuple[int, Sample]]:
     if end is None:
@@ -230,6 +230,7 @@ def _pieces(
         bars=bars,
         tokens=tokens,
         note_limits=bundle.card.get("note_limits"),
+        steering=[steer for steer in steering for _ in range(samples)],
         **options,
     )
     for number, sample in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,13 +20,16 @@ from musictx.notes import Score
 from musictx.sampling import fill, timeline
 from musictx.sampling.music import Sample
 from musictx.sampling.soft import NoteLimits
-from musictx.sampling.steer import Steering, has_controls, steering, unable
+from musictx.sampling.steer import FEWEST, Steering, has_controls, steering, unable
 from musictx.shipped import FOUR_VOICES
 from musictx.tokens.beats import Beats
-from musictx.tokens.controls import asked
+from musictx.tokens.controls import asked, measured
 
 #: A part that is to be composed is as dense as the music so many seconds around it.
 AROUND = 10.0
+#: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
+#: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
+ACCOMPANIED = 3.0
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Task:
 
     kept     the notes that stay, as they stand in the file;  begin, end  seconds in it
     closes   whether ``kept`` goes on after ``end``;  tracks  for new notes; empty: a new one
-    density  notes a second of the music around
+    around   what the controls measure (:mod:`musictx.tokens.controls`) in the music around a gap;
+             of a melody that is accompanied its density
     score    the file of a gap;  voices  of a chorale to be written anew, empty: all
     particles  ways to write them that a model of chorales develops
     """
@@ -45,7 +49,7 @@ class Task:
     end: float
     closes: bool
     tracks: tuple[int, ...]
-    density: float | None = None
+    around: Mapping[str, float] = field(default_factory=dict)
     score: Score | None = None
     voices: tuple[str, ...] = ()
     particles: int = 24
@@ -76,14 +80,16 @@ def gap(
         chosen = [find_track(score, name, "tracks") for name in str(tracks).split(",")]
     inside = (notes["start"] >= start - 1e-6) & (notes["start"] < stop - 1e-6)
     kept = score.with_notes(notes[~(inside & np.isin(notes["track"], chosen))])
-    near = notes[(notes["start"] >= start - AROUND) & (notes["start"] < stop + AROUND)]
-    length = min(stop + AROUND, score.duration) - max(start - AROUND, 0.0)
-    density = len(near) / length if len(near) >= 8 else None
+    first, last = max(start - AROUND, 0.0), min(stop + AROUND, score.duration)
+    near = notes[(notes["start"] >= first) & (notes["start"] < last)].copy()
+    for name in ("start", "end"):
+        near[name] -= first
+    around = measured(near, last - first) if len(near) >= FEWEST else {}
     named = voices.split(",") if isinstance(voices, str) else voices or ()
     chorale = score, tuple(name.strip().lower() for name in named), particles
     if not set(chorale[1]) <= set(VOICES):
         raise UserError(f"voices={voices}: expected one or more of {', '.join(VOICES)}")
-    return Task(kept, start, stop, True, tuple(chosen), density, *chorale)
+    return Task(kept, start, stop, True, tuple(chosen), around, *chorale)
 
 
 def under(score: Score, melody_track: str | None) -> Task:
@@ -99,8 +105,8 @@ def under(score: Score, melody_track: str | None) -> Task:
         notes = notes[mine] if mine.any() else highest(notes[~notes["drum"]])
     kept = score.with_notes(notes)
     kept = replace(kept, pedals=kept.pedals[np.isin(kept.pedals["track"], notes["track"])])
-    begin = float(notes["start"].min())
-    return Task(kept, begin, float(notes["end"].max()), False, ())
+    begin, end = float(notes["start"].min()), float(notes["end"].max())
+    return Task(kept, begin, end, False, (), {"density": len(notes) / max(end - begin, 1.0)})
 
 
 def moment(option: str, given: str | float | None, clock: Beats) -> float:
@@ -174,15 +180,23 @@ def composed(
         )
     if not has_controls(bundle.tokenizer):
         raise UserError(f"model: {unable(bundle.tokenizer)}")
-    steer = steering(bundle.tokenizer, wanted, guidance)
+    limits = NoteLimits.of(bundle.card.get("note_limits"))
+    if sampling is not None and sampling.density is not None:
+        wanted = {"density": sampling.density, **wanted}
+    elif not task.closes:
+        density = min(ACCOMPANIED * task.around["density"], limits.density or np.inf)
+        wanted = {"density": density, **wanted}
+    steer = steering(bundle, {**task.around, **wanted}, guidance)
+    steer = replace(steer, density=wanted.get("density"))
     for number in range(samples):
-        yield _one(bundle, task, steer, (seed, number), sampling, quantise, progress)
+        yield _one(bundle, task, steer, limits, (seed, number), sampling, quantise, progress)
 
 
 def _one(
     bundle: Bundle,
     task: Task,
     steer: Steering,
+    limits: NoteLimits,
     seed: tuple[int, int],
     sampling: SamplingConfig | None,
     quantise: str,
@@ -206,10 +220,7 @@ def _one(
     new = part.compose(
         seed,
         sampling=sampling,
-        limits=fill.limits_of(bundle.card),
-        density=task.density
-        if task.closes
-        else NoteLimits.of(bundle.card.get("note_limits")).density,
+        limits=replace(limits, density=task.around.get("density")),
         progress=progress,
     )
     new = timeline.quantised(new, Beats(kept), quantise)

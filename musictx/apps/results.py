@@ -50,7 +50,7 @@ def read_music(path: str, option: str, purpose: str) -> Score:
 def wanted_of(config: Steered) -> dict[str, float]:
     """What the options ask the music to be like, a number for each control that is asked for."""
     given = {
-        "density": config.sampling.density or None,
+        "density": config.sampling.density,
         "loudness": config.loudness,
         "register": config.register,
         "polyphony": config.polyphony,

@@ -9,9 +9,7 @@ before it as its past.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -94,17 +92,17 @@ class Part:
         *,
         sampling: SamplingConfig,
         limits: NoteLimits,
-        density: float | None,
         progress: Callable[[float], None] | None = None,
     ) -> np.ndarray:
         """The new notes (:data:`musictx.notes.NOTE`) on the clock of the score.
 
-        density  notes a second that are aimed at; None: none.  progress  is told the seconds so far
+        limits  what is usual, for the options of ``sampling`` that leave it to the corpus; their
+                density is that of all notes, known ones too.  progress  is told the seconds so far
         """
         begin, idle, number = self.here, 0, 0
         while not self.done and idle < STUCK:
             before = self.here
-            self._segment([*seed, number], sampling, limits, density)
+            self._segment([*seed, number], sampling, limits)
             number += 1
             idle = 0 if self.here > before else idle + 1
             if progress is not None:
@@ -117,16 +115,10 @@ class Part:
             new[name] = np.minimum(new[name], limit * self.seconds) + self.origin * self.seconds
         return new
 
-    def _segment(
-        self,
-        seed: list[int],
-        sampling: SamplingConfig,
-        limits: NoteLimits,
-        density: float | None,
-    ) -> None:
+    def _segment(self, seed: list[int], sampling: SamplingConfig, limits: NoteLimits) -> None:
         """Write on until the segment, or the context, is full."""
         rows = self.steering.rows
-        prompts = [self._prompt(levels or ()) for levels in rows]
+        prompts = [self._prompt(levels) for levels in rows]
         written = ev.write(self.past, self.vocabulary, self.here)
         mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
         state = self.tokenizer.grammar(np.concatenate([mark, written, mark]))
@@ -144,12 +136,7 @@ class Part:
             programs=self.programs,
         )
         guidance = [Guidance(self.steering.guidance)] if len(rows) > 1 else []
-        constraints = soft.build(
-            self.tokenizer,
-            sampling,
-            dataclasses.replace(limits, density=density),
-            [self.around] * len(rows),
-        )
+        constraints = soft.build(self.tokenizer, sampling, limits, [self.around] * len(rows))
         steps = engine.generate(
             self.model,
             np.stack(prompts),
@@ -174,6 +161,10 @@ class Part:
             drawn.pop()  # it waited for a note
         together = np.concatenate([written.astype(np.int64), np.array(drawn, np.int64)])
         self.past, self.here = ev.read(together, self.vocabulary)
+        struck = np.flatnonzero(self.past["what"] != ev.OFF)[len(self.is_new) :]
+        known = self.known[: row.next]
+        of_known = struck[~np.array(row.own_strikes, bool)]
+        self.past["bin"][of_known] = known["bin"][known["what"] != ev.OFF]
         self.known = self.known[row.next :]
         self.own = [key for key, count in row.own.items() for _ in range(count)]
         self.is_new += row.own_strikes
@@ -213,21 +204,15 @@ class Part:
 
 
 def _but_for_known(constraint: SoftConstraint, given: Given) -> SoftConstraint:
-    """``constraint``, which costs nothing where the next known event is written."""
+    """``constraint``, which costs nothing where a known event is written."""
 
     def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         shape = (len(given.rows), len(given.rows[0].rules.table.kind_of))
         found = np.broadcast_to(constraint(states, past), shape).copy()
         for row, of_row in zip(found, given.rows):
-            token = None if of_row.done else of_row.due()
-            if token is not None:
-                row[token] = 0.0
+            for token in () if of_row.done else (of_row.due(), of_row.strike()):
+                if token is not None:
+                    row[token] = 0.0
         return found
 
     return costs
-
-
-def limits_of(card: Mapping[str, Any] | None) -> NoteLimits:
-    """The note limits of a model's card but for the density of its corpus: what is composed around
-    known notes is as dense as they are."""
-    return dataclasses.replace(NoteLimits.of((card or {}).get("note_limits")), density=None)

@@ -24,6 +24,7 @@ from musictx.files import check_writable, write_text
 from musictx.notes import Score
 from musictx.sampling.music import Progress, continue_each
 from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.steer import steering
 
 #: Pieces written side by side.
 BATCH = 16
@@ -118,6 +119,7 @@ def fill(
                 sampling=sampling,
                 end="model" if may_end else "cut",
                 note_limits=bundle.card.get("note_limits"),
+                steering=[steering(bundle, like=starts[i].primer.score) for i in numbers],
                 progress=_in_all(progress, written, len(numbers)),
             )
             for i, sample in zip(numbers, samples):

@@ -2,7 +2,9 @@
 
 Known events (strikes and releases with a step each) are written at their steps, with their program
 and velocity: time never passes the next of them, releases are written at once, strikes before time
-goes on. Where the model would let time pass instead, it writes the next known event. Its own notes
+goes on. Where the model would let time pass instead, it writes the next known event. It may strike
+a known note as loudly as it likes: what it does not know is how loud that is to be, and a velocity
+that it means for a known note must not become a note of its own. Its own notes
 keep out of their way: no pitch is struck while a known note of it sounds, or at the step at which
 one begins; its own note of a pitch ends before a known one begins; and known notes end only when
 they are known to end.
@@ -187,6 +189,16 @@ class _Row:
             return forced
         return None if self.last in ("program", "velocity") else self._token(now[0])
 
+    def strike(self) -> int | None:
+        """The id that strikes the next known note now, at the velocity that is in force."""
+        now, sounding = self._now()[:1], self.state.sounding
+        if not len(now) or now["what"][0] != ev.ON or self.last == "program":
+            return None
+        program, pitch = int(now["program"][0]), int(now["pitch"][0])
+        sounds = (sounding.program, pitch) in sounding.notes
+        wrong = sounds or program not in (self.program, ev.UNKNOWN)
+        return None if wrong else self.rules.table.id("note_on", pitch)
+
     def allowed(self) -> np.ndarray:
         rules = self.rules
         mask = np.zeros(rules.table.size, bool)
@@ -200,7 +212,11 @@ class _Row:
         mask = self.state.allowed().copy()
         mask[EOS] = False
         mask &= ~rules.foreign
+        strike = self.strike()
+        may_strike = strike is not None and mask[strike]
         self._keep_out_of_the_way(mask, now)
+        if may_strike:
+            mask[strike] = True
         if rules.span is not None and self.step >= rules.span:
             self._only_end(mask)
         shifts = rules.ids["time_shift"]
@@ -251,9 +267,9 @@ class _Row:
         kind, value = self.rules.table.token(token)
         now = self._now()
         key = (self.state.sounding.program, value)
-        is_known = len(now) > 0 and token == self._token(now[0])
+        # A known release comes first; at its step no own note of its pitch sounds.
+        is_known = len(now) > 0 and token in (self._token(now[0]), self.strike())
         if kind == "note_off":
-            # A known release comes first; at its step no own note of its pitch sounds.
             is_known = is_known and bool(now["what"][0] == ev.OFF)
             if not is_known:
                 self.own[key] -= 1

@@ -147,7 +147,7 @@ def continuations(
     quantise: str = "none",
     context: int | None = None,
     note_limits: Mapping[str, Any] | None = None,
-    steering: Steering | None = None,
+    steering: Sequence[Steering] = (),
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
     progress: Progress | None = None,
@@ -169,7 +169,8 @@ def continuations(
     context          ids the model looks back on; default its own.
     note_limits      what is usual in the corpus (:class:`~musictx.sampling.soft.NoteLimits`), from
                      the model's card, for the options of ``sampling`` that leave it to the corpus.
-    steering         what the music is to be like (:mod:`musictx.sampling.steer`).
+    steering         what each is to be like (:mod:`musictx.sampling.steer`), all with one guidance
+                     and one density that is asked for; none by default.
     constraints, processors  further soft constraints and rules, before those of ``sampling``.
 
     If it is interrupted (Ctrl-C), what there is of each piece still comes, then the interrupt.
@@ -178,17 +179,18 @@ def continuations(
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     length, sampling = Length(seconds, tokens, bars), sampling or SamplingConfig()
     limits, context = NoteLimits.of(note_limits), context or int(model.config["context"])
-    steer = steering or Steering()
-    if steer.density is not None:
-        sampling = replace(sampling, density=steer.density)
+    steering = steering or [Steering()] * len(primers)
+    if steering[0].density is not None:
+        sampling = replace(sampling, density=steering[0].density)
     rules = [*processors, *reshape.build(sampling, tokenizer)]
-    if len(steer.rows) > 1:
-        rules.insert(0, Guidance(steer.guidance))
+    guided = len(steering[0].rows) > 1
+    if guided:
+        rules.insert(0, Guidance(steering[0].guidance))
     for first in range(0, len(primers), ROWS_AT_ONCE):
         pieces = list(primers[first : first + ROWS_AT_ONCE])
-        some = pieces * len(steer.rows)  # with guidance each a second time, unsteered
+        some = pieces * (1 + guided)  # with guidance each a second time, unsteered
         batch = _Batch(tokenizer, some, length, end)
-        fronts, marks = _around(tokenizer, steer, pieces)
+        fronts, marks = _around(tokenizer, steering[first : first + ROWS_AT_ONCE], pieces)
         steps = engine.generate(
             model,
             prompts([primer.ids for primer in some], context, tokenizer.align, fronts, marks),
@@ -205,7 +207,7 @@ def continuations(
                 ],
             ),
             groups=tokenizer.kind_of,
-            seeds=list(seeds[first : first + ROWS_AT_ONCE]) * len(steer.rows),
+            seeds=list(seeds[first : first + ROWS_AT_ONCE]) * (1 + guided),
             context=context,
             align=tokenizer.align,
             head=len(fronts[0]),
@@ -230,18 +232,15 @@ def continuations(
 
 
 def _around(
-    tokenizer: Tokenizer, steer: Steering, pieces: Sequence[Primer]
+    tokenizer: Tokenizer, steering: Sequence[Steering], pieces: Sequence[Primer]
 ) -> tuple[list[np.ndarray], list[int]]:
     """What stands before the past of each row, and after it, in music that is steered or whose
     primers are not played but written: then the new music begins after a mark of its own."""
-    nothing = [np.empty(0, np.int64)] * (len(steer.rows) * len(pieces))
-    if steer.levels is None:
-        return nothing, []
+    levels = [row for rows in zip(*(steer.rows for steer in steering)) for row in rows]
     written = all(p.score is not None and timeline.on_grid(p.score) for p in pieces)
-    if not any(steer.levels) and not written:
-        return nothing, []
+    if steering[0].levels is None or not (written or any(map(any, levels))):
+        return [np.empty(0, np.int64)] * len(levels), []
     table: Any = tokenizer
-    levels = [row or () for row in steer.rows for _ in pieces]
     fronts = [layout.front(table.vocabulary, row) for row in levels]
     return fronts, [table.vocabulary.id(HERE)] * written
 

@@ -143,17 +143,20 @@ class Release:
 class Density:
     """Notes a second are fed back: strikes cost ``pull`` nats for each note a second that the last
     :data:`WINDOW` seconds have above a row's target, and gain as much for each below; waiting gains
-    what strikes cost, in proportion to its length. A target of ``None`` leaves its row alone."""
+    what strikes cost, in proportion to its length. Releases cost as much as strikes: otherwise
+    notes would become short where strikes are held back. A target of ``None`` leaves its row
+    alone."""
 
     events: NoteEvents
     targets: Sequence[float | None]
     pull: float
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        strikes = ((self.events.strike >= 0) | self.events.lead) - self.events.wait
+        events = self.events
+        acts = (events.strike >= 0) | events.lead | (events.release >= 0)
         rows = zip(states, self.targets)
         excess = [0.0 if t is None else self._rate(state) - t for state, t in rows]
-        return self.pull * np.outer(excess, strikes)
+        return self.pull * np.outer(excess, acts - events.wait)
 
     def _rate(self, state: GrammarState) -> float:
         span = min(max(state.seconds, 1.0), WINDOW)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
+from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.shipped import models
@@ -30,11 +32,10 @@ class Steering:
     density: float | None = None
 
     @property
-    def rows(self) -> list[tuple[int, ...] | None]:
+    def rows(self) -> list[tuple[int, ...]]:
         """The levels of each row that a piece takes: with guidance a second one without any."""
-        if self.levels is None or self.guidance == 1:
-            return [self.levels]
-        return [self.levels, (0,) * len(self.levels)]
+        levels = self.levels or ()
+        return [levels] if self.guidance == 1 else [levels, (0,) * len(levels)]
 
 
 def has_controls(tokenizer: Tokenizer) -> bool:
@@ -43,8 +44,8 @@ def has_controls(tokenizer: Tokenizer) -> bool:
 
 
 def steering(
-    tokenizer: Tokenizer,
-    asked: Mapping[str, float],
+    bundle: Bundle,
+    asked: Mapping[str, float] = MappingProxyType({}),
     guidance: float = 1.0,
     like: Score | None = None,
 ) -> Steering:
@@ -52,7 +53,7 @@ def steering(
 
     Raises ``UserError`` if more than a density is asked of a model without control tokens.
     """
-    density = asked.get("density")
+    tokenizer, density = bundle.tokenizer, asked.get("density")
     if not has_controls(tokenizer):
         for name in asked:
             if name != "density":

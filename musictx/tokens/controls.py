@@ -104,8 +104,9 @@ def _covered(starts: np.ndarray, ends: np.ndarray) -> float:
 def asked(given: Mapping[str, str | float | None], feel: str | None = None) -> dict[str, float]:
     """What a person asks for, in words or numbers, as a value of each control that is asked for.
 
-    ``feel`` is a word of :data:`FEEL`; a control that is given goes before it. Raises ``UserError``
-    for a word or number that means nothing.
+    ``feel`` is a word of :data:`FEEL`; a control that is given goes before it. ``any``, or 0, is
+    for music that is not to be told, 0.0. Raises ``UserError`` for a word or number that means
+    nothing.
     """
     if feel is not None and feel not in FEEL:
         raise UserError(f"feel={feel}: expected one of " + ", ".join(FEEL))
@@ -113,19 +114,19 @@ def asked(given: Mapping[str, str | float | None], feel: str | None = None) -> d
     found = {}
     for name, value in both.items():
         control = CONTROLS[name]
-        if isinstance(value, str) and value in control.words:
-            value = control.words[value]
+        if isinstance(value, str):
+            value = {**control.words, "any": 0.0}.get(value, value)
         try:
             number = float(value)
         except ValueError:
             number = -1.0
-        if not 0 < number < 1000:
-            words = ", ".join(control.words)
+        if not 0 <= number < 1000:
+            words = ", ".join([*control.words, "any"])
             raise UserError(f"{name}={value}: expected a number of {control.unit}, or {words}")
         found[name] = number
     return found
 
 
 def levels(values: Mapping[str, float]) -> list[int]:
-    """Values of some controls -> a level of each, 0 for those without one."""
-    return [level(name, values[name]) if name in values else 0 for name in CONTROLS]
+    """Values of some controls -> a level of each, 0 for those without one, or with 0."""
+    return [level(name, values[name]) if values.get(name) else 0 for name in CONTROLS]

@@ -15,6 +15,7 @@ from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 from musictx.sampling import fill
+from musictx.tokens import controls
 from musictx.tokens.beats import Beats
 from tests.untrained import saved
 
@@ -257,22 +258,38 @@ def test_new_notes_keep_to_the_key_and_range_that_are_asked_for(song, command, k
     assert new.max() <= 84
 
 
-def test_an_accompaniment_is_as_dense_as_the_corpus_and_a_gap_as_the_music_around(
+def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melody(
     folder, song, monkeypatch
 ):
-    asked, built = [], fill.soft.build
+    """By control tokens, and by the density that soft constraints aim at."""
+    asked = []
 
-    def noted(tokenizer, sampling, limits, primers):
-        asked.append(limits.density)
-        return built(tokenizer, sampling, limits, primers)
+    class Noted(fill.Part):
+        def compose(self, seed, *, sampling, limits, **more):
+            asked.append((self.steering.levels, sampling.density, limits.density))
+            return super().compose(seed, sampling=sampling, limits=limits, **more)
 
-    monkeypatch.setattr(fill.soft, "build", noted)
+    monkeypatch.setattr(fill, "Part", Noted)
     model = musictx.load(folder)
     model.card["note_limits"] = {"density": 7.5}
-    musictx.accompany(song, model, melody_track="1")
-    assert set(asked) == {7.5}
+    music = musictx.read(song)
+    tune = music.notes[music.notes["track"] == 0]
+    usual = len(tune) / (tune["end"].max() - tune["start"].min())  # a quarter is 0.625 s
+    assert usual == pytest.approx(3.2)
+    asked_for = ({}, 7.5), ({"density": 2.0}, 2.0), ({"density": "any"}, 0.0)
+    for options, density in (*asked_for, ({"sampling": {"density": 5.0}}, 5.0)):
+        musictx.accompany(song, model, melody_track="1", **options)
+        level = controls.level("density", density) if density else 0
+        assert asked.pop()[:2] == ((level, 0, 0, 0), density)
+    slow = music.with_notes(tune[::4])
+    musictx.accompany(slow, model)
+    assert asked[-1][1] == pytest.approx(3 * 0.8, rel=0.1)
     asked.clear()
-    musictx.infill(song, model, begin=4, end=5)
-    (around,) = set(asked)
-    task = app.gap(musictx.read(song), 4, 5, None)
-    assert around == task.density != 7.5
+    musictx.infill(song, model, begin=4, end=5, register="any")
+    near = music.notes
+    first, last = 5.625 - app.AROUND, 9.375 + app.AROUND
+    near = near[(near["start"] >= first) & (near["start"] < last)]
+    found = controls.measured(near, min(last, music.duration))
+    expected = controls.levels({**found, "register": 0.0})
+    assert asked == [(tuple(expected), None, pytest.approx(found["density"]))]
+    assert expected[2] == 0 < min(expected[0], expected[1], expected[3])

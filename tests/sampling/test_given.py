@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling.fill import TAIL, Part
+from musictx.sampling.given import Given
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
@@ -40,8 +41,8 @@ KEYS = ("pitch", "velocity", "program", "drum")
 
 def compose(part: Part, seed=0, density=None) -> np.ndarray:
     sampling = SamplingConfig(top_p=1.0)
-    limits = NoteLimits.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
-    return part.compose([seed], sampling=sampling, limits=limits, density=density)
+    limits = NoteLimits.of({"most_notes": 4, "longest_note": [[0, 0.5]], "density": density})
+    return part.compose([seed], sampling=sampling, limits=limits)
 
 
 @few
@@ -86,6 +87,36 @@ def _moved(notes: Counter, origin: int, tokenizer, kept: Score) -> Counter:
     """Quantised scores begin with their first note; the stream at its origin."""
     by = round(tokenizer.begins(kept) / 0.01) - origin if len(kept) else 0
     return Counter({(n[0] + by, n[1] + by, *n[2:]): count for n, count in notes.items()})
+
+
+def test_a_known_note_is_struck_as_loudly_as_the_model_likes_and_is_no_note_of_its_own():
+    """A velocity drawn while a note is due may be meant for that note: its pitch is still free."""
+    kept = Score(notes=[(0.0, 0.5, 64, 80, 0, False, 0), (0.0, 0.5, 67, 80, 0, False, 0)])
+    table = PIANO.vocabulary
+    known = ev.read(PIANO.encode(kept).astype(np.int64), table)[0]
+    nothing = np.empty(0, ev.EVENT)
+    found = Given(PIANO, [PIANO.grammar()], known=known, past=nothing, until=100)
+    (row,) = found.rows
+
+    def draw(kind, value):
+        token = table.id(kind, value)
+        assert row.allowed()[token]
+        found.advance(torch.tensor([token]))
+
+    assert row.due() == table.id("velocity", 20)
+    draw("velocity", 9)
+    strikes = {table.token(int(i))[1] for i in np.flatnonzero(row.allowed())}
+    assert strikes == set(range(128)) - {67}  # one known note at a time, in order
+    draw("note_on", 64)
+    assert (row.own_strikes, row.next, sum(row.own.values())) == ([False], 1, 0)
+    draw("velocity", 5)
+    draw("note_on", 50)
+    assert (row.own_strikes, row.next, sum(row.own.values())) == ([False, True], 1, 1)
+    draw("note_on", 67)
+    assert (row.own_strikes, row.next) == ([False, True, False], 2)
+    shifts = row.allowed()[slice(*table.range("time_shift"))]
+    assert shifts[:50].all()
+    assert not shifts[50:].any()  # both end after half a second
 
 
 def test_new_notes_have_the_programs_that_they_may_have():
