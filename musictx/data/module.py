@@ -7,11 +7,11 @@ after step n needs only the number of its next batch, which travels in ``state_d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, get_worker_info
 
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
@@ -100,14 +100,14 @@ class MusicDataModule(pl.LightningDataModule):
         """Batches from ``next_batch`` on, without end."""
         return TrainingLoader(self)
 
-    def val_dataloader(self) -> ValidationLoader:
+    def val_dataloader(self) -> DataLoader[Row]:
         """Full-coverage validation windows, all or evenly spread ones, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.context)
         chosen = evenly_spread(self.validation_windows or len(rows), len(rows))
         rank, devices = (
             (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         )
-        return ValidationLoader(rows, chosen, self.batch_size, rank=rank, devices=devices)
+        return validation_loader(rows, chosen, self.batch_size, rank=rank, devices=devices)
 
 
 class TrainingLoader:
@@ -175,38 +175,25 @@ class TrainingBatches(IterableDataset[Batch]):
             number += step
 
 
-class ValidationLoader:
-    """Some of a split's evaluation windows in batches, shared among devices.
+def validation_loader(
+    rows: EvaluationWindows,
+    chosen: Sequence[int],
+    batch_size: int,
+    *,
+    rank: int = 0,
+    devices: int = 1,
+) -> DataLoader[Row]:
+    """The rows ``chosen`` of ``rows`` in batches, the same each time, shared among devices.
 
-    chosen  which rows of ``rows``, in this order
-
-    Iterable again and again, the same each time. Every device gets the same number of rows and
-    batches (collective operations wait for each other), so the last rows may be all padding with
-    nothing scored: weigh batches by their scored targets.
+    Every device gets the same number of rows and batches (collective operations wait for each
+    other), so the last rows may be all padding with nothing scored: weigh batches by their scored
+    targets.
     """
-
-    def __init__(
-        self,
-        rows: Sequence[Row],
-        chosen: Sequence[int],
-        batch_size: int,
-        *,
-        rank: int = 0,
-        devices: int = 1,
-    ) -> None:
-        self._rows = rows
-        self._share = -(-len(chosen) // devices)
-        self._mine = chosen[rank::devices]
-        self._batch_size = batch_size
-
-    def __len__(self) -> int:
-        return -(-self._share // self._batch_size)
-
-    def __iter__(self) -> Iterator[Batch]:
-        for at in range(0, self._share, self._batch_size):
-            rows = [self._rows[i] for i in self._mine[at : at + self._batch_size]]
-            missing = min(self._batch_size, self._share - at) - len(rows)
-            yield collate(rows + [join([], 1)] * missing)
+    mine = chosen[rank::devices]
+    missing: Any = [join([], 1)] * (-(-len(chosen) // devices) - len(mine))
+    return DataLoader(
+        Subset(cast("Dataset[Row]", rows), mine) + missing, batch_size, collate_fn=collate
+    )
 
 
 def _one_thread(worker: int) -> None:

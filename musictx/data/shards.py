@@ -25,11 +25,12 @@ import re
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from musictx.errors import UserError
+from musictx.tokens.vocab import Tokenizer
 
 #: Raised by one whenever an older musictx could no longer read a new folder.
 FORMAT = 2
@@ -89,22 +90,6 @@ class Totals(NamedTuple):
             self.notes + other.notes,
             self.seconds + other.seconds,
         )
-
-
-class Named(Protocol):
-    """What :meth:`Shards.check` needs of a tokenizer."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def events(self) -> Named: ...
 
 
 def part_folder(folder: Path, part: tuple[int, int]) -> Path:
@@ -214,7 +199,7 @@ class Shards:
         """Pieces, tokens, notes and seconds of a split (None: of all)."""
         return total(piece for piece in self._table if split is None or piece.split == split)
 
-    def check(self, tokenizer: Named) -> None:
+    def check(self, tokenizer: Tokenizer) -> None:
         """Raise ``UserError`` unless these ids are of ``tokenizer``'s vocabulary of events."""
         tokenizer = tokenizer.events
         if tokenizer.fingerprint != self.fingerprint:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from musictx.evaluate.musical import excerpt, measure
 from musictx.files import write_table, write_text
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
+from musictx.tokens.vocab import Tokenizer
 
 #: Names of the sets.
 SAMPLES, REAL, TRAINING = "samples", "real", "training"
@@ -38,18 +39,6 @@ class Named(NamedTuple):
 
     name: str
     score: Score
-
-
-class Decoder(Protocol):
-    """What reading shards needs of a tokenizer."""
-
-    def decode(self, ids: np.ndarray) -> Score: ...
-
-
-class Codec(Decoder, Protocol):
-    """A tokenizer there and back."""
-
-    def encode(self, score: Score) -> np.ndarray: ...
 
 
 def files_in(folder: str | Path, option: str) -> list[Path]:
@@ -132,19 +121,19 @@ def real_files(folder: str, count: int, length: float, seed: int) -> list[Named]
     return found
 
 
-def as_tokens_hold_them(pieces: Iterable[Named], tokenizer: Codec) -> list[Named]:
+def as_tokens_hold_them(pieces: Iterable[Named], tokenizer: Tokenizer) -> list[Named]:
     """Real music on the samples' own grid of time and loudness, so that like is compared with like:
     exact repeats are more frequent there, and chords are struck at once."""
     return [Named(name, tokenizer.decode(tokenizer.encode(score))) for name, score in pieces]
 
 
-def real_pieces(shards: Shards, tokenizer: Decoder, pieces: Iterable[Piece]) -> list[Named]:
+def real_pieces(shards: Shards, tokenizer: Tokenizer, pieces: Iterable[Piece]) -> list[Named]:
     """Pieces as tokens hold them, so that samples are compared with their like."""
     return [Named(p.name, tokenizer.decode(shards.tokens(p.number))) for p in pieces]
 
 
 def copy_index(
-    shards: Shards, tokenizer: Decoder, progress: Callable[[int, int], None]
+    shards: Shards, tokenizer: Tokenizer, progress: Callable[[int, int], None]
 ) -> tuple[CopyIndex, list[str]]:
     """All of the training split, to find copied spans in, and the names of its pieces."""
     pieces = shards.pieces("train")

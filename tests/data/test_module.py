@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from musictx.config import AugmentConfig
 from musictx.data import draw
 from musictx.data.draw import TrainingRows
-from musictx.data.module import MusicDataModule, TrainingBatches, ValidationLoader
+from musictx.data.module import MusicDataModule, TrainingBatches, validation_loader
 from musictx.data.shards import Shards
 from musictx.data.windows import Batch, EvaluationWindows
 from musictx.errors import UserError
@@ -271,14 +271,14 @@ def test_devices_share_validation_without_repeating_or_waiting(shards, count, ba
     rows = EvaluationWindows(shards, "validation", 16)
     chosen = sorted(r.sample(range(len(rows)), min(count, len(rows))))
     parts = [
-        list(ValidationLoader(rows, chosen, batch, rank=rank, devices=devices))
+        list(validation_loader(rows, chosen, batch, rank=rank, devices=devices))
         for rank in range(devices)
     ]
     assert len({len(part) for part in parts}) == 1
     assert len({tuple(len(b.ids) for b in part) for part in parts}) == 1
     scored = sum(int((b.targets != -100).sum()) for part in parts for b in part)
     assert scored == sum(int((rows[i].targets != -100).sum()) for i in chosen)
-    loader = ValidationLoader(rows, chosen, batch, rank=0, devices=devices)
+    loader = validation_loader(rows, chosen, batch, rank=0, devices=devices)
     assert len(loader) == len(parts[0])
     assert same(list(loader), list(loader))
 
