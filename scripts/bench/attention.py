@@ -10,8 +10,8 @@ Candidates (``only=`` chooses):
     reference  attention/reference.py, the specification (L x L)
     chunked    attention/chunked
     native     attention/native, in C++, on the CPU; left out where there is no compiler
-    gather, panel   the two plans of attention/fused, on CUDA; ``configs=`` adds further
-               configurations as ``str(Config)`` writes them
+    fused      attention/fused, in Triton, on CUDA; ``configs=`` adds configurations as
+               ``str(Config)`` writes them, such as 64w4s3:64w8s1:64w4s2
     flex       FlexAttention reading relative logits that were computed before, on CUDA (L x L)
     sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
 
@@ -37,7 +37,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention import Axis, Span, Terms, attend, fused, why_not
-from musictx.attention.fused.config import Config, choose
+from musictx.attention.fused.config import Config
 from musictx.attention.setting import Setting
 
 DEFAULTS = {
@@ -112,12 +112,7 @@ def candidates(length: int, given: dict[str, str]) -> dict[str, Candidate]:
         else:
             found["native"] = by_name("native")
     if device.type == "cuda":
-        default = choose("", dtype, int(given["size"]))
-        tiles = [default.forward, default.query, default.key]
-        square = Config(
-            *(type(t)(min(t.queries, t.keys), min(t.queries, t.keys), t.warps) for t in tiles)
-        )
-        found |= {"gather": by_config(square), "panel": by_config(default)}
+        found["fused"] = by_name("fused")
         found |= {text: by_config(Config.parse(text)) for text in several(given["configs"])}
         found["flex"] = flex(length, device)
     found["sdpa"] = plain

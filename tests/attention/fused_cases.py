@@ -24,7 +24,6 @@ from musictx.attention.terms import PLACE, Axis, Blocks, Span, Terms  # noqa: E4
 from tests.attention import cases  # noqa: E402
 
 torch.set_num_threads(1)
-PLANS = ("gather", "panel")
 D = 16
 
 
@@ -111,9 +110,8 @@ class Case:
         return Terms(D**-0.5, axes, content, position, values, blocks)
 
 
-def config(plan: str, queries: int = 16, keys: int | None = None) -> Config:
-    tile = Tile(queries, keys or queries, 4, 1, plan)
-    return Config(tile, tile, tile, segment=32 if plan == "panel" else queries)
+def config(side: int = 16) -> Config:
+    return Config(*[Tile(side, 4, 1)] * 3)
 
 
 def tensors(case: Case) -> tuple[Tensor | None, ...]:

@@ -16,18 +16,11 @@ import torch
 from torch import Tensor
 
 from musictx.attention import fused
-from musictx.attention.fused import Config, launch, op
+from musictx.attention.fused import Config, forward, key, launch, op, query, skew
 from musictx.attention.fused.config import Tile
-from musictx.attention.fused.gather import forward as gather_forward
-from musictx.attention.fused.gather import key as gather_key
-from musictx.attention.fused.gather import query as gather_query
-from musictx.attention.fused.gather import skew as gather_skew
-from musictx.attention.fused.panel import backward as panel_backward
-from musictx.attention.fused.panel import forward as panel_forward
-from musictx.attention.fused.panel import skew as panel_skew
 from musictx.attention.terms import Axis, Terms
 from tests.attention import cases
-from tests.attention.fused_cases import PLANS, Case, config, errors, run, tensors
+from tests.attention.fused_cases import Case, config, errors, run, tensors
 
 
 @pytest.fixture(autouse=True)
@@ -81,9 +74,6 @@ CASES = {
     "local_blocks_of_pieces": Case(
         queries=60, rows=14, block=7, heads=1, pieces=[[5] * 25 + [3] * 10 + [4] * 25]
     ),
-}  # fmt: skip
-#: What only plan gather knows.
-GATHER_CASES = {
     "shaw": Case(queries=45, rows=9, values=True),
     "shaw_shared_long_table": Case(queries=37, rows=60, values=True, shared=True, batch=2),
     "shaw_fewer_queries_than_keys": Case(queries=19, keys=45, rows=11, values=True),
@@ -126,64 +116,40 @@ GATHER_CASES = {
 }  # fmt: skip
 
 
-def compare(case: Case, plan: str, silent: tuple[int, ...] = ()) -> None:
-    """``silent``: results that are 0 in truth, so that no relative error is defined."""
-    found = errors(case, config(plan))
-    found = [error for number, error in enumerate(found) if number not in silent]
+@pytest.mark.parametrize("name", CASES)
+def test_float32_agrees_with_plain_float64(name: str) -> None:
+    found = errors(CASES[name], config())
+    if name in ("one_token", "one_row"):  # one weight, or equal logits for all distances:
+        found = [found[number] for number in (0, 3)]  # the other gradients are 0 in truth
     assert max(found) < 2e-6, found
 
 
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", CASES)
-def test_float32_agrees_with_plain_float64(name: str, plan: str) -> None:
-    case = CASES[name]
-    if plan == "panel" and (case.bias or not case.table):
-        pytest.skip("this goes by plan gather whatever is asked")
-    few = name in ("one_token", "one_row")  # one weight, or equal logits for all distances
-    compare(case, plan, (1, 2, 4, 5) if few else ())
-
-
-@pytest.mark.parametrize("name", GATHER_CASES)
-def test_what_plan_gather_alone_knows_agrees_with_float64(name: str) -> None:
-    compare(GATHER_CASES[name], "gather")
-
-
-@pytest.mark.parametrize("plan", PLANS)
-def test_float16_stays_within_its_rounding(plan: str) -> None:
-    found = errors(Case(queries=40, rows=30, dtype=torch.float16), config(plan))
+def test_float16_stays_within_its_rounding() -> None:
+    found = errors(Case(queries=40, rows=30, dtype=torch.float16), config())
     assert max(found) < 2e-3, found
 
 
 @pytest.mark.parametrize("name", ["transformer_xl", "shaw", "not_causal_shaw", "everything"])
 def test_float16_of_further_terms_stays_within_its_rounding(name: str) -> None:
-    case = replace((CASES | GATHER_CASES)[name], dtype=torch.float16)
-    found = errors(case, config("gather"))
+    case = replace(CASES[name], dtype=torch.float16)
+    found = errors(case, config())
     assert max(found) < 3e-3, found
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(32, 16), (16, 32)])
-def test_tiles_of_the_panel_need_not_be_square(queries: int, keys: int) -> None:
-    found = errors(Case(queries=51, rows=20, heads=1), config("panel", queries, keys))
-    assert max(found) < 2e-6, found
-
-
-def test_passes_of_different_plans_go_together() -> None:
-    cut = Config(
-        Tile(16, 16, 4, 1, "panel"), Tile(32, 32, 4, 1, "gather"), Tile(16, 16, 4, 1, "gather"), 32
-    )
+def test_passes_of_different_tiles_go_together() -> None:
+    cut = Config(Tile(16, 4, 1), Tile(32, 4, 1), Tile(16, 4, 1))
     assert max(errors(Case(dropout=0.2), cut)) < 2e-6
 
 
-def test_dropout_does_not_depend_on_tiles_or_plan() -> None:
+def test_dropout_does_not_depend_on_tiles() -> None:
     case = Case(queries=23, dropout=0.4, heads=1)
     inputs = tensors(case)
     outputs = []
-    for cut in (config("gather"), config("gather", 32), config("panel", 32, 16)):
+    for side in (16, 32):
         torch.manual_seed(3)
-        outputs.append(run(case, cut, inputs))
-    for other in outputs[1:]:
-        for a, b in zip(outputs[0], other):
-            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        outputs.append(run(case, config(side), inputs))
+    for a, b in zip(*outputs):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
 def test_a_query_that_sees_no_key_gives_zeros_and_no_gradient() -> None:
@@ -192,31 +158,29 @@ def test_a_query_that_sees_no_key_gives_zeros_and_no_gradient() -> None:
     leaves = [x.clone().requires_grad_() for x in (q, k, v, table)]
     pieces = torch.tensor([[1] * 8 + [9] * 4 + [2] * 8])
     elsewhere = torch.where(pieces == 9, 7, pieces)  # queries 8..11 belong to a piece without keys
-    for plan in PLANS:
-        out = cases.directly(fused)(
-            *leaves[:3],
-            Terms(scale=0.25, axes=(Axis(table=leaves[3], high=8),)),
-            query_pieces=elsewhere,
-            key_pieces=pieces,
-            config=config(plan),
-        )
-        dq, dk, _, dtable = torch.autograd.grad(out, leaves, upstream)
-        assert (out[:, :, 8:12] == 0).all()
-        assert (dq[:, :, 8:12] == 0).all()
-        assert (dk[:, :, 8:12] == 0).all()
-        assert dtable.isfinite().all()
+    out = cases.directly(fused)(
+        *leaves[:3],
+        Terms(scale=0.25, axes=(Axis(table=leaves[3], high=8),)),
+        query_pieces=elsewhere,
+        key_pieces=pieces,
+        config=config(),
+    )
+    dq, dk, _, dtable = torch.autograd.grad(out, leaves, upstream)
+    assert (out[:, :, 8:12] == 0).all()
+    assert (dq[:, :, 8:12] == 0).all()
+    assert (dk[:, :, 8:12] == 0).all()
+    assert dtable.isfinite().all()
 
 
-@pytest.mark.parametrize("plan", PLANS)
-def test_transposed_inputs_and_expanded_gradients(plan: str) -> None:
+def test_transposed_inputs_and_expanded_gradients() -> None:
     case = Case(queries=20, rows=9)
     q, k, v, table, *others = tensors(case)
     views = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
     upstream = torch.tensor(0.7).expand(q.shape)
-    found = errors(case, config(plan), (*views, table, *others[:-1], upstream))
+    found = errors(case, config(), (*views, table, *others[:-1], upstream))
     assert max(found) < 5e-6, found
     out = cases.directly(fused)(
-        *views, Terms(scale=0.25, axes=(Axis(table=table, high=8),)), config=config(plan)
+        *views, Terms(scale=0.25, axes=(Axis(table=table, high=8),)), config=config()
     )
     assert out.stride() == views[0].stride()
 
@@ -226,43 +190,30 @@ def test_an_infinite_gradient_is_not_hidden_by_the_deterministic_mode() -> None:
     case = Case(queries=17, rows=9, deterministic=True)
     inputs = list(tensors(case))
     inputs[-1][0, 0, 3, 2] = float("inf")
-    assert run(case, config("gather"), tuple(inputs))[4].isnan().any()
+    assert run(case, config(), tuple(inputs))[4].isnan().any()
 
 
 def test_a_broken_skew_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(queries=33, rows=33)
-    for module in (gather_skew, gather_forward, gather_query, gather_key):
+    for module in (skew, forward, query, key):
         if hasattr(module, "skew"):
             monkeypatch.setattr(module, "skew", lambda x, delta, T: x)
-    assert min(errors(case, config("gather"))) > 0.05
-    read = panel_skew.read_panel
-
-    def one_too_far(memory: Any, x0: Any, LENGTH: Any, flags: Any) -> Any:
-        return read(memory, x0 + 1, LENGTH, flags)
-
-    for module in (panel_skew, panel_forward, panel_backward):
-        monkeypatch.setattr(module, "read_panel", one_too_far)
-    found = errors(case, config("panel"))
-    assert not min(found) < 0.05, found  # NaN is noticed too
+    assert min(errors(case, config())) > 0.05
 
 
-@pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("what", ["pieces", "blocks", "blocks, not causal"])
 def test_tiles_that_hide_everything_are_not_looked_at(
-    what: str, plan: str, monkeypatch: pytest.MonkeyPatch
+    what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice the length costs twice the tiles of keys, not four times."""
-    module = gather_forward if plan == "gather" else panel_forward
-    load, loads = module.load_keys, 0
+    load, loads = forward.load_keys, 0
 
     def counted(*arguments: Any) -> Any:
         nonlocal loads
         loads += 1
         return load(*arguments)
 
-    if what == "blocks, not causal" and plan == "panel":
-        pytest.skip("this goes by plan gather")
-    monkeypatch.setattr(module, "load_keys", counted)
+    monkeypatch.setattr(forward, "load_keys", counted)
     counts = []
     for number in (3, 6):
         length = 32 * number
@@ -273,7 +224,7 @@ def test_tiles_that_hide_everything_are_not_looked_at(
             case.block = 32
         loads = 0
         q, k, v, *learned, _ = tensors(case)
-        cases.directly(fused)(q, k, v, case.terms(learned), config=config(plan), **case.places())
+        cases.directly(fused)(q, k, v, case.terms(learned), config=config(), **case.places())
         counts.append(loads)
     # 32 queries see two tiles of their own; blocks show 2 before, and 2 after if not causal.
     own, before = 3, 4
@@ -286,7 +237,7 @@ def test_autocast_keeps_a_float32_master_of_the_table() -> None:
     case = Case(queries=20, rows=9, dtype=torch.float16)
     inputs = tensors(case)
     with torch.autocast("cpu", dtype=torch.float16):
-        out, *grads = run(case, config("panel"), inputs)
+        out, *grads = run(case, config(), inputs)
     assert out.dtype == torch.float16
     assert [g.dtype for g in grads] == [torch.float16] * 3 + [torch.float32]
 
@@ -304,7 +255,7 @@ def test_it_is_an_operator_that_compiles() -> None:
             query_pieces=ids,
             key_pieces=ids,
             dropout=0.1,
-            config=config("panel"),
+            config=config(),
         )
 
     ids = torch.tensor([[0] * 8 + [1] * 9])
@@ -322,6 +273,6 @@ def test_the_operator_keeps_torch_s_rules() -> None:
     case = Case(queries=5, rows=3, heads=1, values=True)
     q, k, v, table, _, values, *_ = tensors(case)
     q, k, v, table, values = (x.requires_grad_() for x in (q, k, v, table, values))
-    constants = (0, 2, 0, True, False, 0.25, 0.0, False, str(config("gather")))
+    constants = (0, 2, 0, True, False, 0.25, 0.0, False, str(config()))
     inputs = (q, k, v, None, table, None, values, *[None] * 8, *constants)
     torch.library.opcheck(op.attention, inputs)

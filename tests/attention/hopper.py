@@ -15,18 +15,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from musictx.attention.decode import kernel as ring_kernel
+from musictx.attention.fused import forward, key, query
 from musictx.attention.fused.config import choose
-from musictx.attention.fused.gather import forward as gather_forward
-from musictx.attention.fused.gather import key as gather_key
-from musictx.attention.fused.gather import query as gather_query
-from musictx.attention.fused.panel import backward as panel_backward
-from musictx.attention.fused.panel import forward as panel_forward
 
-_KERNELS = {
-    "forward": {"gather": gather_forward.forward, "panel": panel_forward.forward},
-    "query": {"gather": gather_query.backward_query, "panel": panel_backward.backward_query},
-    "key": {"gather": gather_key.backward_key, "panel": panel_backward.backward_key},
-}
 #: Compile-time constants that are off unless asked for.
 _OFF = ("BIAS", "BIAS_GRADIENT", "VALUES", "POSITION", "PACKED", "LOCAL", "DROP", "FIXED", "EDGE")
 _TYPES = {
@@ -34,7 +25,7 @@ _TYPES = {
     **dict.fromkeys(("KEY_FIRST", "KEY_STOP", "QUERY_FIRST", "QUERY_STOP"), "*i32"),
     **dict.fromkeys(("ROW_RANDOM", "COLUMN_RANDOM", "QUERY_CODES", "KEY_CODES"), "*i32"),
     **dict.fromkeys(("Q", "P", "K", "V", "E", "A", "OUT", "DO", "DQ", "DP", "DK", "DV"), "*bf16"),
-    **{"GRADIENTS": "*bf16", "PANEL": "*fp16", "natural": "fp32", "inverse_share": "fp32"},
+    **{"natural": "fp32", "inverse_share": "fp32"},
     **dict.fromkeys(("q", "k", "v", "out"), "*bf16"),
     **dict.fromkeys(("relative", "maximum", "total", "mean"), "*fp32"),
     **{"position": "*i64", "first": "*i64", "scale": "fp32"},
@@ -47,14 +38,15 @@ def passes() -> list[Report]:
     """The forward pass and both backward ones as they are chosen for bfloat16, 64 to a head."""
     config = choose("", torch.bfloat16, 64)
     known = dict.fromkeys(_OFF, False) | {"TABLE": True, "CAUSAL": True, "D": 64}
-    known |= {"SEGMENT": config.segment, "SKEW": tl.float16, "PRECISION": "tf32"}
+    known |= {"SKEW": tl.float16, "PRECISION": "tf32"}
     reports = []
-    for name, plans in _KERNELS.items():
-        tile = getattr(config, name)
-        sizes = {"T": tile.queries, "M": tile.queries, "N": tile.keys}
-        sizes["C"] = min(64, tile.queries, tile.keys)
+    for kernel, tile in (
+        (forward.forward, config.forward),
+        (query.backward_query, config.query),
+        (key.backward_key, config.key),
+    ):
         options = {"num_warps": tile.warps, "num_stages": tile.stages}
-        reports.append(_compiled(plans[tile.plan], known | sizes, options))
+        reports.append(_compiled(kernel, known | {"T": tile.side}, options))
     return reports
 
 

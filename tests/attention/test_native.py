@@ -8,13 +8,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.attention.native_cases import both, everything, tensors
 from torch import Tensor
 
 from musictx.attention import native
 from musictx.attention.native import build, library, op
 from musictx.attention.terms import Axis, Terms
 from tests.attention import cases
-from tests.attention.native_cases import both, everything, tensors
 
 pytestmark = pytest.mark.usefixtures("one_cache")
 

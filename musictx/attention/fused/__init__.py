@@ -1,11 +1,8 @@
 """Relative attention as one kernel for NVIDIA GPUs, in Triton: linear in memory.
 
-Two plans for the skew, chosen by :class:`~musictx.attention.fused.config.Config` so that both can
-be measured: ``gather`` (gather/skew.py) and ``panel`` (panel/skew.py). Both stay until a GPU has
-spoken; then the slower one goes. Both compute the same thing; the forward pass costs 3 products
-where plain attention costs 2. Plan panel is for causal attention of the last tokens to all, with a
-table and neither bias nor value table; whatever the configuration says, the rest goes by plan
-gather.
+The skew is one gather in registers (skew.py); the forward pass costs 3 products where plain
+attention costs 2. Tiles, warps and stages are those of a
+:class:`~musictx.attention.fused.config.Config`.
 
 Inputs in bfloat16, float16 or float32; softmax, sums and the gradients of the tables in float32.
 Triton is imported when the kernel first runs. With ``TRITON_INTERPRET=1`` set before that, it runs

@@ -1,6 +1,6 @@
-"""What both plans of the fused kernel share: names, and how rows are loaded and stored.
+"""What the passes of the fused kernel share: names, and how rows are loaded and stored.
 
-A tile is M queries and N keys of one (batch row, head). Query number i stands where key number
+A tile is T queries and T keys of one (batch row, head). Query number i stands where key number
 ``offset + i`` stands or would stand; ``p0`` is that place of a tile's first query, ``j0`` its first
 key, ``delta = p0 - j0``. Logits are kept in units of log 2, so that exp2 serves.
 
@@ -18,7 +18,7 @@ FAR = tl.constexpr(0)
 NEAR = tl.constexpr(1)
 DIAGONAL = tl.constexpr(2)  # delta 0 in causal attention: the only one with keys later than a query
 #: Numbers whose value must not lead to a new compilation.
-PLAIN_NUMBERS = ["H", "BH", "offset", "low", "high", "slots", "threshold"]
+PLAIN_NUMBERS = ["H", "offset", "low", "high", "slots", "threshold"]
 #: log of the sum of weights of a row that sees nothing: its weights become exp2(-BIG) = 0.
 BIG = tl.constexpr(1e30)
 
@@ -27,8 +27,7 @@ class Flags(NamedTuple):
     """What is known when compiling."""
 
     D: Any  # numbers to a head
-    M: Any  # queries to a tile
-    N: Any  # keys to a tile
+    T: Any  # queries, and keys, to a tile
     TABLE: Any  # distances have vectors that meet the query
     BIAS: Any  # and numbers
     VALUES: Any  # and vectors that are added to the values
@@ -158,45 +157,45 @@ def load_vector(base, start, length, other, T: tl.constexpr):
 
 @triton.jit
 def load_queries(base, i0, flags: tl.constexpr, BACKWARD: tl.constexpr):
-    """The queries i0..i0+M-1; those outside are 0 and have weights 0."""
-    M: tl.constexpr = flags.M
-    q = load_rows(base.q, i0, base.count, base.q_stride, M, flags.D)
+    """The queries i0..i0+T-1; those outside are 0 and have weights 0."""
+    T: tl.constexpr = flags.T
+    q = load_rows(base.q, i0, base.count, base.q_stride, T, flags.D)
     position = q
     if flags.POSITION:
-        position = load_rows(base.position, i0, base.count, base.position_stride, M, flags.D)
-    places = base.offset + i0 + tl.arange(0, M)
+        position = load_rows(base.position, i0, base.count, base.position_stride, T, flags.D)
+    places = base.offset + i0 + tl.arange(0, T)
     codes = places
     if flags.PACKED:
-        codes = load_vector(base.codes, i0, base.count, 0, M)
+        codes = load_vector(base.codes, i0, base.count, 0, T)
     random = places
     if flags.DROP:
-        random = load_vector(base.random, i0, base.count, 0, M)
+        random = load_vector(base.random, i0, base.count, 0, T)
     log = places
     if BACKWARD:
-        log = load_vector(base.log, i0, base.count, BIG, M)
+        log = load_vector(base.log, i0, base.count, BIG, T)
     return QueryRows(q, position, log, places, codes, random)
 
 
 @triton.jit
 def load_upstream(base, i0, flags: tl.constexpr):
-    """What goes with the queries i0..i0+M-1 in the backward pass."""
-    do = load_rows(base.do, i0, base.count, base.do_stride, flags.M, flags.D)
-    return Upstream(do, load_vector(base.delta, i0, base.count, 0.0, flags.M))
+    """What goes with the queries i0..i0+T-1 in the backward pass."""
+    do = load_rows(base.do, i0, base.count, base.do_stride, flags.T, flags.D)
+    return Upstream(do, load_vector(base.delta, i0, base.count, 0.0, flags.T))
 
 
 @triton.jit
 def load_keys(base, j0, flags: tl.constexpr):
-    """The keys j0..j0+N-1; those outside are 0."""
-    N: tl.constexpr = flags.N
-    k = load_rows(base.k, j0, base.count, base.k_stride, N, flags.D)
-    v = load_rows(base.v, j0, base.count, base.v_stride, N, flags.D)
-    places = j0 + tl.arange(0, N)
+    """The keys j0..j0+T-1; those outside are 0."""
+    T: tl.constexpr = flags.T
+    k = load_rows(base.k, j0, base.count, base.k_stride, T, flags.D)
+    v = load_rows(base.v, j0, base.count, base.v_stride, T, flags.D)
+    places = j0 + tl.arange(0, T)
     codes = places
     if flags.PACKED:
-        codes = load_vector(base.codes, j0, base.count, 0, N)
+        codes = load_vector(base.codes, j0, base.count, 0, T)
     random = places
     if flags.DROP:
-        random = load_vector(base.random, j0, base.count, 0, N)
+        random = load_vector(base.random, j0, base.count, 0, T)
     return KeyRows(k, v, places, codes, random, base.count)
 
 

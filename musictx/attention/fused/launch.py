@@ -11,13 +11,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from musictx.attention.fused import forward as forward_pass
+from musictx.attention.fused import key as key_pass
+from musictx.attention.fused import query as query_pass
 from musictx.attention.fused import tile as tile_functions
-from musictx.attention.fused.config import Config, Tile, choose
-from musictx.attention.fused.gather import forward as gather_forward
-from musictx.attention.fused.gather import key as gather_key
-from musictx.attention.fused.gather import query as gather_query
-from musictx.attention.fused.panel import backward as panel_backward
-from musictx.attention.fused.panel import forward as panel_forward
+from musictx.attention.fused.config import Tile, choose
 from musictx.attention.fused.table_gradients import TableGradients
 
 LOG2E = math.log2(math.e)
@@ -143,51 +141,19 @@ class Problem:
         """Causal attention of the last tokens to all."""
         return self.causal and self.offset >= 0 and self.offset + self.queries == self.keys
 
-    def panel(self, tile: Tile) -> bool:
-        """Whether this pass goes by plan panel; plan gather knows more."""
-        plain = self.table is not None and self.bias is None and self.values is None
-        return tile.plan == "panel" and plain and self.aligned
-
-    def square(self, tile: Tile) -> int:
-        """The side of plan gather's tiles."""
-        return min(tile.queries, tile.keys)
-
-    def cells(self, tile: Tile) -> dict[str, int]:
-        """Sizes of plan panel: queries and keys to a tile, distances at a time, the segment."""
-        sizes = {"M": tile.queries, "N": tile.keys, "C": min(64, tile.queries, tile.keys)}
-        return sizes | {"SEGMENT": self.config.segment}
-
-    def edge(self, queries: int, keys: int) -> bool:
+    def edge(self, side: int) -> bool:
         """Whether tiles of keys, laid from a tile's first query on, reach beyond the keys."""
-        before = self.offset % keys != 0 or queries % keys != 0
-        return before or not (self.aligned or (not self.causal and self.keys % keys == 0))
+        whole = self.aligned or (not self.causal and self.keys % side == 0)
+        return self.offset % side != 0 or not whole
 
     @property
     def terms(self) -> dict[str, bool]:
-        """Further constants of plan gather."""
+        """Further constants: which terms there are."""
         found = {"TABLE": self.table, "BIAS": self.bias, "VALUES": self.values}
         return {name: x is not None for name, x in found.items()} | {"CAUSAL": self.causal}
 
     def options(self, tile: Tile) -> dict[str, int]:
         return {"num_warps": tile.warps, "num_stages": tile.stages}
-
-    @property
-    def programs(self) -> int:
-        """Persistent programs of plan panel."""
-        if not self.q.is_cuda:
-            return 3
-        properties = torch.cuda.get_device_properties(self.q.device)
-        return properties.multi_processor_count * self.config.programs
-
-    def panels(self, tile: Tile, segment: int, count: int = 1) -> Tensor:
-        """``count`` panels for each program; see attention/fused/panel/skew.py."""
-        size = tile.queries * (segment + tile.queries + 1) + 2 * tile.queries
-        return empty((self.programs, count * size), self.skew_dtype, self.q.device)
-
-    @property
-    def skew_dtype(self) -> torch.dtype:
-        """Relative logits of inputs of 16 bits keep 11 bits: free, where bfloat16's 8 are not."""
-        return torch.float32 if self.q.dtype == torch.float32 else torch.float16
 
 
 def unit_stride(x: Tensor) -> Tensor:
@@ -210,20 +176,11 @@ def forward(p: Problem) -> tuple[Tensor, Tensor]:
     inputs = (p.q, p.at, p.k, p.v)
     places = strides(*inputs, out)
     numbers = (p.low, p.high, p.scale * LOG2E, p.threshold, 1 / p.kept_share)
-    if p.panel(tile):
-        scratch = p.panels(tile, p.config.segment)
-        panel_forward.forward[(p.programs,)](
-            *inputs, p.vectors, *p.codes, p.keys_seen[0], *p.random, scratch, out, log_sum,
-            *places, p.vector_stride, p.batch * p.heads, p.heads, p.queries, p.keys, *numbers,
-            **p.cells(tile), EDGE=p.edge(tile.queries, tile.keys), **p.flags, **p.options(tile),
-        )  # fmt: skip
-    else:
-        side = p.square(tile)
-        gather_forward.forward[(triton.cdiv(p.queries, side) * p.batch * p.heads,)](
-            *inputs, *p.tables, *p.codes, *p.keys_seen, *p.random, out, log_sum,
-            *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
-            T=side, EDGE=p.edge(side, side), **p.terms, **p.flags, **p.options(tile),
-        )  # fmt: skip
+    forward_pass.forward[(triton.cdiv(p.queries, tile.side) * p.batch * p.heads,)](
+        *inputs, *p.tables, *p.codes, *p.keys_seen, *p.random, out, log_sum,
+        *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
+        T=tile.side, EDGE=p.edge(tile.side), **p.terms, **p.flags, **p.options(tile),
+    )  # fmt: skip
     return out, log_sum
 
 
@@ -264,25 +221,13 @@ def _backward_query(
     sink = dq if p.position is None else dposition
     places = strides(*inputs, up, dq, sink)
     numbers = (p.low, p.high, tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share)
-    if p.panel(tile):
-        scratch = p.panels(tile, p.config.segment)
-        gradients = torch.zeros_like(scratch, dtype=p.q.dtype)
-        panel_backward.backward_query[(p.programs,)](
-            *inputs, p.vectors, *p.codes, p.keys_seen[0], *p.random, scratch, gradients,
-            up, log_sum, delta, tables.factor, dq, sink, tables.vectors,
-            *places, p.vector_stride, p.batch * p.heads, p.heads, p.queries, p.keys, *numbers,
-            **p.cells(tile), EDGE=p.edge(tile.queries, tile.keys), FIXED=p.deterministic, **p.flags,
-            **p.options(tile),
-        )  # fmt: skip
-    else:
-        side = p.square(tile)
-        gather_query.backward_query[(triton.cdiv(p.queries, side) * p.batch * p.heads,)](
-            *inputs, *p.tables, *p.codes, *p.keys_seen, *p.random, up, log_sum, delta,
-            tables.factor, dq, sink, tables.vectors, tables.numbers, tables.added,
-            *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
-            T=side, BIAS_GRADIENT=tables.bias_gradient, FIXED=p.deterministic,
-            EDGE=p.edge(side, side), **p.terms, **p.flags, **p.options(tile),
-        )  # fmt: skip
+    query_pass.backward_query[(triton.cdiv(p.queries, tile.side) * p.batch * p.heads,)](
+        *inputs, *p.tables, *p.codes, *p.keys_seen, *p.random, up, log_sum, delta,
+        tables.factor, dq, sink, tables.vectors, tables.numbers, tables.added,
+        *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
+        T=tile.side, BIAS_GRADIENT=tables.bias_gradient, FIXED=p.deterministic,
+        EDGE=p.edge(tile.side), **p.terms, **p.flags, **p.options(tile),
+    )  # fmt: skip
 
 
 def _backward_key(
@@ -292,22 +237,9 @@ def _backward_key(
     inputs = (p.q, p.at, p.k, p.v)
     places = strides(*inputs, up, dk, dv)
     numbers = (p.low, p.high, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share)
-    if p.panel(tile):
-        scratch = p.panels(tile, tile.keys, p.config.segment // tile.queries)
-        panel_backward.backward_key[(p.programs,)](
-            *inputs, p.vectors, *p.codes, p.queries_seeing[1], *p.random, scratch,
-            up, log_sum, delta, dk, dv,
-            *places, p.vector_stride, p.batch * p.heads, p.heads, p.queries, p.keys, *numbers,
-            **p.cells(tile), **p.flags, **p.options(tile),
-        )  # fmt: skip
-    else:
-        side = p.square(tile)
-        gather_key.backward_key[(triton.cdiv(p.keys, side) * p.batch * p.heads,)](
-            *inputs, *p.tables, *p.codes, *p.queries_seeing, *p.random,
-            up, log_sum, delta, dk, dv,
-            *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
-            T=side, **p.terms, **p.flags, **p.options(tile),
-        )  # fmt: skip
-
-
-__all__ = ["Config", "Problem", "backward", "forward"]
+    key_pass.backward_key[(triton.cdiv(p.keys, tile.side) * p.batch * p.heads,)](
+        *inputs, *p.tables, *p.codes, *p.queries_seeing, *p.random,
+        up, log_sum, delta, dk, dv,
+        *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
+        T=tile.side, **p.terms, **p.flags, **p.options(tile),
+    )  # fmt: skip

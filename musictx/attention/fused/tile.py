@@ -1,4 +1,4 @@
-"""One tile of the fused kernel in any plan: which tiles there are, masks, softmax, gradients.
+"""One tile of the fused kernel: which tiles there are, masks, softmax, gradients.
 
 Names are those of attention/fused/common.py.
 """
@@ -36,11 +36,11 @@ def keys_seen(first_keys, stop_keys, i0, queries, keys, p0, flags: tl.constexpr)
     first = 0
     stop = keys
     if flags.CAUSAL:
-        stop = tl.minimum(keys, p0 + flags.M)
+        stop = tl.minimum(keys, p0 + flags.T)
     if flags.PACKED:
-        first = tl.min(load_vector(first_keys, i0, queries, keys, flags.M))
+        first = tl.min(load_vector(first_keys, i0, queries, keys, flags.T))
         if not flags.CAUSAL:
-            stop = tl.max(load_vector(stop_keys, i0, queries, 0, flags.M))
+            stop = tl.max(load_vector(stop_keys, i0, queries, 0, flags.T))
     return first, stop
 
 
@@ -50,9 +50,9 @@ def queries_seeing(first_queries, stop_queries, j0, queries, keys, offset, flags
     first = 0
     stop = queries
     if flags.PACKED:
-        stop = tl.max(load_vector(stop_queries, j0, keys, 0, flags.N))
+        stop = tl.max(load_vector(stop_queries, j0, keys, 0, flags.T))
         if not flags.CAUSAL:
-            first = tl.min(load_vector(first_queries, j0, keys, queries, flags.N))
+            first = tl.min(load_vector(first_queries, j0, keys, queries, flags.T))
     if flags.CAUSAL:
         first = tl.maximum(j0 - offset, 0)
     return first, stop
@@ -134,8 +134,8 @@ def finish(soft, out, log_sum, start, length, stride, inverse_share, flags: tl.c
     empty = soft.total == 0.0
     divisor = tl.where(empty, 1.0, soft.total)
     rows = soft.acc * (inverse_share / divisor)[:, None]
-    store_rows(out, start, length, stride, rows, flags.M, flags.D)
-    t = start + tl.arange(0, flags.M)
+    store_rows(out, start, length, stride, rows, flags.T, flags.D)
+    t = start + tl.arange(0, flags.T)
     log = tl.where(empty, BIG, soft.top + tl.log2(divisor))
     tl.store(log_sum + t, log, mask=(t >= 0) & (t < length))
 

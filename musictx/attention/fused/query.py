@@ -1,6 +1,6 @@
-"""The backward pass of plan A over queries: dq and the gradients of the tables.
+"""The backward pass over queries: dq and the gradients of the tables.
 
-The algebra is that of attention/fused/gather/skew.py.
+The algebra is that of attention/fused/skew.py.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from musictx.attention.fused.common import (
     store_rows,
     table_row,
 )
-from musictx.attention.fused.gather.skew import (
+from musictx.attention.fused.skew import (
     by_distance,
     by_key,
     distance_chunk,
@@ -65,7 +65,7 @@ class Sinks(NamedTuple):
 def spread(dq, dposition, ds, used, upstream, queries, tables, sinks, delta, flags: tl.constexpr):
     """Gradients from dS and the weights used, by distance, for the distances delta..delta+T-1: the
     tables' are added to their sinks, those of the queries to dq and dposition."""
-    row = table_row(delta + tl.arange(0, flags.N), tables.low, tables.high)
+    row = table_row(delta + tl.arange(0, flags.T), tables.low, tables.high)
     if flags.TABLE:
         chunk = distance_chunk(tables.table, delta, tables, flags)
         if flags.POSITION:
@@ -111,7 +111,7 @@ def spread_far(state, upstream, queries, tables, sinks, row, flags: tl.constexpr
 @triton.jit
 def spread_remainder(state, upstream, queries, tables, sinks, delta, flags: tl.constexpr):
     """The same for what the last tile, of ``delta``, has left."""
-    T: tl.constexpr = flags.N
+    T: tl.constexpr = flags.T
     ds = state.before
     if flags.TABLE or flags.BIAS_GRADIENT:
         ds = remainder(ds, delta, T)
@@ -133,7 +133,7 @@ def query_tile(
     flags: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """What the keys j0..j0+T-1 add to dq (before scaling) and to the gradients of the tables."""
-    T: tl.constexpr = flags.N
+    T: tl.constexpr = flags.T
     delta = p0 - j0
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
@@ -189,7 +189,7 @@ def backward_query(
 ):  # fmt: skip
     """Gradient of T queries of one (batch row, head), and their share of the tables'."""
     flags: tl.constexpr = Flags(
-        D, T, T, TABLE, BIAS, VALUES, POSITION, CAUSAL, PACKED, LOCAL, EDGE, DROP, SKEW, PRECISION,
+        D, T, TABLE, BIAS, VALUES, POSITION, CAUSAL, PACKED, LOCAL, EDGE, DROP, SKEW, PRECISION,
         BIAS_GRADIENT, FIXED,
     )  # fmt: skip
     SPREAD: tl.constexpr = TABLE or BIAS_GRADIENT

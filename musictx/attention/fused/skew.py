@@ -1,4 +1,4 @@
-"""Plan A of the fused kernel: square tiles, relative logits skewed by one gather in registers.
+"""The skew of the fused kernel: square tiles, relative logits moved by one gather in registers.
 
 Let R_k = Q_block . (rows kT..kT+T-1 of the table)^T, for a tile of T queries and T keys whose first
 query stands delta = kT after its first key. The distance of cell (r, c) is delta + r - c, so
@@ -47,7 +47,7 @@ def lower_half(delta, T: tl.constexpr):
 @triton.jit
 def distance_chunk(base, delta, tables, flags: tl.constexpr):
     """Rows of a table for the distances delta..delta+T-1."""
-    distances = delta + tl.arange(0, flags.N)
+    distances = delta + tl.arange(0, flags.T)
     return load_table(base, distances, tables.low, tables.high, flags.D)
 
 
@@ -64,7 +64,7 @@ def by_key(
 ):  # fmt: skip
     """x times the row of each cell's distance, (T, T) in float32, and R_{k-1}, which is R_k to the
     next tile. ``far``: x times the only row that a FAR tile has."""
-    T: tl.constexpr = flags.N
+    T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32) + far[:, None]
     elif KIND == NEAR:

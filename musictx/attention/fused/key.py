@@ -1,4 +1,4 @@
-"""The backward pass of plan A over keys: dk and dv. The algebra is that of fused/gather/skew.py."""
+"""The backward pass over keys: dk and dv. The algebra is that of fused/skew.py."""
 
 import triton
 import triton.language as tl
@@ -19,7 +19,7 @@ from musictx.attention.fused.common import (
     meet_row,
     store_rows,
 )
-from musictx.attention.fused.gather.skew import by_distance, lower_half, skew
+from musictx.attention.fused.skew import by_distance, lower_half, skew
 from musictx.attention.fused.tile import (
     ceil_div,
     floor_div,
@@ -34,7 +34,7 @@ def any_query(
     x, base, row, delta, tables, dtype: tl.constexpr, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
     """x times the row of each cell's distance, where no tile before has left R_k: (T, T)."""
-    T: tl.constexpr = flags.N
+    T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32) + meet_row(x, base, row, flags.D)[:, None]
     else:
@@ -51,7 +51,7 @@ def key_tile(
     dk, dv, keys, query_base, tables, row, m, j0, numbers, flags: tl.constexpr, KIND: tl.constexpr
 ):
     """What the T queries from place j0 + mT on add to dk (before scaling) and dv."""
-    T: tl.constexpr = flags.N
+    T: tl.constexpr = flags.T
     i0 = j0 + m * T - query_base.offset
     queries = load_queries(query_base, i0, flags, True)
     relative = 0.0
@@ -81,7 +81,7 @@ def backward_key(
 ):  # fmt: skip
     """Gradients of T keys and values of one (batch row, head)."""
     flags: tl.constexpr = Flags(
-        D, T, T, TABLE, BIAS, VALUES, POSITION, CAUSAL, PACKED, LOCAL, False, DROP, SKEW, PRECISION
+        D, T, TABLE, BIAS, VALUES, POSITION, CAUSAL, PACKED, LOCAL, False, DROP, SKEW, PRECISION
     )
     blocks = tl.cdiv(TK, T)
     j0 = (tl.program_id(0) % blocks) * T  # in causal attention early keys have the most queries

@@ -1,4 +1,4 @@
-"""The forward pass of plan A; the algebra is that of fused/gather/skew.py."""
+"""The forward pass; the algebra is that of fused/skew.py."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from musictx.attention.fused.common import (
     load_queries,
     meet_row,
 )
-from musictx.attention.fused.gather.skew import (
+from musictx.attention.fused.skew import (
     by_distance,
     by_key,
     distance_chunk,
@@ -50,7 +50,7 @@ def forward_tile(
 ):  # fmt: skip
     """Take in the keys j0..j0+T-1; FAR ones have the table's ``row``."""
     delta = p0 - j0
-    T: tl.constexpr = flags.N
+    T: tl.constexpr = flags.T
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
     hi = state.hi
@@ -86,7 +86,7 @@ def take_far_values(state, tables, row, flags: tl.constexpr):
 @triton.jit
 def take_remainder(state, tables, delta, flags: tl.constexpr):
     """The weights that the last tile, of ``delta``, has left meet the table of values."""
-    T: tl.constexpr = flags.N
+    T: tl.constexpr = flags.T
     chunk = distance_chunk(tables.added, delta - T, tables, flags)
     left = remainder(state.before, delta, T)
     acc = tl.dot(left, chunk, state.acc, input_precision=flags.PRECISION)
@@ -107,7 +107,7 @@ def forward(
 ):  # fmt: skip
     """Output and log of the sum of weights of T queries of one (batch row, head)."""
     flags: tl.constexpr = Flags(
-        D, T, T, TABLE, BIAS, VALUES, POSITION, CAUSAL, PACKED, LOCAL, EDGE, DROP, SKEW, PRECISION
+        D, T, TABLE, BIAS, VALUES, POSITION, CAUSAL, PACKED, LOCAL, EDGE, DROP, SKEW, PRECISION
     )
     blocks = tl.cdiv(TQ, T)
     i0 = (blocks - 1 - tl.program_id(0) % blocks) * T  # long rows first

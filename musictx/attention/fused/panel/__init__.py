@@ -1,1 +1,0 @@
-"""Plan B: the skew by two row lengths over scratch memory (skew.py); its passes."""
