@@ -4,8 +4,7 @@ reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
 chunked     linear in memory: consecutive positions, one axis by order, and any with labels for keys
             such as pitch (attention/chunked/)
-sdpa        torch's own kernel: plain attention, or distances by sinusoids or of labels
-            (attention/sdpa.py)
+sdpa        torch's own kernel: plain attention (attention/sdpa.py)
 native      the algorithm of chunked in C++, compiled on first use (attention/native/)
 fused       one Triton kernel for CUDA GPUs, forward and backward (attention/fused/)
 auto        the fastest of these that can do the job and is at hand on this machine: without

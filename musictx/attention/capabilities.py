@@ -35,16 +35,15 @@ class Capabilities:
 
     causal_only    no attention to later keys
     table_only     exactly one axis by order with a table of vectors, and nothing else
-    axes           axes of distance at most, those with labels apart; None: any number
+    axes           axes of distance at most, those with labels apart; None: any number; 0: plain
+                   attention only
     further        axes without labels may measure other coordinates than the order
-    waves_only     axes must be made of sinusoids (``Axis.waves``)
     bias           numbers for distances (``Axis.bias``)
     labels         axes with labels: "channels" as further channels of the heads (labels.py),
                    "numbers" by itself, None not at all
     one_width      queries, keys, values and tables have heads of one size
     query_biases   ``Terms.content_bias`` and ``position_bias``
     value_table, blocks   these terms
-    clips          distances beyond an axis share its last rows
     positions      the layouts of positions it takes; ``causal_positions``: if causal
     any_scale      also ``Terms.scale`` of 0 and below
     one_query      the layouts in which it takes, or leaves to attention/decode, a single causal
@@ -57,14 +56,12 @@ class Capabilities:
     table_only: bool = False
     axes: int | None = 1
     further: bool = False
-    waves_only: bool = False
     bias: bool = True
     labels: str | None = None
     one_width: bool = False
     query_biases: bool = True
     value_table: bool = True
     blocks: bool = True
-    clips: bool = True
     any_scale: bool = True
     positions: str = CONSECUTIVE
     causal_positions: str | None = None
@@ -78,10 +75,9 @@ class Capabilities:
 class Job(NamedTuple):
     """What a call asks for, as far as a choice depends on it.
 
-    axes, further, waves, table, bias   of the axes without labels: how many, whether one measures
-        another coordinate than order, whether all are made of sinusoids, what they have
+    axes, further, table, bias   of the axes without labels: how many, whether one measures another
+        coordinate than order, what they have
     labels      channels that the axes with labels would need, 0 without
-    clipped     some distance lies beyond its axis
     layout      of positions; ``one``: a single causal query over earlier keys
     device, dtype, size   of the queries; None: not looked at
     packed, dropout       whether pieces are kept apart, whether weights are dropped
@@ -89,7 +85,6 @@ class Job(NamedTuple):
 
     axes: int
     further: bool
-    waves: bool
     table: bool
     bias: bool
     labels: int
@@ -99,7 +94,6 @@ class Job(NamedTuple):
     blocks: bool
     scale: bool
     causal: bool
-    clipped: bool
     layout: str
     one: bool
     device: str | None = None
@@ -112,11 +106,10 @@ class Job(NamedTuple):
 def job(terms: Terms, setting: Setting, q: Tensor | None = None) -> Job:
     """The job of attention with ``terms`` of q; without q, device, dtype and size are not asked."""
     left = [axis for axis in terms.axes if axis.labels is None]
-    layout, one, clipped = _layout(terms, setting)
+    layout, one = _layout(setting)
     return Job(
         axes=len(left),
         further=any(axis.coordinate for axis in left),
-        waves=all(axis.waves is not None for axis in left),
         table=any(axis.table is not None for axis in left),
         bias=any(axis.bias is not None for axis in left),
         labels=sum(len(axis.labels) for axis in terms.axes if axis.labels is not None),
@@ -126,7 +119,6 @@ def job(terms: Terms, setting: Setting, q: Tensor | None = None) -> Job:
         blocks=terms.blocks is not None,
         scale=terms.scale > 0,
         causal=setting.causal,
-        clipped=clipped,
         layout=layout,
         one=one,
         device=None if q is None else q.device.type,
@@ -137,25 +129,19 @@ def job(terms: Terms, setting: Setting, q: Tensor | None = None) -> Job:
     )
 
 
-def _layout(terms: Terms, setting: Setting) -> tuple[str, bool, bool]:
-    """(how the positions lie, whether it is a single causal query, whether distances are clipped);
-    of positions that are not Spans, nobody who minds clipping wants to know."""
+def _layout(setting: Setting) -> tuple[str, bool]:
+    """(how the positions lie, whether it is a single causal query)."""
     queries, keys, causal = setting.query_positions[0], setting.key_positions[0], setting.causal
     if isinstance(keys, Ring):  # the newest token asks
-        return ANY, causal and len(queries) == 1, False
+        return ANY, causal and len(queries) == 1
     if not (isinstance(queries, Span) and isinstance(keys, Span)):
-        return ANY, False, False
-    lowest = 0 if causal else queries.start - (keys.stop - 1)
-    highest = queries.stop - 1 - keys.start
-    clipped = any(
-        axis.high < highest or axis.low > lowest for axis in terms.axes if axis.labels is None
-    )
+        return ANY, False
     one = causal and len(queries) == 1 and queries.start >= keys.stop - 1
     if queries == keys:
-        return SQUARE, one, clipped
+        return SQUARE, one
     if queries.stop == keys.stop and len(queries) <= len(keys):
-        return LAST, one, clipped
-    return CONSECUTIVE, one, clipped
+        return LAST, one
+    return CONSECUTIVE, one
 
 
 def why_not(can: Capabilities, job: Job) -> str | None:
@@ -184,8 +170,8 @@ def _terms_why_not(can: Capabilities, job: Job) -> str | None:
     """What of the terms is too much."""
     if can.table_only and (job.axes, job.table, job.further, job.labels) != (1, True, False, 0):
         return "it computes one table of vectors by the order of tokens"
-    if can.waves_only and job.axes and (not job.waves or job.bias):
-        return "it knows no relative terms but those made of sinusoids or with labels for keys"
+    if can.axes == 0 and (job.axes or job.labels):
+        return "it knows no relative terms"
     if job.labels and not can.labels:
         return "it knows no axes with labels for keys"
     if can.axes is not None and job.axes > can.axes:
@@ -212,13 +198,9 @@ def _positions_why_not(can: Capabilities, job: Job) -> str | None:
     most = can.positions
     if job.causal and can.causal_positions:
         most = can.causal_positions
-    elif not job.causal and can.waves_only and not job.axes:
-        most = ANY  # plain attention to everything: nobody looks at positions
-    if not _within(job.layout, most):
-        return _LAYOUT_WORDS[CONSECUTIVE if job.layout == ANY else most]
-    if job.clipped and not can.clips:
-        return "distances beyond its axis are not clipped by it"
-    return None
+    if _within(job.layout, most):
+        return None
+    return _LAYOUT_WORDS[CONSECUTIVE if job.layout == ANY else most]
 
 
 def _within(layout: str, most: str) -> bool:

@@ -11,9 +11,8 @@ that is 1 at c_j and 0 elsewhere. So
     <q_i, k_j> + A[i, c_j] = <[q_i, A_i], [k_j, 1 at c_j]>
 
 and whatever computes content attention computes the axis too, with its own memory: exactly, with no
-L x L gather, for D + K numbers to a head. A key with no label of the axis gets zeros: no term. The
-trick is that of attention/sdpa.py with steps in the place of waves. ``attend`` widens the heads
-here, once for all implementations that take labels as channels.
+L x L gather, for D + K numbers to a head. A key with no label of the axis gets zeros: no term.
+``attend`` widens the heads here, once for all implementations that take labels as channels.
 """
 
 from __future__ import annotations

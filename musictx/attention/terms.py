@@ -120,28 +120,6 @@ def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Waves:
-    """How a table is made of sinusoids: R[delta] = [sin(f delta), cos(f delta)] @ projection.
-
-    frequencies  (F,): radians for each step of distance
-    projection   (H or 1, 2 F, D): sines first, then cosines
-
-    An axis that says so can also be computed as a product of turned features: attention/sdpa.py.
-    """
-
-    frequencies: Tensor
-    projection: Tensor
-
-    def table(self, low: int, high: int) -> Tensor:
-        """(H or 1, high - low + 1, D): the vectors of the distances low..high."""
-        projection = self.projection
-        with torch.autocast(projection.device.type, enabled=False):
-            distances = torch.arange(low, high + 1, device=projection.device)
-            angle = angles(distances, self.frequencies)
-            return torch.cat([angle.sin(), angle.cos()], dim=-1).to(projection.dtype) @ projection
-
-
-@dataclass(frozen=True)
 class Axis:
     """One axis of relative distance.
 
@@ -150,7 +128,6 @@ class Axis:
     low, high   distances beyond are clipped: row of delta = clamp(delta, low, high) - low
     coordinate  which of the positions handed to ``attend`` this axis measures: 0 is the order of
                 the sequence (the one that causality goes by), 1, 2, ... are further coordinates
-    waves       how ``table`` is made of sinusoids, if it is
     labels      (K,) int64, or None. With it the coordinate of a key is a label, such as a pitch or
                 a voice: one of these K different values. A key with any other value is not
                 measured: the axis adds nothing. What has few labels is computed in linear memory,
@@ -162,15 +139,14 @@ class Axis:
     low: int = 0
     high: int = 0
     coordinate: int = ORDER
-    waves: Waves | None = None
     labels: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.high < self.low:
             raise ValueError(f"Axis: low={self.low} is above high={self.high}")
         labels = self.labels
-        if labels is not None and (self.coordinate == ORDER or self.waves is not None):
-            raise ValueError("Axis: labels are for further coordinates, not for order or waves")
+        if labels is not None and self.coordinate == ORDER:
+            raise ValueError("Axis: labels are for further coordinates, not for order")
         if labels is not None and (labels.dim() != 1 or labels.dtype != torch.int64):
             raise ValueError(
                 f"Axis: labels are {labels.dtype} {tuple(labels.shape)}, expected int64 (K,)"

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from musictx.attention import api, capabilities, reference
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Axis, Blocks, Span, Terms, Waves
+from musictx.attention.terms import Axis, Blocks, Span, Terms
 
 Named = dict[str, Tensor]
 
 
 def learned(named: Named, name: str, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """A random tensor that wants a gradient, remembered under its name."""
-    named[name] = torch.randn(shape, dtype=dtype).requires_grad_()
+    """A random tensor that wants a gradient, remembered under its name; or what that name has."""
+    if name not in named:
+        named[name] = torch.randn(shape, dtype=dtype).requires_grad_()
     return named[name]
 
 
@@ -77,16 +79,34 @@ def two_axes(named: Named, heads: int, size: int) -> Terms:
     return Terms(size**-0.5, (order, pitch), value_table=learned(named, "V", heads, 4, size))
 
 
-def by_waves(named: Named, heads: int, size: int) -> Terms:
-    """Transformer-XL with its table made of sinusoids; distances up to 15 either way."""
-    projection = learned(named, "projection", heads, 6, size)
-    waves = Waves(torch.tensor([1.0, 0.3, 0.01]), projection)
-    axis = Axis(table=waves.table(-15, 15), low=-15, high=15, waves=waves)
-    return Terms(
-        scale=size**-0.5,
-        axes=(axis,),
-        content_bias=learned(named, "u", heads, size),
-        position_bias=learned(named, "v_bias", heads, size),
+LABELS = torch.tensor([3, 0, 17, 9, 30])  # in no order, with gaps
+
+
+def labelled(named: Named, heads: int, size: int) -> Terms:
+    """Order, clipped; pitch by a table and a bias, both clipped; voice by a shared table."""
+    order = Axis(learned(named, "table", heads, 5, size), low=-1, high=3)
+    u, v = (learned(named, name, heads, size) for name in ("u", "v_bias"))
+    return Terms(0.6, (order, *label_axes(named, heads, size)), content_bias=u, position_bias=v)
+
+
+def label_axes(named: Named, heads: int, size: int) -> tuple[Axis, ...]:
+    """Pitch and voice, which the keys have by labels."""
+    table = learned(named, "pitch", heads, 9, size)
+    bias = learned(named, "pitch_bias", heads, 9)
+    voice = learned(named, "voice", 1, 7, size)
+    return (
+        Axis(table, bias, low=-5, high=3, coordinate=1, labels=LABELS),
+        Axis(voice, low=-3, high=3, coordinate=2, labels=torch.arange(4)),
+    )
+
+
+def places(rows: int, start: int, count: int) -> tuple[Span, Tensor, Tensor]:
+    """Order, pitches (now and then one that is no label), voices (the same in every row)."""
+    pitches = torch.cat([LABELS, torch.tensor([12, 39])])
+    return (
+        Span(start, count),
+        pitches[torch.randint(len(pitches), (rows, count))],
+        torch.arange(start, start + count) % 4,
     )
 
 
@@ -129,7 +149,7 @@ FAMILY: dict[str, Callable[[Named, int, int], Terms]] = {
         alibi,
         table_and_bias,
         two_axes,
-        by_waves,
+        labelled,
         local,
         everything,
         plain,
@@ -235,3 +255,86 @@ def relative_error(got: Tensor, want: Tensor) -> float:
     assert torch.isfinite(got).all()
     size = want.detach().double().abs().max().clamp_min(1e-30)
     return float((got.detach().double() - want.detach().double()).abs().max() / size)
+
+
+class Job(NamedTuple):
+    """Tensors in float64 by name, what makes terms of them, and where and what to attend to."""
+
+    named: Named
+    terms: Callable[[Named], Terms]
+    where: dict[str, Any]
+
+    def run(self, function: Callable[..., Tensor], **more: Any) -> Callable[[Named], Tensor]:
+        def made(named: Named) -> Tensor:
+            qkv = (named[x] for x in "qkv")
+            return function(*qkv, self.terms(named), **self.where, **more)
+
+        return made
+
+
+def computed(name: str) -> Callable[..., Tensor]:
+    """The implementation itself; ``attend`` where that widens the heads for it."""
+
+    def run(q: Tensor, k: Tensor, v: Tensor, terms: Terms, **more: Any) -> Tensor:
+        if name != "decode" and any(axis.labels is not None for axis in terms.axes):
+            return api.attend(q, k, v, terms, **more, implementation=name)
+        return directly(api._MODULES[name])(q, k, v, terms, **more)
+
+    return run
+
+
+def precision(name: str) -> torch.dtype:
+    """In which the implementation is asked for its best."""
+    return torch.float32 if name in ("native", "fused") else torch.float64
+
+
+def results(run: Callable[[Named], Tensor], named: Named, up: Tensor, dtype: Any) -> Named:
+    """Output and all gradients, computed in ``dtype``."""
+    inputs = {n: x.detach().to(dtype).requires_grad_() for n, x in named.items()}
+    out = run(inputs)
+    wanted = list(inputs.values())
+    found = torch.autograd.grad(
+        out, wanted, up.to(out.dtype), materialize_grads=True, allow_unused=True
+    )
+    return {"out": out.detach()} | dict(zip(named, found))
+
+
+def excess(name: str, job: Job, dtype: torch.dtype | None = None, **own: Any) -> dict[str, float]:
+    """Errors of output and gradients as a share of what rounding may cost: must be below 1.
+
+    The truth is the specification in float64; the budget is four times the error that the
+    specification makes in the implementation's own precision, and rounding at the size of the
+    largest number: for tables, whose gradients add up parts that may cancel, of every part.
+    ``own``: arguments that this implementation alone takes.
+    """
+    rows, heads, queries, _ = job.named["q"].shape
+    up = torch.randn(job.named["q"].shape, dtype=torch.float64)
+    dtype = dtype or precision(name)
+    exact = results(job.run(dense), job.named, up, torch.float64)
+    plain = results(job.run(dense), job.named, up, dtype)
+    got = results(job.run(computed(name), **own), job.named, up, dtype)
+    scale = max(1.0, *(float(x.abs().max()) for x in exact.values()))
+    shares = {}
+    for which, truth in exact.items():
+        assert got[which].shape == truth.shape
+        assert got[which].dtype == dtype
+        budget = 4 * float((plain[which] - truth).norm())
+        parts = rows * heads * queries if which not in ("out", "q", "k", "v") else 1
+        unit = max(torch.finfo(torch.float32).eps / 2 if dtype != torch.float64 else 0, 2**-46)
+        budget += 4 * unit * scale * math.sqrt(truth.numel() * parts)
+        error = float((got[which] - truth).norm())
+        shares[which] = error / budget if math.isfinite(error) else math.inf
+    return shares
+
+
+def table_job(queries: int, keys: int, distances: int, size: int = 8, rows: int = 2) -> Job:
+    """The last queries of the keys, with a table and a bias for the distances from 0 on."""
+    named: Named = {}
+    qkv(named, rows, 2, queries, keys, size)
+    learned(named, "table", 2, distances, size)
+    learned(named, "bias", 2, distances)
+
+    def terms(named: Named) -> Terms:
+        return Terms(0.4, (Axis(named["table"], named["bias"], high=distances - 1),))
+
+    return Job(named, terms, {})

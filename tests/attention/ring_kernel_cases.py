@@ -10,26 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from triton.runtime import interpreter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from musictx.attention.decode import kernel, op, step
 from musictx.attention.terms import NOWHERE, Axis, Ring, Terms
-from tests.attention import cases
+from tests.attention import cases, interpreter
 
-
-def interpreter_of_today() -> None:
-    """Triton 3.6's interpreter under numpy 2.4: int() of an array of one element is gone."""
-    patch = interpreter._patch_lang_tensor
-
-    def patched(tensor: Any, scope: Any) -> None:
-        patch(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: np.asarray(self.handle.data).item())
-
-    interpreter._patch_lang_tensor = patched
+assert interpreter.HERE, __doc__
 
 
 def terms_of(kind: str) -> Terms:
@@ -72,7 +61,6 @@ def by_attention() -> None:
 
 
 if __name__ == "__main__":
-    interpreter_of_today()
     torch.manual_seed(0)
     by_attention()
     print("equal")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from musictx.attention import chunked
+from musictx.attention import attend, chunked
 from musictx.attention.chunked import passes, plan
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
@@ -24,23 +24,26 @@ def largest(function, length: int, kind: str = "huang") -> int:
         terms = replace(terms, value_table=table, content_bias=q.detach()[0, :, 0])
     if kind == "local":
         terms = replace(terms, blocks=Blocks(64))
+    if kind == "labels":
+        terms = replace(terms, axes=(*terms.axes, *cases.label_axes(named, 2, 8)))
+    where = {name: cases.places(1, 0, length) for name in ("query_positions", "key_positions")}
     with Largest() as seen:
-        function(q, k, v, terms).sum().backward()
+        function(q, k, v, terms, **where).sum().backward()
     return seen.numbers
 
 
 @pytest.mark.parametrize("causal_", [True, False], ids=["causal", "full"])
-@pytest.mark.parametrize("kind", ["huang", "shaw", "local"])
+@pytest.mark.parametrize("kind", ["huang", "shaw", "local", "labels"])
 def test_memory_is_linear_in_length(kind, causal_):
     """No tensor of length x length anywhere, forward or backward; the reference has them."""
 
-    def run(q, k, v, terms):
-        return cases.directly(chunked)(q, k, v, terms, causal=causal_)
+    def run(q, k, v, terms, **where):
+        return attend(q, k, v, terms, **where, causal=causal_, implementation="chunked")
 
     half, whole = largest(run, 512, kind), largest(run, 1024, kind)
     assert whole < 2 * 1024 * 1024 / 4
     assert whole <= 2.03 * half
-    dense = largest(lambda *a: cases.dense(*a), 256)
+    dense = largest(cases.dense, 256, kind)
     assert dense >= 2 * 256 * 256, "this test can fail"
 
 

@@ -31,12 +31,10 @@ def test_reference_equals_loops_in_output_and_every_gradient(scheme, mode, packe
     named: cases.Named = {}
     q, k, v = cases.qkv(named, 2, 2, queries, keys, 4)
     terms = cases.FAMILY[scheme](named, 2, 4)
-    where = {"query_positions": Span(start, queries), "key_positions": Span(0, keys)}
-    if scheme == "two_axes":
-        where = {
-            "query_positions": (Span(start, queries), torch.randint(9, (2, queries))),
-            "key_positions": (Span(0, keys), torch.randint(9, (2, keys))),
-        }
+    where = {
+        "query_positions": cases.places(2, start, queries),
+        "key_positions": cases.places(2, 0, keys),
+    }
     if packed:
         key_pieces = torch.tensor([[0, 0, 1, 1, 1, 2], [3, 4, 4, 4, 4, 4]])
         where |= {

@@ -32,39 +32,28 @@ def test_models_are_the_same_whichever_implementation_computes_them(scheme, shar
     ids = random_ids(2, 40)
     pieces = torch.tensor([[0] * 25 + [1] * 15, [0] * 40])
     found = {}
-    for attention in set(able(scheme)) - {"native", "fused"}:  # these know no float64
-        model = build(scheme, attention=attention, shared=shared).double()
+    names = set(able(scheme)) - {"fused"} - (set() if compiler.THERE else {"native"})
+    for attention in names:
+        model = build(scheme, attention=attention, shared=shared)
+        model = model if attention == "native" else model.double()  # it knows no float64
         logits = model(ids, piece_ids=pieces)
-        loss = F.cross_entropy(logits.flatten(0, 1), ids.flatten())
-        loss.backward()
+        F.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
         found[attention] = {n: p.grad for n, p in model.named_parameters()} | {"logits": logits}
     assert len(found) > 1
     for attention, got in found.items():
+        close = (
+            {"rtol": 1e-3, "atol": 1e-5} if attention == "native" else {"rtol": 1e-4, "atol": 1e-7}
+        )
         for name, wanted in found["reference"].items():
             torch.testing.assert_close(
-                got[name], wanted, rtol=1e-4, atol=1e-7, msg=f"{attention}: {name}"
+                got[name].to(wanted.dtype), wanted, **close, msg=f"{attention}: {name}"
             )
-
-
-@compiler.needed
-@pytest.mark.parametrize("scheme", ["huang", "alibi", "t5", "rotary", schemes.GRID])
-def test_the_native_operator_computes_the_same_model(scheme):
-    """In float32, with the error that float32 allows."""
-    ids, pieces = random_ids(2, 40), torch.tensor([[0] * 25 + [1] * 15, [0] * 40])
-    found = []
-    for attention in ("reference", "native"):
-        model = build(scheme, attention=attention)
-        logits = model(ids, piece_ids=pieces)
-        F.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
-        found.append({n: p.grad for n, p in model.named_parameters()} | {"logits": logits})
-    for name, wanted in found[0].items():
-        torch.testing.assert_close(found[1][name], wanted, rtol=1e-3, atol=1e-5, msg=name)
 
 
 def test_which_implementations_take_a_scheme():
     in_other_precisions = ["native", "fused"]
     assert able("huang") == ["auto", "reference", "skew", "chunked", *in_other_precisions]
-    assert able("transformer_xl") == ["auto", "reference", "chunked", "sdpa", "fused"]
+    assert able("transformer_xl") == ["auto", "reference", "chunked", "fused"]
     assert able("two_d") == ["auto", "reference"]
     assert able(schemes.GRID) == ["auto", "reference", "chunked", *in_other_precisions]
     assert able("rotary") == ["auto", "reference", "chunked", "sdpa", *in_other_precisions]

@@ -65,7 +65,7 @@ def choose(text: str, dtype: torch.dtype, head_dim: int, values: bool = False) -
     if text:
         return Config.parse(text)
     if dtype == torch.float32:
-        tile = Tile(32, 8, 1)
+        tile = Tile(16, 8, 1)
         return Config(tile, tile, tile)
     if values:
         narrow = head_dim == 128

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from musictx.attention.positions.base import PositionScheme, Sizes
-from musictx.attention.terms import Axis, Terms, Waves, frequencies
+from musictx.attention.terms import Axis, Terms, angles, frequencies
 
 
 class TransformerXL(PositionScheme):
@@ -37,8 +37,10 @@ class TransformerXL(PositionScheme):
         return {"features": width}
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
-        projection = self.projections[layer]
-        waves = Waves(frequencies(projection.shape[1] // 2, projection.device), projection)
-        low = self.sizes.low(reach)
-        axis = Axis(table=waves.table(low, reach), low=low, high=reach, waves=waves)
+        projection, low = self.projections[layer], self.sizes.low(reach)
+        with torch.autocast(projection.device.type, enabled=False):
+            distances = torch.arange(low, reach + 1, device=projection.device)
+            angle = angles(distances, frequencies(projection.shape[1] // 2, projection.device))
+            waves = torch.cat([angle.sin(), angle.cos()], dim=-1).to(projection.dtype)
+            axis = Axis(table=waves @ projection, low=low, high=reach)
         return Terms(self.scale, (axis,), content_bias=self.u, position_bias=self.v)

@@ -1,0 +1,380 @@
+"""Whatever an implementation says that it can, it computes as the specification does.
+
+One set of laws for all of them; what they are asked is drawn from what they state of themselves
+(``CAN``). The Triton kernel, ``fused``, is asked alone, in the process with Triton's interpreter
+that test_fused.py starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from musictx.attention import api, capabilities
+from musictx.attention.chunked import plan
+from musictx.attention.native import op
+from musictx.attention.terms import Axis, Blocks, Terms
+from tests.attention import cases, interpreter
+from tests.attention.cases import Job, Named, computed, excess, results, table_job
+
+INTERPRETED = interpreter.HERE
+ALL = ("skew", "chunked", "sdpa", "native", "decode", "fused")
+SIZE = 16
+pytestmark = pytest.mark.usefixtures("one_cache")
+
+
+def of(*names: str) -> Any:
+    """These implementations, as far as they are of this process."""
+    here = [name for name in names if (name == "fused") == INTERPRETED]
+    return pytest.mark.parametrize("name", here, indirect=True)
+
+
+@pytest.fixture(scope="module")
+def name(request) -> str:
+    if request.param == "native":
+        request.getfixturevalue("kernel")  # or skipped
+    return str(request.param)
+
+
+@contextlib.contextmanager
+def cut(block: int, budget: int, run: int) -> Iterator[None]:
+    """Blocks of ``block`` queries, in memory for ``budget`` logits, keys by the ``run``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "BLOCK", block)
+        patch.setattr(plan, "BUDGET", budget)
+        patch.setattr(op, "BLOCK", block)
+        patch.setattr(op, "RUN", run)
+        if INTERPRETED:
+            interpreter.cut(patch, 32 if block > 16 else 16)
+        yield
+
+
+def drawn(draw: Any, name: str) -> Job:
+    """Any job that the implementation says it can do: lengths, places, terms, blocks, pieces."""
+    can: capabilities.Capabilities = api._MODULES[name].CAN
+    integers, any_of = st.integers, st.sampled_from
+    torch.manual_seed(draw(integers(0, 99)))
+    one = name == "decode"
+
+    def chance(what: str, able: bool = True) -> bool:
+        return able and draw(st.booleans(), what)
+
+    causal = can.causal_only or one or chance("causal")
+    layout = can.causal_positions if causal and can.causal_positions else can.positions
+    most = 45 if INTERPRETED else 30  # of tokens
+    rows = 1 if INTERPRETED else draw(integers(1, 3), "rows")
+    queries, keys = draw(integers(1, most), "queries"), draw(integers(1, most), "keys")
+    start = draw(integers(-35, 35), "queries begin")
+    if layout == capabilities.SQUARE:
+        queries, start = keys, 0
+    elif layout == capabilities.LAST:
+        queries = min(queries, keys)
+        start = keys - queries
+    elif one:
+        queries, start = 1, max(keys - 1, start)
+    named: Named = {}
+    cases.qkv(named, rows, 2, queries, keys, SIZE)
+
+    low = draw(integers(-6, 6), "low")
+    count = 1 + draw(any_of([0, 1, 4, 12, 40]), "distances")
+    heads = draw(any_of([1, 2]), "heads of tables")
+    axis = can.axes != 0 and (can.table_only or chance("an axis"))
+    table = axis and (can.table_only or chance("table"))
+    labelled = chance("labels", bool(can.labels))
+    for which, there, shape in (
+        ("table", table, (heads, count, SIZE)),
+        ("bias", chance("bias", axis and can.bias), (heads, count)),
+        ("V", chance("V", axis and can.value_table), (3 - heads, count, SIZE)),
+        ("u", chance("u", can.query_biases), (2, SIZE)),
+        ("v_bias", chance("v_bias", can.query_biases and (table or labelled)), (2, SIZE)),
+    ):
+        if there:
+            cases.learned(named, which, *shape)
+    if labelled:
+        cases.label_axes(named, 2, SIZE)
+    blocks = None
+    if chance("blocks", can.blocks):
+        blocks = Blocks(draw(integers(1, 10), "length"), coordinate=draw(any_of([0, 1])))
+
+    def terms(named: Named) -> Terms:
+        get = named.get
+        axes = (Axis(get("table"), get("bias"), low=low, high=low + count - 1),) if axis else ()
+        if labelled:
+            axes += cases.label_axes(named, 2, SIZE)
+        return Terms(0.3, axes, get("u"), get("v_bias"), get("V"), blocks)
+
+    at, over = cases.places(rows, start, queries), cases.places(rows, 0, keys)
+    if one and chance("positions of each row"):
+        at = (torch.randint(5, 40, (rows, 1)), *at[1:])
+        over = (torch.randint(40, (rows, keys)), *over[1:])
+    where: dict[str, Any] = {"query_positions": at, "key_positions": over}
+    if chance("packed"):
+        ids = torch.randint(-(2**40), 2**40, (3,))  # any ids, not only runs
+        over, at = (ids[torch.randint(3, (rows, n))] for n in (keys, queries))
+        if name == "sdpa":  # torch's kernel has no answer for a query that sees nothing
+            at = over[:, -queries:] if causal else over[:, torch.randint(keys, (queries,))]
+        where |= {"query_pieces": at, "key_pieces": over}
+    if not (one or name == "skew"):
+        where["causal"] = causal
+    return Job(named, terms, where)
+
+
+@of(*ALL)
+@settings(max_examples=40 if INTERPRETED else 150, deadline=None)
+@given(data=st.data())
+def test_it_computes_whatever_it_says_it_can(name, data):
+    """Output and every gradient; however the work is cut."""
+    draw = data.draw
+    block = draw(st.sampled_from([1, 2, 5, 8, 9, 128]), "block")
+    budget = draw(st.sampled_from([1, 10**3, 10**6]), "budget")
+    with cut(block, budget, draw(st.sampled_from([1, 1024]), "run")):
+        job = drawn(draw, name)
+        terms, where = job.terms(job.named), job.where
+        places = where["query_positions"], where["key_positions"]
+        q = None if name == "decode" else job.named["q"].to(torch.float32)
+        module = api._MODULES[name]
+        assert cases.why_not(module, terms, *places, where.get("causal", True), q) is None
+        shares = excess(name, job)
+    assert max(shares.values()) < 1, shares
+
+
+@of("chunked", "native")
+@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
+@pytest.mark.parametrize("distances", [1, 40, 1000], ids="table of {}".format)
+@pytest.mark.parametrize(
+    ("queries", "keys"),
+    [(1, 1), (2, 2), (127, 127), (128, 128), (129, 129), (300, 300), (5, 260), (140, 260)],
+)
+def test_it_computes_around_the_block_size(name, queries, keys, distances, packed):
+    torch.manual_seed(queries + keys)
+    job = table_job(queries, keys, distances)
+    if packed:  # pieces as runs, differing from row to row
+        pieces = (torch.rand(2, keys) < min(1, 3 / keys)).long().cumsum(1)
+        job.where.update(key_pieces=pieces, query_pieces=pieces[:, keys - queries :])
+    shares = excess(name, job)
+    assert max(shares.values()) < 1, shares
+
+
+@of("skew", "chunked", "native", "fused")
+def test_nothing_leaks_from_the_future_or_from_other_pieces(name):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 30, SIZE).requires_grad_() for _ in range(3))
+    terms = Terms(0.3, (Axis(torch.randn(2, 4, SIZE), high=3),))
+    pieces = torch.tensor([[0] * 11 + [1] * 19])
+    with cut(8, 1, 4):
+        out = computed(name)(q, k, v, terms, query_pieces=pieces, key_pieces=pieces)
+    for i in (0, 7, 8, 10, 11, 12, 29):
+        _, dk, dv = torch.autograd.grad(
+            out[:, :, i].sum(), (q, k, v), retain_graph=True, materialize_grads=True
+        )
+        first = 0 if i < 11 else 11
+        for gradient in (dk, dv):
+            assert (gradient[:, :, :first] == 0).all()
+            assert (gradient[:, :, i + 1 :] == 0).all()
+        assert (dv[:, :, first : i + 1] != 0).all()
+
+
+@of("chunked", "native", "fused")
+@pytest.mark.parametrize("kind", ["transposed", "expanded", "sliced"])
+def test_any_memory_layout_of_inputs_and_upstream(name, kind):
+    torch.manual_seed(0)
+    named = {n: torch.randn(2, 20, 3, SIZE).transpose(1, 2).requires_grad_() for n in "qkv"}
+    named["table"] = torch.randn(3, SIZE, 9).transpose(1, 2).requires_grad_()
+    assert not named["q"].is_contiguous()
+    upstream = {
+        "transposed": torch.randn(2, 20, 3, SIZE).transpose(1, 2),
+        "expanded": torch.randn(SIZE).expand(2, 3, 20, SIZE),  # stride 0, as of a sum
+        "sliced": torch.randn(2, 3, 40, SIZE + 4)[:, :, ::2, 1 : SIZE + 1],
+    }[kind]
+    terms = Terms(0.5, (Axis(named["table"], high=8),))
+    with cut(8, 1, 1024):
+        got = computed(name)(*(named[n] for n in "qkv"), terms)
+        want = cases.dense(*(named[n] for n in "qkv"), terms)
+        assert max(cases.differences(got, want, named, upstream).values()) < 1e-5
+
+
+@of("chunked", "native", "decode", "fused")
+@pytest.mark.parametrize("more", ["", "values", "labels"])
+def test_dropout_is_one_mask_forward_and_backward(name, more):
+    """With values 1, 0, 0, ... the output is the weights, which shows what was dropped; output and
+    gradients follow from the weights of the specification under that mask."""
+    if (name, more) == ("native", "values"):
+        pytest.skip("it knows no table of values")
+    torch.manual_seed(0)
+    length, share, rows = 32, 0.3, 2 if INTERPRETED else 8
+    job = table_job(1 if name == "decode" else length, length, 30, size=length, rows=rows)
+    if more == "values":
+        cases.learned(job.named, "V", 1, 30, length)
+    if more == "labels":
+        queries = job.named["q"].shape[2]
+        cases.label_axes(job.named, 2, length)
+        job.where["query_positions"] = cases.places(rows, length - queries, queries)
+        job.where["key_positions"] = cases.places(rows, 0, length)
+
+    def terms(named: Named, values: bool = False) -> Terms:
+        (axis,) = job.terms(named).axes
+        axes = (Axis(axis.table * 0.1, axis.bias, high=29),)
+        if more == "labels":
+            axes += tuple(
+                replace(x, table=x.table * 0.1) for x in cases.label_axes(named, 2, length)
+            )
+        return Terms(0.4, axes, value_table=named["V"] if values and more == "values" else None)
+
+    def dropped(named: Named, v: Tensor | None = None, seed: int = 5) -> Tensor:
+        torch.manual_seed(seed)
+        all_terms = terms(named, values=v is None)
+        qkv = named["q"], named["k"], named["v"] if v is None else v.to(named["v"].dtype)
+        return computed(name)(*qkv, all_terms, **job.where, dropout=share)
+
+    eye = torch.eye(length).expand(rows, 2, -1, -1)
+    dtype = cases.precision(name)
+    plain = {n: x.detach().to(dtype) for n, x in job.named.items()}
+    with cut(16, 1, 20):
+        shown = dropped(plain, eye)
+        mask = shown != 0
+        weights = cases.weights(plain["q"], plain["k"], terms(plain), **job.where)
+        torch.testing.assert_close(shown, weights * mask / (1 - share), rtol=1e-4, atol=1e-7)
+        count = int((weights > 0).sum())
+        observed = 1 - int(mask.sum()) / count
+        assert abs(observed - share) < 5 * math.sqrt(share * (1 - share) / count)
+        assert not torch.equal(mask[0], mask[1]), "batch rows drop different weights"
+        assert not torch.equal(mask[:, 0], mask[:, 1]), "heads drop different weights"
+        if name != "decode":
+            halves = mask[:, :, 8:16, :8], mask[:, :, 16:24, :8]
+            assert not torch.equal(*halves), "and so do queries"
+        assert not torch.equal(dropped(plain, eye, seed=6) != 0, mask), "another seed drops others"
+    if name in ("native", "fused"):
+        with cut(32, 1, 1024):
+            assert torch.equal(dropped(plain, eye) != 0, mask), "however the work is cut"
+
+    def formula(named: Named) -> Tensor:
+        left = cases.weights(named["q"], named["k"], terms(named), **job.where) * mask / (1 - share)
+        out = left @ named["v"]
+        if more == "values":
+            here = torch.arange(length)[-mask.shape[2] :]
+            distance = (here[:, None] - torch.arange(length)).clamp(0, 29)
+            out = out + torch.einsum("bhij,ijd->bhid", left, named["V"][0, distance])
+        return out
+
+    up = torch.randn(job.named["q"].shape)
+    exact = results(formula, job.named, up, torch.float64)
+    with cut(16, 1, 20):
+        got = results(dropped, job.named, up, dtype)
+    for which, truth in exact.items():
+        assert float((got[which] - truth).norm() / truth.norm()) < 1e-5, which
+
+
+@of("chunked", "native")
+def test_the_same_bits_in_every_run(name):
+    """Of the native operator with any number of threads."""
+
+    def run(threads: int) -> list[Tensor]:
+        torch.set_num_threads(threads)
+        torch.manual_seed(0)
+        named: Named = {}
+        q, k, v = cases.qkv(named, 3, 2, 300, 300, 16, dtype=torch.float32)
+        table = cases.learned(named, "table", 2, 50, 16, dtype=torch.float32)
+        out = computed(name)(q, k, v, Terms(0.3, (Axis(table, high=49),)), dropout=0.2)
+        return [out, *cases.gradients(out, named, torch.randn_like(out)).values()]
+
+    before = torch.get_num_threads()
+    try:
+        first = run(2)
+        for threads in (2, 2) if name == "chunked" else (1, 2, 3):
+            assert all(torch.equal(a, b) for a, b in zip(first, run(threads), strict=True))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("strength", [1.0, 3.0])
+@pytest.mark.parametrize(
+    ("name", "dtype", "instructions"),
+    [
+        ("chunked", torch.float32, True),
+        ("chunked", torch.bfloat16, True),
+        ("native", torch.bfloat16, True),
+        ("native", torch.bfloat16, False),
+    ],
+    indirect=["name"],
+)
+def test_the_error_is_within_what_plain_low_precision_makes(
+    name, dtype, instructions, strength, request, monkeypatch
+):
+    """Against float64 of the same inputs; the budget is the textbook's own error, not a guess.
+
+    In float32 sums of another order may be a few times off; in bfloat16 products and softmax in
+    float32 must be clearly better than the textbook.
+    """
+    if name == "native":
+        kernel = request.getfixturevalue("kernel")
+        monkeypatch.setattr(kernel, "bf16", kernel.bf16 and instructions)
+    torch.manual_seed(0)
+    shape = (1, 2, 300, 32)
+    low = {n: (torch.randn(shape) * strength).to(dtype) for n in "qkv"}
+    low["table"] = (torch.randn(2, 300, 32) * 0.3).to(dtype)
+    up = torch.randn(shape).to(dtype)
+
+    def ours(named: Named) -> Tensor:
+        terms = Terms(32**-0.5, (Axis(named["table"], high=299),))
+        return computed(name)(*(named[n] for n in "qkv"), terms)
+
+    def textbook(named: Named) -> Tensor:
+        return cases.textbook(**named)
+
+    exact = results(textbook, low, up, torch.float64)
+    plain, got = results(textbook, low, up, dtype), results(ours, low, up, dtype)
+    for which, truth in exact.items():
+        budget = float((plain[which].double() - truth).norm())
+        error = float((got[which].double() - truth).norm())
+        assert 0 < error < budget * (3 if dtype == torch.float32 else 1), (which, error, budget)
+        assert got[which].dtype == dtype
+
+
+@of("chunked", "native")
+def test_autocast_gives_bfloat16_out_and_float32_gradients_of_the_table(name):
+    torch.manual_seed(0)
+    low = [torch.randn(1, 2, 150, 8).to(torch.bfloat16).requires_grad_() for _ in range(3)]
+    table = torch.randn(2, 60, 8, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = computed(name)(*low, Terms(0.3, (Axis(table, high=59),)))
+        upstream = torch.randn_like(got)
+        assert got.dtype == torch.bfloat16
+        found = torch.autograd.grad(got, [*low, table], upstream)  # backward inside autocast
+    assert [g.dtype for g in found] == [torch.bfloat16] * 3 + [torch.float32]
+    exact = [x.detach().double().requires_grad_() for x in (*low, table)]
+    want = cases.dense(*exact[:3], Terms(0.3, (Axis(exact[3], high=59),)))
+    wanted = torch.autograd.grad(want, exact, upstream.double())
+    for a, b in zip((got, *found), (want, *wanted), strict=True):
+        assert cases.relative_error(a, b) < 2**-6
+
+
+@of("chunked", "decode")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_the_dtype_stays_and_sums_are_in_float32(name, dtype):
+    """A view into a cache; tables as a model's parameters are; labels too."""
+    torch.manual_seed(0)
+    queries = 1 if name == "decode" else 12
+    q, buffer = torch.randn(2, 2, queries, 8).to(dtype), torch.randn(2, 2, 50, 8).to(dtype)
+    k = v = buffer[:, :, 10:40]
+    table = Axis(torch.randn(2, 20, 8), high=19)
+    named = {n: torch.randn(s) for n, s in (("pitch", (2, 9, 8)), ("pitch_bias", (2, 9)))}
+    terms = Terms(0.3, (table, *cases.label_axes(named | {"voice": torch.randn(1, 7, 8)}, 2, 8)))
+    where = {
+        "query_positions": cases.places(2, 30 - queries, queries),
+        "key_positions": cases.places(2, 0, 30),
+    }
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = computed(name)(q, k, v, terms, **where)
+    assert got.dtype == dtype
+    exact = cases.dense(q.double(), k.double(), v.double(), terms, **where)
+    limit = {torch.float16: 2**-9, torch.bfloat16: 2**-7, torch.float32: 1e-5}[dtype]
+    torch.testing.assert_close(got.double(), exact, rtol=limit, atol=limit)
