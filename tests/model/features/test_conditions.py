@@ -160,36 +160,5 @@ def test_both_are_the_sums_written_out():
         torch.testing.assert_close(scored[at].double(), logits, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["huang", "rotary", "none"])
-def test_a_piece_knows_nothing_of_the_one_before_and_the_cache_goes_on(name):
-    found = model(name)
-    one, two = torch.tensor([window(5)]), torch.tensor([window(6)])
-    first, count = one.shape[1], two.shape[1]
-    pieces = torch.tensor([[0] * first + [1] * count])
-    with torch.no_grad():
-        whole = found(two)
-        together = found(torch.cat([one, two], dim=1), piece_ids=pieces)
-        torch.testing.assert_close(together[:, first:], whole)
-        for cuts in ([40, count - 40], [1] * count, [count], [count - 1, 1]):
-            cache, at = found.new_cache(1, 100), 0
-            for some in cuts:
-                step = found(two[:, at : at + some], cache=cache)
-                torch.testing.assert_close(step, whole[:, at : at + some])
-                at += some
-
-
-def test_given_to_a_model_later_it_changes_nothing_at_first():
-    ids = torch.tensor([window(7)])
-    with torch.no_grad():
-        net = model()
-        made = MusicTransformer(**net.config).double().eval()  # not drawn: as it begins
-        plain = MusicTransformer(
-            **{k: v for k, v in net.config.items() if k != "conditions"}
-        ).double()
-        state = made.state_dict()
-        plain.load_state_dict({k: v for k, v in state.items() if not k.startswith("conditions.")})
-        assert torch.equal(made(ids), plain.eval()(ids))
-
-
 def test_the_table_of_times_has_a_row_for_each_class():
     assert len(conditions().context) == FIRST_TIME + TIMES

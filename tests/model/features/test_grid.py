@@ -155,12 +155,13 @@ def test_calibration_scales_by_voice_and_sixteenth_and_holds_the_voices_own_note
             torch.testing.assert_close(found[0, at], right)
 
 
-def model(**more: object) -> MusicTransformer:
+def model(name: str = "huang", **more: object) -> MusicTransformer:
     torch.manual_seed(1)
     found = MusicTransformer(
         VOCAB, layers=2, width=16, heads=2, feedforward=16, context=96, gates=True,
         first_values=True, ages=GRID, repeats={**GRID, "pitches": PITCHES},
-        counterpoint={**GRID, "pitches": PITCHES}, calibration={**GRID, "phases": 4}, **more,
+        counterpoint={**GRID, "pitches": PITCHES}, calibration={**GRID, "phases": 4},
+        position={"name": name}, **more,
     )  # fmt: skip
     for feature in found.features:
         for parameter in feature.parameters():
@@ -169,21 +170,6 @@ def model(**more: object) -> MusicTransformer:
         torch.nn.init.normal_(block.attention.gates)
     torch.nn.init.normal_(found.blocks[1].attention.first_values)
     return found.double().eval()
-
-
-def test_packed_pieces_are_told_apart_and_the_cache_goes_on() -> None:
-    found, one, two = model(), music(1, 3)[:, :30], music(1, 4)
-    pieces = torch.tensor([[0] * 30 + [1] * two.shape[1]])
-    with torch.no_grad():
-        whole = found(two)
-        together = found(torch.cat([one, two], 1), piece_ids=pieces)
-        torch.testing.assert_close(together[:, 30:], whole)
-        for cuts in ([80, 9], [40] + [1] * 49, [89]):
-            cache, at = found.new_cache(1, 96), 0
-            for count in cuts:
-                step = found(two[:, at : at + count], cache=cache)
-                torch.testing.assert_close(step, whole[:, at : at + count])
-                at += count
 
 
 def test_the_ring_is_told_the_same() -> None:
@@ -208,19 +194,3 @@ def test_every_table_learns_and_nothing_is_known_of_what_follows() -> None:
     changed = ids.clone()
     changed[:, 70:] = 4
     torch.testing.assert_close(found(changed)[:, :70], logits[:, :70])
-
-
-def test_scores_begin_without_effect() -> None:
-    torch.manual_seed(2)
-    settings = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 96}
-    grid = {"ages": GRID, "repeats": {**GRID, "pitches": PITCHES}}
-    grid["counterpoint"] = grid["repeats"]
-    grid["calibration"] = {**GRID, "phases": 4}
-    told = MusicTransformer(VOCAB, **settings, **grid).double().eval()
-    x = torch.randn(1, 89, 16, dtype=torch.float64)
-    ids, places = music(1), torch.arange(89)[None]
-    logits = torch.randn(1, 89, VOCAB)
-    for feature in told.features:
-        seen = feature.read(ids, ids[:, :0], places)
-        assert feature.score(logits, x, seen).equal(logits)
-        assert feature.finish(x, seen).equal(x)

@@ -140,23 +140,6 @@ def test_both_are_the_sums_written_out():
         torch.testing.assert_close(scored[at].double(), logits, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["huang", "rotary", "none"])
-def test_a_piece_knows_nothing_of_the_one_before_and_the_cache_goes_on(name):
-    found = model(name)
-    one, two = music(1, 30), music(1, 25, seed=3)
-    pieces = torch.tensor([[0] * 30 + [1] * 25])
-    with torch.no_grad():
-        whole = found(two)
-        together = found(torch.cat([one, two], dim=1), piece_ids=pieces)
-        torch.testing.assert_close(together[:, 30:], whole)
-        for cuts in ([10, 15], [1] * 25, [25], [24, 1]):
-            cache, at = found.new_cache(1, 32), 0
-            for count in cuts:
-                step = found(two[:, at : at + count], cache=cache)
-                torch.testing.assert_close(step, whole[:, at : at + count])
-                at += count
-
-
 def test_after_the_window_slid_only_what_it_holds_is_known():
     found, ids = model(), music(2, 51)
     cache = found.new_cache(2, 64)
@@ -169,20 +152,6 @@ def test_after_the_window_slid_only_what_it_holds_is_known():
     alone = found.sounding.read(ids[:, 30:], ids[:, :0], torch.arange(21).expand(2, -1))
     assert slid.pitches.equal(alone.pitches[:, -1:])
     assert slid.rows.equal(alone.rows[:, -1:])
-
-
-def test_given_to_a_model_later_it_changes_nothing_at_first():
-    ids = music(2, 40)
-    with torch.no_grad():
-        net = model()
-        made = MusicTransformer(**net.config).double().eval()  # not drawn: as it begins
-        plain = MusicTransformer(
-            **{k: v for k, v in net.config.items() if k != "sounding"}
-        ).double()
-        state = made.state_dict()
-        plain.load_state_dict({k: v for k, v in state.items() if not k.startswith("sounding.")})
-        assert torch.equal(made(ids), plain.eval()(ids))
-    assert "sounding" not in plain.config
 
 
 def test_higher_music_is_scored_alike():
