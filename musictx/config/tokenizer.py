@@ -14,7 +14,7 @@ class TokenizerConfig:
 
     name: str = option(
         "performance",
-        "performance, chorale (four voices), or a MidiTok one: remi, tsd, midilike, ...",
+        "performance, chorale (four voices), or a MidiTok one: remi, tsd, structured",
     )
     tracks: str = option(
         "piano",
