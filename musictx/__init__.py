@@ -9,7 +9,7 @@ The names below are imported when first used, so ``import musictx`` costs nothin
         print(event)
     tune = musictx.harmonise("ode_to_joy")[0]
     again = musictx.infill("song.mid", begin=5, end=8)[0]     # a model with control tokens
-    nats = musictx.log_likelihood("piano", score)
+    nats = musictx.log_likelihood("piano", score).nats     # of each token
     folder = musictx.train("corpus.path=~/midi")          # options as on the command line
     bundle = musictx.load(folder)                         # the model, its tokenizer, its card
 """

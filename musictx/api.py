@@ -25,6 +25,7 @@ from musictx.tokens.vocab import SoftConstraint
 
 if TYPE_CHECKING:
     from musictx.chorale.evaluation import ChoraleComparison
+    from musictx.evaluate.likelihood import Likelihood
     from musictx.evaluate.nll import Evaluation
     from musictx.evaluate.sets import Comparison
 
@@ -315,12 +316,13 @@ def harmonise(
     return [sample for _, sample in found]
 
 
-def log_likelihood(model: Bundle | str | Path, music: Music) -> float:
-    """ln p of the whole piece under a model, nats: of two pieces of one length the more likely has
-    the larger one. :func:`musictx.evaluate.likelihood.log_likelihood` gives it token by token."""
+def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
+    """-ln p of a piece under a model, nats: ``ids`` (n,), its tokens; ``nats`` (n,), of each given
+    those before it; ``total``, of the whole piece, the smaller the likelier. Of several windows
+    where the piece is longer than the model's context (:mod:`musictx.evaluate.likelihood`)."""
     from musictx.evaluate.likelihood import log_likelihood as measured
 
-    return -float(measured(bundle_of(model), music_of(music, "music")).total)
+    return measured(bundle_of(model), music_of(music, "music"))
 
 
 def train(*options: str) -> Path:

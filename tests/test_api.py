@@ -40,7 +40,7 @@ def test_music_is_taken_in_every_form(model, tmp_path):
     takers = {
         "generate": lambda music: musictx.generate(bundle, primer=music, tokens=6)[0].ids.tolist(),
         "stream": lambda music: list(musictx.stream(bundle, primer=music, seconds=0.5)),
-        "log_likelihood": lambda music: musictx.log_likelihood(bundle, music),
+        "log_likelihood": lambda music: musictx.log_likelihood(bundle, music).total,
         "render": lambda music: musictx.render(music, tmp_path / "r", wav=False)[0].stat().st_size,
     }
     for name, take in takers.items():
@@ -122,8 +122,11 @@ def test_the_likelihood_of_a_piece_is_the_sum_over_its_tokens(model):
     row = torch.tensor([[1, *ids.tolist()]])
     with torch.no_grad():
         logits = loaded.model(row)[0].double().log_softmax(-1)
-    expected = sum(float(logits[i, token]) for i, token in enumerate(ids))
-    assert musictx.log_likelihood(model, PRIMER) == pytest.approx(expected, abs=1e-4)
+    expected = [-float(logits[i, token]) for i, token in enumerate(ids)]
+    found = musictx.log_likelihood(model, PRIMER)
+    assert found.nats.tolist() == pytest.approx(expected, abs=1e-4)
+    assert found.ids.tolist() == ids.tolist()
+    assert found.total == pytest.approx(sum(expected), abs=1e-4)
 
 
 def test_options_of_train_and_evaluate_are_those_of_the_command_line(model):
@@ -168,7 +171,7 @@ def test_editors_and_mypy_see_the_types(tmp_path):
         "musictx.bundle.Bundle",
         "list[musictx.sampling.music.Sample]",
         "musictx.notes.Score",
-        "float",
+        "musictx.evaluate.likelihood.Likelihood",
         "list[pathlib.Path]",
         "pathlib.Path",
     ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from musictx.errors import UserError
 from musictx.notes import Score
 
 
-class Likelihood(NamedTuple):
+@dataclass(frozen=True)
+class Likelihood:
     """What a model says of a piece.
 
     ids     (n,) uint16, the piece as tokens
