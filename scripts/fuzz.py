@@ -33,7 +33,7 @@ import torch
 from musictx.data import parallel
 from musictx.data.budget import Budget, TookTooLong, within
 from musictx.errors import UserError
-from scripts.fuzzing.folders import KINDS
+from scripts.fuzzing.kinds import KINDS
 from scripts.words import options, run
 
 #: Cases of a kind before the next kind has its turn, and the state is written; and in one go.

@@ -9,14 +9,11 @@ from scripts import fuzz
 
 
 def test_some_thousand_damaged_files_are_read_or_refused(tmp_path):
-    slow = {"runs", "options"}
-    fuzz.fuzz(tmp_path, sorted(slow), n=15, seed=11, seconds=60)
-    state = fuzz.fuzz(tmp_path, [k for k in fuzz.KINDS if k not in slow], n=300, seed=11)
+    state = fuzz.fuzz(tmp_path, list(fuzz.KINDS), n=300, seed=11)
     assert {kind: entry["escapes"] for kind, entry in state.items()} == {kind: {} for kind in state}
     for kind, entry in state.items():
         assert entry["refused"] + entry["accepted"] == entry["cases"]
-        few = 1 if kind in slow else 20
-        assert min(entry["refused"], entry["accepted"]) > few, f"{kind}: mutants are all alike"
+        assert min(entry["refused"], entry["accepted"]) > 20, f"{kind}: mutants are all alike"
 
 
 def test_a_run_that_goes_on_ends_as_one_that_was_not_stopped(tmp_path):
