@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from musictx import midi, musicxml
 from musictx.config.limits import Limits
@@ -129,12 +131,40 @@ def find(folder: str | Path) -> list[Path]:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {what}: expected a folder with MIDI files")
-    found = []
-    for at, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            Path(at, name)
-            for name in files
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
-        ]
-    return sorted(path for path in found if path.is_file())
+    return sorted(Path(file.path) for file in walk(folder, SUFFIXES))
+
+
+class File(NamedTuple):
+    """A file below a folder: its name there, parts divided by "/"; size in bytes, last change."""
+
+    name: str
+    path: str
+    size: int
+    mtime_ns: int
+
+
+def walk(root: Path, suffixes: tuple[str, ...], inside: str = "") -> Iterator[File]:
+    """The files under ``root`` that end in one of ``suffixes``, sorted by name, one folder at a
+    time. A folder or file that cannot be looked at is passed over."""
+    try:
+        with os.scandir(os.path.join(root, inside)) as scanned:
+            # "/" sorts a folder where the names of its files belong: after "a.mid", before "a0.mid"
+            names = sorted(
+                entry.name + "/" * entry.is_dir(follow_symlinks=False)
+                for entry in scanned
+                if not entry.name.startswith(".")
+                and (entry.is_dir(follow_symlinks=False) or entry.name.lower().endswith(suffixes))
+            )
+    except OSError:
+        return
+    for name in names:
+        if name.endswith("/"):
+            yield from walk(root, suffixes, f"{inside}{name}")
+            continue
+        path = os.path.join(root, inside, name)
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            yield File(f"{inside}{name}", path, status.st_size, status.st_mtime_ns)

@@ -47,11 +47,10 @@ def unlike_a_piano(folder: str) -> str | None:
     import numpy as np  # a fifth of a second with what reads music; help has none to spare
 
     from musictx import formats
-    from musictx.data.sources import walk  # a listing that takes no memory, however many there are
 
     root, notes, pianos, read = Path(folder).expanduser(), 0, 0, 0
-    apart = max(1, sum(1 for _ in walk(root, formats.SUFFIXES)) // FILES)
-    for file in islice(walk(root, formats.SUFFIXES), 0, apart * FILES, apart):
+    apart = max(1, sum(1 for _ in formats.walk(root, formats.SUFFIXES)) // FILES)
+    for file in islice(formats.walk(root, formats.SUFFIXES), 0, apart * FILES, apart):
         try:
             music = formats.read(file.path).notes
         except UserError:  # preparing will say what is wrong

@@ -8,31 +8,19 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import os
-import stat
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from musictx.data.corpora import Item, canonical
 from musictx.data.encode import read_file
 from musictx.data.shards import SPLITS
 from musictx.errors import UserError
-from musictx.formats import SUFFIXES
+from musictx.formats import SUFFIXES, File, walk
 
 #: Corpora of no more bytes are known by their content, larger ones by names, sizes and times.
 READ_WHOLE = 2**28
-
-
-class File(NamedTuple):
-    """``name`` relative to the corpus with "/" between the parts, size in bytes, last change."""
-
-    name: str
-    path: str
-    size: int
-    mtime_ns: int
 
 
 class Folder:
@@ -106,33 +94,6 @@ def _content(file: File) -> str | None:
             return hashlib.file_digest(opened, "sha256").hexdigest()[:32]
     except OSError:
         return None  # the report will say that it cannot be opened
-
-
-def walk(root: Path, suffixes: tuple[str, ...], inside: str = "") -> Iterator[File]:
-    """The files under ``root`` that end in one of ``suffixes``, sorted by name, one folder at a
-    time. A folder or file that cannot be looked at is passed over."""
-    try:
-        with os.scandir(os.path.join(root, inside)) as scanned:
-            # "/" sorts a folder where the names of its files belong: after "a.mid", before "a0.mid"
-            names = sorted(
-                entry.name + "/" * entry.is_dir(follow_symlinks=False)
-                for entry in scanned
-                if not entry.name.startswith(".")
-                and (entry.is_dir(follow_symlinks=False) or entry.name.lower().endswith(suffixes))
-            )
-    except OSError:
-        return
-    for name in names:
-        if name.endswith("/"):
-            yield from walk(root, suffixes, f"{inside}{name}")
-            continue
-        path = os.path.join(root, inside, name)
-        try:
-            status = os.stat(path)
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode):
-            yield File(f"{inside}{name}", path, status.st_size, status.st_mtime_ns)
 
 
 # ------------------------------------------------------------------------------- the official split

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import midi
+from musictx import formats, midi
 from musictx.data import chunks, sources
 from musictx.data.corpora import Item
 from musictx.data.sources import Folder, Maestro
@@ -35,7 +35,7 @@ def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
         expected.add(path.relative_to(root).as_posix())
-    assert [file.name for file in sources.walk(root, (".mid",))] == sorted(expected)
+    assert [file.name for file in formats.walk(root, (".mid",))] == sorted(expected)
 
 
 def test_hidden_files_and_links_to_folders_are_passed_over(tmp_path):
@@ -71,10 +71,10 @@ def test_a_million_files_are_a_stream(monkeypatch):
             pass
 
     file = os.stat_result((stat.S_IFREG,) + (0,) * 5 + (30_000, 0, 0, 0))
-    monkeypatch.setattr(sources.os, "scandir", Scan)
-    monkeypatch.setattr(sources.os, "stat", lambda path: file)
+    monkeypatch.setattr(formats.os, "scandir", Scan)
+    monkeypatch.setattr(formats.os, "stat", lambda path: file)
     tracemalloc.start()
-    listed = (Item(f.name, f.path, [f.size, 0], f.size) for f in sources.walk("/corpus", (".mid",)))
+    listed = (Item(f.name, f.path, [f.size, 0], f.size) for f in formats.walk("/corpus", (".mid",)))
     count = sum(len(chunk) for chunk in chunks.in_chunks(listed))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
