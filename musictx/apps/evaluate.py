@@ -91,20 +91,11 @@ def likelihood(config: EvaluateConfig) -> tuple[nll.Evaluation, dict[str, Any]]:
             window=config.window,
             stride=config.stride,
             windows=config.windows,
-            whole=config.whole,
             batch=config.batch,
             progress=update,
         )
     print(f"{described(bundle)} on {shards.folder}")
     print(result, flush=True)
-    context = int(bundle.model.config["context"])
-    if config.whole and result.window > context:
-        nats = [0.0 if x is None else x for x in result.by_position]
-        beyond = sum(nats[context:]) / (len(nats) - context)
-        within = sum(nats[:context]) / context
-        told = f"{within:.4f} in the first {context} tokens, the model's context"
-        print(f"{'by position':<16} {told}")
-        print(f"{'':<16} {beyond:.4f} beyond it")
     facts = {
         "model": str(where),
         "parameters": count(bundle),

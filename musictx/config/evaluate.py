@@ -13,7 +13,7 @@ from musictx.config.sampling import SamplingConfig
 #: Tasks whose likelihood is measured.
 CONDITIONAL = ("infill", "accompany")
 #: Options of one form of the command, refused in the other.
-_LIKELIHOOD = ("window", "stride", "windows", "whole", "batch")
+_LIKELIHOOD = ("window", "stride", "windows", "batch")
 _SETS = ("against", "task", "measures", "seconds", "primer_seconds", "particles", "may_end")
 
 
@@ -37,9 +37,6 @@ class EvaluateConfig:
     )
     windows: int | None = option(
         None, "likelihood: measure only so many windows, spread evenly over the split", low=1
-    )
-    whole: bool = option(
-        False, "likelihood: leave out windows shorter than window, to compare nats by position"
     )
     batch: int = option(8, "likelihood: windows at a time; changes speed and memory only", low=1)
     samples: str | None = option(

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -51,8 +50,6 @@ class Evaluation:
     pieces, tokens, notes, seconds   how much was measured;  windows  in how many windows
     complete          every token of the split was scored, not only some of its windows
     window, stride    in tokens;  context_carried, first_token_scored, end_counted: the protocol
-    by_position       mean nats at each place of a window (0 is its first token); None where no
-                      token was scored
     """
 
     split: str
@@ -73,7 +70,6 @@ class Evaluation:
     context_carried: bool = False
     first_token_scored: bool = True
     end_counted: bool = False
-    by_position: list[float | None] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
@@ -128,7 +124,6 @@ def evaluate(
     window: int | None = None,
     stride: int | None = None,
     windows: int | None = None,
-    whole: bool = False,
     batch: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
@@ -137,23 +132,16 @@ def evaluate(
     window    tokens in a window; default the model's context.  stride  tokens between windows;
               default ``window``.  batch  windows at a time: changes speed and memory only
     windows   measure at most so many windows, spread evenly over the split; default all
-    whole     leave out windows that are shorter than ``window``, so that ``by_position`` is a mean
-              over the same windows at every position
     progress  called after each batch with the windows done and all there are
 
     The model is put into evaluation mode, and back at the end. Raises ``UserError`` if the split is
-    empty, ``stride`` exceeds ``window`` or no window is whole.
+    empty or ``stride`` exceeds ``window``.
     """
     window, stride = lengths(model, window, stride)
     totals = check_split(shards, split)
-    rows = EvaluationWindows(shards, split, window, stride, score_eos=not whole)
-    chosen = [i for i, w in enumerate(rows.table) if not whole or w.stop - w.start == window]
-    if not chosen:
-        raise UserError(
-            f"window={window}: no piece of split={split} has so many tokens; give a smaller window"
-        )
-    chosen = [chosen[i] for i in evenly_spread(windows or len(chosen), len(chosen))]
-    sums = _Sums(window)
+    rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
+    chosen = evenly_spread(windows or len(rows), len(rows))
+    sums = _Sums()
     training = model.training
     model.eval()
     try:
@@ -163,7 +151,7 @@ def evaluate(
                 progress(sums.windows, len(chosen))
     finally:
         model.train(training)
-    total, tokens = float(sums.nats.sum()), int(sums.counts.sum())
+    total, tokens = sums.nats, sums.count
     complete = tokens == totals.tokens
     assert complete or len(chosen) < len(rows), "each event token is scored exactly once"
     mean = total / tokens
@@ -186,7 +174,6 @@ def evaluate(
         # A window may hold nothing but the end of a piece.
         windows=sum(rows.table[i].scored < rows.pieces[rows.table[i].piece].tokens for i in chosen),
         complete=complete,
-        by_position=[float(n) / int(c) if c else None for n, c in zip(sums.nats, sums.counts)],
     )
 
 
@@ -209,11 +196,10 @@ def in_batches(table: Sequence[Window], chosen: Sequence[int], batch: int) -> It
 
 
 class _Sums:
-    """What is added up over windows: by position in the window, and over the ends of pieces."""
+    """What is added up over windows, and over the ends of pieces."""
 
-    def __init__(self, window: int) -> None:
-        self.nats, self.counts = np.zeros(window), np.zeros(window, np.int64)
-        self.end_nats, self.ends, self.right, self.windows = 0.0, 0, 0, 0
+    nats = end_nats = 0.0
+    count = ends = right = windows = 0
 
     def add(self, model: MusicTransformer, ids: Tensor, targets: Tensor) -> None:
         """One batch. Rows hold one piece each and padding comes last, where no scored position can
@@ -227,9 +213,8 @@ class _Sums:
         counted = (targets != UNSCORED) & (targets != EOS)
         ended = targets == EOS
         wide = loss.cpu().double()
-        width = targets.shape[1]
-        self.nats[:width] += torch.where(counted.cpu(), wide, 0.0).sum(0).numpy()
-        self.counts[:width] += counted.sum(0).cpu().numpy()
+        self.nats += float(wide[counted.cpu()].sum())
+        self.count += int(counted.sum())
         self.right += int(((logits.argmax(-1) == targets) & counted).sum())
         self.end_nats += float(wide[ended.cpu()].sum())
         self.ends += int(ended.sum())

@@ -112,7 +112,6 @@ def test_a_uniform_model_gives_exactly_log_v(tmp_path):
     assert result.nats_per_token == pytest.approx(math.log(V), abs=1e-6)
     assert result.nats_per_end == pytest.approx(math.log(V), abs=1e-6)
     assert result.perplexity == pytest.approx(V, rel=1e-5)
-    assert all(x is None or x == pytest.approx(math.log(V), abs=1e-6) for x in result.by_position)
 
 
 def test_perfect_prediction_scores_accuracy_one_and_no_nats(tmp_path):
@@ -127,17 +126,6 @@ def test_perfect_prediction_scores_accuracy_one_and_no_nats(tmp_path):
     assert result.accuracy == 1.0
     assert result.nats_per_token == pytest.approx(0.0, abs=1e-9)
     assert result.nats_per_end > 50, "the ends were not predicted, and must not be counted"
-
-
-def test_by_position_is_the_mean_at_each_place(tmp_path):
-    def dear_first(ids):
-        logits = torch.zeros(*ids.shape, V)
-        logits[:, 1:, 4] = 3.0
-        return logits
-
-    result = evaluate(Told(dear_first), shards_of(tmp_path / "s", [[4] * 10]), window=4)
-    cheap = math.log(V - 1 + math.exp(3)) - 3
-    assert result.by_position == pytest.approx([math.log(V), cheap, cheap, cheap], abs=1e-6)
 
 
 def test_dropout_is_off_gradients_are_off_and_the_mode_comes_back(tmp_path):
