@@ -5,7 +5,6 @@ import json
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -16,30 +15,16 @@ from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.errors import ConfigError, UserError, WriteError
 from musictx.evaluate.nll import evaluate
-from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
+from tests.data.helpers import song, write_songs
 from tests.untrained import SMALL, saved
 
 torch.set_num_threads(1)
 
 
-def tune(seed):
-    rng = np.random.default_rng(seed)
-    table = np.zeros(30, NOTE)
-    table["start"] = np.arange(30) * 0.25
-    table["end"] = table["start"] + 0.2
-    table["pitch"] = rng.integers(50, 80, 30)
-    table["velocity"] = 80
-    return Score(notes=table)
-
-
 @pytest.fixture
 def corpus(tmp_path):
-    folder = tmp_path / "tunes"
-    folder.mkdir()
-    for i in range(8):
-        midi.write(tune(i), folder / f"{i}.mid")
-    return folder
+    return write_songs(tmp_path / "tunes", range(8), notes=30)
 
 
 def corpus_config(tmp_path, corpus, **more):
@@ -108,7 +93,7 @@ def test_the_corpus_of_the_options_is_prepared_with_the_models_tokenizer(tmp_pat
 
 def test_parts_that_the_model_knows_by_name_are_kept_apart_in_another_corpus(tmp_path, corpus):
     for number, path in enumerate(sorted(corpus.glob("*.mid"))):
-        midi.write(replace(tune(number), names={0: "MELODY"}), path)
+        midi.write(replace(song(number, 30), names={0: "MELODY"}), path)
     tokenizer = SMALL | {"tracks": "programs"}
     card = {"corpus": {"name": "folder", "programs": {"MELODY": 73}}}
     model = save(tmp_path / "model", card, tokenizer)
@@ -155,7 +140,7 @@ def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, foreign, cor
     ("options", "words"),
     [
         ({"out": "{tmp}/a.json"}, "out=.*: this is a folder"),
-        ({"out": "{tmp}/tunes/0.mid/x.json"}, "out=.*0.mid is a file, expected a folder"),
+        ({"out": "{tmp}/tunes/song-000.mid/x.json"}, "out=.*000.mid is a file, expected a folder"),
         ({"split": "test"}, "split=test: no piece of this corpus"),
         ({"device": "abacus"}, "device=abacus: expected auto, cpu, cuda"),
     ],

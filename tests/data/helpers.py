@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from musictx import midi
+from musictx.config import CorpusConfig
+from musictx.data.prepare import prepare
+from musictx.data.report import Report
 from musictx.data.writer import Writer
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
@@ -52,3 +55,11 @@ def write_shards(
 def contents(folder: Path) -> dict[str, bytes]:
     """Name -> bytes of every file in ``folder``."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def run(
+    path: Path | None, out: Path | None = None, *, tokenizer=TOKENIZER, part=None, **options
+) -> Report:
+    """Prepare the folder ``path`` with these options of the corpus, in this process."""
+    config = CorpusConfig(path=path and str(path), **({"workers": 1} | options))
+    return prepare(config, tokenizer, out, part=part, progress=False)

@@ -14,12 +14,7 @@ from musictx.data.prepare import prepare, provisional
 from musictx.data.shards import Shards
 from musictx.errors import ConfigError, UserError
 from musictx.tokens.build import build
-from tests.data.helpers import TOKENIZER, contents, song, write_songs
-
-
-def run(path: Path | None, out: Path | None = None, *, part=None, **options):
-    config = CorpusConfig(path=path and str(path), **({"workers": 1} | options))
-    return prepare(config, TOKENIZER, out, part=part, progress=False)
+from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.build import build
-from tests.data.helpers import TOKENIZER, contents, song, write_songs
-from tests.data.prepared import run
+from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
 
 
 def by_name(folder: Path) -> dict[str, np.ndarray]:

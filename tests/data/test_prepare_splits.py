@@ -3,8 +3,7 @@
 import numpy as np
 
 from musictx.data.shards import Shards
-from tests.data.helpers import TOKENIZER, song, write_songs
-from tests.data.prepared import run
+from tests.data.helpers import TOKENIZER, run, song, write_songs
 
 
 def test_the_official_split_is_kept_and_the_rest_goes_by_content(tmp_path):

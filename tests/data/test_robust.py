@@ -16,8 +16,7 @@ from musictx import formats, midi
 from musictx.config import Limits
 from musictx.data import chunks
 from musictx.data.budget import Budget, TookTooLong, within
-from tests.data.helpers import contents, song, write_songs
-from tests.data.prepared import run
+from tests.data.helpers import contents, run, song, write_songs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bounds of POSIX systems")
 

@@ -6,8 +6,7 @@ from musictx import midi
 from musictx.data.shards import Shards
 from musictx.notes import Score
 from musictx.tokens.build import build
-from tests.data.helpers import song, write_songs
-from tests.data.prepared import run
+from tests.data.helpers import run, song, write_songs
 
 
 def test_tracks_that_are_merged_are_counted(tmp_path):
