@@ -72,9 +72,15 @@ class Steered(Written):
     ``sampling.density``, by any model."""
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    loudness: str | None = option(None, "MIDI velocity of the new music, or ppp, pp, p, ... fff")
-    register: str | None = option(None, "mean MIDI pitch of the new music, or low, middle, high")
-    polyphony: str | None = option(None, "notes at once in the new music, or thin, medium, full")
+    loudness: str | None = option(
+        None, "MIDI velocity of the new music, or ppp, pp, p, ... fff; any = untold"
+    )
+    register: str | None = option(
+        None, "mean MIDI pitch of the new music, or low, middle, high, any"
+    )
+    polyphony: str | None = option(
+        None, "notes at once in the new music, or thin, medium, full, any"
+    )
     feel: str | None = option(None, "several of these in a word", choices=FEELS)
     guidance: float = option(
         1.0,

@@ -98,7 +98,8 @@ class SamplingConfig(TokenSampling):
     )
     density: float | None = option(
         None,
-        "notes a second to aim at; null = as in the primer, else as in the training corpus",
+        "notes a second to aim at; null = as in the primer, else as in the training corpus (an "
+        "accompaniment: by its melody), 0 = none",
         low=0,
     )
     density_pull: float | None = option(

@@ -22,10 +22,13 @@ def song():
     table["start"] = np.repeat(np.arange(12) * quarter, 2)
     table["end"] = table["start"] + 0.9 * quarter
     table["pitch"] = np.ravel([(72 + step, 48 + step) for step in (0, 4, 7, 5, 4, 2) * 2])
-    table["velocity"] = 80
+    table["velocity"], table["track"] = 80, [0, 1] * 12
     marks = {"tempos": [(0.0, 96.0)], "meters": [(0.0, 3, 4)], "keys": [(0.0, 0, False)]}
     kinds = {"tempos": TEMPO, "meters": METER, "keys": KEY}
-    return Score(notes=table, **{n: np.array(rows, kinds[n]) for n, rows in marks.items()})
+    names = {0: "tune", 1: "bass"}
+    return Score(
+        notes=table, names=names, **{n: np.array(rows, kinds[n]) for n, rows in marks.items()}
+    )
 
 
 def chorale():
