@@ -123,7 +123,7 @@ def run(config: GenerateConfig) -> list[Result]:
     """
     score = None
     if config.primer is not None:
-        score = read_music(config.primer, "primer", "to continue")
+        score = read_music(config.primer, "primer", "to continue", config.limits)
     wanted = wanted_of(config)
     work = Work.of(config, config.primer)
     bundle = work.bundle

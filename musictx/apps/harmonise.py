@@ -48,7 +48,7 @@ def run(config: HarmoniseConfig) -> list[Result]:
     printed, when it is done."""
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
-    music = read_music(config.melody, "melody", "with a melody")
+    music = read_music(config.melody, "melody", "with a melody", config.limits)
     tune = _tune(
         music, config.voices, config.bars, config.phrase_ends, config.figures, config.melody
     )

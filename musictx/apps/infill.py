@@ -269,7 +269,7 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
         option, path = "melody", config.melody
     if path is None:
         raise UserError(f"{option}: missing; give a MIDI file")
-    score = read_music(path, option, "to work on")
+    score = read_music(path, option, "to work on", config.limits)
     if isinstance(config, InfillConfig):
         chorale = config.voices, config.particles
         task = gap(score, config.begin, config.end, config.tracks, *chorale)

@@ -22,7 +22,7 @@ def run(config: PlayConfig) -> Report:
     """Play until the music ends or is interrupted; what was played is told at the end."""
     score = None
     if config.primer is not None:
-        score = read_music(config.primer, "primer", "to continue")
+        score = read_music(config.primer, "primer", "to continue", config.limits)
     with prepared(config) as (bundle, output, seed):
         stream = generate.stream(
             bundle,

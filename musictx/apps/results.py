@@ -12,6 +12,7 @@ from musictx import files, formats, midi, musicxml, shipped
 from musictx.bundle import Bundle, load
 from musictx.config import HarmoniseConfig
 from musictx.config.composing import Composing, Steered, Written
+from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.progress import progress
@@ -31,7 +32,7 @@ class Result:
     paths: list[Path]
 
 
-def read_music(path: str, option: str, purpose: str) -> Score:
+def read_music(path: str, option: str, purpose: str, limits: Limits | None = None) -> Score:
     """A MIDI or MusicXML file, or an example that comes with musictx, by its name; ``UserError``
     naming ``option`` if it is missing or something else."""
     file = Path(path).expanduser()
@@ -42,7 +43,7 @@ def read_music(path: str, option: str, purpose: str) -> Score:
     if file.is_dir():
         raise UserError(f"{option}={path}: this is a folder; give one MIDI file {purpose}")
     try:
-        return formats.read(file)
+        return formats.read(file, limits=limits)
     except UserError as error:
         raise UserError(f"{option}={error}") from error
 

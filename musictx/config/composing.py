@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from musictx.config.checks import LARGEST_SEED, MOST_SAMPLES, check, device, option
+from musictx.config.limits import Limits
 from musictx.config.sampling import SamplingConfig
 
 #: Formats of weights (musictx/model/weights.py).
@@ -46,6 +47,7 @@ class Composing:
         low=0,
         high=LARGEST_SEED,
     )
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         check(self)

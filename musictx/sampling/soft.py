@@ -143,17 +143,18 @@ class Release:
 class Density:
     """Notes a second are fed back: strikes cost ``pull`` nats for each note a second that the last
     :data:`WINDOW` seconds have above a row's target, and gain as much for each below; waiting gains
-    what strikes cost, in proportion to its length. Releases cost as much as strikes: otherwise
-    notes would become short where strikes are held back. A target of ``None`` leaves its row
-    alone."""
+    what strikes cost, in proportion to its length. With ``releases`` these cost as much as strikes:
+    otherwise notes would become short where many strikes are held back. A target of ``None`` leaves
+    its row alone."""
 
     events: NoteEvents
     targets: Sequence[float | None]
     pull: float
+    releases: bool = False
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         events = self.events
-        acts = (events.strike >= 0) | events.lead | (events.release >= 0)
+        acts = (events.strike >= 0) | events.lead | (self.releases & (events.release >= 0))
         rows = zip(states, self.targets)
         excess = [0.0 if t is None else self._rate(state) - t for state, t in rows]
         return self.pull * np.outer(excess, acts - events.wait)
@@ -235,7 +236,7 @@ def build(
         pull = ASKED_PULL if sampling.density else USUAL_PULL
     if pull and sampling.density != 0:
         targets = [sampling.density or one.density or limits.density for one in primers]
-        found.append(Density(events, targets, pull))
+        found.append(Density(events, targets, pull, releases=bool(sampling.density)))
     return found
 
 

@@ -12,6 +12,7 @@ import musictx
 from musictx import midi
 from musictx.apps import infill as app
 from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
+from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 from musictx.sampling import fill
@@ -160,6 +161,7 @@ def test_without_a_track_of_its_own_the_melody_is_what_nothing_sounds_above():
         ({"begin": "6", "end": "4"}, r"to=4: expected a place after from=6"),
         ({"begin": "40", "end": "41"}, r"from=40: the file ends before that.*in bar 10"),
         ({"tracks": "flute"}, r"tracks=flute: expected a track .*1 Melody, 2 Piano"),
+        ({"limits": Limits(notes=10)}, r"file=.*notes, more than limits\.notes=10"),
         ({"loudness": "loud"}, r"loudness=loud: expected a number of MIDI velocity, or ppp"),
     ],
 )

@@ -156,8 +156,12 @@ def test_strikes_cost_and_waiting_gains_what_the_last_seconds_have_too_many():
         assert row[table.id("note_on", 65)] == pytest.approx(excess)
         assert row[table.id("velocity", 1)] == pytest.approx(excess)
         assert row[table.id("time_shift", 40)] == pytest.approx(-0.4 * excess)
-        assert row[table.id("note_off", 60)] == pytest.approx(excess)
+        assert row[table.id("note_off", 60)] == 0
     assert not costs[2].any()
+    asked = soft.Density(PIANO.note_events, [1.0], 0.5, releases=True)([state], np.zeros(1))[0]
+    changed = np.flatnonzero(asked != costs[0])
+    assert set(changed) == set(range(*table.range("note_off")))
+    assert asked[changed] == pytest.approx(0.5 * (6 / 4 - 1.0))
 
 
 def primer(density):
