@@ -44,7 +44,7 @@ def run(config: EvaluateConfig) -> Any:
     else:
         measure = likelihood if config.task == "free" else around_known_notes
         result, facts = measure(config)
-        rows = [result.row() | facts]
+        rows = []
     if config.out is not None:
         write_result(Path(config.out), result.to_dict() | facts, rows)
         print(config.out, flush=True)

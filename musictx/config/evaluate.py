@@ -79,7 +79,9 @@ class EvaluateConfig:
         24, "task=harmonise: harmonisations tried side by side for a melody", low=1
     )
     out: str | None = option(
-        None, "also write the result to this file: .json (everything) or .csv (the rows)", path=True
+        None,
+        "also write the result to this file: .json, or of samples .csv (a row a piece)",
+        path=True,
     )
     device: str = option("auto", "auto, cpu, cuda, mps")
     seed: int = option(
@@ -109,10 +111,10 @@ class EvaluateConfig:
             "free, continue or harmonise with pieces= or samples=",
         )
         require(
-            self.out is None or self.out.endswith((".json", ".csv")),
+            self.out is None or self.out.endswith((".json", ".csv")[: 1 + self.compares_samples]),
             "out",
             self.out,
-            "a file name that ends with .json or .csv",
+            "a file name that ends with .json, or, of samples, with .csv",
         )
         self._refuse_options_of_the_other_form()
 

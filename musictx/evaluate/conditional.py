@@ -51,10 +51,6 @@ class Conditional:
         """Everything, as JSON can hold it."""
         return asdict(self)
 
-    def row(self) -> dict[str, Any]:
-        """The same, as a row of a table."""
-        return asdict(self)
-
     def __str__(self) -> str:
         known = {"infill": "what follows", "accompany": "the melody"}[self.task]
         rows = [

@@ -31,11 +31,6 @@ from musictx.tokens.vocab import EOS
 
 #: Overlapping windows advance by this part of a window.
 SLIDE = 4
-#: The columns of :meth:`Evaluation.row`.
-COLUMNS = (
-    "protocol", "nats_per_token", "nats_per_note", "bits_per_second", "accuracy", "nats_per_end",
-    "split", "pieces", "tokens", "notes", "window", "stride", "windows",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,11 +69,6 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
         return asdict(self)
-
-    def row(self) -> dict[str, Any]:
-        """The numbers that a table compares, by the names in :data:`COLUMNS`."""
-        overlap = "end to end" if self.stride == self.window else "sliding"
-        return {name: getattr(self, name, overlap) for name in COLUMNS}
 
     def __str__(self) -> str:
         """A table for the terminal."""
