@@ -1,7 +1,7 @@
 """A model as the step in C++ reads it (attention/native/step.cpp): its structs and its memory.
 
 Structs have the fields of their namesakes in C++ in the same order: addresses first, then what has
-a type of its own, then whole numbers. Matrices are laid out in panels of 64 outputs (matrix.h).
+a type of its own, then whole numbers. Matrices are laid out in panels of 64 outputs (lanes.h).
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from musictx.model.weights import whole_numbers
 
 #: Outputs of a panel; numbers in a vector.
 LANES, WIDTH = 64, 16
+#: The dtype of tables, keys and values by their bits.
+NUMBERS = {32: torch.float32, 16: torch.bfloat16}
 #: The coordinate of a key that its axis passes over.
 NOT_MEASURED = -(2**63)
 
@@ -90,23 +92,28 @@ Cache = _struct(
 )
 
 
-def panels(matrix: Tensor) -> Tensor:
-    """(..., outputs, inputs) -> (..., panels, inputs, LANES), filled up with zeros."""
-    filled = F.pad(matrix, (0, 0, 0, -matrix.shape[-2] % LANES))
-    return filled.unflatten(-2, (-1, LANES)).transpose(-1, -2)
+def panels(matrix: Tensor, bits: int) -> Tensor:
+    """(..., outputs, inputs) of numbers that so many ``bits`` hold -> (..., panels, groups, LANES,
+    inputs of a group): neighbours among the inputs make 32 bits. Filled up with zeros; a whole
+    number of 8 bits is written as 128 more.
+    """
+    group = 32 // bits
+    filled = F.pad(matrix.float(), (0, -matrix.shape[-1] % group, 0, -matrix.shape[-2] % LANES))
+    words = filled.unflatten(-2, (-1, LANES)).unflatten(-1, (-1, group)).transpose(-2, -3)
+    return (words + 128).to(torch.uint8) if bits == 8 else words.to(NUMBERS[bits])
 
 
 class Packed:
     """The weights of ``model`` in the format that it was rounded to (model/weights.py).
 
-    ``struct``  what C++ reads, valid as long as this lives;  ``bits`` of a weight;  ``number`` the
-    dtype of tables, keys and values. ``reach`` is the largest distance that will be met.
+    ``struct``  what C++ reads, valid as long as this lives;  ``bits`` of a weight;  ``held`` those
+    of a number of tables, keys and values. ``reach`` is the largest distance that will be met.
     """
 
     @torch.no_grad()
     def __init__(self, model: MusicTransformer, reach: int) -> None:
         self.bits = {"float32": 32, "bfloat16": 16, "int8": 8}[model.weights]
-        self.number = torch.float32 if self.bits == 32 else torch.bfloat16
+        self.held = max(self.bits, 16)
         self._held: list[Any] = []  # what addresses point to
         blocks = [block for block in model.blocks if isinstance(block, Block)]
         layers = [self._layer(model, n, block, reach) for n, block in enumerate(blocks)]
@@ -144,6 +151,9 @@ class Packed:
     def _floats(self, tensor: Tensor | None) -> int | None:
         return None if tensor is None else self._address(tensor.float())
 
+    def _by_output(self, tensor: Tensor | None) -> int | None:
+        return None if tensor is None else self._floats(F.pad(tensor, (0, -len(tensor) % LANES)))
+
     def _whole(self, numbers: Any) -> int | None:
         return self._address(torch.as_tensor(numbers, dtype=torch.int64))
 
@@ -162,11 +172,10 @@ class Packed:
         outputs, inputs = weight.shape
         if bits == 8:
             weight, scale = whole_numbers(weight)
-        dtype = {32: torch.float32, 16: torch.bfloat16, 8: torch.int8}[bits]
         return Matrix(
-            weights=self._address(panels(weight.float()).to(dtype)),
-            scale=self._floats(scale),
-            bias=self._floats(bias),
+            weights=self._address(panels(weight, bits)),
+            scale=self._by_output(scale),
+            bias=self._by_output(bias),
             outputs=outputs,
             inputs=inputs,
         )
@@ -196,7 +205,7 @@ class Packed:
         terms = model.position.terms(layer, reach=reach)
         axes = []
         for axis in terms.axes:
-            table = None if axis.table is None else panels(axis.table.float()).to(self.number)
+            table = None if axis.table is None else panels(axis.table, self.held)
             axes.append(
                 Axis(
                     table=self._address(table),

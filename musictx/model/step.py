@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from musictx.attention.native import build
 from musictx.attention.positions import PositionScheme
@@ -94,11 +95,13 @@ class NativeStep:
         self._run = _library().musictx_step
         layers, heads = model.config["layers"], model.config["heads"]
         size = model.config["width"] // heads
-        number, further = self._packed.number, model.position.further
+        further, number = model.position.further, packed.NUMBERS[self._packed.held]
         slots, channels = -(-capacity // LANES), -(-size // WIDTH) * WIDTH
+        group = 32 // self._packed.held
+        parts, groups = -(-size // group), -(-capacity // group)
         self.rows, self.capacity = rows, capacity
-        self._keys = torch.zeros(layers, rows, heads, slots, size, LANES, dtype=number)
-        self._values = torch.zeros(layers, rows, heads, capacity, channels, dtype=number)
+        self._keys = torch.zeros(layers, rows, heads, slots, parts, LANES, group, dtype=number)
+        self._values = torch.zeros(layers, rows, heads, groups, channels, group, dtype=number)
         self._coordinates = torch.zeros(rows, further, capacity, dtype=torch.int64)
         self._ids = torch.zeros(rows, capacity, dtype=torch.int64)
         self._logits = torch.empty(rows, model.config["vocab_size"])
@@ -122,12 +125,15 @@ class NativeStep:
         """Go on after the tokens of ``cache``; what was held is forgotten."""
         held = min(cache.length, self.capacity)
         slots = torch.arange(cache.next_position - held, cache.next_position) % self.capacity
-        at = self._keys.transpose(-1, -2)  # (..., panels, lanes, size)
-        for layer in range(len(at)):
-            keys, values = cache.held(layer)
-            at[layer, :, :, slots // LANES, slots % LANES] = keys[:, :, -held:].to(at.dtype)
-            kept = values[:, :, -held:].to(at.dtype)
-            self._values[layer, :, :, slots, : values.shape[-1]] = kept
+        group = self._values.shape[-1]
+        all_keys = self._keys.transpose(-2, -3)  # (..., panels, lanes, groups of the size, group)
+        all_values = self._values.transpose(-1, -2)  # (..., groups of slots, group, channels)
+        for layer in range(len(all_keys)):
+            keys, values = (part[:, :, -held:].to(all_keys.dtype) for part in cache.held(layer))
+            pairs = F.pad(keys, (0, -keys.shape[-1] % group)).unflatten(-1, (-1, group))
+            all_keys[layer, :, :, slots // LANES, slots % LANES] = pairs
+            size = values.shape[-1]
+            all_values[layer, :, :, slots // group, slots % group, :size] = values
         coordinates = cache.coordinates[:, :, -held:].clone()
         for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
             if reader.labels is not None:
@@ -163,10 +169,10 @@ class NativeStep:
     def select(self, rows: Tensor) -> None:
         """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
         used = min(self._next, self.capacity)
-        panels = -(-used // LANES)
+        panels, groups = -(-used // LANES), -(-used // self._values.shape[-1])
         for keys, values in zip(self._keys, self._values):  # a layer at a time: little to copy
             keys[:, :, :panels] = keys[rows, :, :panels]
-            values[:, :, :used] = values[rows, :, :used]
+            values[:, :, :groups] = values[rows, :, :groups]
         self._coordinates[:] = self._coordinates[rows]
         self._ids[:] = self._ids[rows]
 

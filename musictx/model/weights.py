@@ -1,9 +1,10 @@
 """Weights of fewer bits: a model that is read faster because it is smaller.
 
 A step of decoding takes as long as its weights take to be read. bfloat16 halves that, int8 with a
-scale for each output halves it again; all arithmetic stays float32. The model's own parameters are
-rounded to what these formats can hold, so that whatever computes with them, the step in C++ or
-torch on any device, computes the same function.
+scale for each output halves it again. The model's own parameters are rounded to what these formats
+can hold, so that whatever computes with them, the step in C++ or torch on any device, computes the
+same function; the step on a CPU that multiplies small numbers rounds what they are multiplied with
+too (attention/native/bfloat16.h, int8.h).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import platform
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from musictx.attention.native import build
 from musictx.attention.positions import PositionScheme
 from musictx.config.composing import WEIGHTS
 from musictx.model import MusicTransformer
+from musictx.model import step as step_room
 from musictx.model.step import NativeStep, why_not
 from musictx.model.weights import matrices, rounded
 from tests import compiler
@@ -161,6 +164,29 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
         torch.set_num_threads(before)
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_a_cpu_without_products_of_small_numbers(weights: str, monkeypatch) -> None:
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("other CPUs have none")
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-mno-avx512f"))
+    library = ctypes.CDLL(str(build.built(step_room.SOURCE)))
+    monkeypatch.setattr(step_room, "_library", lambda: library)
+    model = make("huang", weights, width=72, heads=2)
+    ids = torch.randint(V, (5, 80))
+    got = stepped(model, ids, 7, 80)
+    same(got, model(ids).detach()[:, 6:], weights)
+    assert torch.equal(got[2:3, 1:], stepped(model, ids[2:3], 7, 80)[:, 1:])
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_what_is_no_number_stays_none(weights: str) -> None:
+    model = make("huang", weights)
+    with torch.no_grad():
+        model.norm.weight[3] = torch.nan
+    step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 9), rows=1, capacity=9)
+    assert bool(step(torch.ones(1).long()).isnan().all())
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)

@@ -2,9 +2,9 @@
 // (attention/terms.py says what they mean).
 //
 // The cache is a ring: the token at position p stands in slot p mod capacity. Keys lie in panels of 64
-// slots and values one slot after the other, so the logits of 64 slots, the logits of 64 distances and
-// the channels of the mean are each lanes of the same product (matrix.h). The slots that a query sees
-// are one or two runs of neighbours; on each the distance falls by one from slot to slot.
+// slots and values one group of slots after the other, so the logits of 64 slots, the logits of 64
+// distances and the channels of the mean are each lanes of the same product (lanes.h). The slots that a
+// query sees are one or two runs of neighbours; on each the distance falls by one from slot to slot.
 #pragma once
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t NOT_MEASURED = INT64_MIN;  // the coordinate of a key that an axis passes over
 
 struct Axis {
-  const void* table;  // for each head, or one: packed vectors of the distances; may be missing
+  const uint32_t* table;  // for each head, or one: panels of the distances; may be missing
   const float* bias;  // (heads or 1, distances); may be missing
   int64_t table_heads, bias_heads, low, high;
   int64_t coordinate;  // which of the cache's, -1: the order of tokens
@@ -26,7 +26,7 @@ struct Axis {
 struct Terms {
   const Axis* axes;
   const float *content_bias, *position_bias;  // (heads, size); may be missing
-  const float* value_table;  // (value_heads, distances of the first axis, channels); may be missing
+  const uint32_t* value_table;  // float32 (value_heads, distances of the first axis, channels); may be missing
   double scale;
   int64_t count, value_heads;
   int64_t block;  // the length of local attention's blocks, 0: none
@@ -38,7 +38,9 @@ struct Run {
 
 // What is held: `held` tokens, the newest at position `newest`. `Number` of keys, values and tables.
 struct Cache {
-  void *keys, *values;         // (layers, rows, heads, panels, size, 64), (.., capacity, channels)
+  // As words of a format: (layers, rows, heads, panels, groups of the size, 64) and
+  // (layers, rows, heads, groups of the capacity, channels).
+  uint32_t *keys, *values;
   int64_t *ids, *coordinates;  // (rows, capacity), (rows, further, capacity)
   int64_t rows, layers, heads, size, capacity, further, newest, held;
   int64_t shared;  // tokens at positions before this are the same in all rows
@@ -57,28 +59,33 @@ struct Cache {
 };
 
 // What a thread needs to compute one head of a few rows, whose parts lie one after the other.
+template <class Format>
 struct Room {
-  std::vector<float> logits, by_row, content, position, mean;
+  std::vector<float> logits, by_row, content, position, mean, total;
+  Inputs<Format> contents, positions, weights;
 };
 
-// found (rows, 64), apart by `between`: 64 lanes of vectors w (inputs, 64) for each of x (rows, inputs).
-template <int rows, class Number>
-inline void panel(const Number* w, const float* x, int64_t inputs, float* found, int64_t between) {
-  Floats sum[rows][LANES / WIDTH] = {};
-  accumulate<rows, LANES / WIDTH>(w, LANES, x, inputs, inputs, sum);
+// found (rows, 64), apart by `between`: the products of rows of inputs with one panel.
+template <class Format, int rows>
+inline void panel(const uint32_t* w, const Inputs<Format>& x, int64_t row, float* found,
+                  int64_t between) {
+  Floats sums[rows * LANES / WIDTH] = {};
+  panel_sums<Format, rows>(w, x.row(row), x.apart, x.apart, sums);
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < LANES / WIDTH; v++) put(found + r * between + v * WIDTH, sum[r][v]);
+    for (int v = 0; v < LANES / WIDTH; v++)
+      put(found + r * between + v * WIDTH, sums[r * LANES / WIDTH + v]);
 }
 
-// mean (rows, channels) += sum of weights[i] values[i]; the weights of a row are apart by `between`.
-template <int rows, class Number>
-void weigh(const Number* values, int64_t channels, const float* weights, int64_t between,
-           int64_t count, float* mean) {
+// mean (rows, channels) += the sum of `count` groups of weights (rows apart by `apart`) and values.
+template <class Format, int rows>
+void weigh(const uint32_t* values, int64_t channels, const typename Format::Input* weights,
+           int64_t apart, int64_t count, float* mean) {
   const auto some = [&]<int vectors>(int64_t from) {
     Floats sum[rows][vectors];
     for (int r = 0; r < rows; r++)
-      for (int v = 0; v < vectors; v++) sum[r][v] = floats(mean + r * channels + from + v * WIDTH);
-    accumulate<rows, vectors>(values + from, channels, weights, between, count, sum);
+      for (int v = 0; v < vectors; v++)
+        sum[r][v] = get<Floats>(mean + r * channels + from + v * WIDTH);
+    accumulate<Format>(values + from, channels, weights, apart, count, sum);
     for (int r = 0; r < rows; r++)
       for (int v = 0; v < vectors; v++) put(mean + r * channels + from + v * WIDTH, sum[r][v]);
   };
@@ -98,10 +105,10 @@ inline void add_run(const Axis& axis, const Run& run, const float* by_row, float
 }
 
 // Adds the terms of one axis to the logits of the runs, of `rows` rows from `row` on.
-template <int rows, class Number>
-void add_axis(const Axis& axis, const Cache& cache, int64_t row, int64_t head, const Run* runs,
-              int count, int64_t seen, const int64_t* here, Room& room) {
-  // The rows that can be met: of consecutive distances only those of the tokens seen.
+template <class Format>
+void add_axis(const Axis& axis, const Cache& cache, int64_t row, int64_t rows, int64_t head,
+              const Run* runs, int count, int64_t seen, const int64_t* here, Room<Format>& room) {
+  // The rows of the table that can be met: of consecutive distances only those of the tokens seen.
   const bool order = axis.coordinate < 0;
   const int64_t first = order ? axis.row(0) : 0;
   const int64_t last = order ? axis.row(seen - 1) : axis.high - axis.low;
@@ -109,15 +116,16 @@ void add_axis(const Axis& axis, const Cache& cache, int64_t row, int64_t head, c
   if (room.by_row.size() < static_cast<size_t>(rows * wide)) room.by_row.resize(rows * wide);
   float* by_row = room.by_row.data();
   if (axis.table) {
-    const Number* table = static_cast<const Number*>(axis.table);
-    table += (axis.table_heads > 1 ? head : 0) * panels * cache.size * LANES;
+    const int64_t words = groups<Format>(cache.size) * LANES;
+    const uint32_t* table = axis.table + (axis.table_heads > 1 ? head : 0) * panels * words;
     for (int64_t p = first / LANES; p <= last / LANES; p++)
-      panel<rows>(table + p * cache.size * LANES, room.position.data(), cache.size,
-                  by_row + p * LANES, wide);
+      by_rows(rows, [&]<int some>(int64_t r) {
+        panel<Format, some>(table + p * words, room.positions, r, by_row + r * wide + p * LANES, wide);
+      });
   } else {
     std::fill(by_row, by_row + rows * wide, 0.0f);
   }
-  for (int r = 0; r < rows; r++, by_row += wide) {
+  for (int64_t r = 0; r < rows; r++, by_row += wide) {
     if (axis.bias) {
       const float* bias = axis.bias + (axis.bias_heads > 1 ? head : 0) * (axis.high - axis.low + 1);
       for (int64_t d = first; d <= last; d++) by_row[d] += bias[d];
@@ -138,13 +146,32 @@ void add_axis(const Axis& axis, const Cache& cache, int64_t row, int64_t head, c
   }
 }
 
+// logits -> e^(logit - the highest) on the runs; returns their sum.
+inline float exponentials(float* logits, const Run* runs, int count) {
+  float highest = -INFINITY, sum = 0.0f;
+  for (int n = 0; n < count; n++) {
+#pragma omp simd reduction(max : highest)
+    for (int64_t s = runs[n].begin; s < runs[n].end; s++)
+      highest = logits[s] > highest ? logits[s] : highest;
+  }
+  for (int n = 0; n < count; n++) {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t s = runs[n].begin; s < runs[n].end; s++) {
+      logits[s] = exponential(logits[s] - highest);
+      sum += logits[s];
+    }
+  }
+  return sum;
+}
+
 // out (rows, size), apart by `between`, = attention of the queries q, apart by `wide`, turned already, of
 // one head of `rows` rows from `row` on; `here` are the queries' coordinates. The tokens' own keys and
 // values are in the cache. What rows share is read once for all of them, from the first row of all.
-template <int rows, class Number>
-void attend(const Terms& terms, const Cache& cache, int64_t layer, int64_t row, int64_t head,
-            const float* q, int64_t wide, const int64_t* here, float* out, int64_t between,
-            Room& room) {
+template <class Format>
+void attend(const Terms& terms, const Cache& cache, int64_t layer, int64_t row, int64_t rows,
+            int64_t head, const float* q, int64_t wide, const int64_t* here, float* out,
+            int64_t between, Room<Format>& room) {
+  constexpr int64_t GROUP = Format::GROUP;
   const int64_t size = cache.size, capacity = cache.capacity, newest = cache.newest;
   int64_t seen = cache.held;
   if (terms.block)  // its own block and the one before
@@ -161,98 +188,105 @@ void attend(const Terms& terms, const Cache& cache, int64_t layer, int64_t row, 
   room.position.resize(rows * size);
   room.logits.resize(rows * slots);
   const float scale = static_cast<float>(terms.scale);
-  for (int r = 0; r < rows; r++)
+  for (int64_t r = 0; r < rows; r++)
     for (int64_t d = 0; d < size; d++) {
       const int64_t at = head * size + d, to = r * size + d;
       const float x = q[r * wide + d];
       room.content[to] = (x + (terms.content_bias ? terms.content_bias[at] : 0.0f)) * scale;
       room.position[to] = (x + (terms.position_bias ? terms.position_bias[at] : 0.0f)) * scale;
     }
+  room.contents.read(room.content.data(), rows, size, size);
+  room.positions.read(room.position.data(), rows, size, size);
   const auto keys = [&](int64_t of, int64_t p) {
-    const Number* from = static_cast<const Number*>(cache.keys);
-    return from + (cache.head(layer, of, head) * slots + p * LANES) * size;
+    const int64_t panels = cache.head(layer, of, head) * (slots / LANES) + p;
+    return cache.keys + panels * groups<Format>(size) * LANES;
   };
-  const auto values = [&](int64_t of, int64_t slot) {
-    const Number* from = static_cast<const Number*>(cache.values);
-    return from + (cache.head(layer, of, head) * capacity + slot) * channels;
+  const auto values = [&](int64_t of, int64_t group) {
+    return cache.values + (cache.head(layer, of, head) * groups<Format>(capacity) + group) * channels;
   };
+  for (int64_t r = 0; r < rows; r++)  // neighbours that are not seen, in a group with one that is
+    for (int n = 0; n < count; n++)
+      for (const int64_t slot : {runs[n].begin, runs[n].end})
+        std::fill_n(&room.logits[r * slots + slot / GROUP * GROUP], slot % GROUP ? GROUP : 0, 0.0f);
   for (int n = 0; n < count; n++)
     for (int64_t p = runs[n].begin / LANES; p * LANES < runs[n].end; p++) {
       const int64_t from = std::max(runs[n].begin, p * LANES);
       const int64_t to = std::min(runs[n].end, (p + 1) * LANES);
-      float found[rows * LANES];
+      const auto meet = [&]<int some>(int64_t r, int64_t of) {
+        float found[some * LANES];
+        panel<Format, some>(keys(of, p), room.contents, r, found, LANES);
+        for (int64_t i = 0; i < some; i++)
+          std::copy_n(found + i * LANES + from - p * LANES, to - from,
+                      &room.logits[(r + i) * slots + from]);
+      };
       if (common.begin <= from && to <= common.end)
-        panel<rows>(keys(0, p), room.content.data(), size, found, LANES);
+        by_rows(rows, [&]<int some>(int64_t r) { meet.template operator()<some>(r, 0); });
       else
-        for (int r = 0; r < rows; r++)
-          panel<1>(keys(row + r, p), &room.content[r * size], size, found + r * LANES, LANES);
-      for (int r = 0; r < rows; r++)
-        std::copy_n(found + r * LANES + from - p * LANES, to - from, &room.logits[r * slots + from]);
+        for (int64_t r = 0; r < rows; r++) meet.template operator()<1>(r, row + r);
     }
   for (int64_t a = 0; a < terms.count; a++)
-    add_axis<rows, Number>(terms.axes[a], cache, row, head, runs, count, seen, here, room);
+    add_axis(terms.axes[a], cache, row, rows, head, runs, count, seen, here, room);
 
-  float total[rows] = {};
-  for (int r = 0; r < rows; r++) {
-    float *logits = &room.logits[r * slots], highest = -INFINITY, sum = 0.0f;
-    for (int n = 0; n < count; n++) {
-#pragma omp simd reduction(max : highest)
-      for (int64_t s = runs[n].begin; s < runs[n].end; s++)
-        highest = logits[s] > highest ? logits[s] : highest;
-    }
-    for (int n = 0; n < count; n++) {
-#pragma omp simd reduction(+ : sum)
-      for (int64_t s = runs[n].begin; s < runs[n].end; s++) {
-        logits[s] = exponential(logits[s] - highest);
-        sum += logits[s];
-      }
-    }
-    total[r] = sum;
-  }
+  room.total.resize(rows);
+  for (int64_t r = 0; r < rows; r++)
+    room.total[r] = exponentials(&room.logits[r * slots], runs, count);
+  room.weights.read(room.logits.data(), rows, slots, slots);
   room.mean.assign(rows * channels, 0.0f);
+  const auto weigh_groups = [&]<int some>(int64_t r, int64_t of, int64_t from, int64_t to) {
+    weigh<Format, some>(values(of, from), channels, room.weights.row(r) + from, room.weights.apart,
+                        to - from, &room.mean[r * channels]);
+  };
+  // Groups of slots, each once: of two runs the later slots' after the earlier ones'.
+  const int64_t ends = groups<Format>(last + 1), begins = first / GROUP;
+  const int64_t seen_groups[2][2] = {{whole ? begins : 0, ends},
+                                     {std::max(begins, ends), groups<Format>(capacity)}};
+  const int64_t alike[2] = {groups<Format>(common.begin), common.end / GROUP};
   for (int n = 0; n < count; n++) {
-    const auto own = [&](int64_t from, int64_t to) {
-      for (int r = 0; r < rows && from < to; r++)
-        weigh<1>(values(row + r, from), channels, &room.logits[r * slots + from], slots, to - from,
-                 &room.mean[r * channels]);
-    };
-    const int64_t from = std::clamp(common.begin, runs[n].begin, runs[n].end);
-    const int64_t to = std::clamp(common.end, from, runs[n].end);
-    own(runs[n].begin, from);
-    if (from < to)
-      weigh<rows>(values(0, from), channels, &room.logits[from], slots, to - from, room.mean.data());
-    own(to, runs[n].end);
+    const auto [begin, end] = seen_groups[n];
+    const int64_t from = std::clamp(alike[0], begin, end), to = std::clamp(alike[1], from, end);
+    for (int64_t r = 0; r < rows; r++)
+      weigh_groups.template operator()<1>(r, row + r, begin, from);
+    for (int64_t group = from; group < to; group += BLOCK)  // which stay near at hand
+      by_rows(rows, [&]<int some>(int64_t r) {
+        weigh_groups.template operator()<some>(r, 0, group, std::min(group + BLOCK, to));
+      });
+    for (int64_t r = 0; r < rows; r++) weigh_groups.template operator()<1>(r, row + r, to, end);
   }
   if (terms.value_table) {  // weights are added up by distance first
     const Axis& axis = terms.axes[0];
     const int64_t distances = axis.high - axis.low + 1;
-    const float* table = terms.value_table;
+    const uint32_t* table = terms.value_table;
     table += (terms.value_heads > 1 ? head : 0) * distances * channels;
-    for (int r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < rows; r++) {
       room.by_row.assign(std::max<size_t>(room.by_row.size(), distances), 0.0f);
       for (int n = 0; n < count; n++)
         for (int64_t s = runs[n].begin; s < runs[n].end; s++)
           room.by_row[axis.row(runs[n].base - s)] += room.logits[r * slots + s];
-      weigh<1>(table, channels, room.by_row.data(), 0, distances, &room.mean[r * channels]);
+      weigh<Float32, 1>(table, channels, room.by_row.data(), 0, distances, &room.mean[r * channels]);
     }
   }
-  for (int r = 0; r < rows; r++)
+  for (int64_t r = 0; r < rows; r++)
     for (int64_t d = 0; d < size; d++)
-      out[r * between + d] = room.mean[r * channels + d] / total[r];
+      out[r * between + d] = room.mean[r * channels + d] / room.total[r];
 }
 
 // Writes the newest token's key and value (size) of one head.
-template <class Number>
+template <class Format>
 void keep(const Cache& cache, int64_t layer, int64_t row, int64_t head, const float* key,
           const float* value) {
+  constexpr int64_t GROUP = Format::GROUP;
+  using Number = typename Format::Number;
   const int64_t slot = cache.newest % cache.capacity, which = cache.head(layer, row, head);
-  Number* keys = static_cast<Number*>(cache.keys) + which * cache.slots() * cache.size;
-  keys += slot / LANES * cache.size * LANES + slot % LANES;
-  Number* values = static_cast<Number*>(cache.values);
-  values += (which * cache.capacity + slot) * cache.channels();
+  const int64_t panel = which * (cache.slots() / LANES) + slot / LANES;
+  const int64_t group = which * groups<Format>(cache.capacity) + slot / GROUP;
+  auto* keys = reinterpret_cast<Number*>(cache.keys + panel * groups<Format>(cache.size) * LANES);
+  auto* values = reinterpret_cast<Number*>(cache.values + group * cache.channels());
+  // Each group of a key lies in a line of its own, none of which is near: all are fetched at once.
+  for (int64_t d = 0; d < cache.size; d += GROUP)
+    __builtin_prefetch(&keys[(d / GROUP * LANES + slot % LANES) * GROUP], 1);
   for (int64_t d = 0; d < cache.size; d++) {
-    store(keys + d * LANES, key[d]);
-    store(values + d, value[d]);
+    store(&keys[(d / GROUP * LANES + slot % LANES) * GROUP + d % GROUP], key[d]);
+    store(&values[d * GROUP + slot % GROUP], value[d]);
   }
 }
 

@@ -1,138 +1,110 @@
 // Products of matrices with one vector or a few: what a step of decoding consists of.
 //
-// Each of 64 outputs is a lane. A panel of a matrix holds, one input after the other, the 64 weights
-// with which that input enters 64 outputs; so nothing is ever summed across lanes. Each output is added
-// up input by input, in the same order whatever the number of vectors or of threads: a row of a batch
-// is bit for bit what it is alone.
+// Each of 64 outputs is a lane of a panel (lanes.h). Each output is added up group by group, in the same
+// order whatever the number of vectors or of threads: a row of a batch is bit for bit what it is alone.
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <type_traits>
 #include <vector>
 
-#include "arithmetic.h"
+#include "bfloat16.h"
+#include "float32.h"
+#include "int8.h"
 
 namespace {
 
-constexpr int LANES = 64;  // outputs in a panel
-constexpr int ROWS = 4;    // vectors that meet a panel at once
-constexpr int BLOCK = 64;  // inputs of a panel that are kept near while many vectors meet them
+constexpr int BLOCK = 64;  // groups of a panel that are kept near while many vectors meet them
 constexpr int64_t SHARED = 1 << 18;  // smaller products are not worth waking another thread for
 
-// 16 numbers at once, in however many registers this CPU needs for them.
-constexpr int WIDTH = 16;
-using Floats = float __attribute__((vector_size(4 * WIDTH)));
-using Words = int32_t __attribute__((vector_size(4 * WIDTH)));
-
-inline Floats floats(const float* from) {
-  Floats x;
-  std::memcpy(&x, from, sizeof(x));
-  return x;
-}
-inline Floats floats(const uint16_t* from) {  // bfloat16
-  Words x;
-  for (int i = 0; i < WIDTH; i++) x[i] = from[i] << 16;
-  return bits<Floats>(x);
-}
-inline Floats floats(const int8_t* from) {
-  Words x;
-  for (int i = 0; i < WIDTH; i++) x[i] = from[i];
-  return __builtin_convertvector(x, Floats);
-}
-inline void put(float* to, const Floats& x) { std::memcpy(to, &x, sizeof(x)); }
-
-// sum[r] += sum over i of x[r][i] w[i], where w[i] are `vectors` x 16 numbers, rows apart by `stride`;
-// the vectors x are apart by `apart`.
-template <int rows, int vectors, class Weight>
-inline __attribute__((always_inline)) void accumulate(const Weight* w, ptrdiff_t stride,
-                                                      const float* x, ptrdiff_t apart,
-                                                      int64_t count, Floats (&sum)[rows][vectors]) {
-  for (int64_t i = 0; i < count; i++, w += stride) {
-    Floats weights[vectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) weights[v] = floats(w + v * WIDTH);
-#ifdef __AVX512F__
-    if constexpr (rows > 1)  // GCC would load them again for each row
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; v++) asm("" : "+v"(weights[v]));
-#endif
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; v++) sum[r][v] += weights[v] * x[r * apart + i];
-  }
-}
-
-// Packed weights (outputs x inputs): panels as above, filled up with zeros. With `scale`, for each panel
-// and output, weights are whole numbers to be multiplied by it.
+// Weights (outputs x inputs) in panels and a bias, filled up with zeros. With `scale`, for each output,
+// weights are whole numbers to be multiplied by it.
 struct Matrix {
-  const void* weights;
+  const uint32_t* weights;
   const float *scale, *bias;  // may be missing
   int64_t outputs, inputs;
 
   int64_t panels() const { return (outputs + LANES - 1) / LANES; }
 };
 
+// Rows of inputs as a format reads them.
+template <class Format>
+struct Inputs {
+  std::vector<typename Format::Input> numbers;
+  std::vector<typename Format::Prepared> prepared;
+  int64_t apart = 0;
+
+  void read(const float* x, int64_t rows, int64_t count, int64_t between) {
+    apart = groups<Format>(count);
+    numbers.resize(rows * apart);
+    prepared.resize(rows);
+    for (int64_t r = 0; r < rows; r++)
+      prepared[r] = Format::prepare(x + r * between, count, &numbers[r * apart]);
+  }
+  const typename Format::Input* row(int64_t r) const { return &numbers[r * apart]; }
+};
+
+// sums (rows, 64) += the products of `rows` rows of inputs, from group `from` on, with `count` groups of
+// a panel. Not inlined: there GCC runs out of registers.
+template <class Format, int rows>
+__attribute__((noinline)) void panel_sums(const uint32_t* w, const typename Format::Input* x, int64_t apart,
+                       int64_t count, typename Format::Sum* sums) {
+  constexpr int ALL = LANES / WIDTH, VECTORS = rows == 1 ? ALL : Format::VECTORS;
+  for (int first = 0; first < ALL; first += VECTORS) {
+    typename Format::Sum sum[rows][VECTORS];
+    for (int r = 0; r < rows; r++)
+      for (int v = 0; v < VECTORS; v++) sum[r][v] = sums[r * ALL + first + v];
+    accumulate<Format>(w + first * WIDTH, LANES, x, apart, count, sum);
+    for (int r = 0; r < rows; r++)
+      for (int v = 0; v < VECTORS; v++) sums[r * ALL + first + v] = sum[r][v];
+  }
+}
+
 // y (rows, outputs) = x (rows, inputs) W^T + bias, of the outputs of one panel. For many rows the panel is
-// taken in pieces of BLOCK inputs that stay near at hand, as float32, until all rows have met them.
-template <class Weight>
-void panel_product(const Matrix& matrix, int64_t panel, const float* x, int64_t rows, float* y) {
+// taken in pieces that stay near at hand until all rows have met them.
+template <class Format>
+void panel_product(const Matrix& matrix, int64_t panel, const Inputs<Format>& x, int64_t rows,
+                   float* y) {
   constexpr int VECTORS = LANES / WIDTH;
-  const int64_t inputs = matrix.inputs, block = rows > ROWS ? BLOCK : inputs;
-  const Weight* w = static_cast<const Weight*>(matrix.weights) + panel * inputs * LANES;
+  const int64_t all = groups<Format>(matrix.inputs), block = rows > ROWS ? BLOCK : all;
+  const uint32_t* w = matrix.weights + panel * all * LANES;
   const int64_t first = panel * LANES;
   const int count = static_cast<int>(std::min<int64_t>(LANES, matrix.outputs - first));
-  static thread_local std::vector<float> found;
-  found.assign(rows * LANES, 0.0f);
-  const auto some = [&]<int group>(const auto* weights, int64_t r, int64_t from, int64_t many) {
-    float* sums = found.data() + r * LANES;
-    Floats sum[group][VECTORS];
-    for (int n = 0; n < group; n++)
-      for (int v = 0; v < VECTORS; v++) sum[n][v] = floats(sums + n * LANES + v * WIDTH);
-    accumulate<group, VECTORS>(weights, LANES, x + r * inputs + from, inputs, many, sum);
-    for (int n = 0; n < group; n++)
-      for (int v = 0; v < VECTORS; v++) put(sums + n * LANES + v * WIDTH, sum[n][v]);
-  };
-  const auto all = [&](const auto* weights, int64_t from, int64_t many) {
+  static thread_local std::vector<typename Format::Sum> sums;
+  sums.clear();
+  sums.resize(rows * VECTORS);
+  for (int64_t from = 0; from < all; from += block, w += block * LANES) {
+    const int64_t many = std::min(block, all - from);
+    // Each group of rows fetches its share of the next piece.
     const char* next = reinterpret_cast<const char*>(w + many * LANES);
-    const int64_t share = (block * LANES * sizeof(Weight) * ROWS + rows - 1) / rows;
-    int64_t r = 0;
-    for (; r + ROWS <= rows; r += ROWS, next += share) {
+    const int64_t share = (block * LANES * sizeof(*w) * ROWS + rows - 1) / rows;
+    by_rows(rows, [&]<int some>(int64_t r) {
       for (int64_t n = 0; n < share && rows > ROWS; n += 64) __builtin_prefetch(next + n);
-      some.template operator()<ROWS>(weights, r, from, many);
-    }
-    for (; r < rows; r++) some.template operator()<1>(weights, r, from, many);
-  };
-  for (int64_t from = 0; from < inputs; from += block, w += block * LANES) {
-    const int64_t many = std::min(block, inputs - from);
-    if (std::is_same_v<Weight, float> || rows <= ROWS) {
-      all(w, from, many);
-    } else {
-      float wide[BLOCK * LANES];
-      for (int64_t i = 0; i < many * LANES; i += WIDTH) put(wide + i, floats(w + i));
-      all(wide, from, many);
-    }
+      next += share;
+      panel_sums<Format, some>(w, x.row(r) + from, x.apart, many, &sums[r * VECTORS]);
+    });
   }
   for (int64_t r = 0; r < rows; r++) {
-    float* sums = found.data() + r * LANES;
-    if (matrix.scale)
-      for (int o = 0; o < count; o++) sums[o] *= matrix.scale[first + o];
-    if (matrix.bias)
-      for (int o = 0; o < count; o++) sums[o] += matrix.bias[first + o];
-    std::copy(sums, sums + count, y + r * matrix.outputs + first);
+    float found[LANES];
+    for (int v = 0; v < VECTORS; v++) {
+      Floats one = Format::value(sums[r * VECTORS + v], x.prepared[r]);
+      if (matrix.scale) one *= get<Floats>(matrix.scale + first + v * WIDTH);
+      if (matrix.bias) one += get<Floats>(matrix.bias + first + v * WIDTH);
+      put(found + v * WIDTH, one);
+    }
+    std::copy_n(found, count, y + r * matrix.outputs + first);
   }
 }
 
 // y (rows, outputs) = x (rows, inputs) W^T + bias.
-template <class Weight>
+template <class Format>
 void product(const Matrix& matrix, const float* x, int64_t rows, float* y, int threads) {
+  static thread_local Inputs<Format> read;
+  read.read(x, rows, matrix.inputs, matrix.inputs);
+  const Inputs<Format>& inputs = read;  // of this thread, for all
   const int64_t panels = matrix.panels();
   const bool shared = threads > 1 && matrix.outputs * matrix.inputs * rows > SHARED;
 #pragma omp parallel for schedule(static) num_threads(threads) if (shared)
   for (int64_t panel = 0; panel < panels; panel++)
-    panel_product<Weight>(matrix, panel, x, rows, y);
+    panel_product<Format>(matrix, panel, inputs, rows, y);
 }
 
 }  // namespace

@@ -5,9 +5,10 @@
 // them; here nothing stands between the memory that holds the weights and the arithmetic.
 //
 // Weights are float32, bfloat16 or int8 with a scale for each output; tables of distances, keys and
-// values are float32 or, with smaller weights, bfloat16. All that is computed is float32.
+// values are float32 or, with smaller weights, bfloat16. What goes into a product with a smaller format is
+// rounded where the CPU has instructions for it (bfloat16.h, int8.h); all else is float32.
 //
-// matrix.h has the products, cached.h attention over the cache, features.h what is read off the ids.
+// lanes.h and matrix.h have the products, cached.h attention over the cache, features.h what is read off the ids.
 #include <omp.h>
 
 #include <cmath>
@@ -123,9 +124,12 @@ void embed(const Model& model, const Cache& cache, int64_t row, Seen& seen, floa
   if (!model.intervals && !model.ages && !model.repeats && !model.counterpoint &&
       !model.sounding && !model.conditions && !model.calibration)
     return;
-  seen.ids.resize(cache.held);
-  for (int64_t n = 0, p = cache.newest - cache.held + 1; n < cache.held; n++, p++)
-    seen.ids[n] = cache.ids[row * cache.capacity + p % cache.capacity];
+  // From the oldest slot to the last, then from the first to the newest.
+  const int64_t* ids = cache.ids + row * cache.capacity;
+  const int64_t oldest = (cache.newest - cache.held + 1) % cache.capacity;
+  const int64_t ahead = std::min(cache.held, cache.capacity - oldest);
+  seen.ids.assign(ids + oldest, ids + oldest + ahead);
+  seen.ids.insert(seen.ids.end(), ids, ids + cache.held - ahead);
   const Known& known = seen.known = {seen.ids.data(), cache.held, cache.newest};
   if (model.intervals) model.intervals->embed(known, x, model.width);
   if (model.ages) model.ages->add_to(model.ages->inputs, known, x, model.width);
@@ -148,7 +152,7 @@ void score(const Model& model, const std::vector<Seen>& seen, const float* x, fl
   std::vector<float> scored;
   const auto each = [&](const Matrix& matrix, const auto& add) {
     scored.resize(rows * matrix.outputs);
-    product<float>(matrix, x, rows, scored.data(), 1);
+    product<Float32>(matrix, x, rows, scored.data(), 1);
     for (int64_t r = 0; r < rows; r++)
       add(seen[r], scored.data() + r * matrix.outputs, logits + r * words);
   };
@@ -175,7 +179,7 @@ void score(const Model& model, const std::vector<Seen>& seen, const float* x, fl
   }
 }
 
-template <class Weight, class Number>
+template <class Weights, class Held>
 void step(const Model& model, const Cache& cache, const int64_t* ids, const float* place,
           float* logits, int threads) {
   const int64_t rows = cache.rows, width = model.width, heads = cache.heads, size = cache.size;
@@ -198,14 +202,14 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
       cosines[c] = static_cast<float>(std::cos(cache.newest * model.frequencies[c]));
       sines[c] = static_cast<float>(std::sin(cache.newest * model.frequencies[c]));
     }
-  std::vector<Room> rooms(threads);
+  std::vector<Room<Held>> rooms(threads);
 
   for (int64_t number = 0; number < cache.layers; number++) {
     const Layer& layer = model.layers[number];
     normed(layer.attention_norm, x.data(), rows, width, y.data());
-    product<Weight>(layer.qkv, y.data(), rows, qkv.data(), threads);
-    // `count` rows from r on, one head.
-    const auto look = [&]<int count>(int64_t r, int64_t h) {
+    product<Weights>(layer.qkv, y.data(), rows, qkv.data(), threads);
+    // Rows from r on, one head.
+    const auto look = [&](int64_t r, int64_t count, int64_t h) {
       for (int64_t n = r; n < r + count; n++) {
         float* q = qkv.data() + n * wide + h * size;
         float *k = q + width, *v = k + width, *first = values.data() + (n * heads + h) * size;
@@ -217,34 +221,29 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
           turn(q, cosines.data(), sines.data(), size);
           turn(k, cosines.data(), sines.data(), size);
         }
-        keep<Number>(cache, number, n, h, k, v);
+        keep<Held>(cache, number, n, h, k, v);
       }
       float* out = mixed.data() + (r * heads + h) * size;
-      attend<count, Number>(layer.terms, cache, number, r, h, qkv.data() + r * wide + h * size, wide,
-                            here.data() + r * cache.further, out, width, rooms[omp_get_thread_num()]);
+      attend(layer.terms, cache, number, r, count, h, qkv.data() + r * wide + h * size, wide,
+             here.data() + r * cache.further, out, width, rooms[omp_get_thread_num()]);
       if (model.gates)
         for (int64_t n = 0; n < count; n++) {
           const float gate = 2.0f / (1.0f + std::exp(-qkv[(r + n) * wide + 3 * width + h]));
           for (int64_t d = 0; d < size; d++) out[n * width + d] *= gate;
         }
     };
-    const int64_t groups = (rows + ROWS - 1) / ROWS;
     const bool shared = threads > 1 && rows * cache.held * width > SHARED;
+    // One thread reads what rows share once for all; several divide the rows too.
+    const int64_t each = shared ? ROWS : rows;
 #pragma omp parallel for collapse(2) schedule(static) num_threads(threads) if (shared)
     for (int64_t h = 0; h < heads; h++)
-      for (int64_t g = 0; g < groups; g++) {
-        int64_t r = g * ROWS;
-        if (r + ROWS <= rows)
-          look.template operator()<ROWS>(r, h);
-        else
-          for (; r < rows; r++) look.template operator()<1>(r, h);
-      }
-    product<Weight>(layer.out, mixed.data(), rows, y.data(), threads);
+      for (int64_t r = 0; r < rows; r += each) look(r, std::min(each, rows - r), h);
+    product<Weights>(layer.out, mixed.data(), rows, y.data(), threads);
     add(x.data(), y.data(), rows * width);
     normed(layer.feedforward_norm, x.data(), rows, width, y.data());
-    product<Weight>(layer.up, y.data(), rows, hidden.data(), threads);
+    product<Weights>(layer.up, y.data(), rows, hidden.data(), threads);
     gelu(hidden.data(), rows * model.feedforward);
-    product<Weight>(layer.down, hidden.data(), rows, y.data(), threads);
+    product<Weights>(layer.down, hidden.data(), rows, y.data(), threads);
     add(x.data(), y.data(), rows * width);
   }
 
@@ -252,7 +251,7 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
     for (int64_t r = 0; r < rows; r++)
       model.ages->add_to(model.ages->outputs, seen[r].known, x.data() + r * width, width);
   normed(model.norm, x.data(), rows, width, y.data());
-  product<Weight>(model.output, y.data(), rows, logits, threads);
+  product<Weights>(model.output, y.data(), rows, logits, threads);
   score(model, seen, y.data(), logits);
 }
 
@@ -262,8 +261,8 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
 // embedding if it is there; logits (rows, vocabulary). bits: 32, 16 or 8 to a weight.
 extern "C" void musictx_step(const Model* model, const Cache* cache, const int64_t* ids,
                              const float* place, float* logits, int64_t bits, int64_t threads) {
-  const auto run = bits == 32   ? step<float, float>
-                   : bits == 16 ? step<uint16_t, uint16_t>
-                                : step<int8_t, uint16_t>;
+  const auto run = bits == 32   ? step<Float32, Float32>
+                   : bits == 16 ? step<Bfloat16, Bfloat16>
+                                : step<Int8, Bfloat16>;
   run(*model, *cache, ids, place, logits, static_cast<int>(threads));
 }

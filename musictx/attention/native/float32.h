@@ -1,0 +1,26 @@
+// float32: one input to a word.
+#pragma once
+#include <algorithm>
+
+#include "lanes.h"
+
+namespace {
+
+struct Float32 {
+  static constexpr int GROUP = 1, VECTORS = 4;
+  using Number = float;
+  using Input = float;
+  using Weights = Floats;
+  using Sum = Floats;
+  struct Prepared {};
+
+  static Prepared prepare(const float* x, int64_t count, Input* to) {
+    std::copy_n(x, count, to);
+    return {};
+  }
+  static Floats spread(Input x) { return floats(x); }
+  static void add(Sum& sum, const Weights& weights, const Floats& x) { sum += weights * x; }
+  static Floats value(const Sum& sum, Prepared) { return sum; }
+};
+
+}  // namespace
