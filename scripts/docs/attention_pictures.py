@@ -1,7 +1,7 @@
 """The pictures of docs/attention.md.
 
-    python scripts/docs/attention_pictures.py                      # all that need no model
-    python scripts/docs/attention_pictures.py --model runs/X/model --midi song.mid
+    python -m scripts.docs.attention_pictures             # all that need no model
+    python -m scripts.docs.attention_pictures model=runs/X/model [midi=song.mid] [tokens=192]
 
 Needs matplotlib (pip install "musictx[plot]"). Writes docs/images/*.png. The numbers in the
 pictures of schemes come from the schemes themselves, not from a drawing of them.
@@ -9,21 +9,21 @@ pictures of schemes come from the schemes themselves, not from a drawing of them
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import torch
-from drawing import DISTANCE, NOTHING, save
 from matplotlib import pyplot as plt
 from matplotlib.colors import ListedColormap
-from skew_pictures import index_matrix, skew, two_row_lengths, window
-from trained_pictures import trained
 
 from musictx.attention import positions, reference
 from musictx.attention.positions.absolute import sinusoids
 from musictx.attention.positions.rotary import turned
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Span
+from scripts.docs.drawing import DISTANCE, NOTHING, save
+from scripts.docs.skew_pictures import index_matrix, skew, two_row_lengths, window
+from scripts.docs.trained_pictures import trained
+from scripts.words import options, run
 
 HEADS, SIZE, LENGTH = 4, 16, 32
 
@@ -171,20 +171,14 @@ def locality() -> None:
     save(figure, "local")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", help="model folder: draw what it attends to, nothing else")
-    parser.add_argument("--midi", help="the music it reads; default: it draws its own")
-    parser.add_argument("--tokens", type=int, default=192)
-    args = parser.parse_args()
-    if args.model:
-        trained(args.model, args.midi, args.tokens)
+def main(words: list[str]) -> None:
+    given = options(words, {"model": "", "midi": "", "tokens": "192"})
+    if given["model"]:
+        trained(given["model"], given["midi"] or None, int(given["tokens"]))
         return
     for picture in (index_matrix, skew, two_row_lengths, window, family, locality):
         picture()
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from drawing import save
 from matplotlib import pyplot as plt
 
 from musictx import bundle, read, shipped
@@ -34,6 +33,7 @@ from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
 from musictx.chorale.grid import read as four_voices
 from musictx.chorale.tune import Form, Tune
+from scripts.docs.drawing import save
 from scripts.words import options, run
 
 ROOT = Path(__file__).resolve().parents[2]

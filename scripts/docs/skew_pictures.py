@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from drawing import DISTANCE, NOTHING, PAD, cells, save
 from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
+
+from scripts.docs.drawing import DISTANCE, NOTHING, PAD, cells, save
 
 
 def index_matrix() -> None:

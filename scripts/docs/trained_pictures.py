@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from drawing import NOTHING, save
 from matplotlib import pyplot as plt
 
 from musictx import bundle
@@ -15,6 +14,7 @@ from musictx.midi import read
 from musictx.model import block
 from musictx.sampling.engine import generate
 from musictx.tokens.vocab import BOS
+from scripts.docs.drawing import NOTHING, save
 
 
 def trained(folder: str, midi: str | None, tokens: int) -> None:

@@ -11,15 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.apps.train_driver import write_corpus
+from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, driver, write_corpus
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 STEPS = ("max_steps=4", "val_check_interval=4", "dropout=0")
-
-
-def driver(root: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "tests.apps.train_driver", str(root), *words]
 
 
 def run(command: list[str]) -> str:

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,9 +16,7 @@ from musictx.apps import train
 from musictx.errors import UserError
 from musictx.train import checkpoint
 from musictx.train.lit import LitMusicTransformer
-from tests.apps.train_driver import config
-
-CHECKOUT = Path(__file__).resolve().parents[2]
+from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, config, driver
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -125,13 +122,6 @@ def test_an_exception_loses_only_what_came_after_the_checkpoint(root, monkeypatc
     assert checkpoint.read(root / "power-cut" / "last.ckpt")["global_step"] == 5
     train.run(config(root, "power-cut"))
     assert_same_run(root / "power-cut", root / "whole")
-
-
-def driver(root: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "tests.apps.train_driver", str(root), *words]
-
-
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.mark.parametrize("number", [3, 4])  # best.ckpt and last.ckpt of the second validation

@@ -24,6 +24,14 @@ from musictx.config import (
 )
 from musictx.notes import NOTE, Score
 
+CHECKOUT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def driver(root: Path, *words: str) -> list[str]:
+    """The command of a training in ``root``."""
+    return [sys.executable, "-m", "tests.apps.train_driver", str(root), *words]
+
 
 def tune(seed: int, notes: int = 60) -> Score:
     """A melody that wanders over a scale in eighths; different for each seed."""
