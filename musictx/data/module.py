@@ -7,11 +7,11 @@ after step n needs only the number of its next batch, which travels in ``state_d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, get_worker_info
+from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
 
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
@@ -191,9 +191,7 @@ def validation_loader(
     """
     mine = chosen[rank::devices]
     missing: Any = [join([], 1)] * (-(-len(chosen) // devices) - len(mine))
-    return DataLoader(
-        Subset(cast("Dataset[Row]", rows), mine) + missing, batch_size, collate_fn=collate
-    )
+    return DataLoader(Subset(rows, mine) + missing, batch_size, collate_fn=collate)
 
 
 def _one_thread(worker: int) -> None:

@@ -13,10 +13,11 @@ so every event is a target once when windows lie end to end, and none is lost at
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.utils.data import Dataset
 
 from musictx.data.shards import Piece, Shards
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
@@ -133,7 +134,7 @@ def evenly_spread(count: int, size: int) -> list[int]:
     return [(2 * i + 1) * size // (2 * count) for i in range(count)]
 
 
-class EvaluationWindows(Sequence[Row]):
+class EvaluationWindows(Dataset[Row]):
     """The windows of a split that score each of its tokens exactly once, as rows.
 
     ``table[i]`` says what row ``i`` holds (``piece`` counts within ``pieces``), ``targets`` is the
@@ -160,15 +161,7 @@ class EvaluationWindows(Sequence[Row]):
     def __len__(self) -> int:
         return len(self.table)
 
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Row]: ...
-
-    def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int) -> Row:
         window = self.table[index]
         piece = self.pieces[window.piece]
         events = self.shards.tokens(piece.number)[window.start : window.stop]
