@@ -176,10 +176,10 @@ class Axis:
             return torch.ones_like(keys, dtype=torch.bool)
         return (keys[..., None] == self.labels.to(keys.device)).any(-1)
 
-    def narrowed(self, count: int) -> Axis:
-        """The same axis for callers that meet the distances 0..count-1 only: fewer rows."""
-        low = max(self.low, min(0, self.high))
-        high = max(low, min(self.high, count - 1))
+    def narrowed(self, lowest: int, highest: int) -> Axis:
+        """The same axis for callers that meet the distances lowest..highest only: fewer rows."""
+        low = max(self.low, min(lowest, self.high))
+        high = max(low, min(self.high, highest))
         rows = slice(low - self.low, high - self.low + 1)
         return replace(
             self,

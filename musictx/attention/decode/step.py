@@ -66,7 +66,7 @@ def _with_slice(logits: Tensor, position: Tensor, axis: Axis, query: Span, keys:
     """Logits (B, H, 1, Tk) and the terms of an axis by consecutive positions."""
     count, lowest = _distances(query, keys)
     if lowest == 0:
-        axis = axis.narrowed(count)  # short texts meet only the first rows of the table
+        axis = axis.narrowed(0, count - 1)  # short texts meet only the first rows of the table
     if axis.table is not None:
         table = axis.table.to(position.dtype).expand(position.shape[1], -1, -1)
         by_row = position[:, :, 0].transpose(0, 1) @ table.transpose(1, 2)  # (H, B, rows)

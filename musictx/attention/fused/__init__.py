@@ -11,6 +11,7 @@ on the CPU, very slowly: for tests.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import torch
@@ -105,17 +106,13 @@ def _narrowed(
     """The axis and the table of values with rows for the distances that occur."""
     if not terms.axes:
         return Axis(), None
-    axis = terms.axes[0]
-    lowest = max(0, offset - (keys - 1)) if causal else offset - (keys - 1)
-    low = max(axis.low, min(lowest, axis.high))
-    high = max(low, min(axis.high, offset + queries - 1))
-    kept = slice(low - axis.low, high - axis.low + 1)
-    table, bias, values = (
-        None if x is None else x[:, kept] for x in (axis.table, axis.bias, terms.value_table)
-    )
-    if causal and high < 0:  # every distance that occurs has the only row left
-        low = high = 0
-    return Axis(table=table, bias=bias, low=low, high=high), values
+    axis, values, first = terms.axes[0], terms.value_table, offset - (keys - 1)
+    found = axis.narrowed(max(0, first) if causal else first, offset + queries - 1)
+    if values is not None:
+        values = values[:, found.low - axis.low : found.high - axis.low + 1]
+    if causal and found.high < 0:  # every distance that occurs has the only row left
+        found = replace(found, low=0, high=0)
+    return found, values
 
 
 def _random(shape: tuple[int, ...], device: torch.device) -> Tensor:

@@ -81,7 +81,7 @@ def attend(
     dtype, keys = q.dtype, k.shape[2]
     table = bias = None
     if terms.axes:
-        axis = terms.axes[0].narrowed(keys)
+        axis = terms.axes[0].narrowed(0, keys - 1)
         if axis.table is not None:
             table = axis.descending(axis.table, keys)
         if axis.bias is not None:
