@@ -57,52 +57,67 @@ def read(*parts, bpm=60, **options):
     ]
 
 
-def test_notes_follow_each_other_through_rests_and_measures():
-    one = HEAD.format(2) + note(C, 2) + note(REST, 1) + note(E, 1)
-    assert read([one, note(G, 4)]) == [(0, 1, 60, 0), (1.5, 2, 64, 0), (2, 4, 67, 0)]
+def pitch(step, alter, octave):
+    return f"<pitch><step>{step}</step><alter>{alter}</alter><octave>{octave}</octave></pitch>"
 
 
-def test_accidentals_and_octaves():
-    def pitch(step, alter, octave):
-        return f"<pitch><step>{step}</step><alter>{alter}</alter><octave>{octave}</octave></pitch>"
+FLATS = (pitch("B", 1, 3), pitch("C", -1, 4), pitch("F", 2, 5), pitch("A", 0, 0))
+#: What it is about -> the parts as lists of measures, and (start, end, pitch, track) of the notes.
+WRITTEN = {
+    "notes follow each other through rests and measures": (
+        [[HEAD.format(2) + note(C, 2) + note(REST, 1) + note(E, 1), note(G, 4)]],
+        [(0, 1, 60, 0), (1.5, 2, 64, 0), (2, 4, 67, 0)],
+    ),
+    "accidentals and octaves": (
+        [[HEAD.format(1) + "".join(note(p, 1) for p in FLATS)]],
+        [(0, 1, 60, 0), (1, 2, 59, 0), (2, 3, 79, 0), (3, 4, 21, 0)],
+    ),
+    "chords begin together and may end apart": (
+        [[HEAD.format(2) + note(C, 2) + note(E, 2, before=CHORD) + note(G, 4, before=CHORD)
+          + note(D, 2)]],
+        [(0, 1, 60, 0), (0, 1, 64, 0), (0, 2, 67, 0), (1, 2, 62, 0)],
+    ),
+    "backup and forward make voices": (
+        [[HEAD.format(4) + note(G, 8) + backup(8) + forward(2) + note(C, 2) + note(D, 4),
+          note(E, 4)]],
+        [(0, 2, 67, 0), (0.5, 1, 60, 0), (1, 2, 62, 0), (2, 3, 64, 0)],
+    ),
+    "ties make one note over measures and chords": (
+        [[HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
+          note(C, 1, ties=["stop", "start"]) + note(C, 1, ties=["stop"]) + note(C, 1)]],
+        [(0, 4, 60, 0), (0, 2, 64, 0), (4, 5, 60, 0)],
+    ),
+    "a tie into another voice, which the file writes after the first one": (
+        [[HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
+          note(G, 2) + backup(2) + note(C, 2, ties=["stop"])]],
+        [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 67, 0)],
+    ),
+    "a tie that leads nowhere changes nothing": (
+        [[HEAD.format(1) + note(C, 1, ties=["start"]) + note(D, 1) + note(C, 1, ties=["stop"])]],
+        [(0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 60, 0)],
+    ),
+    "divisions may change and differ between parts": (
+        [[HEAD.format(1) + note(C, 1), HEAD.format(480) + note(D, 240) + note(E, 240)],
+         [HEAD.format(3) + note(G, 1) + note(G, 2), note(G, 3)]],
+        [(0, 1, 60, 0), (0, 0.333333, 67, 1), (0.333333, 1, 67, 1), (1, 1.5, 62, 0),
+         (1, 2, 67, 1), (1.5, 2, 64, 0)],
+    ),
+    "a pick-up is as short as written": (
+        [[HEAD.format(2) + note(C, 1), note(D, 8), note(E, 8)]],
+        [(0, 0.5, 60, 0), (0.5, 4.5, 62, 0), (4.5, 8.5, 64, 0)],
+    ),
+    "grace and cue notes are left out, but cues take their time": (
+        [[HEAD.format(1) + note(D, None, before=GRACE) + note(C, 1) + note(E, 1, before=CUE)
+          + note(G, 1)]],
+        [(0, 1, 60, 0), (2, 3, 67, 0)],
+    ),
+}  # fmt: skip
 
-    written = [pitch("B", 1, 3), pitch("C", -1, 4), pitch("F", 2, 5), pitch("A", 0, 0)]
-    found = read([HEAD.format(1) + "".join(note(p, 1) for p in written)])
-    assert [n[2] for n in found] == [60, 59, 79, 21]
 
-
-def test_chords_begin_together_and_may_end_apart():
-    one = HEAD.format(2) + note(C, 2) + note(E, 2, before=CHORD) + note(G, 4, before=CHORD)
-    assert read([one + note(D, 2)]) == [
-        (0, 1, 60, 0),
-        (0, 1, 64, 0),
-        (0, 2, 67, 0),
-        (1, 2, 62, 0),
-    ]
-
-
-def test_backup_and_forward_make_voices():
-    one = HEAD.format(4) + note(G, 8) + backup(8) + forward(2) + note(C, 2) + note(D, 4)
-    assert read([one, note(E, 4)]) == [
-        (0, 2, 67, 0),
-        (0.5, 1, 60, 0),
-        (1, 2, 62, 0),
-        (2, 3, 64, 0),
-    ]
-
-
-def test_ties_make_one_note_over_measures_chords_and_voices():
-    one = HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD)
-    two = note(C, 1, ties=["stop", "start"]) + note(C, 1, ties=["stop"]) + note(C, 1)
-    assert read([one, two]) == [(0, 4, 60, 0), (0, 2, 64, 0), (4, 5, 60, 0)]
-    # The tie leads into the other voice, which the file writes after the first one.
-    crossed = note(G, 2) + backup(2) + note(C, 2, ties=["stop"])
-    assert read([one, crossed]) == [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 67, 0)]
-
-
-def test_a_tie_that_leads_nowhere_changes_nothing():
-    one = HEAD.format(1) + note(C, 1, ties=["start"]) + note(D, 1) + note(C, 1, ties=["stop"])
-    assert read([one]) == [(0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 60, 0)]
+@pytest.mark.parametrize("what", WRITTEN)
+def test_notes_sound_as_they_are_written(what):
+    parts, notes = WRITTEN[what]
+    assert read(*parts) == notes
 
 
 def test_two_ties_of_one_pitch_in_two_voices_stay_two_notes():
@@ -111,19 +126,6 @@ def test_two_ties_of_one_pitch_in_two_voices_stay_two_notes():
     found = read([one, two])
     assert [n[0] for n in found] == [0, 1]
     assert sorted(n[1] for n in found) == [3, 4]
-
-
-def test_divisions_may_change_and_differ_between_parts():
-    first = [HEAD.format(1) + note(C, 1), HEAD.format(480) + note(D, 240) + note(E, 240)]
-    second = [HEAD.format(3) + note(G, 1) + note(G, 2), note(G, 3)]
-    assert read(first, second) == [
-        (0, 1, 60, 0),
-        (0, 0.333333, 67, 1),
-        (0.333333, 1, 67, 1),
-        (1, 1.5, 62, 0),
-        (1, 2, 67, 1),
-        (1.5, 2, 64, 0),
-    ]
 
 
 def test_triplets_meet_exactly():
@@ -136,11 +138,6 @@ def test_triplets_meet_exactly():
     assert by_track[0]["start"][3] == by_track[1]["start"][1]
 
 
-def test_a_pickup_is_as_short_as_written():
-    found = read([HEAD.format(2) + note(C, 1), note(D, 8), note(E, 8)])
-    assert [n[0] for n in found] == [0, 0.5, 4.5]
-
-
 def test_parts_stay_together_where_one_leaves_a_measure_empty_or_short():
     first = [HEAD.format(1) + note(C, 4), note(C, 4), note(C, 4)]
     second = [HEAD.format(1) + note(E, 4), "", forward(1) + note(E, 1)]
@@ -150,11 +147,6 @@ def test_parts_stay_together_where_one_leaves_a_measure_empty_or_short():
     assert [n[:2] for n in found if n[3] == 2] == [(0, 2), (4, 8)]
     assert [n[:2] for n in read(second, third, first) if n[3] == 0] == [(0, 4), (9, 10)]
     assert [n[:2] for n in read(third, first) if n[3] == 0] == [(0, 2), (4, 8)]
-
-
-def test_grace_and_cue_notes_are_left_out_but_cues_take_their_time():
-    one = HEAD.format(1) + note(D, None, before=GRACE) + note(C, 1) + note(E, 1, before=CUE)
-    assert read([one + note(G, 1)]) == [(0, 1, 60, 0), (2, 3, 67, 0)]
 
 
 def test_transposing_instruments_sound_as_they_should():

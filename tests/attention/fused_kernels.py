@@ -1,4 +1,4 @@
-"""The fused kernel under Triton's interpreter, beside test_conformance.py: run by test_fused.py.
+"""The Triton kernels under the interpreter, beside test_conformance.py: run by test_fused.py.
 
 The interpreter must be chosen before anybody imports Triton, hence a process of its own:
 
@@ -7,6 +7,7 @@ The interpreter must be chosen before anybody imports Triton, hence a process of
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ import torch
 from torch import Tensor
 
 from musictx.attention import fused
+from musictx.attention.decode import kernel, step
+from musictx.attention.decode import op as ring
 from musictx.attention.fused import Config, forward, key, launch, op, query, skew
 from musictx.attention.fused.config import Tile
-from musictx.attention.terms import Axis, Blocks, Span, Terms
+from musictx.attention.terms import NOWHERE, Axis, Blocks, Ring, Span, Terms
 from tests.attention import cases, interpreter
 from tests.attention.cases import FAMILY, Job, computed, excess, results, table_job
 
@@ -156,3 +159,43 @@ def test_the_operator_keeps_torch_s_rules() -> None:
     torch.library.opcheck(op.attention, inputs)
     out = cases.directly(fused)(q, k, v, Terms(0.25), query_positions=Span(0, 5))
     assert out.stride() == q.stride()
+
+
+def terms_of(kind: str) -> Terms:
+    table, bias = torch.randn(3, 9, 16), torch.randn(1, 9)
+    axes = {
+        "none": (),
+        "table": (Axis(table=table, high=8),),
+        "shared": (Axis(table=table[:1], bias=bias, high=8),),
+        "bias": (Axis(bias=bias.expand(3, -1), low=1, high=9),),
+    }[kind]
+    u = torch.randn(3, 16) if kind == "table" else None
+    return Terms(0.3, axes, content_bias=u, position_bias=u)
+
+
+def test_the_kernel_of_decoding_equals_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float32: empty, half full, full and overwritten rings; one part, several, some without
+    slots."""
+    places = [(0, 0), (5, 0), (5, 3), (99, 0), (100, 1), (257, 158), (250, 240)]
+    kinds = itertools.product(("table", "shared"), places, (1, 4))
+    for kind, (at, begin), splits in (
+        *kinds,
+        *itertools.product(("none", "bias"), places[2::2], (1, 4)),
+    ):
+        q = torch.randn(2, 3, 1, 16)
+        k, v = torch.randn(2, 2, 3, 100, 16)
+        held = Ring.of(torch.tensor([at]), torch.tensor([begin]), 100)
+        empty = held.positions == NOWHERE
+        k[:, :, empty], v[:, :, empty] = float("nan"), float("nan")  # never looked at
+        terms = terms_of(kind)
+        known = (x.nan_to_num() for x in (k, v))
+        where: dict[str, Any] = {"query_positions": (held.newest,), "key_positions": (held,)}
+        wanted = cases.directly(step)(q, *known, terms, **where)
+        monkeypatch.setattr(kernel, "splits_of", lambda *_, n=splits: n)
+        got = ring.attend(q, k, v, terms, held)
+        error = float((got - wanted).norm() / wanted.norm())
+        assert error < 1e-6, (kind, at, begin, splits, error)
+        if splits == 1:
+            continue
+        half = ring.attend(q, k.half(), v.half(), terms, held)
+        assert float((half - wanted).norm() / wanted.norm()) < 2e-3

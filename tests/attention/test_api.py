@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,13 +11,8 @@ import torch
 from musictx.attention import (
     api,
     capabilities,
-    chunked,
-    decode,
     fused,
     native,
-    reference,
-    sdpa,
-    skew,
 )
 from musictx.attention.api import attend
 from musictx.attention.setting import Setting
@@ -33,92 +27,42 @@ def inputs(scheme: str = "huang", queries: int = 5, keys: int = 5):
     return (q, k, v, cases.FAMILY[scheme](named, 2, 4)), where, named
 
 
-@pytest.fixture
-def chosen(monkeypatch) -> list[str]:
-    """The implementations that were called."""
-    calls: list[str] = []
-    for module, function in (
-        (reference, "attend"),
-        (chunked, "attend"),
-        (decode, "attend"),
-        (sdpa, "attend"),
-        (skew, "attend"),
-    ):
-        right = getattr(module, function)
-
-        name = f"{module.__name__.rpartition('.')[2]}.{function}"
-
-        def spy(*args, _right=right, _name=name, **more):
-            calls.append(_name)
-            return _right(*args, **more)
-
-        monkeypatch.setattr(module, function, spy)
-    return calls
+PACKED = {name: torch.zeros(2, 5, dtype=torch.long) for name in ("query_pieces", "key_pieces")}
+ROWS = {"query_positions": torch.arange(5)}
 
 
 @pytest.mark.parametrize(
-    ("scheme", "more", "wanted"),
+    ("scheme", "queries", "more", "wanted"),
     [
-        ("huang", {}, "chunked.attend"),
-        ("huang", {"dropout": 0.1}, "chunked.attend"),
-        ("t5", {}, "chunked.attend"),
-        ("huang", {"causal": False}, "chunked.attend"),
-        ("shaw", {}, "chunked.attend"),
-        ("transformer_xl", {}, "chunked.attend"),
-        ("local", {}, "chunked.attend"),
-        ("local", {"query_positions": torch.arange(5)}, "reference.attend"),
-        ("plain", {}, "sdpa.attend"),
-        ("plain", {"causal": False}, "sdpa.attend"),
-        ("plain", {"dropout": 0.1}, "chunked.attend"),
-        ("huang", {"query_positions": torch.arange(5)}, "reference.attend"),
-        ("plain", {"query_positions": torch.arange(5)}, "reference.attend"),
+        *((name, 5, {}, "chunked") for name in ("huang", "t5", "shaw", "transformer_xl", "local")),
+        ("huang", 5, {"dropout": 0.1}, "chunked"),
+        ("huang", 5, {"causal": False}, "chunked"),
+        ("huang", 3, {}, "chunked"),
+        ("huang", 1, {}, "decode"),
+        ("huang", 5, ROWS, "reference"),
+        ("local", 5, ROWS, "reference"),
+        ("labelled", 5, {}, "chunked"),
+        ("two_axes", 5, {}, "reference"),
+        ("plain", 5, {}, "sdpa"),
+        ("plain", 1, {}, "sdpa"),
+        ("plain", 3, {}, "chunked"),
+        ("plain", 5, {"causal": False}, "sdpa"),
+        ("plain", 5, {"dropout": 0.1}, "chunked"),
+        ("plain", 5, PACKED, "chunked"),
+        ("plain", 5, ROWS, "reference"),
     ],
 )
-def test_auto_takes_the_fastest_that_can_do_the_job(scheme, more, wanted, chosen):
-    args, where, _ = inputs(scheme)
-    attend(*args, **(where | more))
-    assert chosen == [wanted]
-
-
-def test_auto_for_packed_pieces_single_queries_and_longer_keys(chosen):
-    args, where, _ = inputs("plain")
-    pieces = torch.zeros(2, 5, dtype=torch.long)
-    attend(*args, **where, query_pieces=pieces, key_pieces=pieces)
-    for queries in (1, 3):
-        for scheme in ("plain", "huang"):
-            args, where, _ = inputs(scheme, queries, 5)
-            attend(*args, **where)
-    assert chosen == [
-        "chunked.attend",
-        "sdpa.attend",
-        "decode.attend",
-        "chunked.attend",
-        "chunked.attend",
-    ]
-
-
-def test_two_axes_run_through_the_reference(chosen):
-    args, where, _ = inputs("two_axes")
-    attend(*args, **{name: (span, span) for name, span in where.items()})
-    assert chosen == ["reference.attend"]
-
-
-def test_axes_with_labels_are_as_fast_as_one_axis(chosen):
-    args, where, _ = inputs("huang")
-    axis = Axis(torch.randn(2, 7, 4).double(), low=-3, high=3, coordinate=1, labels=torch.arange(9))
-    terms = replace(args[3], axes=(*args[3].axes, axis))
-    extra = torch.randint(9, (2, 5))
-    attend(*args[:3], terms, **{name: (span, extra) for name, span in where.items()})
-    assert chosen == ["chunked.attend"]
-
-
-def test_coordinates_that_nobody_measures_change_nothing(chosen):
-    """The model hands over all it has; a scheme of one axis is as fast as ever."""
-    args, where, _ = inputs("huang")
-    extra = torch.randint(9, (2, 5))
-    got = attend(*args, **{name: (span, extra) for name, span in where.items()})
-    assert torch.equal(got, attend(*args, **where))
-    assert chosen == ["chunked.attend"] * 2
+def test_auto_takes_the_fastest_that_can_do_the_job(scheme, queries, more, wanted):
+    """Coordinates that nobody measures change nothing: the model hands over all it has."""
+    (q, k, _, terms), _, _ = inputs(scheme, queries)
+    where = {
+        "query_positions": cases.places(2, 5 - queries, queries),
+        "key_positions": cases.places(2, 0, 5),
+    }
+    if "query_positions" in more:
+        more = {name: (more["query_positions"], *where[name][1:]) for name in where}
+    job = capabilities.job(terms, cases.setting(terms, q, k, **(where | more)), q)
+    assert api.chosen("auto", job) == wanted
 
 
 @pytest.mark.parametrize(

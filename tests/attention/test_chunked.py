@@ -60,21 +60,6 @@ def test_a_broken_skew_is_noticed(small_blocks, monkeypatch):
     assert min(errors().values()) > 1e-3
 
 
-def test_what_it_cannot_do_has_a_reason():
-    terms = Terms(0.5)
-    span = Span(0, 4)
-    assert cases.why_not(chunked, terms, span, span, True) is None
-    assert cases.why_not(chunked, terms, Span(7, 2), Span(3, 6), True) is None
-    assert cases.why_not(chunked, terms, Span(0, 2), span, False) is None
-    assert cases.why_not(chunked, terms, Span(0, 6), Span(2, 4), True) is None
-    assert "Span" in (cases.why_not(chunked, terms, torch.arange(4), span, True) or "")
-    both = (span, torch.zeros(2, 4).long())
-    two_axes = cases.two_axes({}, 2, 4)
-    assert "one axis" in (cases.why_not(chunked, two_axes, both, both, True) or "")
-    pitch = Terms(0.5, two_axes.axes[1:])
-    assert "order of tokens" in (cases.why_not(chunked, pitch, both, both, True) or "")
-
-
 @pytest.mark.parametrize("shared", [False, True])
 def test_heads_taken_in_groups_change_nothing(monkeypatch, shared):
     """Four heads, two at a time, against all at once: output and every gradient."""

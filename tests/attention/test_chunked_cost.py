@@ -47,23 +47,6 @@ def test_memory_is_linear_in_length(kind, causal_):
     assert dense >= 2 * 256 * 256, "this test can fail"
 
 
-def test_keys_before_the_pieces_of_a_block_are_left_out(small_blocks, monkeypatch):
-    """Packing many short pieces costs what short pieces cost."""
-    widths = []
-    right = passes._logits
-
-    def spy(*args):
-        logits = right(*args)
-        widths.append(logits.shape[-1])
-        return logits
-
-    monkeypatch.setattr(passes, "_logits", spy)
-    q, k, v = (torch.randn(1, 2, 64, 4) for _ in range(3))
-    pieces = (torch.arange(64) // 16)[None]
-    cases.directly(chunked)(q, k, v, Terms(0.5), query_pieces=pieces, key_pieces=pieces)
-    assert widths == [8, 16] * 4
-
-
 def test_local_attention_costs_what_its_blocks_cost(small_blocks, monkeypatch):
     """Keys out of reach are not touched at all: time is linear in length, with or without
     causality."""

@@ -86,18 +86,6 @@ def test_side_by_side_gives_the_same_bits_as_in_turn(dropout, small_calls_too, m
         assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_side_by_side_equals_the_reference(shared, small_calls_too):
-    torch.manual_seed(0)
-    named: cases.Named = {}
-    q, k, v = cases.qkv(named, 2, 4, 50, 50, 8)
-    table = cases.learned(named, "table", 1 if shared else 4, 20, 8)
-    terms = Terms(0.4, (Axis(table, high=19),))
-    got = cases.directly(chunked)(q, k, v, terms)
-    want = cases.dense(q, k, v, terms)
-    assert max(cases.differences(got, want, named, torch.randn_like(got)).values()) < 1e-12
-
-
 @pytest.mark.parametrize("mode", ["no_grad", "inference", "autocast", "float64 as default"])
 def test_the_callers_modes_hold(mode, small_calls_too, monkeypatch):
     def run() -> list[Tensor]:

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.attention import capabilities, fused, reference
+from musictx.attention import capabilities, decode, fused, reference
 from musictx.attention.fused import masks
 from musictx.attention.fused.config import Config, Tile, choose
 from musictx.attention.setting import Setting
@@ -131,3 +131,16 @@ def test_a_configuration_survives_being_written() -> None:
     cut = Config(Tile(64, 4, 3), Tile(32, 8, 2), Tile(64))
     assert str(cut) == "64w4s3:32w8s2:64w4s2"
     assert Config.parse(str(cut)) == choose(str(cut), torch.bfloat16, 64) == cut
+
+
+def test_what_the_kernel_of_decoding_cannot_do_is_named() -> None:
+    q = torch.zeros(1, 2, 1, 16)
+    axis = Axis(table=torch.zeros(2, 3, 16), high=2)
+    shaw = Terms(1.0, (axis,), value_table=torch.zeros(2, 3, 16))
+    assert decode.kernel_why_not(q, Terms(1.0, (axis,))) == (
+        "it needs tensors on a CUDA GPU, not on cpu"
+    )
+    for terms in (shaw, Terms(1.0, (axis,), blocks=Blocks(4))):
+        assert decode.kernel_why_not(q, terms) == "it knows no value_table and no blocks"
+    assert "not 24" in str(decode.kernel_why_not(torch.zeros(1, 2, 1, 24), Terms(1.0)))
+    assert decode.kernel_why_not(q.double(), Terms(1.0)) == "it computes in float32"

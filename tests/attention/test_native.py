@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from musictx.attention import attend, native
+from musictx.attention import native
 from musictx.attention.native import build, library, op
-from musictx.attention.terms import Axis, Blocks, Span, Terms
+from musictx.attention.terms import Axis, Terms
 from tests.attention import cases
 from tests.attention.cases import excess, table_job
 
@@ -156,29 +156,6 @@ def test_torchs_own_threads_are_left_as_they_were(kernel):
     q = torch.randn(1, 2, 300, 8)
     cases.directly(native)(q, q, q, Terms(0.5))
     assert set_threads(before) == 2
-
-
-def test_what_it_cannot_do_has_a_reason():
-    terms, span = Terms(0.5), Span(0, 4)
-    assert cases.why_not(native, terms, span, span, True) is None
-    assert cases.why_not(native, terms, Span(7, 2), Span(3, 6), True, torch.zeros(1)) is None
-    assert "causal" in (cases.why_not(native, terms, span, span, False) or "")
-    assert "last of the keys" in (cases.why_not(native, terms, Span(0, 2), span, True) or "")
-    assert "last of the keys" in (cases.why_not(native, terms, Span(0, 6), Span(2, 4), True) or "")
-    assert "Span" in (cases.why_not(native, terms, torch.arange(4), span, True) or "")
-    for name in ("transformer_xl", "two_axes", "shaw"):
-        assert cases.why_not(native, cases.FAMILY[name]({}, 2, 4), span, span, True)
-    double = torch.zeros(1, dtype=torch.float64)
-    assert "not torch.float64" in (cases.why_not(native, terms, span, span, True, double) or "")
-    assert "not on meta" in (
-        cases.why_not(native, terms, span, span, True, double.to("meta")) or ""
-    )
-    with pytest.raises(ValueError, match=r"implementation=native: .* not torch.float64"):
-        attend(*[torch.zeros(1, 1, 4, 4).double()] * 3, terms, implementation="native")
-    pitch = Terms(0.5, (Axis(torch.zeros(1, 1, 4), coordinate=1),))
-    assert "further" in (cases.why_not(native, pitch, (span, span), (span, span), True) or "")
-    local = Terms(0.5, blocks=Blocks(3))
-    assert "blocks" in (cases.why_not(native, local, span, span, True) or "")
 
 
 def test_loading_leaves_tiny_numbers_alone(kernel):

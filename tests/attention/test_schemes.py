@@ -157,38 +157,6 @@ def test_which_implementations_can_compute_a_scheme(name, causal, wanted):
     assert {i for i, reason in reasons.items() if not reason} == wanted | {"reference"}
 
 
-@pytest.mark.parametrize(
-    "name", ["huang", "huang_local", "shaw", "transformer_xl", "t5", "two_d", LABELS]
-)
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
-def test_gradients_of_schemes_pass_gradcheck(name, causal):
-    scheme = build(name, causal=causal, shared=True, heads=1)
-    at, over = coordinates(scheme, 4, 0, None)
-    names = [n for n, _ in scheme.named_parameters()]
-    q, k, v = (torch.randn(1, 1, 4, SIZE, dtype=torch.float64).requires_grad_() for _ in range(3))
-
-    def run(q: Tensor, k: Tensor, v: Tensor, *parameters: Tensor) -> Tensor:
-        terms = torch.func.functional_call(
-            Asked(scheme), {f"scheme.{n}": p for n, p in zip(names, parameters)}, (3,)
-        )
-        where = {"query_positions": at, "key_positions": over, "causal": causal}
-        return attend(q, k, v, terms, **where)
-
-    parameters = [p.detach().clone().requires_grad_() for p in scheme.parameters()]
-    assert torch.autograd.gradcheck(run, (q, k, v, *parameters))
-
-
-class Asked(torch.nn.Module):
-    """Calling it asks the scheme for its terms."""
-
-    def __init__(self, scheme: PositionScheme) -> None:
-        super().__init__()
-        self.scheme = scheme
-
-    def forward(self, reach: int):
-        return self.scheme.terms(reach=reach)
-
-
 @every_scheme
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
 def test_only_differences_of_positions_matter(name, causal):

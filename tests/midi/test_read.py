@@ -67,40 +67,6 @@ def test_running_status_goes_on_after_meta_and_system_events() -> None:
     assert table(score) == [(0.0, tick(80), 60, 64)]
 
 
-def test_zero_length_notes_are_kept() -> None:
-    score = midi.read(
-        file(f"""
-        00 90 3C 40
-        00 80 3C 00  # off at the same tick
-        {END}""")
-    )
-    assert table(score) == [(0.0, 0.0, 60, 64)]
-
-
-def test_overlapping_notes_of_one_pitch_first_in_first_out() -> None:
-    score = midi.read(
-        file(f"""
-        00 90 3C 41  # first
-        60 90 3C 42  # second
-        60 80 3C 00  # ends the first
-        60 80 3C 00  # ends the second
-        {END}""")
-    )
-    assert table(score) == [(0.0, tick(192), 60, 65), (tick(96), tick(288), 60, 66)]
-
-
-def test_note_on_before_note_off_at_one_tick_still_pairs_first_in_first_out() -> None:
-    score = midi.read(
-        file(f"""
-        00 90 3C 41
-        60 90 3C 42  # struck again ...
-        00 80 3C 00  # ... before the first one's off
-        60 80 3C 00
-        {END}""")
-    )
-    assert table(score) == [(0.0, tick(96), 60, 65), (tick(96), tick(192), 60, 66)]
-
-
 def test_notes_left_open_end_with_their_track_and_are_counted() -> None:
     repairs: Counter = Counter()
     score = midi.read(
@@ -123,16 +89,6 @@ def test_notes_left_open_end_with_their_track_and_are_counted() -> None:
         (tick(32), tick(96), 62, 66),
     ]
     assert repairs == {"notes left open": 2}
-
-
-def test_note_offs_without_a_note_are_passed_over() -> None:
-    repairs: Counter = Counter()
-    score = midi.read(
-        file(f"00 80 3C 00  00 90 3C 40  60 80 3C 00  60 80 3C 00  60 90 3C 41 60 80 3C 00 {END}"),
-        repairs=repairs,
-    )
-    assert table(score) == [(0.0, tick(96), 60, 64), (tick(288), tick(384), 60, 65)]
-    assert not repairs
 
 
 def _paired_by_a_queue(key: list[int], struck: list[bool]) -> list[tuple[int, int]]:

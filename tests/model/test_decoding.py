@@ -13,20 +13,15 @@ from tests.model.models import build, close, every_scheme, in_parts, random_ids
 
 @every_scheme
 @settings(max_examples=15, deadline=None)
-@given(cuts=st.lists(st.integers(1, 39), max_size=12))
-def test_cached_decoding_equals_the_full_forward_for_any_split(scheme, cuts):
-    """40 tokens: longer than the context (24) and the table (12)."""
-    model = build(scheme)
+@given(
+    cuts=st.one_of(st.just(list(range(40))), st.lists(st.integers(1, 39), max_size=12)),
+    attention=st.sampled_from(["auto", "reference"]),
+)
+def test_cached_decoding_equals_the_full_forward_for_any_split(scheme, cuts, attention):
+    """Token by token too; 40 of them: longer than the context (24) and the table (12)."""
+    model = build(scheme, attention=attention)
     ids = random_ids(2, 40)
     close(in_parts(model, ids, cuts), model(ids).detach())
-
-
-@every_scheme
-@pytest.mark.parametrize("attention", ["auto", "reference"])
-def test_token_by_token_equals_the_full_forward(scheme, attention):
-    model = build(scheme, attention=attention)
-    ids = random_ids(1, 30)
-    close(in_parts(model, ids, list(range(30))), model(ids).detach())
 
 
 @every_scheme

@@ -69,3 +69,12 @@ def test_the_compiled_and_the_exported_model_give_the_same_logits():
     program = torch.export.export(model, (ids,))
     assert not [n for n in program.graph.nodes if "musictx" in str(n.target)], "torch alone runs it"
     close(program.module()(ids), model(ids))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, about itself
+@pytest.mark.parametrize("attention", ["auto", "reference"])
+@torch.no_grad()
+def test_torch_s_default_compiler_takes_the_whole_model(attention):
+    model, ids = build(attention=attention), random_ids(2, 24)
+    close(torch.compile(model)(ids), model(ids))

@@ -75,37 +75,20 @@ def stepped(model: MusicTransformer, ids: torch.Tensor, prompt: int, window: int
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-def test_equals_the_ordinary_step(scheme: str, tied: bool) -> None:
-    model = make(scheme, tied=tied)
-    ids = torch.randint(V, (3, 30))
-    got, want = stepped(model, ids, 7, 32), ordinary(model, ids, 7, 32)
-    assert (got - want).norm() < 1e-6 * want.norm()
-    assert torch.equal(got.argmax(-1), want.argmax(-1))
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_full_ring_is_a_window_that_slides_by_one(scheme: str) -> None:
-    """Far past the capacity: each slot has been written over several times."""
-    model = make(scheme, context=64).double()
-    ids = torch.randint(V, (2, 50))
-    torch.testing.assert_close(
-        stepped(model, ids, 5, 11), ordinary(model, ids, 5, 11), rtol=1e-6, atol=1e-6
-    )
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
-    scheme=st.sampled_from(sorted(SCHEMES)),
     prompt=st.integers(1, 12),
-    more=st.integers(1, 20),
+    more=st.integers(1, 40),
     spare=st.integers(0, 9),
     rows=st.integers(1, 3),
+    tied=st.booleans(),
 )
-def test_any_prompt_and_capacity(
-    scheme: str, prompt: int, more: int, spare: int, rows: int
+def test_equals_the_ordinary_step(
+    scheme: str, prompt: int, more: int, spare: int, rows: int, tied: bool
 ) -> None:
-    model = make(scheme).double()
+    """Also far past the capacity, where it is a window that slides by one: each slot has been
+    written over several times."""
+    model = make(scheme, context=64, tied=tied).double()
     ids = torch.randint(V, (rows, prompt + more))
     window = prompt + spare
     got, want = (how(model, ids, prompt, window) for how in (stepped, ordinary))
