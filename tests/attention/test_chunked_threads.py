@@ -14,7 +14,7 @@ from torch import Tensor
 
 from musictx.attention import chunked
 from musictx.attention.chunked import plan, threads
-from musictx.attention.terms import Axis, Blocks, Span, Terms
+from musictx.attention.terms import Axis, Blocks, Terms
 from tests.attention import cases
 from tests.attention.chunked_cases import Largest, causal
 
@@ -210,12 +210,3 @@ def test_which_calls_are_worth_threads():
     assert shares(1, 4, 4096, 16)[0] == 1, "more threads than heads"
     assert shares(1, 8, 4096, 1)[0] == 1
     assert shares(1, 8, 4096, 2, "meta") == (1, 1)
-
-
-def test_small_calls_start_no_threads(monkeypatch):
-    monkeypatch.setattr(threads, "_pool", None)
-    torch.set_num_threads(2)
-    q = torch.randn(1, 2, 64, 4)
-    cases.directly(chunked)(
-        q, q, q, Terms(0.5), query_positions=Span(0, 64), key_positions=Span(0, 64)
-    )

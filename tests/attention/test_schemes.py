@@ -155,27 +155,3 @@ def test_which_implementations_can_compute_a_scheme(name, causal, wanted):
     at, over = coordinates(scheme, 5, 0, None)
     reasons = cases.reasons(scheme.terms(reach=4), at, over, causal, q)
     assert {i for i, reason in reasons.items() if not reason} == wanted | {"reference"}
-
-
-@every_scheme
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
-def test_only_differences_of_positions_matter(name, causal):
-    """The same tokens 1000 positions later (a multiple of every block): the same weights."""
-    scheme = build(name, causal=causal)
-    torch.manual_seed(0)
-    q, k = (torch.randn(1, HEADS, 7, SIZE, dtype=torch.float64) for _ in range(2))
-    found = []
-    for start in (0, 1000):
-        torch.manual_seed(3)
-        at, over = coordinates(scheme, 7, 0, None)
-        at, over = ((Span(start, 7), Span(start, 7), *where[2:]) for where in (at, over))
-        q_, k_ = scheme.rotate(q, k, at[0], over[0])
-        found.append(
-            cases.weights(
-                *(q_, k_, scheme.terms(reach=6)),
-                query_positions=at,
-                key_positions=over,
-                causal=causal,
-            )
-        )
-    torch.testing.assert_close(found[0], found[1], rtol=1e-9, atol=1e-12)

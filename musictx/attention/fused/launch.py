@@ -74,52 +74,23 @@ class Problem:
         self.keys = self.k.shape[2]
         self.q, self.k, self.v = (unit_stride(x) for x in (self.q, self.k, self.v))
         self.at = self.q if self.position is None else unit_stride(self.position)
-        added = self.values is not None
-        self.config = choose(self.config_text, self.q.dtype, self.size, added)
-        dummy = self.q
-        self.vectors, self.added = (
-            dummy if x is None else x.to(self.q.dtype).contiguous()
-            for x in (self.table, self.values)
-        )
-        self.numbers = dummy if self.bias is None else (self.bias.float() * LOG2E).contiguous()
-        rows = self.high - self.low + 1
-        self.vector_stride = rows * self.size if self._per_head(self.table) else 0
-        self.number_stride = rows if self._per_head(self.bias) else 0
-        self.added_stride = rows * self.size if self._per_head(self.values) else 0
+        dtype, learned = self.q.dtype, (self.table, self.bias, self.values)
+        self.config = choose(self.config_text, dtype, self.size, self.values is not None)
+        table, values = (None if x is None else x.to(dtype) for x in (self.table, self.values))
+        bias = None if self.bias is None else self.bias.float() * LOG2E
+        self.tables = self._or_stand_in(table, bias, values)
+        # From one head to the next; 0 where all heads share a table.
+        self.table_strides = [0 if x is None or len(x) == 1 else x[0].numel() for x in learned]
+        self.codes = self._or_stand_in(self.query_codes, self.key_codes)
+        self.keys_seen = self._or_stand_in(self.key_first, self.key_stop)
+        self.queries_seeing = self._or_stand_in(self.query_first, self.query_stop)
+        self.random = self._or_stand_in(self.row_random, self.column_random)
         self.threshold = round(self.dropout * 2**24)
         self.kept_share = 1.0 - self.threshold / 2**24  # ``dropout`` rounded to 24 bits
-
-    @staticmethod
-    def _per_head(values: Tensor | None) -> bool:
-        return values is not None and values.shape[0] > 1
 
     def _or_stand_in(self, *tensors: Tensor | None) -> list[Tensor]:
         """The tensors, laid out in order; of those that are not there, one that no kernel reads."""
         return [self.q if x is None else x.contiguous() for x in tensors]
-
-    @property
-    def codes(self) -> list[Tensor]:
-        return self._or_stand_in(self.query_codes, self.key_codes)
-
-    @property
-    def keys_seen(self) -> list[Tensor]:
-        return self._or_stand_in(self.key_first, self.key_stop)
-
-    @property
-    def queries_seeing(self) -> list[Tensor]:
-        return self._or_stand_in(self.query_first, self.query_stop)
-
-    @property
-    def random(self) -> list[Tensor]:
-        return self._or_stand_in(self.row_random, self.column_random)
-
-    @property
-    def tables(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.vectors, self.numbers, self.added
-
-    @property
-    def table_strides(self) -> tuple[int, int, int]:
-        return self.vector_stride, self.number_stride, self.added_stride
 
     @property
     def flags(self) -> dict[str, Any]:
