@@ -28,6 +28,7 @@ from typing import Any
 from musictx import cli
 from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
 from musictx.errors import UserError
+from musictx.files import PART
 from scripts.words import options
 from scripts.words import run as script
 from tests.apps.train_driver import write_corpus
@@ -125,7 +126,7 @@ class Trials:
             mount("-o", "remount,size=64m", str(place))
             if run(self._training(place), self.folder / "log") or weights(place) != self.right:
                 raise Failed(f"{size} bytes: {(self.folder / 'log').read_text()[-400:]}")
-            left = [p.name for p in place.rglob("*") if p.name.endswith((".part", ".writing"))]
+            left = [p.name for p in place.rglob(f"{PART}*")]
             if left:
                 raise Failed(f"{size} bytes: left behind: {left}")
         return status != 0
