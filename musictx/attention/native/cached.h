@@ -81,13 +81,8 @@ template <class Format, int rows>
 void weigh(const uint32_t* values, int64_t channels, const typename Format::Input* weights,
            int64_t apart, int64_t count, float* mean) {
   const auto some = [&]<int vectors>(int64_t from) {
-    Floats sum[rows][vectors];
-    for (int r = 0; r < rows; r++)
-      for (int v = 0; v < vectors; v++)
-        sum[r][v] = get<Floats>(mean + r * channels + from + v * WIDTH);
-    accumulate<Format>(values + from, channels, weights, apart, count, sum);
-    for (int r = 0; r < rows; r++)
-      for (int v = 0; v < vectors; v++) put(mean + r * channels + from + v * WIDTH, sum[r][v]);
+    accumulate<Format, rows, vectors>(values + from, channels, weights, apart, count, mean + from,
+                                      channels / WIDTH);
   };
   int64_t from = 0;
   for (; from + LANES <= channels; from += LANES) some.template operator()<LANES / WIDTH>(from);

@@ -48,17 +48,25 @@ constexpr int64_t groups(int64_t inputs) {
   return (inputs + Format::GROUP - 1) / Format::GROUP;
 }
 
-// sum[r] += sum over i of x[r][i] w[i], where w[i] are `vectors` x 16 words, apart by `stride` words;
-// the rows x are apart by `apart` groups.
+// sums[r] += sum over i of x[r][i] w[i], where w[i] are `vectors` x 16 words, apart by `stride` words; the
+// rows x are apart by `apart` groups, those of sums by `between` vectors. Inlined, it would run out of
+// registers in GCC.
 template <class Format, int rows, int vectors>
-inline __attribute__((always_inline)) void accumulate(const uint32_t* w, ptrdiff_t stride,
-                                                      const typename Format::Input* x,
-                                                      ptrdiff_t apart, int64_t count,
-                                                      typename Format::Sum (&sum)[rows][vectors]) {
+__attribute__((noinline)) void accumulate(const uint32_t* w, ptrdiff_t stride,
+                                          const typename Format::Input* x, ptrdiff_t apart,
+                                          int64_t count, void* sums, ptrdiff_t between) {
+  using Weights = typename Format::Weights;
+  using Sum = typename Format::Sum;
+  const auto place = [&](int r, int v) {
+    return static_cast<char*>(sums) + (r * between + v) * sizeof(Sum);
+  };
+  Sum sum[rows][vectors];
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vectors; v++) sum[r][v] = get<Sum>(place(r, v));
   for (int64_t i = 0; i < count; i++, w += stride) {
-    typename Format::Weights weights[vectors];
+    Weights weights[vectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) weights[v] = get<typename Format::Weights>(w + v * WIDTH);
+    for (int v = 0; v < vectors; v++) weights[v] = get<Weights>(w + v * WIDTH);
 #ifdef __AVX512F__
     if constexpr (rows > 1)  // GCC would load them again for each row
 #pragma GCC unroll 8
@@ -71,6 +79,8 @@ inline __attribute__((always_inline)) void accumulate(const uint32_t* w, ptrdiff
       for (int v = 0; v < vectors; v++) Format::add(sum[r][v], weights[v], input);
     }
   }
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vectors; v++) put(place(r, v), sum[r][v]);
 }
 
 // Calls some<ROWS>(r), then some<1>(r), until `rows` rows are done.

@@ -42,20 +42,13 @@ struct Inputs {
   const typename Format::Input* row(int64_t r) const { return &numbers[r * apart]; }
 };
 
-// sums (rows, 64) += the products of `rows` rows of inputs, from group `from` on, with `count` groups of
-// a panel. Not inlined: there GCC runs out of registers.
+// sums (rows, 64) += the products of `rows` rows of inputs with `count` groups of a panel.
 template <class Format, int rows>
-__attribute__((noinline)) void panel_sums(const uint32_t* w, const typename Format::Input* x, int64_t apart,
+inline void panel_sums(const uint32_t* w, const typename Format::Input* x, int64_t apart,
                        int64_t count, typename Format::Sum* sums) {
   constexpr int ALL = LANES / WIDTH, VECTORS = rows == 1 ? ALL : Format::VECTORS;
-  for (int first = 0; first < ALL; first += VECTORS) {
-    typename Format::Sum sum[rows][VECTORS];
-    for (int r = 0; r < rows; r++)
-      for (int v = 0; v < VECTORS; v++) sum[r][v] = sums[r * ALL + first + v];
-    accumulate<Format>(w + first * WIDTH, LANES, x, apart, count, sum);
-    for (int r = 0; r < rows; r++)
-      for (int v = 0; v < VECTORS; v++) sums[r * ALL + first + v] = sum[r][v];
-  }
+  for (int v = 0; v < ALL; v += VECTORS)
+    accumulate<Format, rows, VECTORS>(w + v * WIDTH, LANES, x, apart, count, sums + v, ALL);
 }
 
 // y (rows, outputs) = x (rows, inputs) W^T + bias, of the outputs of one panel. For many rows the panel is
