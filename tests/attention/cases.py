@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from musictx.attention import api, capabilities, reference
 from musictx.attention.setting import Setting
@@ -331,3 +332,19 @@ def table_job(queries: int, keys: int, distances: int, size: int = 8, rows: int 
         return Terms(0.4, (Axis(named["table"], named["bias"], high=distances - 1),))
 
     return Job(named, terms, {})
+
+
+class Largest(TorchDispatchMode):
+    """The size in numbers of the largest memory that any tensor in sight lies in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for x in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(x, Tensor):
+                size = x.untyped_storage().nbytes() // x.element_size()
+                self.numbers = max(self.numbers, size)
+        return result

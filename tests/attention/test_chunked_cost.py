@@ -11,7 +11,6 @@ from musictx.attention import attend, chunked
 from musictx.attention.chunked import passes, plan
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
-from tests.attention.chunked_cases import Largest
 
 
 def largest(function, length: int, kind: str = "huang") -> int:
@@ -27,7 +26,7 @@ def largest(function, length: int, kind: str = "huang") -> int:
     if kind == "labels":
         terms = replace(terms, axes=(*terms.axes, *cases.label_axes(named, 2, 8)))
     where = {name: cases.places(1, 0, length) for name in ("query_positions", "key_positions")}
-    with Largest() as seen:
+    with cases.Largest() as seen:
         function(q, k, v, terms, **where).sum().backward()
     return seen.numbers
 

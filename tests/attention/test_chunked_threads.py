@@ -16,7 +16,6 @@ from musictx.attention import chunked
 from musictx.attention.chunked import plan, threads
 from musictx.attention.terms import Axis, Blocks, Terms
 from tests.attention import cases
-from tests.attention.chunked_cases import Largest, causal
 
 #: Operations on one thread here as there, so that they give the same bits.
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -51,7 +50,6 @@ def everything(dropout: float = 0.0, upstream: bool = True, dtype=torch.float32)
     ids = torch.arange(45).expand(3, -1) // 20
     out = cases.directly(chunked)(
         *(q, k, v, terms),
-        **causal(40, 45),
         query_pieces=ids[:, 5:],
         key_pieces=ids,
         dropout=dropout,
@@ -163,7 +161,7 @@ def test_a_forked_process_starts_threads_of_its_own(small_calls_too):
 def test_who_watches_the_operations_sees_them_all():
     torch.set_num_threads(2)
     assert threads.available() == 2
-    with Largest():
+    with cases.Largest():
         assert threads.available() == 1
     seen = []
 

@@ -9,7 +9,6 @@ from musictx.attention import decode, sdpa
 from musictx.attention.api import attend
 from musictx.attention.terms import Axis, Span, Terms
 from tests.attention import cases
-from tests.attention.chunked_cases import Largest
 
 WHERE = {"query_positions": cases.places(2, 0, 11), "key_positions": cases.places(2, 0, 11)}
 
@@ -40,7 +39,7 @@ def test_decode_copies_no_keys():
         (Axis(torch.randn(4, 9, 32), low=-4, high=4, coordinate=1, labels=torch.arange(60)),),
     )
     at, over = (Span(499, 1), torch.tensor([[5]])), (Span(0, 500), torch.randint(60, (1, 500)))
-    with torch.no_grad(), Largest() as seen:
+    with torch.no_grad(), cases.Largest() as seen:
         cases.directly(decode)(q, k, v, terms, query_positions=at, key_positions=over)
     assert seen.numbers <= k.numel()  # the largest memory in sight is the cache itself
 
