@@ -2,7 +2,7 @@
 
     python -m scripts.ship model=runs/jsb/best/model name=chorale corpus.path=FILE.json
     python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
-        [sliding=true] [attention=auto] [dtype=float16] [out=musictx/models]
+        [sliding=true] [attention=auto] [dtype=float16] [ahead=1] [out=musictx/models]
 
 Writes OUT/NAME: weights in float16, attention=auto, and a card with what scripts/ships/NAME.yaml
 says of it, the numbers measured here of the weights as stored, and the command it was made by with
@@ -10,7 +10,8 @@ the folders taken out.
 
 The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
 only so many of each split and ``sliding=false`` leaves the slow row out; the card says so.
-``attention`` is what measures, not what is stored. The folder is whole before the first number is
+``attention`` is what measures, not what is stored. ``ahead`` softens what is known ahead to this
+share (``Conditions.soften``). The folder is whole before the first number is
 measured, and its card grows with each.
 """
 
@@ -43,6 +44,7 @@ DEFAULTS = {
     "sliding": "true",
     "attention": "auto",
     "dtype": "float16",
+    "ahead": "1",
     "out": str(ROOT / "musictx" / "models"),
 }
 #: Bytes of weights above which a model is too large to come along.
@@ -145,6 +147,9 @@ def main(words: list[str]) -> Path:
     card = told | card | {"corpus": about, "command": without_places(str(told.get("command", "")))}
     card.pop("numbers", None)
     card["note_limits"] = of_corpus(shards, source.tokenizer)
+    if given["ahead"] != "1" and source.model.conditions is not None:
+        source.model.conditions.soften(float(given["ahead"]))
+        card["known ahead, share of its strength"] = float(given["ahead"])
     model, out = with_attention(source.model, "auto"), Path(given["out"]) / given["name"]
     bundle.save(out, model, source.tokenizer, card, dtype=given["dtype"])
     size = (out / "model.safetensors").stat().st_size

@@ -190,6 +190,17 @@ class Conditions(PitchFeature):
             x = x + F.embedding(state, hot.to(kind)).flatten(2) @ table.to(kind)
         return x
 
+    @torch.no_grad()
+    def soften(self, share: float) -> None:
+        """Embed what is known ahead with this share of its strength; without any nothing changes.
+
+        In training known notes are targets too, which makes it stronger than is good for the notes
+        around them (scripts/LOG.md)."""
+        times = self.context[self.first_time :]
+        times.lerp_(times[-1].clone(), 1 - share)  # the last one says that nothing is known
+        self.coming.mul_(share)
+        self.ending.mul_(share)
+
     def score(self, logits: Tensor, x: Tensor, seen: State) -> Tensor:
         """``logits`` (B, T, vocab) and what is known ahead adds to those of notes and shifts."""
         starts = of_states(F.linear(x, self.start_scores).float(), seen.starts)

@@ -162,3 +162,27 @@ def test_both_are_the_sums_written_out():
 
 def test_the_table_of_times_has_a_row_for_each_class():
     assert len(conditions().context) == FIRST_TIME + TIMES
+
+
+def test_softened_what_is_known_ahead_moves_embeddings_less_and_nothing_else():
+    feature, x = conditions(), torch.zeros(1, 99, 8, dtype=torch.float64)
+    nothing, known = (torch.tensor([window(3, known=count)]) for count in (0, 20))
+
+    def embedded(ids):
+        return feature.embed(x[:, : ids.shape[1]], feature.read(ids, ids[:, :0], places(ids)))
+
+    def places(ids):
+        return torch.arange(ids.shape[1])[None]
+
+    def untold(ids):  # the same with no time to anything known
+        seen = feature.read(ids, ids[:, :0], places(ids))
+        rows = seen.rows.clone()
+        rows[..., -1] = FIRST_TIME + TIMES - 1
+        none = torch.zeros_like(seen.starts)
+        return feature.embed(x[:, : ids.shape[1]], seen._replace(rows=rows, starts=none, ends=none))
+
+    plain, before, without = embedded(nothing), embedded(known), untold(known)
+    feature.soften(0.25)
+    assert torch.equal(embedded(nothing), plain)
+    assert torch.allclose(embedded(known) - without, 0.25 * (before - without))
+    assert not torch.allclose(before, without)
