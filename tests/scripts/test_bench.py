@@ -66,9 +66,9 @@ def test_decoding_gives_equal_ids_over_every_cache(bench, monkeypatch, tmp_path,
     ]  # fmt: skip
     right = script.cached
 
-    def other(model, ids, count, cache, rows):
-        found, times = right(model, ids, count, cache, rows)
-        return found + (cache == "ring"), times
+    def other(*given):
+        found, times = right(*given)
+        return found + ("ring" in given[3:4]), times
 
     monkeypatch.setattr(script, "cached", other)
     assert script.main(words) == 1
