@@ -14,7 +14,7 @@ class TokenizerConfig:
 
     name: str = option(
         "performance",
-        "performance, chorale (four voices), or a MidiTok one: remi, tsd, structured",
+        "performance, chorale (four voices), or a MidiTok one: remi, tsd, midilike, ...",
     )
     tracks: str = option(
         "piano",

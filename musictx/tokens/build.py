@@ -14,12 +14,13 @@ from musictx.tokens.vocab import Tokenizer
 REGISTRY = {
     "performance": "musictx.tokens.performance:PerformanceTokenizer",
     "chorale": "musictx.chorale.tokenizer:ChoraleTokenizer",
-    **dict.fromkeys(("remi", "tsd", "structured"), "musictx.tokens.miditok:MidiTokTokenizer"),
+    **dict.fromkeys(
+        ("remi", "tsd", "midilike", "structured"), "musictx.tokens.miditok:MidiTokTokenizer"
+    ),
 }
 #: MidiTok's tokenizers that cannot be used, and why.
 REFUSED = {
     **dict.fromkeys(("octuple", "cpword", "mumidi"), "writes several ids for each note"),
-    "midilike": "strikes and releases notes one by one, as performance tokens do",
     "pertok": "lets notes without velocity and length through and cannot read its tempos back",
     "beat": "writes pitches as intervals and long notes in pieces, so no window can be transposed",
     "mmm": "writes the instruments one after another, so a piece cannot be continued in time",

@@ -29,10 +29,10 @@ from musictx.config import TokenizerConfig
 from musictx.errors import ConfigError
 from musictx.notes import NOTE, Score
 from musictx.tokens.miditok_build import build_miditok
-from musictx.tokens.miditok_grammar import STRIKES, MidiTokState, TypeTable
+from musictx.tokens.miditok_grammar import DRUM, STRIKES, MidiTokState, TypeTable
 from musictx.tokens.miditok_score import from_symusic, to_symusic
 from musictx.tokens.performance import merged_tracks
-from musictx.tokens.vocab import SPECIALS, Tokenizer
+from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer
 
 _OFFSET = len(SPECIALS)
 
@@ -104,8 +104,27 @@ class MidiTokTokenizer(Tokenizer):
 
     @cached_property
     def pitch_of(self) -> np.ndarray:
-        found = [int(value) if kind == "Pitch" else -1 for kind, value in self._tokens]
+        return self._values("NoteOn", "Pitch")
+
+    def _values(self, *kinds: str) -> np.ndarray:
+        found = [int(v) if k in kinds else -1 for k, v in self._tokens]
         return np.array([-1] * _OFFSET + found)
+
+    @cached_property
+    def note_events(self) -> NoteEvents | None:
+        if "NoteOff" not in self.kinds:
+            return None
+
+        def of(*kinds: str) -> np.ndarray:
+            return np.array([False] * _OFFSET + [k in kinds for k, _ in self._tokens])
+
+        return NoteEvents(
+            strike=self.pitch_of,
+            release=self._values("NoteOff"),
+            program=self._values("Program"),
+            lead=of("Program"),
+            wait=of("TimeShift", "Rest", "Bar", "Position").astype(float),
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -157,7 +176,7 @@ class MidiTokTokenizer(Tokenizer):
         return stop
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
-        """Any ids of the vocabulary -> Score."""
+        """Any ids of the vocabulary -> Score; notes that wait for a release end with the piece."""
         from miditok import TokSequence
 
         array = np.asarray(ids, dtype=np.int64).reshape(-1)
@@ -165,6 +184,11 @@ class MidiTokTokenizer(Tokenizer):
             raise ValueError(f"token ids: expected 0 to {self.size - 1}")
         array = array[array >= _OFFSET]
         words = ["_".join(self._tokens[i - _OFFSET]) for i in array]
+        state = MidiTokState(self._table)
+        state.read(array)
+        for program, pitch in state.sounding:
+            words += [f"Program_{program}"] * (self.tracks == "programs")
+            words += [f"DrumOff_{pitch - DRUM}" if pitch >= DRUM else f"NoteOff_{pitch}"]
         if not words:
             return Score()
         back = [self._inner.vocab[word] for word in words]
@@ -237,7 +261,7 @@ class MidiTokTokenizer(Tokenizer):
         place = {token: i + _OFFSET for i, token in enumerate(self._tokens)}
         table = np.arange(self.size)
         for (kind, value), i in place.items():
-            if kind == "Pitch":
+            if kind in ("Pitch", "NoteOn", "NoteOff"):
                 table[i] = place.get((kind, str(int(value) + semitones)), -1)
         return table
 
@@ -253,11 +277,12 @@ class MidiTokTokenizer(Tokenizer):
     @cached_property
     def _pitches(self) -> tuple[np.ndarray, np.ndarray]:
         """Two (128,) masks: pitches, and drum pitches, that the vocabulary has."""
-        pitched, drums = np.zeros(128, bool), np.zeros(128, bool)
-        for kind, value in self._tokens:
-            if kind in STRIKES:
-                (pitched if kind == "Pitch" else drums)[int(value)] = True
-        return pitched, drums if drums.any() else pitched
+        masks: list[np.ndarray] = []
+        for kinds in (("Pitch", "NoteOn"), ("PitchDrum", "DrumOn")):
+            mask = np.zeros(128, bool)
+            mask[[int(value) for kind, value in self._tokens if kind in kinds]] = True
+            masks.append(mask if mask.any() else masks[0])
+        return masks[0], masks[1]
 
     @cached_property
     def _table(self) -> TypeTable:
@@ -268,6 +293,8 @@ class MidiTokTokenizer(Tokenizer):
             first=self._openings(),
             positions=inner.config.max_num_pos_per_beat,
             default_bpm=float(inner.default_tempo),
+            released=frozenset(inner.config.use_note_duration_programs),
+            every_note_ends=set(inner.config.use_note_duration_programs) >= {-1, *range(128)},
         )
 
     def _openings(self) -> frozenset[str]:

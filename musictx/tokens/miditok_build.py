@@ -21,7 +21,6 @@ _NOT_HERE = {
     "use_control_changes": "a Score holds no controllers",
     "use_pitch_bends": "a Score holds no pitch bends",
     "use_key_signatures": "key signatures are not encoded",
-    "use_note_duration_programs": "every note is written with its length",
     "use_pitch_intervals": "they hide whether a transposed window leaves the range",
     "chord_tokens_with_root_note": "such tokens cannot be transposed",
 }
@@ -35,6 +34,7 @@ _DEFAULTS = {
 #: What single tokenizers take beside miditok.TokenizerConfig's own parameters.
 _EXTRA = {
     "remi": ("use_bar_end_tokens", "add_trailing_bars"),
+    "midilike": ("max_duration",),
 }
 
 

@@ -1,9 +1,10 @@
 """What may follow in a half-written MidiTok piece: its own graph of token types, and a clock.
 
-MidiTok states which *types* of token may follow which. To that we add what a player needs:
-positions only forward within a bar, and an end only after a whole note. Softer than the
-performance grammar: where all of these together would leave nothing, the graph alone decides, and a
-prefix is taken as it comes, since MidiTok's graph does not know every option of MidiTok.
+MidiTok states which *types* of token may follow which. To that we add what a player needs: a
+release only of what sounds, positions only forward within a bar, and an end only after a whole
+note. Softer than the performance grammar: where all of these together would leave nothing, the
+graph alone decides, and a prefix is taken as it comes, since MidiTok's graph does not know every
+option of MidiTok.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import numpy as np
 from musictx.tokens.sounding import SoundingState
 from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS
 
-STRIKES = ("Pitch", "PitchDrum")
+STRIKES = ("Pitch", "PitchDrum", "NoteOn", "DrumOn")
+RELEASE_OF = {"NoteOn": "NoteOff", "DrumOn": "DrumOff"}
+#: Drums sound in the tracker at their pitch and so much.
+DRUM = 128
 #: What a note consists of besides its strike; a piece cannot end before these.
 _ATTRIBUTES = frozenset({"Velocity", "Duration"})
-_NOTE_PARTS = _ATTRIBUTES | {*STRIKES}
+_NOTE_PARTS = _ATTRIBUTES | {*STRIKES, *RELEASE_OF.values()}
 _OFFSET = len(SPECIALS)
 
 
@@ -31,6 +35,8 @@ class TypeTable:
     graph       type -> types that may follow
     first       types that open a piece
     positions   positions in a beat;  default_bpm  tempo where none is written
+    released    programs whose notes have an end, by duration or release (-1 = drums)
+    every_note_ends  these are all programs
     """
 
     tokens: Sequence[tuple[str, str]]
@@ -38,6 +44,8 @@ class TypeTable:
     first: Set[str]
     positions: int
     default_bpm: float
+    released: Set[int]
+    every_note_ends: bool
     ids: dict[str, np.ndarray] = field(init=False)
     after: dict[str, np.ndarray] = field(init=False)
     whole: frozenset[str] = field(init=False)
@@ -51,6 +59,8 @@ class TypeTable:
         object.__setattr__(self, "after", after)
         follow = {kind: set(self.graph.get(kind, ())) & ids.keys() for kind in ids}
         whole = {kind for kind in _NOTE_PARTS & ids.keys() if not follow[kind] & _ATTRIBUTES}
+        if not self.every_note_ends:
+            whole |= {kind for kind in _NOTE_PARTS & ids.keys() if follow[kind] - _ATTRIBUTES}
         object.__setattr__(self, "whole", frozenset(whole))
 
     @property
@@ -123,8 +133,18 @@ class MidiTokState(SoundingState):
             places = np.arange(len(here))
             bar = self._meter[0] * table.positions
             mask[here] &= (places > self._position) & (places < bar)
-        mask[EOS] = self._last in table.whole
+        for release in RELEASE_OF.values():
+            if release in table.ids:
+                mask[table.ids[release]] = False
+        for pitch in self.sounding.here():
+            release, value = ("DrumOff", pitch - DRUM) if pitch >= DRUM else ("NoteOff", pitch)
+            token_id = table.ids[release][0] + value - int(self._value(table.ids[release][0]))
+            mask[token_id] = table.after[self._last][token_id]
+        mask[EOS] = self._last in table.whole and not len(self.sounding)
         return mask if mask.any() else graph
+
+    def _value(self, token_id: int) -> str:
+        return self._table.tokens[token_id - _OFFSET][1]
 
     def _take(self, token_id: int) -> None:
         self._mask = None
@@ -139,8 +159,16 @@ class MidiTokState(SoundingState):
             self._last_end = max(self._last_end, self._now + self._quarters(value))
         elif kind == "Program":
             self.sounding.program = int(value)
+        drum = DRUM if kind in ("DrumOn", "DrumOff") else 0
         if kind in STRIKES:
             self._notes += 1
+        if (
+            RELEASE_OF.get(kind) in self._table.ids
+            and self.sounding.program in self._table.released
+        ):
+            self.sounding.strike(int(value) + drum, self._seconds)
+        elif kind in RELEASE_OF.values():
+            self.sounding.release(int(value) + drum)
 
     def _tick(self, kind: str, value: str) -> None:
         numerator, denominator = self._meter

@@ -20,7 +20,7 @@ from tests.strategies import scores
 pytest.importorskip("miditok")
 from musictx.tokens.miditok import MidiTokTokenizer
 
-NAMES = ("remi", "tsd", "structured")
+NAMES = ("remi", "tsd", "midilike", "structured")
 quick = settings(deadline=None, max_examples=12)
 EACH = [(name, tracks) for name in NAMES for tracks in ("piano", "programs")]
 _made: dict[tuple[str, str], MidiTokTokenizer] = {}
@@ -30,6 +30,10 @@ def tokenizer_of(name: str, tracks: str = "piano") -> MidiTokTokenizer:
     if (name, tracks) not in _made:
         _made[name, tracks] = build(name, tracks=tracks)
     return _made[name, tracks]
+
+
+def words(tokenizer: MidiTokTokenizer, ids: np.ndarray) -> list[str]:
+    return ["_".join(tokenizer._tokens[int(i) - 4]) for i in ids]
 
 
 def piece(drums: bool = False) -> Score:
@@ -167,6 +171,18 @@ def test_a_stretch_lasts_longer_and_keeps_every_note(name):
     assert 8 <= np.median(louder) <= 12
 
 
+def test_notes_that_wait_for_a_release_end_with_the_piece():
+    tokenizer = tokenizer_of("midilike")
+    ids = [
+        i for i, w in zip(tokenizer.encode(piece()), words(tokenizer, tokenizer.encode(piece())))
+    ]
+    closed = tokenizer.decode(ids)
+    offs = [i for i, w in zip(ids, words(tokenizer, ids)) if not w.startswith("NoteOff")]
+    left_open = tokenizer.decode(offs)
+    assert len(left_open) == len(closed)
+    assert np.allclose(left_open.notes["end"], closed.notes["start"].max(), atol=1.0)
+
+
 def test_meters_and_tempo_changes_survive():
     score = piece()
     score = Score(
@@ -214,7 +230,6 @@ def test_params_change_the_vocabulary_and_its_fingerprint():
         ({"name": "remi", "params": {"use_programs": True}}, "set by tokenizer.tracks"),
         ({"name": "remi", "params": {"colour": 3}}, "tokenizer.params.colour=3: MidiTok's REMI"),
         ({"name": "structured", "params": {"use_tempos": True}}, "Structured does not take it"),
-        ({"name": "midilike"}, "strikes and releases notes one by one, as performance tokens do"),
         ({"name": "pertok"}, "lets notes without velocity and length through"),
         ({"name": "remi", "params": {"beat_res": 4}}, 'positions such as {"0_4": 8}'),
         ({"name": "remi", "params": {"num_tempos": "many"}}, "MidiTok's REMI refuses them"),
