@@ -76,6 +76,7 @@ def run(config: TrainConfig) -> Trained:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
         build_trainer(config.trainer)  # what is not possible here is said at once
+        teachers.locate(config.teachers)
         tokenizer, model = start(config, say)
         shards, report = corpus(config, tokenizer)
         with ExitStack() as held:

@@ -7,13 +7,14 @@ token that came (Hinton, Vinyals and Dean 2015).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from musictx import bundle
 from musictx.data.windows import UNSCORED, Batch
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, UserError
 from musictx.tokens.vocab import Tokenizer
 
 
@@ -43,6 +44,14 @@ class Teachers:
         return each[batch.targets != UNSCORED].sum()
 
 
+def locate(folders: Sequence[str]) -> list[Path]:
+    """The model folders meant by ``folders``; ``UserError`` naming the option for what is none."""
+    try:
+        return [bundle.locate(folder) for folder in folders]
+    except UserError as error:  # begins with the folder
+        raise UserError(f"teachers={error}") from None
+
+
 def load(folders: Sequence[str], share: float, tokenizer: Tokenizer) -> Teachers | None:
     """The models of ``folders``, calibrated if they are; None where they would have no part.
 
@@ -50,7 +59,7 @@ def load(folders: Sequence[str], share: float, tokenizer: Tokenizer) -> Teachers
     """
     if not folders or not share:
         return None
-    loaded = [bundle.load(folder) for folder in folders]
+    loaded = [bundle.load(folder) for folder in locate(folders)]
     for folder, teacher in zip(folders, loaded):
         if teacher.tokenizer.fingerprint != tokenizer.fingerprint:
             raise ConfigError(

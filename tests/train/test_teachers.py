@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from musictx import bundle
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from musictx.train.lit import LitMusicTransformer
@@ -93,3 +93,8 @@ def test_a_teacher_of_other_tokens_is_refused(tmp_path):
     found = load([str(tmp_path / "it")], 0.5, other)
     assert found is not None
     assert not found.models[0].training
+
+
+def test_what_is_no_model_is_refused_by_the_name_of_the_option(tmp_path):
+    with pytest.raises(UserError, match=rf"^teachers={tmp_path}/gone: no such model folder"):
+        load([f"{tmp_path}/gone"], 0.5, build(name="performance"))
