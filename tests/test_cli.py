@@ -219,7 +219,7 @@ def test_bash_completes_through_the_script(tmp_path):
     assert done.stdout.splitlines() == [
         "generate",
         "tiny",
-        "prepare train generate infill accompany harmonise play jam evaluate render export "
+        "prepare train generate infill accompany harmonise play jam studio evaluate render export "
         "completion",
     ]
 

@@ -1,4 +1,4 @@
-"""``musictx COMMAND [name=value ...]``: the programs of ``musictx/apps`` by name.
+"""``musictx COMMAND [name=value ...]``: the programs by name.
 
 Help and completion come from the dataclasses of ``config/`` and the files of ``conf/`` alone, so
 they are instant; Hydra is imported when a command is composed, torch when it runs.
@@ -33,6 +33,8 @@ FLAGS: dict[str, tuple[str, ...] | None] = {
     "--resolve": None,
     "--run": None,
 }
+#: Programs that stand elsewhere than in ``musictx/apps``.
+PROGRAMS = {"studio": "musictx.studio.program"}
 SHORT = {"-c": "--cfg", "-i": "--info", "-cd": "--config-dir", "-cn": "--config-name"}
 SHORT |= {"-p": "--package", "-m": "--multirun", "-r": "--run"}
 
@@ -98,7 +100,7 @@ def _dispatch(words: list[str]) -> int:
 
 def _run(command: str, config: Any) -> Any:
     try:
-        app = importlib.import_module(f"musictx.apps.{command}")
+        app = importlib.import_module(PROGRAMS.get(command, f"musictx.apps.{command}"))
         gc.freeze()  # what modules hold is no garbage, at the end neither
         gc.enable()
         try:

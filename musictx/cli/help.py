@@ -57,6 +57,10 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
         "Play together: it listens to a MIDI port and answers in the pauses.",
         ["musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"],
     ),
+    "studio": (
+        "Open a page in the browser where music is made by selecting, not by typing.",
+        ["musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"],
+    ),
     "evaluate": (
         "Measure a model: the likelihood of a corpus, or samples beside real music.",
         [
@@ -94,6 +98,7 @@ IMPORTANT = {
     "harmonise": ("model.path", "sampling.temperature", "sampling.rules"),
     "play": ("model.path", "sampling.temperature", "sampling.top_p"),
     "jam": ("model.path", "sampling.temperature", "sampling.top_p"),
+    "studio": ("model.path",),
     "evaluate": ("model.path", "corpus.path"),
     "render": (),
     "export": ("model.path",),
@@ -109,6 +114,7 @@ COMES = {
     "harmonise": ("models", "melodies"),
     "play": ("models", "openings"),
     "jam": ("models",),
+    "studio": ("models",),
     "evaluate": ("models",),
     "export": ("models",),
 }

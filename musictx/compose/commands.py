@@ -23,6 +23,7 @@ COMMANDS: dict[str, type] = {
     "harmonise": config.HarmoniseConfig,
     "play": config.PlayConfig,
     "jam": config.JamConfig,
+    "studio": config.StudioConfig,
     "evaluate": config.EvaluateConfig,
     "render": config.RenderConfig,
     "export": config.ExportConfig,

@@ -22,6 +22,7 @@ from musictx.config.position import AXES, SCHEMES, HuangConfig, PositionConfig
 from musictx.config.prepare import PrepareConfig
 from musictx.config.render import RenderConfig
 from musictx.config.sampling import SamplingConfig, TokenSampling
+from musictx.config.studio import StudioConfig
 from musictx.config.tokenizer import TokenizerConfig
 from musictx.config.train import TrainConfig
 from musictx.config.trainer import TrainerConfig
@@ -50,6 +51,7 @@ __all__ = [
     "PrepareConfig",
     "RenderConfig",
     "SamplingConfig",
+    "StudioConfig",
     "TokenSampling",
     "TokenizerConfig",
     "TrainConfig",

@@ -1,0 +1,376 @@
+"""The routes of the studio: a page asks, a session or the composer answers."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from aiohttp import web
+
+from musictx import shipped
+from musictx.config.checks import DAY
+from musictx.config.studio import StudioConfig
+from musictx.errors import ReadError
+from musictx.formats import read
+from musictx.studio import exchange
+from musictx.studio.change import clean_name, parse
+from musictx.studio.document import Document
+from musictx.studio.errors import Refused
+from musictx.studio.events import Hub, message
+from musictx.studio.exports import TYPES, Exports
+from musictx.studio.guard import Guard
+from musictx.studio.session import Publish, Session
+from musictx.studio.sessions import ID, Sessions
+
+PAGE = Path(__file__).resolve().parent / "page"
+#: Threads for files: parsing, journals, exports. Composing has its own.
+THREADS = 4
+#: Seconds that a body may take, and between signs of life on a stream of events.
+BODY_SECONDS, ALIVE_SECONDS = 30.0, 15.0
+S = f"/api/sessions/{{session:{ID}}}"
+
+
+class Composing(Protocol):
+    """What ``musictx/studio/composer.py`` offers; any thread may call it. A Take is a dict as it
+    goes to the page."""
+
+    def models(self) -> list[dict[str, Any]]: ...
+    def submit(self, session: Session, request: dict[str, Any]) -> dict[str, Any]: ...
+    def takes(self, session: Session) -> list[dict[str, Any]]: ...
+    def cancel(self, session: Session, number: int) -> None: ...
+    def close(self) -> None: ...
+
+
+Composers = Callable[[Sessions, Publish], Composing]
+
+
+class Studio:
+    """The state behind the routes. Everything that reads or writes a file runs in a few threads, so
+    that the loop answers others meanwhile."""
+
+    def __init__(self, config: StudioConfig, composers: Composers) -> None:
+        self._config = config
+        self._threads = ThreadPoolExecutor(THREADS, "studio")
+        # Sound takes seconds; it may not hold up what takes milliseconds.
+        self._exporting = ThreadPoolExecutor(1, "export")
+        self.sessions = Sessions(Path(config.folder).expanduser().resolve(), config.limits)
+        self.exports = Exports(config.limits)
+        self.hub = Hub()
+        self.composer = composers(self.sessions, self.hub.publish)
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """``function`` in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+    async def session(self, request: web.Request) -> Session:
+        found: Session = await self.run(self.sessions.get, request.match_info["session"])
+        return found
+
+    async def close(self, app: web.Application) -> None:
+        """Let everybody go: pages, the composer, threads."""
+        await self.run(self.composer.close)
+        self._threads.shutdown(wait=True)
+        self._exporting.shutdown(wait=False, cancel_futures=True)
+        self.exports.close()
+
+    # -------------------------------------------------------------------------------- sessions
+
+    async def models(self, request: web.Request) -> web.Response:
+        return _answer(await self.run(self.composer.models))
+
+    async def examples(self, request: web.Request) -> web.Response:
+        return _answer(list(shipped.examples()))
+
+    async def listed(self, request: web.Request) -> web.Response:
+        return _answer(await self.run(self.sessions.list))
+
+    async def create(self, request: web.Request) -> web.Response:
+        name, example = request.query.get("name", ""), request.query.get("example")
+        data = await self._body(request)
+        if example is not None:
+            if example not in shipped.examples():
+                known = ", ".join(shipped.examples())
+                raise Refused(f"example={example[:40]!r}: expected one of {known}", 404)
+            data, name = shipped.examples()[example].read_bytes(), name or example
+        session = await self.run(self._create, name, data)
+        return await self._document(session, 201)
+
+    def _create(self, name: str, data: bytes) -> Session:
+        plain = clean_name(re.split(r"[/\\]", name)[-1])
+        plain = re.sub(r"(?i)\.(midi?|kar|rmi|musicxml|xml|mxl)$", "", plain) or "untitled"
+        if not data:
+            return self.sessions.create(Document(name=plain))
+        document = exchange.document_of(self._music(data, plain), plain)
+        suffix = ".mid" if data[:4] in (b"MThd", b"RIFF") else ".musicxml"
+        suffix = ".mxl" if data[:2] == b"PK" else suffix
+        return self.sessions.create(document, (suffix, data))
+
+    def _music(self, data: bytes, name: str) -> Any:
+        limits = self._config.limits
+        try:
+            score = read(data, limits=dataclasses.replace(limits, seconds=DAY))
+        except ReadError as error:
+            what = str(error).partition(": ")[2]
+            raise Refused(f"{name}: {what}") from None
+        last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
+        if last > limits.seconds:
+            raise Refused(
+                f"{name}: it lasts {last / 3600:.1f} hours, and the studio takes at most "
+                f"{limits.seconds / 3600:.1f}; cut it, or start with limits.seconds="
+            )
+        return score
+
+    async def get(self, request: web.Request) -> web.Response:
+        return await self._document(await self.session(request))
+
+    async def delete(self, request: web.Request) -> web.Response:
+        session = await self.session(request)
+        await self.run(self._delete, session)
+        return web.Response(status=204)
+
+    def _delete(self, session: Session) -> None:
+        for take in self.composer.takes(session):
+            if take["state"] in ("waiting", "composing"):
+                self.composer.cancel(session, take["id"])
+        self.sessions.delete(session.id)
+
+    # ------------------------------------------------------------------------------ operations
+
+    async def ops(self, request: web.Request) -> web.Response:
+        session, data = await self.session(request), await self._json(request)
+        revision = data.pop("revision", None)
+        answer = await self.run(lambda: session.do(parse(data), revision))
+        return self._told(session, answer)
+
+    async def undo(self, request: web.Request) -> web.Response:
+        session, data = await self.session(request), await self._json(request)
+        return self._told(session, await self.run(session.undo, data.get("revision")))
+
+    async def redo(self, request: web.Request) -> web.Response:
+        session, data = await self.session(request), await self._json(request)
+        return self._told(session, await self.run(session.redo, data.get("revision")))
+
+    def _told(self, session: Session, answer: dict[str, Any]) -> web.Response:
+        self.hub.publish(session.id, "document", {"revision": answer["revision"]})
+        return _answer(answer)
+
+    # ----------------------------------------------------------------------------------- takes
+
+    def _takes(self, session: Session) -> list[dict[str, Any]]:
+        """The takes with what was accepted, which the document knows."""
+        accepted = session.document.accepted
+        takes = []
+        for take in self.composer.takes(session):
+            proposals = [
+                {**one, "accepted": (take["id"], one["number"]) in accepted}
+                for one in take["proposals"]
+            ]
+            takes.append({**take, "proposals": proposals})
+        return takes
+
+    def _proposal(self, session: Session, take: int, number: int) -> tuple[dict, dict]:
+        for one in self.composer.takes(session):
+            if one["id"] == take:
+                for proposal in one["proposals"]:
+                    if proposal["number"] == number and proposal["state"] == "done":
+                        return one, proposal
+        raise Refused(f"take {take} has no finished proposal {number}", 404)
+
+    async def compose(self, request: web.Request) -> web.Response:
+        session, data = await self.session(request), await self._json(request)
+        return _answer(await self.run(self.composer.submit, session, data), 202)
+
+    async def stop(self, request: web.Request) -> web.Response:
+        session = await self.session(request)
+        await self.run(self.composer.cancel, session, int(request.match_info["take"]))
+        return web.Response(status=204)
+
+    async def accept(self, request: web.Request) -> web.Response:
+        session, data = await self.session(request), await self._json(request)
+        number = _number(data.get("proposal", 1), "proposal")
+        answer = await self.run(
+            self._accept, session, int(request.match_info["take"]), number, data.get("revision")
+        )
+        return self._told(session, answer)
+
+    def _accept(self, session: Session, take: int, number: int, revision: Any) -> dict[str, Any]:
+        one, proposal = self._proposal(session, take, number)
+        answer = session.accept(take, proposal, str(one.get("label", "")), revision)
+        return answer | {"takes": self._takes(session)}
+
+    # --------------------------------------------------------------------------------- exports
+
+    async def export(self, request: web.Request) -> web.FileResponse:
+        session = await self.session(request)
+        name, kind = request.match_info["name"], request.match_info["kind"]
+        begin, end = _seconds(request, "begin"), _seconds(request, "end")
+        take = request.query.get("take")
+        pair = None
+        if take is not None:
+            pair = _number(take, "take"), _number(request.query.get("proposal", "1"), "proposal")
+        path = await asyncio.get_running_loop().run_in_executor(
+            self._exporting, self._export, session, kind, begin, end, pair
+        )
+        stem = clean_name(re.split(r"[/\\]", name)[-1]).strip(". ") or "music"
+        plain = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
+        disposition = (
+            f"attachment; filename=\"{plain}.{kind}\"; filename*=UTF-8''{quote(stem, '')}.{kind}"
+        )
+        headers = {"Content-Disposition": disposition, "Content-Type": TYPES[kind]}
+        return web.FileResponse(path, headers=headers)
+
+    def _export(
+        self,
+        session: Session,
+        kind: str,
+        begin: float | None,
+        end: float | None,
+        pair: tuple[int, int] | None,
+    ) -> Path:
+        document = session.copy()
+        if pair is not None:
+            document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
+        key = (session.id, document.revision, pair)
+        return self.exports.file(key, kind, exchange.score_of(document), begin, end)
+
+    # ---------------------------------------------------------------------------------- events
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        session = await self.session(request)
+        page = self.hub.open(session.id)
+        try:
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            response.headers["Cache-Control"] = "no-store"
+            await response.prepare(request)
+            await response.write(message("takes", await self.run(self._takes, session)))
+            while True:
+                try:
+                    async with asyncio.timeout(ALIVE_SECONDS):
+                        data = await page.get()
+                except TimeoutError:
+                    data = b": alive\n\n"
+                if data is None:
+                    return response
+                await response.write(data)
+        finally:
+            self.hub.close(session.id, page)
+
+    async def let_go(self, app: web.Application) -> None:
+        """Before the server waits for open connections: end the streams of events."""
+        self.hub.close_all()
+
+    # --------------------------------------------------------------------------------- answers
+
+    async def _document(self, session: Session, status: int = 200) -> web.Response:
+        def everything() -> str:
+            return _text(session.json() | {"takes": self._takes(session)})
+
+        text = await self.run(everything)
+        return web.Response(text=text, content_type="application/json", status=status)
+
+    async def _body(self, request: web.Request) -> bytes:
+        """The body, within its size and its time."""
+        most = self._config.limits.midi_mb * 1_000_000
+        sentence = f"this is larger than {self._config.limits.midi_mb} MB, which the studio takes"
+        if (request.content_length or 0) > most:
+            raise Refused(sentence, 413)
+        data = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for piece in request.content.iter_chunked(1 << 16):
+                    data += piece
+                    if len(data) > most:
+                        raise Refused(sentence, 413)
+        except TimeoutError:
+            raise Refused(
+                f"it did not arrive within {BODY_SECONDS:.0f} seconds; try again", 408
+            ) from None
+        return bytes(data)
+
+    async def _json(self, request: web.Request) -> dict[str, Any]:
+        data = await self._body(request)
+        try:
+            found = await self.run(json.loads, data or b"{}")
+        except (ValueError, RecursionError):
+            raise Refused("this is no JSON") from None
+        if not isinstance(found, dict):
+            raise Refused("expected a JSON object")
+        return found
+
+    # ---------------------------------------------------------------------------------- routes
+
+    def routes(self) -> list[web.RouteDef]:
+        """Every route of ``/api``."""
+        get, post, delete = web.get, web.post, web.delete
+        take = f"{S}/takes/{{take:[0-9]{{1,9}}}}"
+        return [
+            get("/api/models", self.models),
+            get("/api/examples", self.examples),
+            get("/api/sessions", self.listed),
+            post("/api/sessions", self.create),
+            get(S, self.get),
+            delete(S, self.delete),
+            post(f"{S}/ops", self.ops),
+            post(f"{S}/undo", self.undo),
+            post(f"{S}/redo", self.redo),
+            post(f"{S}/takes", self.compose),
+            delete(take, self.stop),
+            post(f"{take}/accept", self.accept),
+            get(f"{S}/export/{{name:.*}}.{{kind:mid|musicxml|wav|png}}", self.export),
+            get(f"{S}/events", self.events),
+        ]
+
+
+async def application(config: StudioConfig, composers: Composers) -> web.Application:
+    """The studio as an application of aiohttp."""
+    guard = Guard(config.host, (Path(config.folder).expanduser(), PAGE.parents[1]))
+    app = web.Application(middlewares=[guard.middleware()])
+    app.on_response_prepare.append(guard.sign)
+    studio = Studio(config, composers)
+    app.on_shutdown.append(studio.let_go)
+    app.on_cleanup.append(studio.close)
+    app.add_routes(studio.routes())
+    app.router.add_get("/", _index)
+    app.router.add_static("/page", PAGE)
+    return app
+
+
+async def _index(request: web.Request) -> web.FileResponse:
+    return web.FileResponse(PAGE / "index.html")
+
+
+def _answer(data: Any, status: int = 200) -> web.Response:
+    return web.Response(text=_text(data), content_type="application/json", status=status)
+
+
+def _text(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def _number(text: Any, what: str) -> int:
+    """A whole number of a query."""
+    if not re.fullmatch(r"[0-9]{1,9}", str(text)):
+        raise Refused(f"{what}={str(text)[:20]}: expected a whole number")
+    return int(text)
+
+
+def _seconds(request: web.Request, what: str) -> float | None:
+    """A moment of a query."""
+    text = request.query.get(what)
+    if not text:
+        return None
+    try:
+        moment = float(text)
+    except ValueError:
+        moment = math.nan
+    if not 0 <= moment <= DAY:
+        raise Refused(f"{what}={text[:20]}: expected seconds")
+    return moment

@@ -1,0 +1,211 @@
+"""One operation on a document: what it removes, adds and changes, as a value; from JSON, checked.
+
+An operation carries all that it needs to be undone, so a journal of them can be read in both
+directions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from musictx.config.checks import DAY
+from musictx.studio.errors import Refused
+
+#: (start, end, pitch, velocity, track), seconds from the start of the piece.
+Note = tuple[float, float, int, int, int]
+#: (id, start, end, pitch, velocity, track)
+NamedNote = tuple[int, float, float, int, int, int]
+#: Characters of a name that are kept.
+LONGEST_NAME = 80
+
+
+class Track(NamedTuple):
+    """A part of the piece; ``name`` may be empty."""
+
+    id: int
+    name: str
+    program: int
+    drum: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one operation does. Empty or None is what it leaves alone; of tracks, pedals and marks
+    it holds the whole new list.
+
+    ``accept`` and ``reject`` are the pairs (take, proposal) whose notes come or leave by it.
+    """
+
+    label: str = ""
+    remove: tuple[int, ...] = ()
+    add: tuple[NamedNote, ...] = ()
+    change: tuple[NamedNote, ...] = ()
+    lock: tuple[int, ...] = ()
+    unlock: tuple[int, ...] = ()
+    accept: tuple[tuple[int, int], ...] = ()
+    reject: tuple[tuple[int, int], ...] = ()
+    name: str | None = None
+    tracks: tuple[Track, ...] | None = None
+    pedals: tuple[tuple[float, int, int], ...] | None = None
+    tempos: tuple[tuple[float, float], ...] | None = None
+    meters: tuple[tuple[float, int, int], ...] | None = None
+    keys: tuple[tuple[float, int, bool], ...] | None = None
+
+    def json(self) -> dict[str, Any]:
+        """What it does, without what it leaves alone; :func:`recorded` is the inverse."""
+        found = {
+            f.name: getattr(self, f.name)
+            for f in dataclasses.fields(self)
+            if getattr(self, f.name) not in ((), None, "") or f.name in WHOLE
+        }
+        found = {name: value for name, value in found.items() if value is not None}
+        if self.tracks is not None:
+            found["tracks"] = [track._asdict() for track in self.tracks]
+        return found
+
+
+#: Parts of a change that are given whole; an empty one says something.
+WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "name")
+
+
+def recorded(data: Mapping[str, Any]) -> Change:
+    """The change whose :meth:`Change.json` was written down: it was checked when it was made, and
+    what came from a file may be stranger than what a page may ask for."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        if name == "tracks":
+            found[name] = tuple(Track(**row) for row in value)
+        elif isinstance(value, list):
+            found[name] = tuple(tuple(row) if isinstance(row, list) else row for row in value)
+        else:
+            found[name] = value
+    return Change(**found)
+
+
+def parse(data: Any) -> Change:
+    """The change that a page asks for by the JSON ``data``; :class:`Refused` in one sentence that
+    names the part that cannot be."""
+    if not isinstance(data, Mapping):
+        raise Refused("operation: expected a JSON object")
+    unknown = set(data) - {"label", "name", *_ROWS}
+    if unknown:
+        raise Refused(f"operation: no part is called {', '.join(map(repr, sorted(unknown)))}")
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        if name in ("label", "name"):
+            found[name] = clean_name(value, name)
+        else:
+            if not isinstance(value, (list, tuple)):
+                raise Refused(f"{name}: expected a list")
+            found[name] = tuple(_ROWS[name](row, name) for row in value)
+    return Change(**found)
+
+
+def clean_name(value: Any, what: str = "name") -> str:
+    """A name that can be shown anywhere: one line, no control or direction marks, not endless."""
+    if not isinstance(value, str):
+        raise Refused(f"{what}: expected text")
+    plain = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in value)
+    return " ".join(plain.split())[:LONGEST_NAME].strip()
+
+
+def whole(value: Any, low: int, high: int, what: str) -> int:
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int or not low <= value <= high:
+        raise Refused(f"{what}: expected a whole number from {low} to {high}, not {_shown(value)}")
+    return value
+
+
+def _number(value: Any, low: float, high: float, what: str) -> float:
+    good = type(value) in (int, float) and math.isfinite(value) and low <= value <= high
+    if not good:
+        raise Refused(f"{what}: expected a number from {low:g} to {high:g}, not {_shown(value)}")
+    return float(value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _seconds(value: Any, what: str) -> float:
+    return _number(value, 0, DAY, f"{what}, seconds")
+
+
+def _row(value: Any, length: int, what: str) -> tuple[Any, ...]:
+    if not isinstance(value, (list, tuple)) or len(value) != length:
+        raise Refused(f"{what}: expected rows of {length} numbers, not {_shown(value)}")
+    return tuple(value)
+
+
+def _id(value: Any, what: str) -> int:
+    return whole(value, 0, 2**53, f"{what}, number of a note")
+
+
+def note(values: tuple[Any, ...], what: str) -> Note:
+    """(start, end, pitch, velocity, track), checked."""
+    start, end = _seconds(values[0], what), _seconds(values[1], what)
+    if end < start:
+        raise Refused(f"{what}: a note ends at {end:g} s, before it begins at {start:g} s")
+    pitch = whole(values[2], 0, 127, f"{what}, pitch")
+    velocity = whole(values[3], 1, 127, f"{what}, velocity")
+    return start, end, pitch, velocity, whole(values[4], 0, 65_534, f"{what}, track")
+
+
+def _named_note(row: Any, what: str) -> NamedNote:
+    values = _row(row, 6, what)
+    return (_id(values[0], what), *note(values[1:], what))
+
+
+def track(row: Any, what: str = "tracks") -> Track:
+    """A track from JSON, checked."""
+    if not isinstance(row, Mapping) or not {"id", "program"} <= set(row):
+        raise Refused(f"{what}: expected rows with id, name, program and drum, not {_shown(row)}")
+    return Track(
+        whole(row["id"], 0, 65_534, f"{what}, id"),
+        clean_name(row.get("name", ""), f"{what}, name"),
+        whole(row["program"], 0, 127, f"{what}, program"),
+        bool(row.get("drum", False)),
+    )
+
+
+def _pedal(row: Any, what: str) -> tuple[float, int, int]:
+    time, value, of = _row(row, 3, what)
+    value = whole(value, 0, 127, f"{what}, value")
+    return _seconds(time, what), value, whole(of, 0, 65_534, f"{what}, track")
+
+
+def _tempo(row: Any, what: str) -> tuple[float, float]:
+    time, bpm = _row(row, 2, what)
+    return _seconds(time, what), _number(bpm, 3.6, 6e7, f"{what}, quarter notes a minute")
+
+
+def _meter(row: Any, what: str) -> tuple[float, int, int]:
+    time, above, below = _row(row, 3, what)
+    above = whole(above, 1, 255, f"{what}, beats of a bar")
+    return _seconds(time, what), above, whole(below, 1, 2**15, f"{what}, part of a whole note")
+
+
+def _key(row: Any, what: str) -> tuple[float, int, bool]:
+    time, sharps, minor = _row(row, 3, what)
+    return _seconds(time, what), whole(sharps, -7, 7, f"{what}, sharps"), bool(minor)
+
+
+_ROWS: dict[str, Callable[[Any, str], Any]] = {
+    "remove": _id,
+    "add": _named_note,
+    "change": _named_note,
+    "lock": _id,
+    "unlock": _id,
+    "tracks": track,
+    "pedals": _pedal,
+    "tempos": _tempo,
+    "meters": _meter,
+    "keys": _key,
+}

@@ -1,0 +1,189 @@
+"""The music that a page shows, as a value that operations change; nothing here knows files.
+
+Notes have numbers that are given once and never again, so that a page, a proposal and the history
+mean the same note whatever happened in between.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from musictx.config.studio import StudioLimits
+from musictx.studio.change import WHOLE, Change, NamedNote, Note, Track, note, track
+from musictx.studio.errors import Refused
+
+
+@dataclass
+class Document:
+    """A piece as the studio keeps it; times in seconds.
+
+    notes     number -> (start, end, pitch, velocity, track)
+    locked    numbers of the notes that composing leaves as they are
+    next_id   the number of the next new note
+    accepted  (take, proposal) whose notes are in the piece
+    fermatas, figures   what notation says beside the notes, see :class:`musictx.notes.Score`
+    """
+
+    name: str = ""
+    revision: int = 0
+    notes: dict[int, Note] = field(default_factory=dict)
+    locked: set[int] = field(default_factory=set)
+    next_id: int = 0
+    accepted: set[tuple[int, int]] = field(default_factory=set)
+    tracks: tuple[Track, ...] = (Track(0, "", 0, False),)
+    pedals: tuple[tuple[float, int, int], ...] = ()
+    tempos: tuple[tuple[float, float], ...] = ((0.0, 120.0),)
+    meters: tuple[tuple[float, int, int], ...] = ((0.0, 4, 4),)
+    keys: tuple[tuple[float, int, bool], ...] = ()
+    ticks_per_quarter: int = 480
+    fermatas: tuple[float, ...] = ()
+    figures: tuple[tuple[float, str], ...] = ()
+
+    @property
+    def duration(self) -> float:
+        """Seconds to the end of the last note; 0 without notes."""
+        return max((end for _, end, *_ in self.notes.values()), default=0.0)
+
+    def rows(self) -> list[NamedNote]:
+        """The notes by start; those that begin together by number."""
+        found = [(number, *values) for number, values in self.notes.items()]
+        return sorted(found, key=lambda row: (row[1], row[0]))
+
+    def apply(self, change: Change) -> Change:
+        """Do ``change``, and give the change that undoes it. :meth:`check` comes before."""
+        back = self._inverse(change)
+        for number in change.remove:
+            del self.notes[number]
+            self.locked.discard(number)
+        for number, *values in (*change.add, *change.change):
+            self.notes[number] = tuple(values)  # type: ignore[assignment]
+        for number, *_ in change.add:
+            self.next_id = max(self.next_id, number + 1)
+        self.locked = (self.locked | set(change.lock)) - set(change.unlock)
+        self.accepted = (self.accepted | set(change.accept)) - set(change.reject)
+        for name in WHOLE:
+            if getattr(change, name) is not None:
+                setattr(self, name, getattr(change, name))
+        self.revision += 1
+        return back
+
+    def _inverse(self, change: Change) -> Change:
+        taken = set(change.remove)
+        lists = {n: getattr(self, n) for n in WHOLE if getattr(change, n) is not None}
+        return Change(
+            label=change.label,
+            remove=tuple(number for number, *_ in change.add),
+            add=tuple((number, *self.notes[number]) for number in change.remove),
+            change=tuple((number, *self.notes[number]) for number, *_ in change.change),
+            lock=tuple(sorted(self.locked & (taken | set(change.unlock)))),
+            unlock=tuple(
+                n for n in change.lock if n not in self.locked and n not in _added(change)
+            ),
+            accept=tuple(pair for pair in change.reject if pair in self.accepted),
+            reject=tuple(pair for pair in change.accept if pair not in self.accepted),
+            **lists,
+        )
+
+    def check(self, change: Change, limits: StudioLimits) -> Change:
+        """``change`` as it can be applied, with the pedals of tracks that leave; else
+        :class:`Refused` in one sentence."""
+        changed = [number for number, *_ in change.change]
+        for what, numbers in (("remove", change.remove), ("change", changed)):
+            _distinct(what, numbers)
+            for number in numbers:
+                if number not in self.notes:
+                    raise Refused(f"{what}: there is no note {number}")
+        if set(changed) & set(change.remove):
+            raise Refused("change: a note is to be changed and removed at once")
+        new = _added(change)
+        if sorted(number for number, *_ in change.add) != list(
+            range(self.next_id, self.next_id + len(change.add))
+        ):
+            raise Refused(f"add: new notes are numbered from {self.next_id} on without gaps")
+        for number in (*change.lock, *change.unlock):
+            if number not in (self.notes.keys() | new) - set(change.remove):
+                raise Refused(f"lock: there is no note {number}")
+        if set(change.lock) & set(change.unlock):
+            raise Refused("lock: a note is to be locked and unlocked at once")
+        count = len(self.notes) - len(change.remove) + len(change.add)
+        if count > limits.notes and change.add:
+            raise Refused(f"{count} notes are more than the studio takes, {limits.notes}")
+        for row in (*change.add, *change.change):
+            if row[2] > limits.seconds:
+                raise Refused(
+                    f"a note ends at {row[2]:.0f} s; a piece lasts at most {limits.seconds} s here"
+                )
+        return self._check_tracks(change, limits)
+
+    def _check_tracks(self, change: Change, limits: StudioLimits) -> Change:
+        tracks = self.tracks if change.tracks is None else change.tracks
+        known = {track.id for track in tracks}
+        used = {row[5] for row in (*change.add, *change.change)}
+        if change.tracks is not None:
+            _distinct("tracks", [track.id for track in tracks])
+            if len(tracks) > limits.tracks:
+                raise Refused(f"{len(tracks)} tracks are more than the studio takes")
+            leaving = {*change.remove, *(row[0] for row in change.change)}
+            used |= {values[4] for number, values in self.notes.items() if number not in leaving}
+        if not used <= known:
+            raise Refused(f"tracks: there are notes on track {min(used - known)}, which is missing")
+        if change.pedals is not None and len(change.pedals) > 10 * limits.notes:
+            raise Refused(f"pedals: more than {10 * limits.notes} movements")
+        pedals = self.pedals if change.pedals is None else change.pedals
+        kept = tuple(row for row in pedals if row[2] in known)
+        return change if kept == pedals else dataclasses.replace(change, pedals=kept)
+
+    def accepting(self, take: int, proposal: Mapping[str, Any], label: str) -> Change:
+        """The change that brings the notes of a ``proposal`` of a take, and takes away those that
+        it replaces."""
+        new, places = list(self.tracks), {track.id: track.id for track in self.tracks}
+        for brought in map(track, proposal.get("tracks") or []):
+            number = brought.id
+            while number in places.values():
+                number += 1
+            places[brought.id] = number
+            new.append(brought._replace(id=number))
+        added: list[NamedNote] = []
+        for row in proposal["notes"]:
+            start, end, pitch, velocity, of = note(tuple(row), "proposal")
+            if of not in places:
+                raise Refused("this proposal plays on a track that is no longer there")
+            added.append((self.next_id + len(added), start, end, pitch, velocity, places[of]))
+        gone = tuple(n for n in proposal["removes"] if n in self.notes and n not in self.locked)
+        tracks = tuple(new) if len(new) > len(self.tracks) else None
+        pair = (take, int(proposal["number"]))
+        return Change(label, gone, tuple(added), accept=(pair,), tracks=tracks)
+
+    def state(self) -> dict[str, Any]:
+        """Everything, for JSON; :meth:`restored` is the inverse."""
+        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        found["notes"] = self.rows()
+        found["locked"], found["accepted"] = sorted(self.locked), sorted(self.accepted)
+        found["tracks"] = [track._asdict() for track in self.tracks]
+        return found
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Document:
+        """The document whose :meth:`state` was written down."""
+        found = dict(state)
+        found["notes"] = {number: tuple(values) for number, *values in state["notes"]}
+        found["locked"] = set(state["locked"])
+        found["accepted"] = {(take, proposal) for take, proposal in state["accepted"]}
+        found["tracks"] = tuple(Track(**row) for row in state["tracks"])
+        for name in ("pedals", "tempos", "meters", "keys", "figures"):
+            found[name] = tuple(tuple(row) for row in state[name])
+        found["fermatas"] = tuple(state["fermatas"])
+        return cls(**found)
+
+
+def _added(change: Change) -> set[int]:
+    return {number for number, *_ in change.add}
+
+
+def _distinct(what: str, numbers: Iterable[int]) -> None:
+    numbers = list(numbers)
+    if len(set(numbers)) < len(numbers):
+        raise Refused(f"{what}: a number is given twice")

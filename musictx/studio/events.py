@@ -1,0 +1,63 @@
+"""What pages are told while things happen: server-sent events (WHATWG HTML, section 9.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+#: Events that may wait for a page. One that falls further behind is let go; it connects again, and
+#: then gets the state of everything.
+MOST_WAITING = 1000
+
+
+class Hub:
+    """Pages that listen, by session. :meth:`publish` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._pages: dict[str, set[asyncio.Queue[bytes | None]]] = {}
+
+    def publish(self, session: str, kind: str, data: Any) -> None:
+        """Send an event to every page that shows the session of this id."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+            self._loop.call_soon_threadsafe(self._send, session, message(kind, data))
+
+    def _send(self, session: str, data: bytes) -> None:
+        for page in [*self._pages.get(session, ())]:
+            try:
+                page.put_nowait(data)
+            except asyncio.QueueFull:
+                self._let_go(session, page)
+
+    def open(self, session: str) -> asyncio.Queue[bytes | None]:
+        """A queue of messages for one page; None says that it is let go."""
+        page: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
+        self._pages.setdefault(session, set()).add(page)
+        return page
+
+    def close(self, session: str, page: asyncio.Queue[bytes | None]) -> None:
+        """The page is gone."""
+        pages = self._pages.get(session, set())
+        pages.discard(page)
+        if not pages:
+            self._pages.pop(session, None)
+
+    def close_all(self) -> None:
+        """Let every page go."""
+        for session, pages in [*self._pages.items()]:
+            for page in [*pages]:
+                self._let_go(session, page)
+
+    def _let_go(self, session: str, page: asyncio.Queue[bytes | None]) -> None:
+        self.close(session, page)
+        while not page.empty():
+            page.get_nowait()
+        page.put_nowait(None)
+
+
+def message(kind: str, data: Any) -> bytes:
+    """One event as it goes over the line."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return f"event: {kind}\ndata: {text}\n\n".encode()

@@ -1,0 +1,173 @@
+"""Score <-> document, a part of either, and the lines of bars and beats that a page draws."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from musictx.midi.names import part_names
+from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.studio.change import Change, Track, clean_name
+from musictx.studio.document import Document
+from musictx.tokens.beats import Beats
+
+#: Bars that a page can show after the end; their number changes only every so many bars.
+BARS_AFTER = 32
+#: At most so many beats are listed: a damaged tempo has millions of them.
+MOST_BEATS = 50_000
+
+
+def document_of(score: Score, name: str = "") -> Document:
+    """``score`` as a document; a track of several programs becomes one track for each."""
+    notes = score.notes
+    kinds, which = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
+    parts = [(int(t), int(p), bool(d)) for t, d, p in kinds.tolist()]
+    tracks = [
+        Track(i, clean_name(score.names.get(part[0], "")), part[1], part[2])
+        for i, part in enumerate(parts)
+    ]
+    columns = (notes[c].tolist() for c in ("start", "end", "pitch", "velocity"))
+    rows = zip(*columns, which.reshape(-1).tolist())
+    pedals = [
+        (time, value, i)
+        for time, value, of in score.pedals.tolist()
+        for i, part in enumerate(parts)
+        if part[0] == of
+    ]
+    return Document(
+        name=name,
+        notes=dict(enumerate(rows)),
+        next_id=len(notes),
+        tracks=tuple(tracks) or Document.tracks,
+        pedals=tuple(pedals),
+        tempos=tuple(score.tempos.tolist()),
+        meters=tuple(score.meters.tolist()),
+        keys=tuple(score.keys.tolist()),
+        ticks_per_quarter=score.ticks_per_quarter,
+        fermatas=tuple(score.fermatas),
+        figures=tuple(score.figures),
+    )
+
+
+def shown_names(tracks: Sequence[Track]) -> dict[int, str]:
+    """Track -> what to call it where it has no name. Files never say these, since models read the
+    names of tracks."""
+    parts = [(track.id, track.program, track.drum) for track in tracks]
+    return {part[0]: name for part, name in part_names(parts, {}).items()}
+
+
+def own_names(change: Change, document: Document) -> Change:
+    """``change`` from a page, in which tracks without a name do not take on the one shown."""
+    if change.tracks is None:
+        return change
+    shown, nameless = shown_names(document.tracks), {t.id for t in document.tracks if not t.name}
+    tracks = tuple(
+        t._replace(name="") if t.id in nameless and t.name == shown[t.id] else t
+        for t in change.tracks
+    )
+    return dataclasses.replace(change, tracks=tracks)
+
+
+def view(document: Document) -> dict[str, Any]:
+    """The document as a page gets it; what belongs to its session and its takes is added there."""
+    found = document.state()
+    del found["accepted"], found["fermatas"], found["figures"]
+    shown = shown_names(document.tracks)
+    for row in found["tracks"]:
+        row["name"] = row["name"] or shown[row["id"]]
+    return found | {"duration": document.duration, "beats": beats(document)}
+
+
+def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
+    """The document, or those of its notes that have these ``numbers``, as a Score."""
+    wanted = None if numbers is None else set(numbers)
+    by_id = {track.id: track for track in document.tracks}
+    notes = [
+        (start, end, pitch, velocity, by_id[of].program, by_id[of].drum, of)
+        for number, start, end, pitch, velocity, of in document.rows()
+        if wanted is None or number in wanted
+    ]
+    return Score(
+        notes=np.array(notes, NOTE),
+        pedals=document.pedals,  # type: ignore[arg-type]
+        tempos=document.tempos,  # type: ignore[arg-type]
+        meters=document.meters,  # type: ignore[arg-type]
+        keys=document.keys,  # type: ignore[arg-type]
+        names={track.id: track.name for track in document.tracks if track.name},
+        ticks_per_quarter=document.ticks_per_quarter,
+        fermatas=document.fermatas,
+        figures=document.figures,
+    )
+
+
+def part_of(score: Score, begin: float, end: float) -> Score:
+    """What sounds from ``begin`` to ``end`` seconds, told from ``begin``: notes are cut at both,
+    and the tempo, meter, key and pedals that hold at ``begin`` open it."""
+    notes = score.notes
+    inside = (notes["start"] < end) & (notes["end"] > begin)
+    inside |= (notes["start"] == notes["end"]) & (notes["start"] == begin)
+    chosen = notes[inside].copy()
+    chosen["start"] = np.maximum(chosen["start"], begin) - begin
+    chosen["end"] = np.minimum(chosen["end"], end) - begin
+    marks: dict[str, Any] = {}
+    for column in ("tempos", "meters", "keys"):
+        marks[column] = _from(getattr(score, column), begin, end)
+    by_track = [score.pedals[score.pedals["track"] == t] for t in np.unique(score.pedals["track"])]
+    pedals = [_from(own, begin, end) for own in by_track]
+    return dataclasses.replace(
+        score,
+        notes=chosen,
+        pedals=np.concatenate(pedals) if pedals else score.pedals,
+        fermatas=tuple(t - begin for t in score.fermatas if begin <= t < end),
+        figures=tuple((t - begin, text) for t, text in score.figures if begin <= t < end),
+        **marks,
+    )
+
+
+def _from(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
+    """The last of ``marks`` until ``begin``, put there, and those from there to ``end``."""
+    before = int(np.searchsorted(marks["time"], begin, side="right"))
+    chosen = marks[max(before - 1, 0) : np.searchsorted(marks["time"], end)].copy()
+    chosen["time"] = np.maximum(chosen["time"] - begin, 0.0)
+    return chosen
+
+
+def horizon(document: Document) -> tuple[Any, ...]:
+    """What :func:`beats` depends on: equal before and after an operation, it need not be told."""
+    clock = _clock(document)
+    bar, _ = clock.bar(float(clock.quarters(document.duration)))
+    bars = math.ceil((bar + BARS_AFTER) / BARS_AFTER) * BARS_AFTER
+    return document.tempos, document.meters, bars
+
+
+def beats(document: Document) -> list[tuple[float, int, int]]:
+    """(seconds, bar, beat), both from 1, of every beat to at least 32 bars after the end."""
+    clock, bars = _clock(document), horizon(document)[2]
+    stops = [*clock.meter_at[1:].tolist(), math.inf]
+    found: list[tuple[int, int]] = []
+    places: list[float] = []
+    bar = 1
+    for begin, stop, meter, length in zip(
+        clock.meter_at.tolist(), stops, clock.meters.tolist(), clock.bar_quarters.tolist()
+    ):
+        line = begin
+        while line < stop - 1e-6 and bar <= bars and len(found) < MOST_BEATS:
+            for beat in range(meter[1]):
+                if line + beat * length / meter[1] < stop - 1e-6:
+                    places.append(line + beat * length / meter[1])
+                    found.append((bar, beat + 1))
+            bar += 1
+            line = min(begin + round((line - begin) / length + 1) * length, stop)
+    seconds: list[float] = clock.seconds(np.array(places)).tolist()
+    return [(time, *place) for time, place in zip(seconds, found)]
+
+
+def _clock(document: Document) -> Beats:
+    meters = [row for row in document.meters if row[1] and row[2]]
+    return Beats(
+        Score(tempos=np.array(list(document.tempos), TEMPO), meters=np.array(meters, METER))
+    )

@@ -1,0 +1,148 @@
+"""Who may ask, and what every answer carries.
+
+The studio has no passwords: it listens on this machine and answers only its own page. Any page of
+the web can make a browser send requests to this machine; they are told by the Host header (names
+that were made to point here), by Origin and by Sec-Fetch-Site, and refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import re
+import sys
+import tempfile
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from musictx.errors import UserError, WriteError
+from musictx.studio.errors import Refused
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; "
+    "media-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Server": "musictx",
+}
+#: What a request from outside of a browser says instead of an Origin.
+OWN_HEADER = "X-Musictx"
+#: Addresses that stand for every one that the machine has.
+EVERYWHERE = ("0.0.0.0", "::", "")
+
+
+class Guard:
+    """Middleware of aiohttp. ``host`` is the one that the studio was told to listen on, ``hidden``
+    are folders whose names no answer may hold."""
+
+    def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
+        self._host = host
+        self._hidden = sorted(
+            (str(path.resolve()) for path in (*hidden, Path(tempfile.gettempdir()))),
+            key=len,
+            reverse=True,
+        )
+
+    def middleware(self) -> Any:
+        """To be given to ``web.Application(middlewares=[...])``."""
+
+        @web.middleware
+        async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            try:
+                self.check(request)
+                return await handler(request)
+            except Refused as refused:
+                return self._error(str(refused), refused.http, refused.more)
+            except WriteError as error:
+                return self._error(str(error), 507)
+            except UserError as error:
+                return self._error(str(error), 400)
+            except web.HTTPException as answer:
+                if answer.status < 400:
+                    raise
+                return self._error(_SENTENCES.get(answer.status, answer.reason), answer.status)
+            except (ConnectionError, asyncio.CancelledError):
+                raise
+            except Exception as fault:
+                traceback.print_exc(file=sys.stderr)
+                kind = type(fault).__name__
+                sentence = f"a fault of the studio ({kind}); what was saved before is safe"
+                return self._error(sentence, 500)
+
+        return guarded
+
+    async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
+        """The headers of every answer; a signal of aiohttp, ``on_response_prepare``."""
+        response.headers.update(HEADERS)
+        response.headers.setdefault("Cache-Control", "no-cache")
+
+    def check(self, request: web.Request) -> None:
+        """:class:`Refused` for a request that does not come from the studio's own page."""
+        host = request.headers.get("Host", "")
+        if not self.knows(host, _port(request)):
+            raise Refused("this address is not the studio's; open the one that it printed", 421)
+        origin = request.headers.get("Origin")
+        site = request.headers.get("Sec-Fetch-Site")
+        if request.method in ("GET", "HEAD"):
+            if site in ("cross-site", "same-site") and request.path.startswith("/api/"):
+                raise Refused("only the studio's own page may ask for this", 403)
+            return
+        own = origin in (f"http://{host}", f"https://{host}") if origin is not None else None
+        same = {"same-origin": True, None: None}.get(site, False)
+        if False in (own, same) or (own or same or request.headers.get(OWN_HEADER)) in (None, ""):
+            raise Refused(
+                "only the studio's own page may ask for this; other programs say so by the header "
+                f"{OWN_HEADER}: 1",
+                403,
+            )
+
+    def knows(self, header: str, port: int) -> bool:
+        """Whether a Host header names this studio, listening on ``port``."""
+        found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@]+)(?::(\d{1,5}))?", header)
+        if found is None or int(found[2] or 80) != port:
+            return False
+        name = found[1].lower().strip("[]")
+        if name in ("localhost", "127.0.0.1", "::1", self._host.lower().strip("[]")):
+            return bool(name)
+        # Names can be made to point here, addresses cannot.
+        return self._host in EVERYWHERE and _is_address(name)
+
+    def _error(self, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Any:
+        for folder in self._hidden:
+            sentence = sentence.replace(folder + os.sep, "").replace(folder, "the folder")
+        sentence = " ".join(_PATH.sub(r"\1", sentence).split())
+        return web.json_response({"error": sentence, **(more or {})}, status=status)
+
+
+#: An absolute path of two parts or more; the last part is what may be said.
+_PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
+_SENTENCES = {
+    404: "there is nothing of this name in the studio",
+    405: "the studio does not do this here",
+    413: "this is larger than the studio takes",
+}
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _port(request: web.Request) -> int:
+    transport = request.transport
+    name = transport.get_extra_info("sockname") if transport is not None else None
+    return int(name[1]) if isinstance(name, tuple) else 0

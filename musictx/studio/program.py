@@ -1,0 +1,89 @@
+"""``musictx studio``: listens on one's own machine, and opens the page in the browser."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import webbrowser
+from pathlib import Path
+
+from musictx.config import StudioConfig
+from musictx.errors import UserError
+from musictx.files import check_writable
+from musictx.studio.guard import EVERYWHERE
+from musictx.train.lock import Lock
+
+#: Seconds that requests under way are waited for at the end.
+LEAVE_SECONDS = 3.0
+
+
+def run(config: StudioConfig) -> None:
+    """Serve the page until Ctrl-C or SIGTERM.
+
+    Raises :class:`UserError` where aiohttp is missing, the port is taken, another studio has the
+    folder, or the model is none.
+    """
+    try:
+        import aiohttp  # noqa: F401
+    except ImportError:
+        raise UserError("musictx studio needs aiohttp: pip install 'musictx[studio]'") from None
+    folder = Path(config.folder).expanduser().resolve()
+    check_writable(folder, "folder")
+    with Lock(folder / ".lock"):
+        asyncio.run(_serve(config))
+
+
+async def _serve(config: StudioConfig) -> None:
+    from aiohttp import web
+
+    from musictx.studio.app import application
+
+    try:
+        from musictx.studio.composer import Composer  # type: ignore[import-not-found]
+    except ImportError:
+        from musictx.studio.silent import Silent as Composer
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, stop.set)
+        except NotImplementedError:  # Windows: Ctrl-C raises KeyboardInterrupt
+            break
+    app = await application(config, Composer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=LEAVE_SECONDS)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, config.host, config.port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise UserError(_refused(config, error)) from None
+        address = f"http://{_name(config.host)}:{runner.addresses[0][1]}/"
+        print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
+        if config.host in EVERYWHERE:
+            print("anybody in this network can open it and change what is there", flush=True)
+        if config.browser:
+            loop.run_in_executor(None, webbrowser.open, address)
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _refused(config: StudioConfig, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port={config.port}: another program listens there, maybe a studio; give another, "
+            f"such as port={config.port % 65_535 + 1}, or port=0 for any that is free"
+        )
+    if error.errno == errno.EACCES:
+        return f"port={config.port}: this system lets only its administrator listen there"
+    return f"host={config.host}: this machine has no such address ({error.strerror or error})"
+
+
+def _name(host: str) -> str:
+    """How a browser on this machine reaches ``host``."""
+    if host in EVERYWHERE:
+        return "localhost"
+    return f"[{host}]" if ":" in host else host

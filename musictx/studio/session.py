@@ -1,0 +1,264 @@
+"""A document and its journal: every operation is on the disk before it is acknowledged.
+
+Folder of a session:
+    start.mid, start.musicxml   the file that it began with, if there was one
+    journal.jsonl               a line an operation, forwards and backwards
+    document.json               the document as of some byte of the journal, so that reading is fast
+    takes/                      what was composed (musictx/studio/composer.py)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from musictx.config.studio import StudioLimits
+from musictx.errors import UserError
+from musictx.files import write_bytes, write_text
+from musictx.formats import read
+from musictx.studio import exchange
+from musictx.studio.change import Change, recorded
+from musictx.studio.document import Document
+from musictx.studio.errors import Refused
+from musictx.studio.journal import Journal, last_line
+
+JOURNAL, SNAPSHOT, START = "journal.jsonl", "document.json", "start"
+#: A snapshot is written when the journal has grown by so many bytes, and by half of its own size.
+SNAPSHOT_BYTES = 200_000
+
+
+class Session:
+    """One session, from its folder. ``lock`` is held by whoever reads or changes it; every method
+    takes it itself."""
+
+    def __init__(self, folder: Path, limits: StudioLimits) -> None:
+        self.id = folder.name
+        self.folder = folder
+        self.lock = threading.RLock()
+        self._limits = limits
+        self._done: list[int] = []  # places in the journal of the operations that can be undone
+        self._undone: list[int] = []
+        self._snapshot_at, self._snapshot_size = 0, 0
+        self._read()
+
+    # --------------------------------------------------------------------------------- reading
+
+    def _read(self) -> None:
+        """The snapshot and the lines after it; else the file it began with, and all lines."""
+        snapshot: dict[str, Any] | None = None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            text = (self.folder / SNAPSHOT).read_text(encoding="utf-8")
+            snapshot = json.loads(text)
+            self.document = Document.restored(snapshot["document"])
+            self._snapshot_at, self._snapshot_size = int(snapshot["size"]), len(text)
+            self._done, self._undone = snapshot["done"], snapshot["undone"]
+        if snapshot is None or not self._snapshot_size:
+            starts = sorted(self.folder.glob(START + ".*"))
+            scores = [read(start, limits=self._limits) for start in starts]
+            self.document = exchange.document_of(scores[0]) if scores else Document()
+        self._journal = Journal(self.folder / JOURNAL, self._snapshot_at)
+        if self._journal.since == self._snapshot_at:
+            for place, line in self._journal.lines():
+                self._replay(place, line)
+            return
+        # The end of the journal was lost from the disk: the snapshot stands, without its history.
+        for _ in self._journal.lines():
+            pass
+        self._done, self._undone = [], []
+        self.snapshot()
+
+    def _replay(self, place: int, line: dict[str, Any]) -> None:
+        if "do" in line:
+            self.document.apply(recorded(line["do"]))
+            self._done.append(place)
+            self._undone.clear()
+        elif "undo" in line:
+            self.document.apply(recorded(self._journal.at(line["undo"])["back"]))
+            self._undone.append(self._done.pop())
+        elif "redo" in line:
+            self.document.apply(recorded(self._journal.at(line["redo"])["do"]))
+            self._done.append(self._undone.pop())
+        else:
+            self.document.name = line["name"]
+
+    # ------------------------------------------------------------------------------ operations
+
+    def do(self, change: Change, revision: int) -> dict[str, Any]:
+        """Apply a change that a page made on ``revision``; what the page needs to know then.
+
+        :class:`Refused` for a revision that is no longer the document's (409) and a change that
+        cannot be; then nothing is changed.
+        """
+        with self.lock:
+            self._fresh(revision)
+            before = exchange.horizon(self.document)
+            change = exchange.own_names(change, self.document)
+            change = self.document.check(change, self._limits)
+            next_id = self.document.next_id
+            back = self.document.apply(change)
+            try:
+                place = self._written({"do": change.json(), "back": back.json()}, back)
+            except BaseException:
+                self.document.next_id = next_id
+                raise
+            self._done.append(place)
+            self._undone.clear()
+            self._maybe_snapshot()
+            after = exchange.horizon(self.document)
+            answer = self._standing() | {"next_id": self.document.next_id}
+            answer["duration"] = self.document.duration
+            return answer if before == after else answer | {"beats": exchange.beats(self.document)}
+
+    def undo(self, revision: int) -> dict[str, Any]:
+        """Take back the last operation that stands; the document (see :meth:`json`)."""
+        return self._move(revision, "undo", "back", self._done, self._undone)
+
+    def redo(self, revision: int) -> dict[str, Any]:
+        """Do again what was undone last; the document."""
+        return self._move(revision, "redo", "do", self._undone, self._done)
+
+    def accept(
+        self, take: int, proposal: dict[str, Any], label: str, revision: int
+    ) -> dict[str, Any]:
+        """Bring the notes of a proposal, as one operation; the document."""
+        with self.lock:
+            self._fresh(revision)
+            self.do(self.document.accepting(take, proposal, label), revision)
+            return self.json()
+
+    def _move(
+        self, revision: int, word: str, direction: str, source: list[int], target: list[int]
+    ) -> dict[str, Any]:
+        with self.lock:
+            self._fresh(revision)
+            if not source:
+                raise Refused(f"there is nothing to {word}", 409, revision=self.document.revision)
+            place = source[-1]
+            back = self.document.apply(recorded(self._journal.at(place)[direction]))
+            self._written({word: place}, back)
+            target.append(source.pop())
+            self._maybe_snapshot()
+            return self.json()
+
+    def _fresh(self, revision: Any) -> None:
+        if revision != self.document.revision or type(revision) is not int:
+            raise Refused(
+                "another page changed this music in between; it is read again",
+                409,
+                revision=self.document.revision,
+            )
+
+    def _written(self, line: dict[str, Any], back: Change) -> int:
+        """Acknowledge what was just applied; ``back`` takes it away if the disk does not."""
+        try:
+            return self._journal.append(summary(self.document) | line)
+        except BaseException:
+            self.document.apply(back)
+            self.document.revision -= 2
+            raise
+
+    # --------------------------------------------------------------------------------- answers
+
+    def json(self) -> dict[str, Any]:
+        """The document as a page gets it, without takes."""
+        with self.lock:
+            return {"id": self.id} | exchange.view(self.document) | self._standing()
+
+    def copy(self) -> Document:
+        """The document as it stands, the caller's own."""
+        with self.lock:
+            held = self.document
+            return dataclasses.replace(
+                held,
+                notes=dict(held.notes),
+                locked=set(held.locked),
+                accepted=set(held.accepted),
+            )
+
+    def _standing(self) -> dict[str, Any]:
+        return {
+            "revision": self.document.revision,
+            "can_undo": bool(self._done),
+            "can_redo": bool(self._undone),
+        }
+
+    # -------------------------------------------------------------------------------- snapshot
+
+    def _maybe_snapshot(self) -> None:
+        grown = self._journal.size - self._snapshot_at
+        if grown > max(SNAPSHOT_BYTES, self._snapshot_size // 2):
+            with contextlib.suppress(UserError):  # the journal has it all
+                self.snapshot()
+
+    def snapshot(self) -> None:
+        """Write ``document.json``, so that the next start reads less."""
+        with self.lock:
+            data = {
+                "size": self._journal.size,
+                "done": self._done,
+                "undone": self._undone,
+                "document": self.document.state(),
+            }
+            text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+            write_text(self.folder / SNAPSHOT, text)
+            self._snapshot_at, self._snapshot_size = self._journal.size, len(text)
+
+
+def found(folder: Path, document: Document, start: tuple[str, bytes] | None) -> None:
+    """Fill the new ``folder`` of a session that begins with ``document``, read from the bytes of
+    ``start``, (".mid", bytes), if there are any."""
+    if start is not None:
+        write_bytes(folder / (START + start[0]), start[1])
+    journal = Journal(folder / JOURNAL)
+    journal.append(summary(document))
+    state = {"size": journal.size, "done": [], "undone": [], "document": document.state()}
+    write_text(folder / SNAPSHOT, json.dumps(state, separators=(",", ":"), allow_nan=False))
+
+
+def summary(document: Document) -> dict[str, Any]:
+    """What the list of sessions says, in every line of the journal."""
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "revision": document.revision,
+        "name": document.name,
+        "notes": len(document.notes),
+        "duration": document.duration,
+    }
+
+
+def listed(folder: Path) -> dict[str, Any] | None:
+    """The line of a session in the list of all; None for a folder that holds none."""
+    try:
+        line = last_line(folder / JOURNAL)
+        if line is None:
+            return None
+        return {
+            "id": folder.name,
+            "name": line["name"],
+            "changed": line["at"],
+            "notes": line["notes"],
+            "duration": line["duration"],
+        }
+    except (OSError, KeyError):
+        return None
+
+
+def sync(folder: Path) -> None:
+    """Bring the names of the files in ``folder`` to the disk, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+Publish = Callable[[str, str, Any], None]
+"""Tell the pages of a session: (id, kind of event, data); from any thread."""

@@ -1,0 +1,105 @@
+"""The folder of all sessions: made, found, listed, set aside."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import unicodedata
+import weakref
+from collections import OrderedDict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from musictx.config.studio import StudioLimits
+from musictx.errors import WriteError
+from musictx.files import atomic_folder, tidy
+from musictx.studio.document import Document
+from musictx.studio.errors import Refused
+from musictx.studio.session import Session, found, listed, sync
+
+#: Names of folders that are sessions.
+ID = r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
+#: Where deleted sessions go.
+DELETED = "deleted"
+#: Sessions that are kept in memory although nobody holds them.
+KEPT = 8
+
+
+class Sessions:
+    """Every session under ``folder``. A session is one object as long as anybody holds it."""
+
+    def __init__(self, folder: Path, limits: StudioLimits) -> None:
+        self.folder = folder
+        self.limits = limits
+        self._lock = threading.Lock()
+        self._all: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+        self._recent: OrderedDict[str, Session] = OrderedDict()
+        self._listed: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        tidy(folder)
+
+    def create(self, document: Document, start: tuple[str, bytes] | None = None) -> Session:
+        """A new session that begins with ``document``, read from the bytes of ``start``."""
+        while True:
+            name = f"{datetime.now():%Y%m%d}-{_slug(document.name)}-{secrets.token_hex(2)}"
+            if not (self.folder / name).exists() and not (self.folder / DELETED / name).exists():
+                break
+        with atomic_folder(self.folder / name) as beside:
+            found(beside, document, start)
+        sync(self.folder)
+        return self.get(name)
+
+    def get(self, name: str) -> Session:
+        """The session of that id; :class:`Refused` (404) if there is none."""
+        with self._lock:
+            session = self._all.get(name)
+            if session is None:
+                folder = self.folder / name
+                if not re.fullmatch(ID, name) or name == DELETED or not folder.is_dir():
+                    raise Refused("there is no such session; it may have been deleted", 404)
+                session = self._all[name] = Session(folder, self.limits)
+            self._recent[name] = session
+            self._recent.move_to_end(name)
+            while len(self._recent) > KEPT:
+                self._recent.popitem(last=False)
+            return session
+
+    def list(self) -> list[dict[str, Any]]:
+        """A line for each session, the one changed last first; read anew only where it changed."""
+        lines: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
+        for journal in self.folder.glob("*/journal.jsonl"):
+            name = journal.parent.name
+            try:
+                state = journal.stat()
+            except OSError:
+                continue
+            stamp = (state.st_mtime_ns, state.st_size)
+            known = self._listed.get(name)
+            line = known[1] if known and known[0] == stamp else listed(journal.parent)
+            if re.fullmatch(ID, name) and line is not None:
+                lines[name] = (stamp, line)
+        self._listed = lines
+        newest = sorted(lines.values(), key=lambda entry: entry[0], reverse=True)
+        return [line for _, line in newest]
+
+    def delete(self, name: str) -> None:
+        """Move the session to ``deleted/``, from where it can be brought back by hand."""
+        session = self.get(name)
+        with self._lock, session.lock:
+            target = self.folder / DELETED / name
+            try:
+                target.parent.mkdir(exist_ok=True)
+                session.folder.rename(target)
+            except OSError as error:
+                raise WriteError(f"the session cannot be moved: {error.strerror}") from error
+            session.folder = target
+            self._all.pop(name, None)
+            self._recent.pop(name, None)
+
+
+def _slug(name: str) -> str:
+    """Letters and digits of ``name`` that any file system takes."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:24].strip("-") or "music"
