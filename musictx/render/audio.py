@@ -1,8 +1,8 @@
 """Score -> WAV: 16-bit stereo, without system packages.
 
-Our own sampler plays the sound font that pretty_midi brings, in stereo with a light reverberation,
-and works through a piece in blocks, so memory holds a few seconds of sound however long the piece
-is. The same Score gives the same samples.
+Our own sampler plays a sound font, in stereo with a light reverberation, and works through a
+piece in blocks, so memory holds a few seconds of sound however long the piece is. The same Score
+gives the same samples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from musictx.files import atomic
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
 from musictx.render.sampler import Sampler
-from musictx.render.soundfont import SoundFont, installed
+from musictx.render.soundfont import OURS, SoundFont
 
 #: The loudest sample of a file, of full scale: -1 dB. Quiet music is raised to it, but not by more
 #: than MAX_GAIN: what is marked very soft may stay soft.
@@ -48,9 +48,9 @@ def write(
 ) -> Path:
     """Write ``score`` as a WAV file, stereo, 16 bits; returns its path.
 
-    ``sample_rate`` in hertz. ``soundfont`` is an SF2 file, by default the one that pretty_midi
-    installs. The piece is scaled as a whole so that its loudest sample is 1 dB under full scale; it
-    never clips. The file appears whole or not at all.
+    ``sample_rate`` in hertz. ``soundfont`` is an SF2 or SF3 file, by default the one that comes
+    with musictx. The piece is scaled as a whole so that its loudest sample is 1 dB under full
+    scale; it never clips. The file appears whole or not at all.
 
     Raises :class:`UserError` for a Score without notes, a file that is no sound font and a piece
     longer than ``limits.wav_seconds``, :class:`WriteError` where the machine cannot write.
@@ -65,7 +65,7 @@ def write(
             f"{path.name}: {score.duration:.0f} seconds of sound, more than {most:.0f} "
             f"(limits.wav_seconds={limits.wav_seconds})"
         )
-    font = SoundFont(installed() if soundfont is None else soundfont, limits)
+    font = SoundFont(OURS if soundfont is None else soundfont, limits)
     sound = blocks(score, sample_rate=sample_rate, soundfont=font, reverb=reverb)
     with atomic(path) as beside, tempfile.TemporaryFile(dir=path.parent) as scratch:
         peak = _spool(sound, scratch)
@@ -88,7 +88,7 @@ def blocks(
     """
     font = soundfont
     if not isinstance(font, SoundFont):
-        font = SoundFont(installed() if font is None else font)
+        font = SoundFont(OURS if font is None else font)
     dry = _mixed(score, font, sample_rate, _whole_hops(BLOCK_SECONDS * sample_rate))
     if not reverb:
         yield from (block.T for block in dry)

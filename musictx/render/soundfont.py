@@ -1,18 +1,20 @@
-"""Reading SF2 sound fonts: which recorded samples sound for a key, and how they are to be treated.
+"""Reading sound fonts, SF2 and SF3: which recorded samples sound for a key, and how they are to be
+treated.
 
 A font holds presets (General MIDI programs; drum kits in bank 128), a preset lists instruments, an
 instrument lists zones, and a zone is a sample with a range of keys and velocities and a handful of
 settings, called generators. Here all of that is resolved into :class:`Zone` values in plain units.
 Source: SoundFont Technical Specification 2.04, sections 7 (file) and 8 (generators, additivity).
 
+SF3 is the same with each recording in Ogg Vorbis, decoded when a preset that has it is first used.
+
 Not read: modulators (loudness follows velocity as in the default one), vibrato and bends of pitch,
-exclusive classes, fixed keys, 24-bit extensions, ROM samples, compressed SF3 files. Fonts are not
-trusted: what would make one file or one note cost minutes or gigabytes is refused or left out.
+exclusive classes, fixed keys, 24-bit extensions, ROM samples. Fonts are not trusted: what would
+make one file or one note cost minutes or gigabytes is refused or left out.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +27,10 @@ import numpy as np
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.files import read_bytes
+from musictx.render.vorbis import decode
 
+#: The font that comes with musictx (MIT), which the studio's page plays too.
+OURS = Path(__file__).parents[1] / "studio" / "page" / "sound" / "musictx.sf3"
 DRUM_BANK = 128
 #: Sound fonts turn an attenuation of 1 dB into this many, as the hardware they were made for did.
 ATTENUATION_SCALE = 0.4
@@ -43,6 +48,8 @@ _DEFAULTS = {8: 13500, 56: 100, _ROOT: -1} | dict.fromkeys(
 #: Recordings outside of these rates (hertz) or longer than this (frames) are left out, and no more
 #: zones than these are read for a preset, nor sound for one key.
 RATES, LONGEST_SAMPLE, MOST_ZONES, MOST_LAYERS = (400, 200_000), 1 << 23, 4096, 16
+#: Bits of the kind of a sample.
+ROM, COMPRESSED = 0x8000, 0x10
 
 _RECORDS = {
     b"phdr": "<20sHHHIII",
@@ -56,8 +63,9 @@ _RECORDS = {
 
 
 class Sample(NamedTuple):
-    """A stretch of the font's recording; positions are frames in ``SoundFont.frames``."""
+    """A stretch of one of the font's recordings; positions are frames in it."""
 
+    recording: int  # -1: all of an SF2 file is one
     start: int
     end: int
     loop_start: int
@@ -105,22 +113,26 @@ class Zone:
 
 
 class SoundFont:
-    """An SF2 file. Raises :class:`UserError` for anything else.
+    """An SF2 or SF3 file. Raises :class:`UserError` for anything else.
 
-    ``frames`` is the whole recording, mono int16; samples are slices of it.
+    Recordings that are decoded stay in memory, ``limits.font_mb`` of them at most, as many as an
+    SF2 file can hold; what goes beyond that is left out.
     """
 
     def __init__(self, path: str | Path, limits: Limits | None = None) -> None:
         self.path = Path(path)
+        most = (limits or Limits()).font_mb
         try:
-            data = read_bytes(path, (limits or Limits()).font_mb, "limits.font_mb")
+            data = read_bytes(path, most, "limits.font_mb")
         except UserError as error:
-            raise UserError(f"soundfont={path}: expected an SF2 file ({error})") from None
+            raise UserError(f"soundfont={path}: expected an SF2 or SF3 file ({error})") from None
         try:
             self._parse(data)
         except (struct.error, IndexError, KeyError, ValueError) as error:
-            raise UserError(f"soundfont={path}: is no SF2 sound font ({error})") from None
+            raise UserError(f"soundfont={path}: is no SF2 or SF3 sound font ({error})") from None
         self._zones: dict[tuple[int, int], tuple[Zone, ...]] = {}
+        self._decoded: dict[int, np.ndarray] = {}
+        self._frames_left = most * 500_000  # of two bytes
 
     def zones(self, program: int, drum: bool = False) -> tuple[Zone, ...]:
         """What sounds for a General MIDI program, or for the drum kit of that number.
@@ -143,6 +155,11 @@ class SoundFont:
         zones = (zone for zone in self.zones(program, drum) if zone.covers(key, velocity))
         return list(islice(zones, MOST_LAYERS))
 
+    def sound(self, sample: Sample) -> np.ndarray:
+        """(end - start,) int16: what was recorded."""
+        recording = self._frames if sample.recording < 0 else self._decoded[sample.recording]
+        return recording[sample.start : sample.end]
+
     def _parse(self, data: bytes) -> None:
         if data[:4] != b"RIFF" or data[8:12] != b"sfbk":
             raise ValueError("it does not begin with RIFF ... sfbk")
@@ -157,10 +174,8 @@ class SoundFont:
             name: list(struct.iter_unpack(form, _whole(blocks[name], struct.calcsize(form), name)))
             for name, form in _RECORDS.items()
         }
-        if any(record[9] & 0x10 for record in tables[b"shdr"]):
-            raise ValueError("its samples are compressed: SF3")
-        sound = blocks[b"smpl"]
-        self.frames = np.frombuffer(sound, "<i2", len(sound) // 2)
+        self._bytes = blocks[b"smpl"]
+        self._frames = np.frombuffer(self._bytes, "<i2", len(self._bytes) // 2)
         self._samples = tables[b"shdr"]
         presets, instruments = tables[b"phdr"], tables[b"inst"]
         for bags in (tables[b"pbag"], tables[b"ibag"]):
@@ -209,6 +224,10 @@ class SoundFont:
         _, start, end, loop_start, loop_end, rate, recorded, correction, _, kind = self._samples[
             sample
         ]
+        recording, frames = -1, self._frames
+        if kind & COMPRESSED:
+            recording, frames = sample, self._recording(sample)
+            start, end = 0, len(frames)  # they counted bytes; the loop counts frames from the start
         g = settings.get
         start, end, loop_start, loop_end = (
             position + g(fine, 0) + 32768 * g(coarse, 0)
@@ -216,8 +235,8 @@ class SoundFont:
                 (start, end, loop_start, loop_end), (_START, _END, _LOOP_START, _LOOP_END)
             )
         )
-        end = min(end, len(self.frames))
-        if kind & 0x8000 or not (RATES[0] <= rate <= RATES[1] and 0 <= start < end):
+        end = min(end, len(frames))
+        if kind & ROM or not (RATES[0] <= rate <= RATES[1] and 0 <= start < end):
             return None
         if end - start > LONGEST_SAMPLE:
             return None
@@ -229,9 +248,9 @@ class SoundFont:
         return Zone(
             keys=keys,
             velocities=velocities,
-            sample=Sample(start, end, loop_start, loop_end, rate)
+            sample=Sample(recording, start, end, loop_start, loop_end, rate)
             if looped
-            else Sample(start, end, start, end, rate),
+            else Sample(recording, start, end, start, end, rate),
             looped=looped,
             root=root,
             tuning=min(max(g(51, 0) * 100.0 + g(52, 0) + correction, -12000.0), 12000.0),
@@ -245,15 +264,15 @@ class SoundFont:
             modulation=_envelope(settings, 25),
         )
 
-
-def installed() -> Path:
-    """The General MIDI sound font that comes with pretty_midi (TimGM6mb, GPL-2): read in place."""
-    spec = importlib.util.find_spec("pretty_midi")
-    if spec is not None and spec.origin is not None:
-        fonts = sorted(Path(spec.origin).parent.glob("*.sf2"))
-        if fonts:
-            return fonts[0]
-    raise UserError("soundfont: pretty_midi brings none on this machine; give soundfont=FILE.sf2")
+    def _recording(self, number: int) -> np.ndarray:
+        """The Vorbis recording of that number; empty where it is damaged or too much."""
+        if number not in self._decoded:
+            start, end = self._samples[number][1:3]
+            most = min(LONGEST_SAMPLE, self._frames_left)
+            frames = decode(self._bytes[start:end], most) if start < end else decode(b"", 0)
+            self._decoded[number] = frames
+            self._frames_left -= len(frames)
+        return self._decoded[number]
 
 
 def _chunks(data: bytes, first: int, last: int) -> Iterator[tuple[bytes, bytes]]:

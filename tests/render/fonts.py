@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import soundfile
 
 from musictx.notes import Score
 from musictx.render import audio
@@ -55,16 +57,23 @@ def build(
     sounds: list[Sound],
     instruments: list[list[Zone]] | None = None,
     presets: dict[tuple[int, int], list[Zone]] | None = None,
+    vorbis: bool = False,
 ) -> Path:
-    """Write an SF2 file. By default: one instrument that loops sound 0, as bank 0 program 0."""
+    """Write an SF2 file, or SF3 with ``vorbis``. By default: one instrument that loops sound 0, as
+    bank 0 program 0."""
     instruments = [[{LOOP: 1, SAMPLE: 0}]] if instruments is None else instruments
     presets = {(0, 0): [{INSTRUMENT: 0}]} if presets is None else presets
     recording, headers = b"", b""
     for sound in sounds:
-        first = len(recording) // 2
-        recording += np.round(sound.frames * 32767).astype("<i2").tobytes() + bytes(92)
-        loop = [first + sound.loop[0], first + sound.loop[1]]
-        header = (first, first + len(sound.frames), *loop, sound.rate, sound.root, 0, 0, sound.kind)
+        if vorbis:
+            first, body = len(recording), ogg(sound.frames, sound.rate)
+            recording += body
+            places, kind = (first, first + len(body), *sound.loop), sound.kind | 0x10
+        else:
+            first, kind = len(recording) // 2, sound.kind
+            recording += np.round(sound.frames * 32767).astype("<i2").tobytes() + bytes(92)
+            places = tuple(first + n for n in (0, len(sound.frames), *sound.loop))
+        header = (*places, sound.rate, sound.root, 0, 0, kind)
         headers += struct.pack("<20sIIIIIBbHH", b"sound", *header)
     headers += struct.pack("<20sIIIIIBbHH", b"EOS", *[0] * 9)
 
@@ -92,6 +101,13 @@ def build(
     body += _list(b"pdta", blocks)
     path.write_bytes(_chunk(b"RIFF", body))
     return path
+
+
+def ogg(frames: np.ndarray, rate: int = 22050) -> bytes:
+    """An Ogg Vorbis stream."""
+    file = io.BytesIO()
+    soundfile.write(file, frames, rate, format="OGG", subtype="VORBIS")
+    return file.getvalue()
 
 
 def _zones(zones: list[Zone], bags: bytes, generators: bytes) -> tuple[bytes, bytes]:

@@ -80,7 +80,7 @@ def test_the_reusable_part_keeps_dots_in_names_and_marks_the_seam(tmp_path):
         ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, r"^soundfont=.*: is no SF2"),
         (
             {"files": "{song}", "soundfont": "{tmp}/x.sf2"},
-            r"^soundfont=.*: expected an SF2 file .*cannot be opened",
+            r"^soundfont=.*: expected an SF2 or SF3 file .*cannot be opened",
         ),
     ],
 )

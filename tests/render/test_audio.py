@@ -156,8 +156,9 @@ def test_what_cannot_be_written_or_played_is_said_and_leaves_nothing(font, tmp_p
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b.wav", "text.sf2", "x.sf2"]
 
 
-def test_the_installed_piano_sounds_the_notes_that_are_written():
-    """Twelve notes over the keyboard: the energy lies at the harmonics of each."""
+def test_our_own_piano_sounds_the_notes_that_are_written():
+    """Twelve notes over the keyboard: the energy lies at the harmonics of each, but for the knock
+    of the hammers and for overtones that the strings' stiffness makes sharp."""
     keys = np.arange(28, 100, 6)
     score = Score(
         notes=[(i * 1.5, i * 1.5 + 1.0, int(k), 80, 0, False, 0) for i, k in enumerate(keys)]
@@ -172,7 +173,7 @@ def test_the_installed_piano_sounds_the_notes_that_are_written():
         order = hertz / fundamental
         width = np.maximum(0.04 * np.sqrt(np.round(order)), 4 / fundamental)  # 4 Hz: the window's
         near = (np.abs(order - np.round(order)) < width) & (order > 0.5)
-        assert power[near].sum() / power.sum() > 0.95, key
+        assert power[near].sum() / power.sum() > 0.92, key
         strongest = order[np.argmax(power)]
         assert abs(strongest - round(strongest)) < 0.03 * round(strongest), key
 

@@ -1,9 +1,16 @@
 from __future__ import annotations
 
-import pytest
+import hashlib
+import io
 
+import numpy as np
+import pytest
+import soundfile
+
+from musictx.config.limits import Limits
 from musictx.errors import UserError
-from musictx.render.soundfont import SoundFont, installed
+from musictx.render.soundfont import OURS, SoundFont
+from musictx.render.vorbis import decode
 from tests.render import fonts as f
 
 
@@ -106,25 +113,96 @@ def test_dangling_references_and_rom_samples_are_left_out(tmp_path):
 def test_a_file_that_is_no_sound_font_gets_one_sentence(spoil, why, tmp_path):
     path = f.build(tmp_path / "x.sf2", [f.sine()])
     path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(UserError, match=r"^soundfont=.*x\.sf2: is no SF2 sound font \(.*" + why):
+    with pytest.raises(
+        UserError, match=r"^soundfont=.*x\.sf2: is no SF2 or SF3 sound font \(.*" + why
+    ):
         SoundFont(path)
 
 
-def test_compressed_fonts_and_missing_files_are_refused(tmp_path):
-    path = f.build(tmp_path / "x.sf2", [f.sine()._replace(kind=0x11)])
-    with pytest.raises(UserError, match="SF3"):
-        SoundFont(path)
-    with pytest.raises(UserError, match=r"^soundfont=.*SF2 file .*none\.sf2: cannot be opened"):
+def test_a_missing_file_gets_one_sentence(tmp_path):
+    with pytest.raises(
+        UserError, match=r"^soundfont=.*SF2 or SF3 file .*none\.sf2: cannot be opened"
+    ):
         SoundFont(tmp_path / "none.sf2")
 
 
-def test_the_installed_font_has_every_program_and_drums():
-    font = SoundFont(installed())
-    assert all(font.zones(program) for program in range(128))
+def test_a_compressed_font_sounds_as_the_plain_one(tmp_path):
+    """SF3 counts bytes of the file where SF2 counts frames, and its loops from each recording."""
+    sounds = [f.sine(), f.sine(882.0)]
+    moved = {f.LOOP: 1, f.START: 10, f.END: -20, f.LOOP_START: -50, f.SAMPLE: 1}
+    instruments = [[{f.SAMPLE: 0}, moved]]
+    fonts = [
+        SoundFont(f.build(tmp_path / "x", sounds, instruments, vorbis=vorbis))
+        for vorbis in (False, True)
+    ]
+    for plain, packed in zip(*(font.zones(0) for font in fonts)):
+        assert plain.looped == packed.looped
+        assert plain.sample.rate == packed.sample.rate
+        places = [np.subtract(zone.sample[2:5], zone.sample.start) for zone in (plain, packed)]
+        assert places[0].tolist() == places[1].tolist()
+        a, b = fonts[0].sound(plain.sample), fonts[1].sound(packed.sample)
+        assert (a.astype(float) - b).std() < 0.1 * a.std()
+
+
+def test_decoding_clips_and_takes_the_first_channel():
+    loud = 1.3 * np.sin(np.arange(8000) / 30)
+    found = decode(f.ogg(np.stack((loud, 0 * loud), 1)), 8000)
+    assert len(found) == 8000
+    assert np.abs(found - np.clip(loud * 32768, -32768, 32767)).max() < 0.1 * 32768
+
+
+def test_recordings_that_are_damaged_or_too_long_are_left_out(tmp_path):
+    whole = f.ogg(f.sine().frames)
+    assert not len(decode(whole, 2204))
+    assert len(decode(whole, 2205)) == 2205
+    assert not len(decode(b"OggS" + bytes(100), 10000))
+    assert not len(decode(b"", 10000))
+    opus = io.BytesIO()
+    soundfile.write(opus, f.sine().frames, 24000, format="OGG", subtype="OPUS")
+    assert not len(decode(opus.getvalue(), 10000))
+    path = f.build(
+        tmp_path / "x.sf3", [f.sine(), f.sine()], [[{f.SAMPLE: 0}, {f.SAMPLE: 1}]], vorbis=True
+    )
+    data = bytearray(path.read_bytes())
+    at = data.index(b"OggS")
+    data[at : at + 4] = b"Oggs"
+    path.write_bytes(data)
+    assert [zone.sample.recording for zone in SoundFont(path).zones(0)] == [1]
+
+
+def test_recordings_decode_to_no_more_than_a_font_may_hold(tmp_path):
+    """Silence of a minute takes a few hundred bytes: what grows is bounded, not what is read."""
+    silence = f.Sound(np.zeros(300_000))
+    zones = [{f.SAMPLE: n} for n in range(4)]
+    path = f.build(tmp_path / "x.sf3", [silence] * 4, [zones], vorbis=True)
+    assert path.stat().st_size < 100_000
+    assert len(SoundFont(path).zones(0)) == 4
+    assert len(SoundFont(path, Limits(font_mb=1)).zones(0)) == 1
+
+
+def test_our_own_font_is_small_and_plays_every_program_on_every_key():
+    assert OURS.stat().st_size < 5_000_000
+    assert "MIT license" in OURS.with_name(OURS.name + ".LICENSE").read_text()
+    sums = OURS.parents[1] / "vendor" / "SHA256SUMS"
+    for line in sums.read_text().splitlines():
+        digest, name = line.split()
+        assert hashlib.sha256((OURS.parents[1] / name).read_bytes()).hexdigest() == digest
+    font = SoundFont(OURS)
+    for program in range(128):
+        for key in range(128):
+            assert all(font.sounding(program, False, key, velocity) for velocity in (1, 64, 127))
+    assert all(font.sounding(0, True, key, 90) for key in range(35, 82))
     assert font.zones(40) != font.zones(0)
-    assert font.zones(0, drum=True) != font.zones(0)
-    for key in range(21, 109):  # a piano without holes
-        assert any(zone.covers(key, velocity) for zone in font.zones(0) for velocity in (1, 127))
+
+
+@pytest.mark.parametrize("program", [0, 20, 48, 52, 73])
+def test_loops_of_our_own_font_do_not_click(program):
+    """The step from a loop's end to its start is none that the loop itself does not take."""
+    font = SoundFont(OURS)
+    for sample in {zone.sample for zone in font.zones(program) if zone.looped}:
+        first, last = sample.loop_start - sample.start, sample.loop_end - sample.start
+        loop = font.sound(sample)[first:last].astype(float)
+        assert abs(loop[0] - loop[-1]) <= max(1.5 * np.abs(np.diff(loop)).max(), 100)
 
 
 @pytest.mark.parametrize("rate", [0, 1, 2**31, 2**32 - 1])
