@@ -12,10 +12,9 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,18 +33,6 @@ BPM = 100.0
 #: their notes.
 #: Six pairs share 82 to 100 %; the others are harmonised afresh and share 67 % at most.
 SAME = 0.8
-
-
-class Report(NamedTuple):
-    """What the folder held: ``found == kept + sum(left_out)``; ``left_out`` is reason -> names.
-
-    ``twins`` names, for each chorale left out as a duplicate, the one that was kept.
-    """
-
-    found: int
-    kept: int
-    left_out: Mapping[str, tuple[str, ...]]
-    twins: Mapping[str, str]
 
 
 def read_piece(
@@ -88,39 +75,7 @@ def chorales() -> list[tuple[str, Score]]:
     velocity is 80 and the program 0 (piano) throughout; the tempo is 100. Raises :class:`UserError`
     if music21 is not installed.
     """
-    return list(_read()[0])
-
-
-def report() -> Report:
-    """How many chorales there are, and why the other files are left out."""
-    return _read()[1]
-
-
-def melody(name: str) -> Score:
-    """The soprano of one chorale alone."""
-    score = _chorale(name)
-    return score.with_notes(score.notes[score.notes["track"] == 0])
-
-
-def opening(name: str, seconds: float) -> Score:
-    """The first ``seconds`` of one chorale: a primer to continue.
-
-    Only notes that end by then are taken, so that every voice stops at a written note end and
-    nothing is cut in the middle.
-    """
-    if not seconds > 0:
-        raise UserError(f"seconds={seconds}: expected a positive number of seconds")
-    score = _chorale(name)
-    return score.with_notes(score.notes[score.notes["end"] <= seconds + 1e-6])
-
-
-def _chorale(name: str) -> Score:
-    pieces, found = _read()
-    table = dict(pieces)
-    kept = found.twins.get(name, name)
-    if kept not in table:
-        raise UserError(f"chorale {name!r}: not there, expected a name such as bwv66.6")
-    return table[kept]
+    return list(_read().items())
 
 
 def _folder() -> Path:
@@ -143,34 +98,24 @@ def _natural(path: Path) -> tuple[list[tuple[int, str]], str]:
 
 
 @cache
-def _read() -> tuple[tuple[tuple[str, Score], ...], Report]:
+def _read() -> dict[str, Score]:
     paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
     kept: dict[str, Score] = {}
-    left_out: dict[str, list[str]] = {}
-    twins: dict[str, str] = {}
-    names_by_incipit: dict[bytes, list[str]] = {}
+    alike: dict[bytes, list[Score]] = {}  # by their incipits
     for path in sorted(paths, key=_natural):
-        name = path.stem
         try:
             score = musicxml.read(path, bpm=BPM)
         except UserError:
-            left_out.setdefault("unreadable", []).append(name)
             continue
-        reason = _unfit(score)
-        if reason is None:
-            rivals = names_by_incipit.setdefault(_incipit(score), [])
-            twin = next((r for r in rivals if _shared(kept[r], score) >= SAME), None)
-            if twin is None:
-                rivals.append(name)
-                notes = score.notes.copy()
-                notes["program"] = 0
-                kept[name] = score.with_notes(notes)
-                continue
-            reason = "the same as another"
-            twins[name] = twin
-        left_out.setdefault(reason, []).append(name)
-    listed = {reason: tuple(sorted(names)) for reason, names in sorted(left_out.items())}
-    return tuple(sorted(kept.items())), Report(len(paths), len(kept), listed, twins)
+        if not _in_four_parts(score):
+            continue
+        rivals = alike.setdefault(_incipit(score), [])
+        if all(_shared(rival, score) < SAME for rival in rivals):
+            rivals.append(score)
+            notes = score.notes.copy()
+            notes["program"] = 0
+            kept[path.stem] = score.with_notes(notes)
+    return dict(sorted(kept.items()))
 
 
 def _incipit(score: Score) -> bytes:
@@ -193,12 +138,10 @@ def _shared(one: Score, other: Score) -> float:
     return len(a & b) / len(a | b)
 
 
-def _unfit(score: Score) -> str | None:
-    """Why a piece is not a four-part chorale; ``None`` if it is one."""
+def _in_four_parts(score: Score) -> bool:
+    """Whether there are four parts, from high to low as soprano, alto, tenor and bass are."""
     tracks = score.notes["track"]
     if not np.array_equal(np.unique(tracks), np.arange(len(VOICES))):
-        return "not four parts"
+        return False
     heights = [float(np.mean(score.notes["pitch"][tracks == t])) for t in range(len(VOICES))]
-    if heights != sorted(heights, reverse=True) or score.notes["drum"].any():
-        return "not soprano, alto, tenor, bass"
-    return None
+    return heights == sorted(heights, reverse=True) and not score.notes["drum"].any()

@@ -149,14 +149,15 @@ def compare(
     sets = {which: [one for one in some if len(one.new)] for which, some in sets.items()}
     if empty := [which for which, some in sets.items() if not some]:
         raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
-    corpus = [one.grid.pitches for one in training]
+    corpus = statistics.Copies([one.grid.pitches for one in training])
     pieces: list[dict[str, Any]] = []
     total = sum(map(len, sets.values()))
     for which, some in sets.items():
         for one in some:
-            copied = statistics.longest_copied(one.new.pitches, corpus)
-            measured = bool(corpus) and which != TRAINING  # those would find themselves
-            pieces.append(_line(which, one) | {"copied bars": copied.bars if measured else np.nan})
+            copied = np.nan
+            if training and which != TRAINING:  # those would find themselves
+                copied = corpus.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
+            pieces.append(_line(which, one) | {"copied bars": copied})
             if progress is not None:
                 progress(len(pieces), total)
     of = {name: statistics.statistics(one.new.pitches for one in sets[name]) for name in sets}

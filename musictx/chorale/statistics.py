@@ -1,4 +1,4 @@
-"""Sets of chorales as distributions, to be laid side by side; what was copied, and from where.
+"""Sets of chorales as distributions, to be laid side by side; the longest span that was copied.
 
 A piece is an int array (T, 4) as in ``voice_leading``: the pitch of S A T B in each sixteenth, -1 =
 silence. Held and repeated notes are not told apart: a note lasts until its voice's pitch changes.
@@ -16,6 +16,8 @@ from musictx.chorale.grid import VOICES
 from musictx.chorale.voice_leading import STEPS_PER_BAR, check
 from musictx.errors import UserError
 from musictx.evaluate import keys
+from musictx.evaluate.copies import CopyIndex
+from musictx.evaluate.distance import distance
 
 STEPS_PER_BEAT = 4
 #: The first and last bin of each kind of histogram; what lies beyond counts in the outermost one.
@@ -92,9 +94,11 @@ def statistics(pieces: Iterable[np.ndarray]) -> Statistics:
 
 
 def compare(a: Statistics, b: Statistics) -> dict[str, float]:
-    """Overlapping area of each pair of histograms, 0 to 1: 1 - sum |p - q| / 2 (one minus the
-    total variation) of the two as distributions on their common support; nan if one is empty."""
-    return {name: _overlap(a.histograms[name], b.histograms[name]) for name in a.histograms}
+    """Overlapping area of each pair of histograms, 0 to 1, as distributions on their common
+    support; nan if one is empty."""
+    return {
+        name: distance(counts, b.histograms[name]).overlap for name, counts in a.histograms.items()
+    }
 
 
 def summary(these: Statistics) -> dict[str, float]:
@@ -108,106 +112,29 @@ def summary(these: Statistics) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A span found again: ``steps`` from step ``start`` of the piece are those from step
-    ``source_start`` of piece number ``source`` of the corpus, ``transposition`` semitones up."""
+class Copies:
+    """The steps of a corpus, to find spans of them again (:mod:`musictx.evaluate.copies`)."""
 
-    steps: int
-    start: int = 0
-    source: int = -1
-    source_start: int = 0
-    transposition: int = 0
+    def __init__(self, corpus: Sequence[np.ndarray]) -> None:
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._index = CopyIndex([self._successions(piece) for piece in corpus])
 
-    @property
-    def bars(self) -> float:
-        return self.steps / STEPS_PER_BAR
+    def longest(self, piece: np.ndarray) -> int:
+        """Steps of the longest span of ``piece`` that a piece of the corpus has too, in all voices,
+        in any one transposition; between silences of all voices another one may begin."""
+        return self._index.longest(self._successions(piece)).notes
 
-
-def longest_copied(
-    piece: np.ndarray,
-    corpus: Sequence[np.ndarray],
-    *,
-    transposed: bool = True,
-    voices: Sequence[int] = (0, 1, 2, 3),
-) -> Copy:
-    """The longest span of ``piece`` that a piece of ``corpus`` has too, in ``voices`` together
-    (``(0,)``: the soprano alone), silences alike, in any one transposition (or in none).
-
-    The first of equals in ``piece``, then in ``corpus``. Long chords and silences are spans like
-    others. Time is len(piece) x steps of the corpus, a row of all the corpus at once.
-    """
-    mine, best = check(piece)[:, list(voices)], Copy(0)
-    if not len(corpus):
-        return best
-    theirs, owner = _joined([check(other)[:, list(voices)] for other in corpus])
-    shapes, heights = _shapes(np.vstack([mine, theirs]), transposed)
-    shape, height = shapes[len(mine) :], heights[len(mine) :]
-    shape[owner < 0] = -1  # between two pieces: like nothing
-    runs = _Runs(len(theirs))
-    for step in range(len(mine)):
-        runs.extend(shape == shapes[step], height - heights[step], bool((mine[step] < 0).all()))
-        where = int(np.argmax(runs.length))
-        if runs.length[where] > best.steps:
-            best = _copy(runs, where, step, owner)
-    return best
-
-
-class _Runs:
-    """For each step of the corpus, the longest span that ends there and at the current step of the
-    piece: its length, its transposition, and how many of its last steps are silent."""
-
-    def __init__(self, size: int) -> None:
-        self.length = np.zeros(size, np.int64)
-        self.apart = np.zeros(size, np.int64)  # corpus minus piece
-        self.silent = np.zeros(size, np.int64)
-
-    def extend(self, alike: np.ndarray, apart: np.ndarray, silent: bool) -> None:
-        """One step of the piece further. A silence fits any transposition: a new one can begin
-        with the silences before it."""
-        length, before, tail = (_later(x) for x in (self.length, self.apart, self.silent))
-        if silent:
-            self.length, self.apart, self.silent = length + 1, before, tail + 1
-        else:
-            self.length = np.where(apart == before, length, tail) + 1
-            self.apart = apart
-            self.silent = np.zeros_like(tail)
-        self.length = np.where(alike, self.length, 0)
-        self.silent = np.where(alike, self.silent, 0)
-
-
-def _later(values: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], values[:-1]])
-
-
-def _copy(runs: _Runs, where: int, step: int, owner: np.ndarray) -> Copy:
-    length, source = int(runs.length[where]), int(owner[where])
-    first = int(np.searchsorted(np.maximum.accumulate(owner), source))
-    return Copy(
-        steps=length,
-        start=step + 1 - length,
-        source=source,
-        source_start=where + 1 - length - first,
-        transposition=-int(runs.apart[where]) if length > runs.silent[where] else 0,
-    )
-
-
-def _joined(corpus: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """All pieces in a row, a step of silence after each, and the piece's number at each step, -1
-    between pieces."""
-    rest = np.full((1, corpus[0].shape[1]), -1)
-    steps = [part for piece in corpus for part in (piece, rest)]
-    owner = [np.append(np.full(len(piece), n), -1) for n, piece in enumerate(corpus)]
-    return np.vstack(steps), np.concatenate(owner)
-
-
-def _shapes(pitch: np.ndarray, transposed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(number of each step's chord, equal for equal chords; its height). Transposed ones are equal
-    when ``transposed``: the chord is then what lies above its first sounding voice, the height."""
-    first = np.argmax(pitch >= 0, 1)
-    height = np.maximum(pitch[np.arange(len(pitch)), first], 0) * transposed
-    chords = np.where(pitch >= 0, pitch - height[:, None], -1000)
-    return np.unique(chords, axis=0, return_inverse=True)[1].reshape(-1), height
+    def _successions(self, piece: np.ndarray) -> np.ndarray:
+        """(T - 1,) int32, a number for each chord after another: both as intervals above their
+        first voice that sounds, and by how much that one rises."""
+        pitch = check(piece)
+        sounds = (pitch >= 0).any(1)
+        height = pitch[np.arange(len(pitch)), np.argmax(pitch >= 0, 1)]
+        chord = np.where(pitch >= 0, pitch - height[:, None], -1000)
+        rise = np.where(sounds[1:] & sounds[:-1], np.diff(height), 0)
+        rows = np.hstack([chord[:-1], chord[1:], rise[:, None]]).tolist()
+        numbers = self._numbers
+        return np.array([numbers.setdefault(tuple(r), len(numbers)) for r in rows], np.int32)
 
 
 def _of_piece(pitch: np.ndarray) -> dict[str, np.ndarray]:
@@ -251,12 +178,6 @@ def _kind(classes: frozenset[int]) -> str:
 def _count(values: np.ndarray, support: tuple[int, int]) -> np.ndarray:
     low, high = support
     return np.bincount(np.clip(values, low, high) - low, minlength=high - low + 1).astype(float)
-
-
-def _overlap(p: np.ndarray, q: np.ndarray) -> float:
-    if not p.sum() or not q.sum():
-        return float("nan")
-    return 1 - float(np.abs(p / p.sum() - q / q.sum()).sum()) / 2
 
 
 def figure(value: float | None) -> str:

@@ -148,11 +148,9 @@ class ChoraleTokenizer(VocabularyTokenizer):
             table = np.take_along_axis(table, np.maximum.accumulate(since, axis=1), axis=1)
         return table
 
-    def grammar(
-        self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True
-    ) -> ChoraleState:
-        """The state after ``prefix``; ``strict=False``: what was before it is not known."""
-        state = ChoraleState(self, strict=strict)
+    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> ChoraleState:
+        """The state after ``prefix``."""
+        state = ChoraleState(self)
         for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
             if place == 0 and token_id in (BOS, CUT):
                 continue
@@ -198,13 +196,12 @@ class ChoraleState:
     whole steps only.
     """
 
-    def __init__(self, tokenizer: ChoraleTokenizer, *, strict: bool = True) -> None:
+    def __init__(self, tokenizer: ChoraleTokenizer) -> None:
         self._tokenizer = tokenizer
         self._count = 0
         self._notes = 0
         self._ended = False
-        unknown = tokenizer._first if tokenizer.ties and not strict else tokenizer._silence
-        self._last = [unknown] * len(VOICES)
+        self._last = [tokenizer._silence] * len(VOICES)
         self.sounding = Sounding()  # notes end where their voice goes on: nothing waits
 
     @property

@@ -46,32 +46,29 @@ def symbols(score: Score) -> np.ndarray:
 
 
 class CopyIndex:
-    """All spans of ``shortest`` notes of the training pieces, sorted by hash.
+    """All spans of :data:`SHORTEST` notes of the training pieces, sorted by hash.
 
     16 bytes a note: a table of 64-bit hashes, their places, and the symbols themselves.
     """
 
-    def __init__(self, pieces: Sequence[Score], *, shortest: int = SHORTEST) -> None:
-        """``shortest``: spans of fewer notes do not count; at least 2."""
-        if shortest < 2:
-            raise ValueError(f"shortest={shortest}: expected at least 2 notes")
-        self.shortest = shortest
+    def __init__(self, pieces: Sequence[np.ndarray]) -> None:
+        """``pieces``: the steps of each, as :func:`symbols` gives them, or other numbers from 0."""
         wall = np.array([-1], np.int32)  # between pieces: no step of a piece equals it
         parts = [wall]
         for piece in pieces:
-            parts += [symbols(piece), wall]
+            parts += [piece, wall]
         self._symbols = np.concatenate(parts)
         # Piece i begins after the i-th wall.
         self._walls = np.flatnonzero(self._symbols == -1)
-        hashes = _hashes(self._symbols, shortest - 1)
+        hashes = _hashes(self._symbols, SHORTEST - 1)
         self._places = np.argsort(hashes, kind="stable").astype(np.int32)
         self._hashes = hashes[self._places]
 
-    def longest(self, score: Score) -> Copy:
-        """The longest span of ``score`` that is in the index, of equal ones the first."""
-        asked = symbols(score)
+    def longest(self, asked: np.ndarray) -> Copy:
+        """The longest span of a piece, given as its steps, that is in the index; of equal ones the
+        first."""
         best, start, where = 0, -1, -1
-        keys = _hashes(asked, self.shortest - 1)
+        keys = _hashes(asked, SHORTEST - 1)
         low = np.searchsorted(self._hashes, keys, side="left")
         high = np.searchsorted(self._hashes, keys, side="right")
         for at in np.flatnonzero(high > low).tolist():
@@ -83,7 +80,7 @@ class CopyIndex:
             length, place = self._extend(asked[at:], places, best)
             if length > best:
                 best, start, where = length, at, place
-        if best < self.shortest - 1:
+        if best < SHORTEST - 1:
             return NOTHING
         return Copy(best + 1, start, int(np.searchsorted(self._walls, where)) - 1)
 

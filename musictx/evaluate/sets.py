@@ -19,7 +19,7 @@ from musictx import formats
 from musictx.config.checks import DAY
 from musictx.data.shards import SPLITS, Piece, Shards
 from musictx.errors import UserError
-from musictx.evaluate.copies import CopyIndex
+from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.distance import Row, table
 from musictx.evaluate.musical import excerpt, measure
 from musictx.files import write_table, write_text
@@ -141,7 +141,7 @@ def copy_index(
     for done, piece in enumerate(pieces):
         scores.append(tokenizer.decode(shards.tokens(piece.number)))
         progress(done + 1, len(pieces))
-    return CopyIndex(scores), [piece.name for piece in pieces]
+    return CopyIndex(list(map(symbols, scores))), [piece.name for piece in pieces]
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def compare(
 def _copied(which: str, score: Score, index: CopyIndex, names: Sequence[str]) -> dict[str, Any]:
     if which == TRAINING:
         return {COPIED: np.nan, "copied from": ""}
-    found = index.longest(score)
+    found = index.longest(symbols(score))
     return {COPIED: found.notes, "copied from": names[found.piece] if found.notes else ""}
 
 

@@ -41,8 +41,7 @@ class GrammarConstraint:
 
     states    one a row, already past the prompt; they are advanced in place. Several rows that
               begin alike: ``[state.copy() for _ in range(rows)]``.
-    may_end   whether ``eos`` can be drawn; if so, only after ``min_notes`` and ``min_seconds`` of
-              new music, so never as the very first thing.
+    may_end   whether ``eos`` can be drawn; if so, only after a new note
     until     a row is done once its time, in seconds from the start of the piece, reaches it; one
               number for all rows, or one a row; ``None`` = never
 
@@ -55,17 +54,13 @@ class GrammarConstraint:
         states: Sequence[GrammarState],
         *,
         may_end: bool = True,
-        min_notes: int = 1,
-        min_seconds: float = 0.0,
         until: float | Sequence[float] | None = None,
     ) -> None:
         self.states: Sequence[GrammarState] = list(states)
         self.may_end = may_end
-        self.min_notes = min_notes
-        self.min_seconds = min_seconds
         limits = np.inf if until is None else until
         self.until = np.broadcast_to(np.asarray(limits, float), len(self.states))
-        self._began = [(state.notes, state.seconds) for state in self.states]
+        self._began = [state.notes for state in self.states]
         self._done = np.array([self._reached(row) for row in range(len(self.states))], dtype=bool)
 
     def allowed(self) -> Tensor:
@@ -74,7 +69,7 @@ class GrammarConstraint:
             if self._done[row]:
                 masks[row] = False
                 masks[row, PAD] = True
-            elif masks[row, EOS] and not self._end_allowed(row, state):
+            elif masks[row, EOS] and not (self.may_end and state.notes > self._began[row]):
                 masks[row, EOS] = False
                 masks[row, EOS] = not masks[row].any()
         return torch.from_numpy(masks)
@@ -95,11 +90,3 @@ class GrammarConstraint:
     def _reached(self, row: int) -> bool:
         # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
         return bool(self.states[row].seconds >= self.until[row] - 1e-6)
-
-    def _end_allowed(self, row: int, state: GrammarState) -> bool:
-        notes, seconds = self._began[row]
-        return (
-            self.may_end
-            and state.notes - notes >= self.min_notes
-            and state.seconds - seconds >= self.min_seconds
-        )

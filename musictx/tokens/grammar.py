@@ -32,17 +32,12 @@ class PerformanceState(SoundingState):
 
     vocabulary    with note_on, note_off, time_shift, velocity and, or not, program and drum
     step_seconds  length of one step of time_shift
-    strict        True: the piece starts here, so a velocity (and program) must be written first.
-                  False: the start is a cut; what was set before it is unknown, strikes without a
-                  velocity or program are let pass (as program 0, which decoding takes too), and
-                  ``read`` passes over releases of notes that were struck before the cut.
     """
 
-    def __init__(self, vocabulary: Vocabulary, step_seconds: float, *, strict: bool = True) -> None:
+    def __init__(self, vocabulary: Vocabulary, step_seconds: float) -> None:
         super().__init__()
         self._vocabulary = vocabulary
         self._step_seconds = step_seconds
-        self._strict = strict
         self._programs = "program" in vocabulary.kinds
         self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
         first = CONTROLS[0] if CONTROLS[0] in self._ids else None
@@ -55,7 +50,7 @@ class PerformanceState(SoundingState):
         self._steps = 0
         self._last = ""  # kind of the last id; "" before the first
         self._after_program = False  # the last ids were a program and a velocity
-        self._may_shift = not strict
+        self._may_shift = False
         self._velocity: int | None = None
         self._program_known = False
 
@@ -83,10 +78,7 @@ class PerformanceState(SoundingState):
                     self._may_shift, self._mask = True, None
                 continue
             try:
-                if not self._strict and self._released_from_before(token_id):
-                    self._mask, self._last, self._may_shift = None, "note_off", True
-                else:
-                    self.advance(token_id)
+                self.advance(token_id)
             except ValueError as error:
                 raise ValueError(f"token {place}: {error}") from None
 
@@ -96,8 +88,8 @@ class PerformanceState(SoundingState):
         if last == "eos":
             mask[EOS] = True
             return mask
-        has_velocity = self._velocity is not None or not self._strict
-        has_program = not self._programs or self._program_known or not self._strict
+        has_velocity = self._velocity is not None
+        has_program = not self._programs or self._program_known
         mask[ids["note_on"]] = has_velocity and has_program
         if self._programs:
             mask[ids["drum"]] = has_velocity and last != "program" and not self._after_program
@@ -138,16 +130,6 @@ class PerformanceState(SoundingState):
             self.sounding.release(value)
         elif kind == "drum":
             self._notes += 1
-
-    def _released_from_before(self, token_id: int) -> bool:
-        """A note-off where one may stand, of a note that did not start since the cut."""
-        ids = self._ids["note_off"]
-        return (
-            ids.start <= token_id < ids.stop
-            and not self.sounding.struck
-            and self._last != "velocity"
-            and token_id - ids.start + self._low not in self.sounding.here()
-        )
 
     def _name(self, token_id: int) -> str:
         if 0 <= token_id < self._vocabulary.size:

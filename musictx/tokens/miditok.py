@@ -216,11 +216,9 @@ class MidiTokTokenizer(Tokenizer):
                 order[i] = when[key].pop(0)
         return score.with_notes(notes[np.lexsort((order, notes["start"]))])
 
-    def grammar(
-        self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True
-    ) -> MidiTokState:
+    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> MidiTokState:
         """The state after ``prefix``; see :mod:`musictx.tokens.miditok_grammar`."""
-        state = MidiTokState(self._table, strict=strict)
+        state = MidiTokState(self._table)
         state.read(prefix)
         return state
 

@@ -83,11 +83,10 @@ class MidiTokState(SoundingState):
     seconds by the tempo tokens.
     """
 
-    def __init__(self, table: TypeTable, *, strict: bool = True) -> None:
+    def __init__(self, table: TypeTable) -> None:
         super().__init__()
         self._table = table
         self._last = ""
-        self._strict = strict
         self._ended = False
         self._seconds = 0.0
         self._now = 0.0  # quarter notes from the start, like all times below
@@ -122,11 +121,7 @@ class MidiTokState(SoundingState):
             mask = np.zeros(table.size, dtype=bool)
             mask[EOS] = True
             return mask
-        if not self._last and not self._strict:
-            mask = np.zeros(table.size, dtype=bool)
-            mask[_OFFSET:] = True
-        else:
-            mask = table.after[self._last].copy()
+        mask = table.after[self._last].copy()
         graph = mask.copy()
         if "Position" in table.ids:
             here = table.ids["Position"]

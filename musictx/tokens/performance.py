@@ -211,11 +211,9 @@ class PerformanceTokenizer(VocabularyTokenizer):
             notes[name] = struck[name]
         return self._to_score(notes)
 
-    def grammar(
-        self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True
-    ) -> PerformanceState:
+    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> PerformanceState:
         """The state after ``prefix``; see :class:`musictx.tokens.grammar.PerformanceState`."""
-        state = PerformanceState(self.vocabulary, self.step_ms / 1000, strict=strict)
+        state = PerformanceState(self.vocabulary, self.step_ms / 1000)
         state.read(prefix)
         return state
 

@@ -291,11 +291,8 @@ class Tokenizer(Protocol):
         ``grammar(prefix).notes`` are the notes of ``prefix``."""
         ...
 
-    def grammar(
-        self, prefix: np.ndarray | Sequence[int] = (), *, strict: bool = True
-    ) -> GrammarState:
-        """The state after ``prefix``. ``strict=False`` takes a prefix that is a cut-out of a piece
-        (offs of notes struck before it) instead of refusing it."""
+    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> GrammarState:
+        """The state after ``prefix``, a piece from its beginning."""
         ...
 
     def augment(

@@ -11,7 +11,7 @@ from musictx import midi
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import sets
-from musictx.evaluate.copies import CopyIndex
+from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.musical import METRICS, excerpt, measure
 from musictx.notes import Score
 from musictx.sampling.folder import SampleFolder
@@ -80,7 +80,7 @@ def compared():
     samples = [sets.Named("own", song(50, 30)), sets.Named("copy", Score(notes=notes))]
     real = [sets.Named(f"r{i}", song(20 + i, 30)) for i in range(4)]
     named = {sets.SAMPLES: samples, sets.REAL: real, sets.TRAINING: training}
-    index = CopyIndex([one.score for one in training])
+    index = CopyIndex([symbols(one.score) for one in training])
     return named, sets.compare(named, 10.0, (index, [one.name for one in training]))
 
 

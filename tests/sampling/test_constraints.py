@@ -48,14 +48,6 @@ def test_the_end_is_never_the_first_thing():
     assert EOS in allowed(constraint)
 
 
-def test_the_end_waits_for_the_notes_and_seconds_asked_for():
-    constraint = GrammarConstraint([State(seconds=3.0, notes=9)], min_notes=2, min_seconds=1.0)
-    for step, expected in ((NOTE, False), (NOTE, False), (SECOND, True)):
-        assert EOS not in allowed(constraint)
-        advance(constraint, step)
-        assert (EOS in allowed(constraint)) == expected
-
-
 def test_without_may_end_the_end_comes_only_where_nothing_else_can():
     constraint = GrammarConstraint([State()], may_end=False)
     advance(constraint, NOTE, NOTE)

@@ -107,12 +107,11 @@ def test_a_mark_after_the_last_note_is_not_written(name, tracks):
 
 
 @pytest.mark.parametrize(("name", "tracks"), EACH)
-@pytest.mark.parametrize("strict", [True, False])
-def test_whatever_is_drawn_within_the_grammar_decodes(name, tracks, strict):
+def test_whatever_is_drawn_within_the_grammar_decodes(name, tracks):
     tokenizer = tokenizer_of(name, tracks)
     generator = np.random.default_rng(7)
     for _ in range(3):
-        state, drawn = tokenizer.grammar(strict=strict), []
+        state, drawn = tokenizer.grammar(), []
         for _ in range(120):
             allowed = state.allowed()
             assert not allowed[[PAD, BOS, CUT]].any()
@@ -125,9 +124,9 @@ def test_whatever_is_drawn_within_the_grammar_decodes(name, tracks, strict):
                 break
             drawn.append(token_id)
         heard = tokenizer.decode(drawn)
-        # Only the very last note can lack its velocity or length; a cut may begin with half a note.
+        # Only the very last note can lack its velocity or length.
         assert state.notes - 1 <= len(heard) <= state.notes
-        assert tokenizer.grammar(drawn, strict=strict).notes == state.notes
+        assert tokenizer.grammar(drawn).notes == state.notes
 
 
 @pytest.mark.parametrize(("name", "tracks"), EACH)
@@ -266,7 +265,7 @@ def test_a_window_from_inside_a_piece_can_be_changed(which, piece, data):
     for settings_ in ({"semitones": 2}, {"stretch": 0.95}, {"velocity": -20}):
         changed = tokenizer.augment(window, **settings_)
         assert changed.dtype == np.uint16
-        tokenizer.grammar(changed, strict=False)
+        tokenizer.grammar(changed)
 
 
 @pytest.mark.parametrize(("name", "tracks"), EACH)
