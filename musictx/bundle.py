@@ -191,17 +191,15 @@ def load(
     folder: str | Path,
     device: str = "cpu",
     *,
-    dtype: torch.dtype = torch.float32,
     weights: str = "float32",
 ) -> Bundle:
     """Read a model folder (or a run folder that holds one as ``model/``), or a model that comes
     with musictx by its name.
 
-    The model comes in evaluation mode on ``device`` (auto, cpu, cuda, mps, ...), its weights as
-    ``dtype`` whatever the file holds, rounded to ``weights``: with bfloat16 or int8 a large model
-    writes faster (:mod:`musictx.model.weights`). Raises ``UserError`` for a folder
-    that is missing, half complete, of a newer format, of another vocabulary or whose weights do not
-    fit the model.
+    The model comes in evaluation mode on ``device`` (auto, cpu, cuda, mps, ...), its weights in
+    float32 whatever the file holds, rounded to ``weights``: with bfloat16 or int8 a large model
+    writes faster (:mod:`musictx.model.weights`). Raises ``UserError`` for a folder that is missing,
+    half complete, of a newer format, of another vocabulary or whose weights do not fit the model.
     """
     target = choose_device(device)
     folder = locate(folder)
@@ -223,7 +221,7 @@ def load(
             f"{folder / 'config.yaml'}: no model can be built from it: {reason}"
         ) from None
     _fill(model, folder / "model.safetensors")
-    model = model.to(device=target, dtype=dtype).eval().requires_grad_(False)
+    model = model.to(device=target, dtype=torch.float32).eval().requires_grad_(False)
     rounded(model, weights)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
 

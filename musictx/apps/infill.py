@@ -11,6 +11,7 @@ import numpy as np
 from musictx.apps import parts
 from musictx.apps.harmonise import pieces
 from musictx.apps.results import Result, Work, new_notes, progress_of, read_music, wanted_of
+from musictx.beats import Beats
 from musictx.bundle import Bundle
 from musictx.chorale.gap import Gap
 from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
@@ -22,7 +23,6 @@ from musictx.sampling.music import Sample
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import FEWEST, Steering, has_controls, steering, unable
 from musictx.shipped import FOUR_VOICES
-from musictx.tokens.beats import Beats
 from musictx.tokens.controls import asked, measured
 
 #: A part that is to be composed is as dense as the music so many seconds around it.

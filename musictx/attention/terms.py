@@ -103,11 +103,11 @@ def as_tensor(positions: KeyPositions, device: torch.device) -> Tensor:
 ORDER, PLACE, FURTHER = 0, 1, 2
 
 
-def frequencies(count: int, device: torch.device, base: float = 10000.0) -> Tensor:
-    """(count,) radians for each step, from 1 down to nearly 1 / base: those of Vaswani et al.
+def frequencies(count: int, device: torch.device) -> Tensor:
+    """(count,) radians for each step, from 1 down to nearly 1 / 10000: those of Vaswani et al.
     (2017). In float64 where the device has it."""
     wide = torch.float32 if device.type == "mps" else torch.float64
-    return torch.exp(-math.log(base) / count * torch.arange(count, dtype=wide, device=device))
+    return torch.exp(-math.log(10000.0) / count * torch.arange(count, dtype=wide, device=device))
 
 
 def angles(positions: Tensor, frequencies: Tensor) -> Tensor:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from musictx.beats import Beats
 from musictx.chorale import grid as four
 from musictx.chorale.grid import SILENCE, VOICES, Grid
 from musictx.chorale.tune import Tune
 from musictx.errors import UserError
 from musictx.evaluate import keys
 from musictx.notes import Score
-from musictx.tokens.beats import Beats
 
 
 class Gap(Tune):

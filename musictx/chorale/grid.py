@@ -12,10 +12,10 @@ from itertools import combinations
 
 import numpy as np
 
+from musictx.beats import Beats
 from musictx.config.harmonise import VOICES as VOICES
 from musictx.errors import UserError
 from musictx.notes import NOTE, TEMPO, Score
-from musictx.tokens.beats import Beats
 
 #: Track -> name, in files.
 NAMES = dict(enumerate(name.capitalize() for name in VOICES))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from musictx.beats import Beats
 from musictx.chorale import figures as figured
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
@@ -15,7 +16,6 @@ from musictx.chorale.grid import PER_QUARTER, RANGES, SILENCE, VOICES, Grid
 from musictx.errors import UserError
 from musictx.evaluate import keys
 from musictx.notes import Score
-from musictx.tokens.beats import Beats
 
 #: Notes further than this from a sixteenth, in sixteenths, do not fit the grid.
 OFF = 0.12

@@ -65,10 +65,9 @@ class Window(NamedTuple):
         found: np.ndarray = self.events["what"] != ev.OFF
         return found
 
-    def of_notes(self, strikes: np.ndarray, *, older: bool = False) -> np.ndarray:
-        """(n,) bool: the events of the notes whose ``strikes`` (n,) are marked, and of older
-        ones."""
-        return np.where(self.owner >= 0, strikes[self.owner], older)
+    def of_notes(self, strikes: np.ndarray) -> np.ndarray:
+        """(n,) bool: the events of the notes whose ``strikes`` (n,) are marked."""
+        return (self.owner >= 0) & strikes[self.owner]
 
     def ends(self) -> np.ndarray:
         """(n,) the step at which the note of each strike ends; of an open one ``last``."""

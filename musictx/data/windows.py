@@ -87,10 +87,10 @@ def join(rows: Sequence[Row], length: int) -> Row:
     return joined
 
 
-def collate(rows: Iterable[Row], length: int | None = None) -> Batch:
-    """Rows -> Batch, padded at the end to ``length`` (default: the longest of them)."""
+def collate(rows: Iterable[Row]) -> Batch:
+    """Rows -> Batch, padded at the end to the longest of them."""
     rows = list(rows)
-    length = length or max(len(row.ids) for row in rows)
+    length = max(len(row.ids) for row in rows)
     padded = [row if len(row.ids) == length else join([row], length) for row in rows]
     return Batch(*(torch.from_numpy(np.stack(column)) for column in zip(*padded)))
 

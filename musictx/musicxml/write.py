@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musictx.beats import Beats
 from musictx.errors import UserError
 from musictx.notes import Score
 
@@ -56,17 +57,17 @@ def to_bytes(score: Score) -> bytes:
     Beginnings and ends stand on the nearest of 24 lines in a quarter note. Raises ``UserError`` for
     music without tempo marks or beside that grid: a performance has no notation.
     """
-    clock = _Clock(score)
+    clock = Beats(score)
     notes = score.notes
-    start = clock.ticks(notes["start"])
-    near = np.abs(clock.seconds(start) - notes["start"]) < NEAR
+    start = _ticks(clock, notes["start"])
+    near = np.abs(clock.seconds(start / DIVISIONS) - notes["start"]) < NEAR
     if len(notes) and (not len(score.tempos) or near.mean() < ON_GRID):
         raise UserError(
             "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
             "a continuation on that of its primer"
         )
-    end = np.maximum(clock.ticks(notes["end"]), start + 1)
-    bars = _bars(score, clock, int(end.max(initial=1)))
+    end = np.maximum(_ticks(clock, notes["end"]), start + 1)
+    bars = _bars(clock, int(end.max(initial=1)))
     root = ET.Element("score-partwise", version="4.0")
     listed = ET.SubElement(root, "part-list")
     tracks = np.unique(notes["track"]).tolist() or [0]
@@ -94,35 +95,15 @@ def to_bytes(score: Score) -> bytes:
     return head + ET.tostring(root, encoding="utf-8") + b"\n"
 
 
-class _Clock:
-    """Seconds <-> ticks by the tempo marks; the first one holds from the beginning."""
-
-    def __init__(self, score: Score) -> None:
-        tempos = score.tempos
-        self.time = np.append(0.0, tempos["time"][1:])
-        self.bpm = tempos["bpm"] if len(tempos) else np.array([120.0])
-        each = np.diff(self.time) * self.bpm[:-1] / 60.0 * DIVISIONS
-        self._at = np.concatenate([[0.0], np.cumsum(each)])
-
-    def ticks(self, seconds: np.ndarray) -> np.ndarray:
-        i = np.searchsorted(self.time, np.asarray(seconds) + 1e-9, side="right") - 1
-        exact = self._at[i] + (seconds - self.time[i]) * self.bpm[i] / 60.0 * DIVISIONS
-        return np.floor(exact + 0.5).astype(np.int64)
-
-    def seconds(self, ticks: np.ndarray) -> np.ndarray:
-        i = np.searchsorted(self._at, np.asarray(ticks) + 1e-6, side="right") - 1
-        return self.time[i] + (ticks - self._at[i]) * 60.0 / self.bpm[i] / DIVISIONS
+def _ticks(clock: Beats, seconds: np.ndarray) -> np.ndarray:
+    """The nearest lines of the grid."""
+    return np.floor(clock.quarters(seconds) * DIVISIONS + 0.5).astype(np.int64)
 
 
-def _bars(score: Score, clock: _Clock, last: int) -> list[tuple[int, int, bool]]:
+def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:
     """(begin, end, whether cut short by the next meter) of each bar, in ticks, up to ``last``."""
-    meters = [(0, 4 * DIVISIONS)]
-    if len(score.meters):
-        quarters = 4.0 * score.meters["numerator"] / score.meters["denominator"]
-        lengths = np.maximum(np.round(quarters * DIVISIONS), 1).astype(int).tolist()
-        meters = list(zip(clock.ticks(score.meters["time"]).tolist(), lengths))
-    if meters[0][0] > 0:
-        meters.insert(0, (0, meters[0][1]))
+    lengths = np.maximum(np.round(clock.bar_quarters * DIVISIONS), 1).astype(int)
+    meters = list(zip(_ticks(clock, clock.meters["time"]).tolist(), lengths.tolist()))
     bars = []
     for (begin, length), (stop, _) in zip(meters, [*meters[1:], (-1, 0)]):
         while begin < (last if stop < 0 else stop):
@@ -176,7 +157,7 @@ def _voices(chords: list[_Chord]) -> list[list[_Chord]]:
 def _marks(
     measure: ET.Element,
     score: Score,
-    clock: _Clock,
+    clock: Beats,
     begin: int,
     stop: int,
     *,
@@ -192,12 +173,12 @@ def _marks(
     if first:
         _text(attributes(begin), "divisions", DIVISIONS)
     for key in score.keys:
-        if begin <= (tick := int(clock.ticks(key["time"]))) < stop:
+        if begin <= (tick := int(_ticks(clock, key["time"]))) < stop:
             element = ET.SubElement(attributes(tick), "key")
             _text(element, "fifths", int(key["sharps"]))
             _text(element, "mode", "minor" if key["minor"] else "major")
     for meter in score.meters:
-        if begin <= (tick := int(clock.ticks(meter["time"]))) < stop:
+        if begin <= (tick := int(_ticks(clock, meter["time"]))) < stop:
             element = ET.SubElement(attributes(tick), "time")
             _text(element, "beats", int(meter["numerator"]))
             _text(element, "beat-type", int(meter["denominator"]))
@@ -208,8 +189,8 @@ def _marks(
             _text(ET.SubElement(measure, step), "duration", offset)
         if not offset:
             measure.append(element)
-    for time, bpm in zip(clock.time, clock.bpm) if opening and len(score.tempos) else ():
-        if begin <= (tick := int(clock.ticks(time))) < stop:
+    for time, bpm in clock.tempos if opening and len(score.tempos) else ():
+        if begin <= (tick := int(_ticks(clock, time))) < stop:
             direction = ET.SubElement(measure, "direction", placement="above")
             metronome = ET.SubElement(ET.SubElement(direction, "direction-type"), "metronome")
             _text(metronome, "beat-unit", "quarter")

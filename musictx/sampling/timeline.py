@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from musictx.beats import BPM, Beats
 from musictx.errors import UserError
 from musictx.notes import PEDAL, Score
-from musictx.tokens.beats import BPM, Beats
 from musictx.tokens.vocab import Tokenizer
 
 #: Names of grids -> lines in a quarter note.

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from musictx.beats import Beats
 from musictx.notes import DRUMS, METER, NOTE, TEMPO, Score
-from musictx.tokens.beats import Beats
 
 
 def to_symusic(notes: np.ndarray, score: Score, inner: Any) -> Any:

@@ -22,12 +22,12 @@ import numpy as np
 import musictx
 from musictx import files, formats, midi
 from musictx.apps.render import render_score
+from musictx.beats import Beats
 from musictx.errors import UserError
 from musictx.evaluate import musical
 from musictx.notes import METER, TEMPO, Score
 from musictx.pedal import fold_sustain
 from musictx.sampling.timeline import quantised
-from musictx.tokens.beats import Beats
 from scripts.words import options, run
 
 DEFAULTS = {

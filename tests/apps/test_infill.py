@@ -11,13 +11,13 @@ import torch
 import musictx
 from musictx import midi
 from musictx.apps import infill as app
+from musictx.beats import Beats
 from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 from musictx.sampling import fill
 from musictx.tokens import controls
-from musictx.tokens.beats import Beats
 from tests.untrained import saved
 
 torch.set_num_threads(1)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from musictx.beats import Beats
 from musictx.notes import Score
-from musictx.tokens.beats import Beats
 
 marks = st.lists(
     st.tuples(st.floats(0, 20), st.floats(30, 240)), max_size=4, unique_by=lambda mark: mark[0]
