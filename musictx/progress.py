@@ -6,12 +6,27 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tqdm import tqdm
 
 #: Seconds between two lines, and before the first.
 EVERY = 15.0
+
+#: Called with (what, done, total or None) at every step; what it raises ends the work.
+Listener = Callable[[str, float, float | None], None]
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Within this context, and this thread, progress is told to ``listener`` and to nobody else."""
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
 
 
 @contextmanager
@@ -22,6 +37,15 @@ def progress(what: str, unit: str, total: float | None = None) -> Iterator[Calla
     On a terminal it moves a bar that goes away at the end; elsewhere it prints a line every
     :data:`EVERY` seconds, so that a log shows that something happens.
     """
+    listener = _listener.get()
+    if listener is not None:
+        known = total
+
+        def hear(done: float, total: float | None = None) -> None:
+            listener(what, done, known if total is None else total)
+
+        yield hear
+        return
     if sys.stderr.isatty():
         settings: dict[str, Any] = {
             "desc": what,

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from musictx import progress as module
-from musictx.progress import progress
+from musictx.progress import listening, progress
 
 
 @pytest.fixture
@@ -34,3 +34,22 @@ def test_short_work_and_work_of_unknown_length(clock, capsys):
         assert capsys.readouterr().out == ""
         update(3)
     assert capsys.readouterr().out == "reading: 3 pieces, 18 s\n"
+
+
+def test_a_listener_hears_every_step_and_can_end_the_work(clock, capsys):
+    heard = []
+
+    def hear(*step):
+        heard.append(step)
+        if step[1] == 2:
+            raise KeyError
+
+    with listening(hear), progress("reading", "pieces", 9) as update:
+        update(1)
+        with pytest.raises(KeyError):
+            update(2, 7)
+    assert heard == [("reading", 1, 9), ("reading", 2, 7)]
+    assert capsys.readouterr().out == ""
+    with progress("reading", "pieces") as update:
+        update(1)
+    assert len(heard) == 2

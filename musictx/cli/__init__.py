@@ -34,7 +34,7 @@ FLAGS: dict[str, tuple[str, ...] | None] = {
     "--run": None,
 }
 #: Programs that stand elsewhere than in ``musictx/apps``.
-PROGRAMS = {"studio": "musictx.studio.program"}
+PROGRAMS = {"studio": "musictx.studio.program", "mcp": "musictx.mcp.program"}
 SHORT = {"-c": "--cfg", "-i": "--info", "-cd": "--config-dir", "-cn": "--config-name"}
 SHORT |= {"-p": "--package", "-m": "--multirun", "-r": "--run"}
 

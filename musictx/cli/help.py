@@ -79,6 +79,10 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
         "Write one step of a model as an ONNX file, for programs without torch.",
         ["musictx export model=piano", "musictx export model=chorale out=bach.onnx rows=4"],
     ),
+    "mcp": (
+        "Let an assistant compose: serve the commands as tools (Model Context Protocol).",
+        ["musictx mcp", "musictx mcp out=~/composed read=~/midi"],
+    ),
 }
 #: Options below the top level that the short help shows.
 IMPORTANT = {
@@ -102,6 +106,7 @@ IMPORTANT = {
     "evaluate": ("model.path", "corpus.path"),
     "render": (),
     "export": ("model.path",),
+    "mcp": (),
 }
 #: Top-level options that only the full help shows.
 RARE = {"train": ("callbacks", "logger", "tags", "ckpt_path", "fresh")}

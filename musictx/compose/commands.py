@@ -27,6 +27,7 @@ COMMANDS: dict[str, type] = {
     "evaluate": config.EvaluateConfig,
     "render": config.RenderConfig,
     "export": config.ExportConfig,
+    "mcp": config.McpConfig,
 }
 
 #: Of a command, what people type -> the option, where that is no name in Python.

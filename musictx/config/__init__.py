@@ -16,6 +16,7 @@ from musictx.config.harmonise import HarmoniseConfig
 from musictx.config.infill import AccompanyConfig, InfillConfig
 from musictx.config.limits import Limits
 from musictx.config.live import JamConfig, PlayConfig
+from musictx.config.mcp import McpConfig
 from musictx.config.model import IMPLEMENTATIONS, ModelConfig
 from musictx.config.optim import OptimConfig
 from musictx.config.position import AXES, SCHEMES, HuangConfig, PositionConfig
@@ -43,6 +44,7 @@ __all__ = [
     "InfillConfig",
     "JamConfig",
     "Limits",
+    "McpConfig",
     "ModelConfig",
     "ModelFolder",
     "OptimConfig",

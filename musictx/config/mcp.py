@@ -1,0 +1,27 @@
+"""Options of ``musictx mcp``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from musictx.config.checks import check, device, option
+
+
+@dataclass
+class McpConfig:
+    """musictx mcp: composing as tools of an assistant, by the Model Context Protocol."""
+
+    out: str = option(
+        "generated", "folder for everything that is written; nothing outside it", path=True
+    )
+    read: str | None = option(
+        None,
+        "read music, sound fonts and models only below this folder and out; default: wherever the "
+        "assistant is told a file",
+        path="in",
+    )
+    device: str = option("auto", "auto, cpu, cuda or mps")
+
+    def __post_init__(self) -> None:
+        check(self)
+        device(self.device)

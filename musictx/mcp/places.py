@@ -1,0 +1,79 @@
+"""Which files an assistant may name: music, sound fonts and models are read from where the user
+says; everything is written into one folder."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from pathlib import Path
+
+from musictx import files, shipped
+from musictx.config.limits import Limits
+from musictx.errors import UserError
+from musictx.formats import SUFFIXES
+
+#: Option -> the endings of the files that it reads.
+ENDINGS: dict[str, tuple[str, ...]] = {
+    "soundfont": (".sf2", ".sf3"),
+    **dict.fromkeys(("primer", "file", "melody", "files"), SUFFIXES),
+}
+
+
+class Places:
+    """``out`` is where results go; ``read``, if given, bounds what is read, with ``out``."""
+
+    def __init__(self, out: str | Path, read: str | Path | None = None) -> None:
+        self.out = Path(out).expanduser().resolve()
+        self.read = None if read is None else Path(read).expanduser().resolve()
+
+    def known(self, option: str, name: str) -> str:
+        """The file that ``option`` names, its whole path: below ``out``, else from the folder that
+        the server runs in. Examples and models that come along are named as they are."""
+        come = shipped.models() if option == "model" else shipped.examples()
+        if option != "soundfont" and name in come:
+            return str(come[name]) if option == "files" else name
+        endings = ENDINGS.get(option)
+        if endings is not None and not name.lower().endswith(endings):
+            raise UserError(
+                f"{option}={name}: expected a file with the ending {', '.join(endings)}"
+            )
+        typed = Path(name).expanduser()
+        path = (self.out / typed).resolve()
+        if not path.exists():
+            path = typed.resolve()
+        if self.read is not None and not self._inside(path, self.out, self.read):
+            raise UserError(f"{option}={name}: expected a file below {self.read} or {self.out}")
+        there = path.is_file() if endings is not None else path.is_dir()
+        if not there:
+            what = "file" if endings is not None else "model that comes along, nor such a folder"
+            raise UserError(f"{option}={name}: no such {what}")
+        return str(path)
+
+    def result(self, name: str) -> str:
+        """The folder, or the file, that results go to: ``out`` itself for "", else inside it."""
+        path = (self.out / name).resolve()
+        if not self._inside(path, self.out):
+            raise UserError(f"out={name}: expected a place inside {self.out}")
+        return str(path)
+
+    def given(self, option: str, text: str) -> str:
+        """Music in base64, kept as a file in ``out``/given, named by what is in it."""
+        most = Limits().midi_mb
+        try:
+            content = base64.b64decode("".join(text.split()), validate=True)
+        except (binascii.Error, ValueError):
+            raise UserError(f"{option}: expected a MIDI or MusicXML file in base64") from None
+        if len(content) > most * 2**20:
+            raise UserError(f"{option}: {len(content) >> 20} MB, expected at most {most} MB")
+        xml = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
+        suffix = ".musicxml" if xml else ".mxl" if content[:2] == b"PK" else ".mid"
+        path = self.out / "given" / f"{hashlib.sha256(content).hexdigest()[:12]}{suffix}"
+        if not path.exists():
+            files.check_writable(path.parent, "out")
+            files.write_bytes(path, content)
+        return str(path)
+
+    @staticmethod
+    def _inside(path: Path, *folders: Path) -> bool:
+        return any(path.is_relative_to(folder) for folder in folders)

@@ -1,0 +1,130 @@
+"""``musictx mcp``: the server, over stdin and stdout. Nothing but the protocol goes to stdout."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from musictx import __version__, files, shipped
+from musictx.config.mcp import McpConfig
+from musictx.errors import UserError
+from musictx.mcp import work
+from musictx.mcp.places import Places
+from musictx.mcp.tools import INSTRUCTIONS, KINDS, schema
+
+#: Seconds between two messages about progress.
+EVERY = 0.25
+
+
+def run(config: McpConfig) -> None:
+    """Serve until the client closes stdin. Raises :class:`UserError` without the package ``mcp``,
+    and for a folder that cannot be written."""
+    try:
+        import anyio
+        from mcp.server.stdio import stdio_server
+    except ImportError:
+        raise UserError(
+            "mcp: this command needs the package mcp; pip install 'musictx[mcp]'"
+        ) from None
+    places = Places(config.out, config.read)
+    files.check_writable(places.out, "out")
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+    from hydra.core.global_hydra import GlobalHydra
+
+    GlobalHydra.instance().clear()  # that of this command: each call composes one of its own
+
+    async def serve() -> None:
+        served = server(places, config.device)
+        async with stdio_server() as (read, write):
+            await served.run(read, write, served.create_initialization_options())
+
+    anyio.run(serve)
+
+
+def server(places: Places, device: str = "auto") -> Any:
+    """An ``mcp.server.Server`` whose results go into ``places.out``."""
+    import mcp_types as types
+    from mcp.server import Server
+    from mcp.shared.exceptions import MCPError
+
+    async def list_tools(context: Any, page: Any) -> types.ListToolsResult:
+        marks = types.ToolAnnotations(
+            read_only_hint=False, destructive_hint=False, open_world_hint=False
+        )
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(
+                    name=name, description=kind.about, input_schema=schema(name), annotations=marks
+                )
+                for name, kind in KINDS.items()
+            ]
+        )
+
+    async def call_tool(context: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
+        if call.name not in KINDS:
+            known = ", ".join(KINDS)
+            raise MCPError(types.INVALID_PARAMS, f"{call.name}: no such tool; expected {known}")
+        try:
+            found = await _performed(context, call.name, call.arguments or {}, places, device)
+        except UserError as error:
+            text = " ".join(str(error).split())
+            return types.CallToolResult(
+                content=[types.TextContent(type="text", text=text)], is_error=True
+            )
+        text = work.told_plainly(found)
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=text)], structured_content=found
+        )
+
+    about = INSTRUCTIONS.format(examples=", ".join(shipped.examples()), out=places.out)
+    return Server(
+        "musictx",
+        version=__version__,
+        title="musictx",
+        instructions=about,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+async def _performed(
+    context: Any, tool: str, given: dict[str, Any], places: Places, device: str
+) -> dict[str, Any]:
+    """The work of a call, in a thread; its progress is told until it ends, and a cancelled call
+    stops it at its next step."""
+    import anyio
+    from anyio import to_thread
+
+    words = work.command_of(tool, given, places)
+    if device != "auto" and tool != "render":
+        words.append(f"device={device}")
+    reached: list[tuple[str, float, float | None]] = []
+    stopped = False
+
+    def told(what: str, done: float, total: float | None) -> None:
+        if stopped:
+            raise work.Stopped
+        reached[:] = [(what, done, total)]
+
+    async def report() -> None:
+        last = -1.0
+        while True:
+            await anyio.sleep(EVERY)
+            if reached and reached[0][1] > last:
+                what, last, total = reached[0]
+                await context.session.report_progress(last, total, what)
+
+    error: UserError | None = None
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(report)
+            try:
+                found = await to_thread.run_sync(work.perform, words, told, abandon_on_cancel=True)
+            except UserError as wrong:
+                error = wrong
+            group.cancel_scope.cancel()
+    finally:
+        stopped = True
+    if error is not None:
+        raise error
+    return found

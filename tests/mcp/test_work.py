@@ -1,0 +1,150 @@
+"""A call of a tool is a command line, and nothing is written outside of one folder."""
+
+import base64
+import dataclasses
+import json
+
+import jsonschema
+import pytest
+
+import musictx
+from musictx import shipped
+from musictx.errors import UserError
+from musictx.mcp import work
+from musictx.mcp.places import Places
+from musictx.mcp.tools import KINDS, arguments, schema
+
+BYTES = shipped.examples()["ode_to_joy"].read_bytes()
+
+
+@pytest.fixture
+def places(tmp_path):
+    (tmp_path / "out").mkdir()
+    return Places(tmp_path / "out")
+
+
+@pytest.mark.parametrize("tool", KINDS)
+def test_schemas_are_schemas_and_say_what_each_option_is(tool):
+    found = schema(tool)
+    jsonschema.Draft202012Validator.check_schema(found)
+    json.dumps(found)
+    assert set(found["required"]) <= set(found["properties"])
+    for name, one in found["properties"].items():
+        assert len(one["description"]) > 10, name
+        inner = one.get("items", one)
+        if "default" in one:
+            jsonschema.validate(one["default"], {k: one[k] for k in one if k != "description"})
+        assert inner["type"], name
+
+
+def test_options_are_those_of_the_command_line_without_those_of_the_machine():
+    assert {"seconds", "bars", "key", "density", "model", "seed", "out"} <= set(
+        arguments("generate")
+    )
+    assert {"from", "to", "tracks", "file"} <= set(arguments("infill"))
+    assert "primer" in arguments("continue")
+    for tool in KINDS:
+        assert not {"device", "limits", "begin", "weights", "hydra"} & set(arguments(tool))
+    assert not {name for name in arguments("generate") if name.startswith("primer")}
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "expected"),
+    [
+        (
+            "generate",
+            {"seconds": 4, "key": "Cm", "restrike": True, "seed": 3, "model": "piano"},
+            "generate seconds=4 key=Cm restrike=true seed=3 model=piano out=OUT",
+        ),
+        (
+            "continue",
+            {"primer": "mozart_k545", "bars": 2, "seed": 1, "model": "piano", "out": "two.mid"},
+            "generate mozart_k545 bars=2 seed=1 model=piano out=OUT/two.mid",
+        ),
+        (
+            "infill",
+            {"file": "in/a b=c.mid", "from": "2", "to": "3.5s", "model": "pop", "seed": 0},
+            "infill OUT/in/a b=c.mid from=2 to=3.5s model=pop seed=0 out=OUT",
+        ),
+        (
+            "harmonise",
+            {"melody": "ode_to_joy", "voices": ["bass"], "phrase_ends": [4, 8], "seed": 5},
+            "harmonise ode_to_joy voices=[bass] phrase_ends=[4,8] seed=5 model=chorale out=OUT",
+        ),
+        (
+            "render",
+            {"files": ["in/a b=c.mid"], "wav": False},
+            "render OUT/in/a b=c.mid wav=false out=OUT",
+        ),
+    ],
+)
+def test_arguments_become_the_words_of_a_command_line(tool, given, expected, places):
+    (places.out / "in").mkdir()
+    (places.out / "in" / "a b=c.mid").write_bytes(BYTES)
+    words = work.command_of(tool, given, places)
+    assert " ".join(words).replace(str(places.out), "OUT") == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "sentence"),
+    [
+        ("infill", {"file": "ode_to_joy", "to": "3"}, "from: missing; where the new music begins"),
+        ("accompany", {}, "melody: missing; MIDI or MusicXML file"),
+        ("generate", {"tempratur": 1}, "tempratur: no such option.*temperature"),
+        ("generate", {"hydra.run.dir": "/tmp"}, "no such option"),
+        ("generate", {"samples": 9}, "samples=9: expected at most 8"),
+        ("generate", {"seconds": "${oc.env:HOME}"}, "expected text, a number"),
+        ("generate", {"name": {"a": 1}}, "expected text, a number"),
+        ("generate", {"out": "../other"}, "expected a place inside"),
+        ("generate", {"out": "/tmp"}, "expected a place inside"),
+        ("generate", {"out": "away/x"}, "expected a place inside"),
+        ("continue", {"primer": "/etc/passwd"}, "expected a file with the ending"),
+        ("continue", {"primer": "nowhere.mid"}, "primer=nowhere.mid: no such file"),
+        ("continue", {"primer": 3}, "primer=3: expected text"),
+        ("continue", {"primer_base64": "no base"}, "expected a MIDI or MusicXML file in base64"),
+        ("continue", {"primer": "a.mid", "primer_base64": "TVRoZA=="}, "give one of them"),
+        ("generate", {"model": "/nowhere"}, "no such model that comes along"),
+        ("render", {"files": ["~/.ssh/id_rsa"]}, "expected a file with the ending"),
+        ("render", {"files": ["ode_to_joy"], "soundfont": "x.txt"}, "soundfont=x.txt: expected"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(tool, given, sentence, places, tmp_path):
+    (places.out / "away").symlink_to(tmp_path)
+    with pytest.raises(UserError, match=sentence):
+        work.command_of(tool, given, places)
+
+
+def test_reading_can_be_bounded_to_a_folder(tmp_path):
+    for folder in ("out", "mine", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.mid").write_bytes(BYTES)
+    places = Places(tmp_path / "out", tmp_path / "mine")
+    assert places.known("primer", str(tmp_path / "mine" / "x.mid"))
+    assert places.known("primer", "x.mid") == str(tmp_path / "out" / "x.mid")
+    for name in (tmp_path / "other" / "x.mid", tmp_path / "mine" / ".." / "other" / "x.mid"):
+        with pytest.raises(UserError, match="expected a file below"):
+            places.known("primer", str(name))
+    (tmp_path / "mine" / "link.mid").symlink_to(tmp_path / "other" / "x.mid")
+    with pytest.raises(UserError, match="expected a file below"):
+        places.known("primer", str(tmp_path / "mine" / "link.mid"))
+
+
+def test_music_in_base64_is_kept_once_and_named_by_what_it_is(places):
+    text = base64.encodebytes(BYTES).decode()  # in lines
+    first = work.command_of("continue", {"primer_base64": text, "seed": 1}, places)[1]
+    assert first == work.command_of("continue", {"primer_base64": text, "seed": 2}, places)[1]
+    assert first.startswith(str(places.out / "given"))
+    assert first.endswith(".mid")
+    assert len(list((places.out / "given").iterdir())) == 1
+    xml = base64.b64encode(b"\n<?xml version='1.0'?><score-partwise/>").decode()
+    assert places.given("primer_base64", xml).endswith(".musicxml")
+
+
+def test_a_description_says_key_range_and_density():
+    found = work.description(musictx.read(BYTES))
+    score = musictx.read(BYTES)
+    assert found["notes"] == len(score)
+    assert found["key"].endswith("major")
+    assert found["density"] == pytest.approx(len(score) / score.duration, abs=0.01)
+    assert found["lowest_pitch"] == score.notes["pitch"].min()
+    assert work.description(dataclasses.replace(score, notes=score.notes[:0]))["key"] is None
