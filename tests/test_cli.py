@@ -220,7 +220,7 @@ def test_bash_completes_through_the_script(tmp_path):
         "generate",
         "tiny",
         "prepare train generate infill accompany harmonise play jam studio evaluate render export "
-        "completion",
+        "mcp completion",
     ]
 
 
