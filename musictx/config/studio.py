@@ -15,6 +15,7 @@ class StudioLimits(Limits):
     shows all of it."""
 
     midi_mb: int = option(16, "size of an upload, MB", low=1)
+    xml_mb: int = option(32, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)
     tracks: int = option(256, "tracks of a piece", low=1, high=65_535)
     notes: int = option(100_000, "notes of a piece", low=1)
     seconds: int = option(7200, "length of a piece", low=1, high=86_400)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,12 +45,14 @@ def write(
     soundfont: str | Path | None = None,
     reverb: bool = True,
     limits: Limits | None = None,
+    on_block: Callable[[], None] | None = None,
 ) -> Path:
     """Write ``score`` as a WAV file, stereo, 16 bits; returns its path.
 
     ``sample_rate`` in hertz. ``soundfont`` is an SF2 or SF3 file, by default the one that comes
     with musictx. The piece is scaled as a whole so that its loudest sample is 1 dB under full
-    scale; it never clips. The file appears whole or not at all.
+    scale; it never clips. The file appears whole or not at all. ``on_block`` is called after every
+    :data:`BLOCK_SECONDS` of sound; what it raises ends the work.
 
     Raises :class:`UserError` for a Score without notes, a file that is no sound font and a piece
     longer than ``limits.wav_seconds``, :class:`WriteError` where the machine cannot write.
@@ -68,7 +70,7 @@ def write(
     font = SoundFont(OURS if soundfont is None else soundfont, limits)
     sound = blocks(score, sample_rate=sample_rate, soundfont=font, reverb=reverb)
     with atomic(path) as beside, tempfile.TemporaryFile(dir=path.parent) as scratch:
-        peak = _spool(sound, scratch)
+        peak = _spool(sound, scratch, on_block)
         scale = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
         _wav(scratch, beside, scale, sample_rate)
     return path
@@ -188,12 +190,16 @@ def _impulse_responses(rate: int) -> np.ndarray:
     return (response * (REVERB_LEVEL / strength)).astype(np.float32)
 
 
-def _spool(sound: Iterator[np.ndarray], scratch: BinaryIO) -> float:
+def _spool(
+    sound: Iterator[np.ndarray], scratch: BinaryIO, on_block: Callable[[], None] | None
+) -> float:
     """Put float32 frames into a scratch file; returns their peak."""
     peak = 0.0
     for block in sound:
         peak = max(peak, float(np.abs(block).max(initial=0.0)))
         scratch.write(np.ascontiguousarray(block, "<f4").tobytes())
+        if on_block is not None:
+            on_block()
     return peak
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
-import math
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,25 +14,22 @@ from urllib.parse import quote
 from aiohttp import web
 
 from musictx import shipped
-from musictx.config.checks import DAY
 from musictx.config.studio import StudioConfig
-from musictx.errors import ReadError
-from musictx.formats import read
-from musictx.studio import exchange
+from musictx.studio import exchange, uploads
 from musictx.studio.change import clean_name, parse
-from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.events import Hub, message
 from musictx.studio.exports import TYPES, Exports
 from musictx.studio.guard import Guard
+from musictx.studio.requests import body, json_object, moment, whole_number
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import ID, Sessions
 
 PAGE = Path(__file__).resolve().parent / "page"
 #: Threads for files: parsing, journals, exports. Composing has its own.
 THREADS = 4
-#: Seconds that a body may take, and between signs of life on a stream of events.
-BODY_SECONDS, ALIVE_SECONDS = 30.0, 15.0
+#: Seconds between signs of life on a stream of events.
+ALIVE_SECONDS = 15.0
 S = f"/api/sessions/{{session:{ID}}}"
 
 
@@ -49,7 +44,7 @@ class Composing(Protocol):
     def close(self) -> None: ...
 
 
-Composers = Callable[[Sessions, Publish], Composing]
+Composers = Callable[[Sessions, Publish, StudioConfig], Composing]
 
 
 class Studio:
@@ -64,7 +59,8 @@ class Studio:
         self.sessions = Sessions(Path(config.folder).expanduser().resolve(), config.limits)
         self.exports = Exports(config.limits)
         self.hub = Hub()
-        self.composer = composers(self.sessions, self.hub.publish)
+        self._closing = False
+        self.composer = composers(self.sessions, self.hub.publish, config)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """``function`` in a thread."""
@@ -77,8 +73,8 @@ class Studio:
     async def close(self, app: web.Application) -> None:
         """Let everybody go: pages, the composer, threads."""
         await self.run(self.composer.close)
-        self._threads.shutdown(wait=True)
-        self._exporting.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown()
+        self._exporting.shutdown(cancel_futures=True)
         self.exports.close()
 
     # -------------------------------------------------------------------------------- sessions
@@ -104,29 +100,8 @@ class Studio:
         return await self._document(session, 201)
 
     def _create(self, name: str, data: bytes) -> Session:
-        plain = clean_name(re.split(r"[/\\]", name)[-1])
-        plain = re.sub(r"(?i)\.(midi?|kar|rmi|musicxml|xml|mxl)$", "", plain) or "untitled"
-        if not data:
-            return self.sessions.create(Document(name=plain))
-        document = exchange.document_of(self._music(data, plain), plain)
-        suffix = ".mid" if data[:4] in (b"MThd", b"RIFF") else ".musicxml"
-        suffix = ".mxl" if data[:2] == b"PK" else suffix
-        return self.sessions.create(document, (suffix, data))
-
-    def _music(self, data: bytes, name: str) -> Any:
-        limits = self._config.limits
-        try:
-            score = read(data, limits=dataclasses.replace(limits, seconds=DAY))
-        except ReadError as error:
-            what = str(error).partition(": ")[2]
-            raise Refused(f"{name}: {what}") from None
-        last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
-        if last > limits.seconds:
-            raise Refused(
-                f"{name}: it lasts {last / 3600:.1f} hours, and the studio takes at most "
-                f"{limits.seconds / 3600:.1f}; cut it, or start with limits.seconds="
-            )
-        return score
+        document = uploads.document_of(data, uploads.title(name), self._config.limits)
+        return self.sessions.create(document, (uploads.ending(data), data) if data else None)
 
     async def get(self, request: web.Request) -> web.Response:
         return await self._document(await self.session(request))
@@ -195,7 +170,7 @@ class Studio:
 
     async def accept(self, request: web.Request) -> web.Response:
         session, data = await self.session(request), await self._json(request)
-        number = _number(data.get("proposal", 1), "proposal")
+        number = whole_number(data.get("proposal", 1), "proposal")
         answer = await self.run(
             self._accept, session, int(request.match_info["take"]), number, data.get("revision")
         )
@@ -211,13 +186,19 @@ class Studio:
     async def export(self, request: web.Request) -> web.FileResponse:
         session = await self.session(request)
         name, kind = request.match_info["name"], request.match_info["kind"]
-        begin, end = _seconds(request, "begin"), _seconds(request, "end")
+        begin, end = moment(request, "begin"), moment(request, "end")
         take = request.query.get("take")
         pair = None
         if take is not None:
-            pair = _number(take, "take"), _number(request.query.get("proposal", "1"), "proposal")
+            pair = (
+                whole_number(take, "take"),
+                whole_number(request.query.get("proposal", "1"), "proposal"),
+            )
         path = await asyncio.get_running_loop().run_in_executor(
-            self._exporting, self._export, session, kind, begin, end, pair
+            self._exporting,
+            lambda: self._export(
+                session, kind, begin, end, pair, lambda: request.transport is None or self._closing
+            ),
         )
         stem = clean_name(re.split(r"[/\\]", name)[-1]).strip(". ") or "music"
         plain = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
@@ -234,21 +215,22 @@ class Studio:
         begin: float | None,
         end: float | None,
         pair: tuple[int, int] | None,
+        gone: Callable[[], bool],
     ) -> Path:
         document = session.copy()
         if pair is not None:
             document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
         key = (session.id, document.revision, pair)
-        return self.exports.file(key, kind, exchange.score_of(document), begin, end)
+        return self.exports.file(key, kind, exchange.score_of(document), begin, end, gone)
 
     # ---------------------------------------------------------------------------------- events
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         session = await self.session(request)
         page = self.hub.open(session.id)
+        headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        response = web.StreamResponse(headers=headers)
         try:
-            response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-            response.headers["Cache-Control"] = "no-store"
             await response.prepare(request)
             await response.write(message("takes", await self.run(self._takes, session)))
             while True:
@@ -259,12 +241,18 @@ class Studio:
                     data = b": alive\n\n"
                 if data is None:
                     return response
-                await response.write(data)
+                async with asyncio.timeout(ALIVE_SECONDS):
+                    await response.write(data)
+        except (TimeoutError, ConnectionError):  # it reads no more, or is gone
+            if request.transport is not None:
+                request.transport.abort()
+            return response
         finally:
             self.hub.close(session.id, page)
 
     async def let_go(self, app: web.Application) -> None:
-        """Before the server waits for open connections: end the streams of events."""
+        """Before the server waits for open connections: end streams of events, and exports."""
+        self._closing = True
         self.hub.close_all()
 
     # --------------------------------------------------------------------------------- answers
@@ -277,32 +265,11 @@ class Studio:
         return web.Response(text=text, content_type="application/json", status=status)
 
     async def _body(self, request: web.Request) -> bytes:
-        """The body, within its size and its time."""
-        most = self._config.limits.midi_mb * 1_000_000
-        sentence = f"this is larger than {self._config.limits.midi_mb} MB, which the studio takes"
-        if (request.content_length or 0) > most:
-            raise Refused(sentence, 413)
-        data = bytearray()
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                async for piece in request.content.iter_chunked(1 << 16):
-                    data += piece
-                    if len(data) > most:
-                        raise Refused(sentence, 413)
-        except TimeoutError:
-            raise Refused(
-                f"it did not arrive within {BODY_SECONDS:.0f} seconds; try again", 408
-            ) from None
-        return bytes(data)
+        return await body(request, self._config.limits.midi_mb)
 
     async def _json(self, request: web.Request) -> dict[str, Any]:
         data = await self._body(request)
-        try:
-            found = await self.run(json.loads, data or b"{}")
-        except (ValueError, RecursionError):
-            raise Refused("this is no JSON") from None
-        if not isinstance(found, dict):
-            raise Refused("expected a JSON object")
+        found: dict[str, Any] = await self.run(json_object, data)
         return found
 
     # ---------------------------------------------------------------------------------- routes
@@ -353,24 +320,3 @@ def _answer(data: Any, status: int = 200) -> web.Response:
 
 def _text(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
-
-
-def _number(text: Any, what: str) -> int:
-    """A whole number of a query."""
-    if not re.fullmatch(r"[0-9]{1,9}", str(text)):
-        raise Refused(f"{what}={str(text)[:20]}: expected a whole number")
-    return int(text)
-
-
-def _seconds(request: web.Request, what: str) -> float | None:
-    """A moment of a query."""
-    text = request.query.get(what)
-    if not text:
-        return None
-    try:
-        moment = float(text)
-    except ValueError:
-        moment = math.nan
-    if not 0 <= moment <= DAY:
-        raise Refused(f"{what}={text[:20]}: expected seconds")
-    return moment

@@ -108,6 +108,8 @@ class Document:
                 raise Refused(f"lock: there is no note {number}")
         if set(change.lock) & set(change.unlock):
             raise Refused("lock: a note is to be locked and unlocked at once")
+        if change.name == "":
+            raise Refused("name: expected at least a letter")
         count = len(self.notes) - len(change.remove) + len(change.add)
         if count > limits.notes and change.add:
             raise Refused(f"{count} notes are more than the studio takes, {limits.notes}")

@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 from musictx import formats
@@ -44,9 +45,16 @@ class Exports:
         score: Score,
         begin: float | None,
         end: float | None,
+        gone: Callable[[], bool],
     ) -> Path:
         """The file of ``score`` from ``begin`` to ``end`` seconds; ``key`` says what it is made
-        from. :class:`UserError` for what cannot be written in this kind of file."""
+        from. ``gone`` tells whether nobody waits for it any more, and then it is not made.
+        :class:`UserError` for what cannot be written in this kind of file."""
+
+        def go_on() -> None:
+            if gone():
+                raise Refused("nobody waits for this any more", 499)
+
         key = (*key, kind, begin, end)
         with self._lock:
             if key in self._files:
@@ -61,8 +69,9 @@ class Exports:
                 raise Refused("there are no notes here to export")
             self._count += 1
             path = Path(self._folder.name) / f"{self._count}.{kind}"
+            go_on()
             if kind == "wav":
-                audio.write(score, path, limits=self._limits)
+                audio.write(score, path, limits=self._limits, on_block=go_on)
             else:
                 formats.write(score, path)
             self._files[key] = path

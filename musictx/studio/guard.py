@@ -98,9 +98,9 @@ class Guard:
             if site in ("cross-site", "same-site") and request.path.startswith("/api/"):
                 raise Refused("only the studio's own page may ask for this", 403)
             return
-        own = origin in (f"http://{host}", f"https://{host}") if origin is not None else None
-        same = {"same-origin": True, None: None}.get(site, False)
-        if False in (own, same) or (own or same or request.headers.get(OWN_HEADER)) in (None, ""):
+        foreign = origin not in (None, f"http://{host}", f"https://{host}")
+        foreign |= site not in (None, "same-origin")
+        if foreign or not (origin or site or request.headers.get(OWN_HEADER)):
             raise Refused(
                 "only the studio's own page may ask for this; other programs say so by the header "
                 f"{OWN_HEADER}: 1",

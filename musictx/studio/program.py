@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import signal
+import threading
 import webbrowser
 from pathlib import Path
 
@@ -30,7 +32,7 @@ def run(config: StudioConfig) -> None:
         raise UserError("musictx studio needs aiohttp: pip install 'musictx[studio]'") from None
     folder = Path(config.folder).expanduser().resolve()
     check_writable(folder, "folder")
-    with Lock(folder / ".lock"):
+    with Lock(folder / ".lock", "folder", "is a studio with"):
         asyncio.run(_serve(config))
 
 
@@ -46,11 +48,15 @@ async def _serve(config: StudioConfig) -> None:
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop.set)
-        except NotImplementedError:  # Windows: Ctrl-C raises KeyboardInterrupt
-            break
+
+    def leave() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)  # the second one ends at once
+        stop.set()
+
+    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, leave)
     app = await application(config, Composer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=LEAVE_SECONDS)
     await runner.setup()
@@ -65,7 +71,7 @@ async def _serve(config: StudioConfig) -> None:
         if config.host in EVERYWHERE:
             print("anybody in this network can open it and change what is there", flush=True)
         if config.browser:
-            loop.run_in_executor(None, webbrowser.open, address)
+            threading.Thread(target=_open, args=[address], daemon=True).start()
         await stop.wait()
     finally:
         await runner.cleanup()
@@ -80,6 +86,14 @@ def _refused(config: StudioConfig, error: OSError) -> str:
     if error.errno == errno.EACCES:
         return f"port={config.port}: this system lets only its administrator listen there"
     return f"host={config.host}: this machine has no such address ({error.strerror or error})"
+
+
+def _open(address: str) -> None:
+    """Show the page, in a browser with windows; one of the terminal would take that over."""
+    with contextlib.suppress(webbrowser.Error):
+        browser = webbrowser.get()
+        if type(browser) is not webbrowser.GenericBrowser:
+            browser.open(address)
 
 
 def _name(host: str) -> str:

@@ -42,6 +42,7 @@ class Session:
         self.id = folder.name
         self.folder = folder
         self.lock = threading.RLock()
+        self.deleted = False
         self._limits = limits
         self._done: list[int] = []  # places in the journal of the operations that can be undone
         self._undone: list[int] = []
@@ -148,6 +149,8 @@ class Session:
             return self.json()
 
     def _fresh(self, revision: Any) -> None:
+        if self.deleted:
+            raise Refused("this session was deleted", 404)
         if revision != self.document.revision or type(revision) is not int:
             raise Refused(
                 "another page changed this music in between; it is read again",

@@ -87,14 +87,14 @@ class Sessions:
     def delete(self, name: str) -> None:
         """Move the session to ``deleted/``, from where it can be brought back by hand."""
         session = self.get(name)
-        with self._lock, session.lock:
+        with session.lock, self._lock:
             target = self.folder / DELETED / name
             try:
                 target.parent.mkdir(exist_ok=True)
                 session.folder.rename(target)
             except OSError as error:
                 raise WriteError(f"the session cannot be moved: {error.strerror}") from error
-            session.folder = target
+            session.folder, session.deleted = target, True
             self._all.pop(name, None)
             self._recent.pop(name, None)
 

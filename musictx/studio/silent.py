@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Silent:
-    def __init__(self, sessions: Any, publish: Any) -> None: ...
+    def __init__(self, sessions: Any, publish: Any, config: Any) -> None: ...
     def models(self) -> list[dict[str, Any]]:
         return []
 

@@ -1,4 +1,4 @@
-"""One process at a time in a run folder."""
+"""One process at a time in a folder."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Lock:
     no locks, nothing is locked. Folders made for the lock go again if nothing else came into them.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, option: str = "out", doing: str = "is training in") -> None:
         self.path = path
+        self._option, self._doing = f"{option}={path.parent}", doing
         self._file: Any = None
         self._made: list[Path] = []  # folders that were not there, innermost first
 
@@ -34,7 +35,7 @@ class Lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+", encoding="utf-8")
         except OSError as error:
-            raise WriteError(f"out={self.path.parent}: cannot be written: {error}") from error
+            raise WriteError(f"{self._option}: cannot be written: {error}") from error
         try:
             # Not flock: loader processes would inherit that and hold it for some seconds longer.
             if fcntl is not None:
@@ -44,8 +45,8 @@ class Lock:
             holder = self._file.read().strip() or "another process"
             self._file.close()
             raise UserError(
-                f"out={self.path.parent}: {holder} is training in this folder; wait for it, or "
-                "give another folder"
+                f"{self._option}: {holder} {self._doing} this folder; wait for it, or give another "
+                "folder"
             ) from None
         except OSError:
             pass  # no locks here

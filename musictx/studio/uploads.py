@@ -1,0 +1,49 @@
+"""Bytes that somebody dropped on the page -> a document, or one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from musictx.config.checks import DAY
+from musictx.config.studio import StudioLimits
+from musictx.errors import ReadError
+from musictx.formats import read
+from musictx.studio import exchange
+from musictx.studio.change import clean_name
+from musictx.studio.document import Document
+from musictx.studio.errors import Refused
+
+
+def title(name: str) -> str:
+    """What to call a piece that came under the name of a file: without folders and endings."""
+    plain = clean_name(re.split(r"[/\\]", name)[-1])
+    return re.sub(r"(?i)\.(midi?|kar|rmi|musicxml|xml|mxl)$", "", plain) or "untitled"
+
+
+def ending(data: bytes) -> str:
+    """The ending of a file that holds these bytes of music."""
+    if data[:2] == b"PK":
+        return ".mxl"
+    return ".mid" if data[:4] in (b"MThd", b"RIFF") else ".musicxml"
+
+
+def document_of(data: bytes, name: str, limits: StudioLimits) -> Document:
+    """The music in the bytes of a MIDI or MusicXML file; of none, an empty document.
+
+    Raises :class:`Refused`, in a sentence that begins with ``name``, for what is no music, damaged
+    or more than ``limits``.
+    """
+    if not data:
+        return Document(name=name)
+    try:
+        score = read(data, limits=dataclasses.replace(limits, seconds=DAY))
+    except ReadError as error:
+        raise Refused(f"{name}: {str(error).partition(': ')[2]}") from None
+    last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
+    if last > limits.seconds:
+        raise Refused(
+            f"{name}: it lasts {last / 3600:.1f} hours, and the studio takes at most "
+            f"{limits.seconds / 3600:g}; cut it, or start musictx studio with limits.seconds="
+        )
+    return exchange.document_of(score, name)
