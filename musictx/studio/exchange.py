@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from musictx.beats import Beats
 from musictx.midi.names import part_names
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import Change, Track, clean_name
 from musictx.studio.document import Document
-from musictx.tokens.beats import Beats
 
 #: Bars that a page can show after the end; their number changes only every so many bars.
 BARS_AFTER = 32
