@@ -1,0 +1,50 @@
+// The sound card: one AudioContext, made after a gesture, with the synthesiser, a limiter and a volume.
+import { createSynth } from "./synth.js";
+
+export function createOutput() {
+  /** @type {AudioContext | null} */
+  let context = null;
+  let loading = null;
+  let gain = null;
+  let volume = 0.8;
+  const output = {
+    get context() { return context; },
+    /** Why there is no synthesiser. */
+    failure: "",
+    /** The synthesiser, or null where this browser cannot run it. To be called first by a gesture. */
+    async synth() {
+      loading ??= start();
+      const found = await loading;
+      if (context?.state === "suspended") await Promise.race([context.resume(), new Promise((r) => setTimeout(r, 500))]);
+      return found;
+    },
+    get volume() { return volume; },
+    set volume(/** @type {number} */ share) {
+      volume = Math.min(Math.max(share, 0), 1);
+      // Ears hear in decibels: half of the way is a quarter of the amplitude.
+      gain?.gain.setTargetAtTime(volume ** 2, context.currentTime, 0.02);
+    },
+    /** The time of the context that is heard now, or was at a time of `performance.now()`. */
+    heard(performanceTime = performance.now()) {
+      const stamp = context.getOutputTimestamp?.();
+      if (!stamp?.performanceTime) return context.currentTime - (context.outputLatency || 0);
+      return stamp.contextTime + (performanceTime - stamp.performanceTime) / 1000;
+    },
+  };
+
+  async function start() {
+    try {
+      context = new AudioContext({ latencyHint: "interactive" });
+      const synth = await createSynth(context);
+      const limiter = new DynamicsCompressorNode(context, { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.2 });
+      gain = new GainNode(context, { gain: volume ** 2 });
+      synth.node.connect(limiter).connect(gain).connect(context.destination);
+      return synth;
+    } catch (error) {
+      output.failure = String(error.message ?? error);
+      console.warn("no synthesiser:", error);
+      return null;
+    }
+  }
+  return output;
+}

@@ -1,0 +1,213 @@
+// Playing: the document or a proposal, from a moment, in a loop; single notes; the metronome.
+import { channelsOf, clickEvents, heldEvents, METRONOME, noteEvents, pedalEvents, prepared } from "./schedule.js";
+import { createOutput } from "./output.js";
+import { Transport } from "./transport.js";
+import { playFile } from "./fallback.js";
+
+const LEAD = 0.08; // seconds from the command to the first note
+const AHEAD = 0.25; // seconds that are scheduled ahead; a hidden page wakes once a second only
+const AHEAD_HIDDEN = 2.5;
+const TICK = 60; // milliseconds
+const TAIL = 1.0; // seconds that the playhead goes on after the last note
+const PREVIEW = 0.35;
+
+/** @typedef {import("./schedule.js").Music} Music */
+/**
+ * @typedef PlayOptions
+ * @property {Music | (() => Music)} [music] instead of the document; a function is asked again and again, so
+ *     that notes may still come
+ * @property {any[]} [notes] of the document's tracks, instead of the document's notes
+ * @property {[number, number] | boolean} [loop] seconds of the document
+ * @property {number} [end] where to stop; else after the last note
+ * @property {() => number} [edge] up to where the notes are known; the music waits there
+ * @property {number[]} [countIn] seconds before the start at which it clicks, the largest first
+ * @property {{take: number, proposal: number}} [proposal] for machines without the synthesiser
+ */
+
+/**
+ * @param {{getDocument: () => any, onPosition?: (seconds: number) => void, onState?: (state: string, why?: string) => void}} page
+ *     onState hears "loading", "playing", "waiting", "stopped" and, once, "file" where there is no synthesiser
+ */
+export function createPlayer({ getDocument, onPosition = () => {}, onState = () => {} }) {
+  const output = createOutput();
+  let state = "stopped";
+  let run = null; // what is playing
+  let started = 0; // counts plays, so that a stop while loading holds
+  let metronome = false;
+  let muted = new Set(), soloed = new Set();
+  let cursor = 0;
+
+  function become(next, why) {
+    if (next !== state) onState((state = next), why);
+  }
+
+  /** The instruments of the tracks, ready to sound; returns their channels. */
+  async function arrange(music, synth) {
+    const channels = channelsOf(music.tracks);
+    await Promise.all([
+      synth.setChannel(METRONOME, 0, true),
+      ...music.tracks.map((track) => synth.setChannel(channels.get(track.id), track.program, track.drum)),
+    ]);
+    mix(synth, channels);
+    return channels;
+  }
+
+  function mix(synth, channels) {
+    const silent = (id) => muted.has(id) || (soloed.size > 0 && !soloed.has(id));
+    synth.send([...channels].map(([id, channel]) => [0, channel, 0xb0, 7, silent(id) ? 0 : 100]));
+  }
+
+  async function play(from = cursor, /** @type {PlayOptions} */ options = {}) {
+    stop();
+    const mine = ++started;
+    const { music, notes } = options;
+    const ask = typeof music === "function" ? music
+      : () => music ?? (notes ? { ...getDocument(), notes } : getDocument());
+    const loop = options.loop === true ? [0, getDocument().duration] : options.loop || null;
+    become("loading");
+    const synth = await output.synth();
+    if (mine !== started) return;
+    if (!synth) {
+      onState("file", output.failure);
+      run = playFile(getDocument().id, from, { ...options, loop, volume: output.volume }, become, stop);
+      frame();
+      return;
+    }
+    let channels = await arrange(ask(), synth);
+    if (mine !== started) return;
+    const clicks = options.countIn ?? [];
+    const now = output.context.currentTime + LEAD;
+    const transport = new Transport(from, now + (clicks[0] ?? 0), loop);
+    synth.send(clicks.flatMap((before, i) => clickEvents([[now + clicks[0] - before, 0, i === 0 ? 1 : 2]], 0, Infinity)));
+
+    let known = null, sorted = [], tracks = null, held = true;
+    const tick = () => {
+      const current = ask();
+      if (current.notes !== known || current.notes.length !== sorted.from) {
+        known = current.notes;
+        sorted = prepared(known);
+        sorted.from = known.length;
+      }
+      if (current.tracks !== tracks) {
+        tracks = current.tracks;
+        arrange(current, synth).then((found) => { channels = found; });
+      }
+      const pedals = current.pedals ?? [];
+      const edge = options.edge?.() ?? Infinity;
+      const time = output.context.currentTime;
+      const last = Math.min(options.end ?? Infinity, edge === Infinity ? Math.max(0, ...ends(sorted)) + TAIL : Infinity);
+      const limit = Math.min(edge, transport.loop ? Infinity : options.end ?? Infinity);
+      const events = [];
+      if (held) events.push(...shifted(heldEvents(sorted, pedals, channels, from, transport.loop?.[1]), transport, 0));
+      held = false;
+      const windows = transport.take(time + (document.hidden ? AHEAD_HIDDEN : AHEAD), limit);
+      for (const { from: a, to: b, offset, stop: cut } of windows) {
+        const found = [
+          ...noteEvents(sorted, channels, a, b, Math.min(cut, options.end ?? Infinity)),
+          ...pedalEvents(pedals, channels, a, b),
+          ...(metronome ? clickEvents(current.beats ?? [], a, b) : []),
+        ];
+        events.push(...found.map(([at, ...rest]) => [at + offset, ...rest]));
+      }
+      synth.send(events);
+      const place = transport.at(time);
+      if (place >= edge - 0.02 && edge < Infinity) {
+        transport.hold(edge, time + LEAD);
+        become("waiting");
+      } else {
+        become("playing");
+      }
+      if (!transport.loop && place >= last) stop();
+    };
+    const timer = setInterval(tick, TICK);
+    run = {
+      position: () => transport.at(output.heard()),
+      at: (performanceTime) => transport.at(output.heard(performanceTime)),
+      retune: () => mix(synth, channels),
+      end() {
+        clearInterval(timer);
+        synth.silence();
+      },
+    };
+    tick();
+    frame();
+  }
+
+  function frame() {
+    if (!run) return;
+    cursor = run.position();
+    onPosition(cursor);
+    requestAnimationFrame(frame);
+  }
+
+  function stop() {
+    started++;
+    if (run) {
+      cursor = run.position();
+      run.end();
+    }
+    run = null;
+    become("stopped");
+  }
+
+  /** A key of a track goes down or, without velocity, up. */
+  async function key(trackId, pitch, velocity = 0) {
+    const { synth, channel } = await voice(trackId);
+    synth?.send([[0, channel, velocity ? 0x90 : 0x80, pitch, velocity]]);
+  }
+
+  async function voice(trackId) {
+    const synth = await output.synth();
+    const { tracks } = getDocument();
+    const track = tracks.find((one) => one.id === trackId) ?? { id: 0, program: 0, drum: false };
+    const channel = channelsOf(tracks).get(track.id) ?? 1;
+    await synth?.setChannel(channel, track.program, track.drum);
+    return { synth, channel };
+  }
+
+  return {
+    play,
+    stop,
+    get playing() { return run !== null; },
+    get state() { return state; },
+    /** The moment of the document that is heard, or where it was stopped. */
+    get position() { return run ? run.position() : cursor; },
+    set position(/** @type {number} */ seconds) { cursor = seconds; },
+    /** The moment of the document that was heard at a time of `performance.now()`, for recording. */
+    at: (/** @type {number} */ performanceTime) => (run?.at ? run.at(performanceTime) : cursor),
+    /** A note as it sounds: [id, start, end, pitch, velocity, track] or {pitch, velocity, track}. */
+    async preview(note) {
+      const [pitch, velocity, track] = Array.isArray(note) ? note.slice(3) : [note.pitch, note.velocity ?? 80, note.track];
+      const { synth, channel } = await voice(track);
+      const now = output.context?.currentTime ?? 0;
+      synth?.send([[now, channel, 0x90, pitch, velocity], [now + PREVIEW, channel, 0x80, pitch, 0]]);
+    },
+    key,
+    /** The sustain pedal of a track. */
+    async pedal(trackId, down) {
+      const { synth, channel } = await voice(trackId);
+      synth?.send([[0, channel, 0xb0, 64, down ? 127 : 0]]);
+    },
+    get metronome() { return metronome; },
+    set metronome(on) { metronome = on; },
+    get volume() { return output.volume; },
+    set volume(/** @type {number} */ share) { output.volume = share; },
+    /** Which tracks are silent, which alone sound: iterables of track ids. */
+    setMix(mutedTracks, soloedTracks) {
+      [muted, soloed] = [new Set(mutedTracks), new Set(soloedTracks)];
+      run?.retune?.();
+    },
+    /** Load everything, after a gesture; playing does so too. */
+    prepare: () => output.synth(),
+    output,
+  };
+}
+
+function* ends(notes) {
+  for (const note of notes) yield note.end;
+}
+
+function shifted(events, transport, index) {
+  const { from, when } = transport.stretches[index];
+  return events.map(([at, ...rest]) => [at + when - from, ...rest]);
+}

@@ -1,0 +1,115 @@
+// What sounds in a stretch of time: notes, pedals and clicks as MIDI events. Pure: no audio here.
+
+/** @typedef {[id: number, start: number, end: number, pitch: number, velocity: number, track: number]} Note */
+/** @typedef {{notes: Note[], tracks: {id: number, program: number, drum: boolean}[], pedals?: number[][], beats?: number[][]}} Music */
+/** A moment of the document, a channel, a status byte and two bytes. @typedef {[number, number, number, number, number]} Event */
+
+const SHORTEST = 0.03; // seconds; a note without length is heard nevertheless
+export const METRONOME = 0; // the channel of the clicks; tracks follow
+const [BAR_CLICK, BEAT_CLICK] = [76, 77]; // woodblocks
+const CLICK_SECONDS = 0.05;
+
+/** Channels of tracks: track id -> channel, in the order of the tracks. */
+export function channelsOf(/** @type {Music["tracks"]} */ tracks) {
+  return new Map(tracks.map((track, i) => [track.id, i + 1]));
+}
+
+/** Notes in order of time, each ending before the same key of its track is struck again. */
+export function prepared(/** @type {Note[]} */ notes) {
+  const sorted = [...notes].sort((a, b) => a[1] - b[1] || a[3] - b[3]);
+  const last = new Map();
+  const result = [];
+  for (const [id, start, end, pitch, velocity, track] of sorted) {
+    const key = `${track} ${pitch}`;
+    const before = last.get(key);
+    if (before && before.start === start) {
+      before.end = Math.max(before.end, end);
+      before.velocity = Math.max(before.velocity, velocity);
+      continue;
+    }
+    if (before) before.end = Math.min(before.end, start);
+    const note = { id, start, end: Math.max(end, start + SHORTEST), pitch, velocity, track };
+    last.set(key, note);
+    result.push(note);
+  }
+  return result;
+}
+
+/** The first index whose value is not below `moment`. */
+export function firstFrom(/** @type {any[]} */ list, /** @type {number} */ moment, value = (one) => one) {
+  let low = 0, high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (value(list[middle]) < moment) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/**
+ * Events of notes that begin in [from, to). Notes end at `stop` at the latest.
+ * @param {ReturnType<typeof prepared>} notes
+ * @param {Map<number, number>} channels
+ * @returns {Event[]}
+ */
+export function noteEvents(notes, channels, from, to, stop = Infinity) {
+  const events = [];
+  for (let i = firstFrom(notes, from, (n) => n.start); i < notes.length && notes[i].start < to; i++) {
+    const { start, end, pitch, velocity, track } = notes[i];
+    const channel = channels.get(track);
+    if (channel === undefined) continue;
+    events.push([start, channel, 0x90, pitch, velocity], [Math.min(end, stop), channel, 0x80, pitch, 0]);
+  }
+  return events;
+}
+
+/** What holds already at `from`: notes begun before, and where the pedals stand. @returns {Event[]} */
+export function heldEvents(notes, pedals, channels, from, stop = Infinity) {
+  const events = [];
+  for (const { start, end, pitch, velocity, track } of notes) {
+    if (start >= from) break;
+    const channel = channels.get(track);
+    if (channel === undefined || end - from < SHORTEST) continue;
+    events.push([from, channel, 0x90, pitch, velocity], [Math.min(end, stop), channel, 0x80, pitch, 0]);
+  }
+  const stands = new Map();
+  for (const [time, value, track] of pedals) if (time < from) stands.set(track, value);
+  for (const [track, channel] of channels) events.push([from, channel, 0xb0, 64, stands.get(track) ?? 0]);
+  return events;
+}
+
+/** Sustain pedals that move in [from, to). @returns {Event[]} */
+export function pedalEvents(pedals, channels, from, to) {
+  return pedals
+    .filter(([time, , track]) => time >= from && time < to && channels.has(track))
+    .map(([time, value, track]) => [time, channels.get(track), 0xb0, 64, value]);
+}
+
+/** Clicks of the metronome in [from, to), the first beat of a bar another one. @returns {Event[]} */
+export function clickEvents(/** @type {number[][]} */ beats, from, to) {
+  const events = [];
+  for (let i = firstFrom(beats, from, (b) => b[0]); i < beats.length && beats[i][0] < to; i++) {
+    const [time, , beat] = beats[i];
+    const first = beat === 1;
+    const key = first ? BAR_CLICK : BEAT_CLICK;
+    events.push([time, METRONOME, 0x90, key, first ? 110 : 80], [time + CLICK_SECONDS, METRONOME, 0x80, key, 0]);
+  }
+  return events;
+}
+
+/**
+ * The document as it would be with a proposal: what it removes is gone, what it brings is there.
+ * @param {Music} document
+ * @param {{notes: number[][], tracks?: any[], removes?: number[]}} proposal
+ * @returns {Music}
+ */
+export function withProposal(document, proposal, only = false) {
+  const gone = new Set(proposal.removes ?? []);
+  const stays = only ? [] : document.notes.filter((note) => !gone.has(note[0]));
+  const known = new Set(document.tracks.map((track) => track.id));
+  return {
+    ...document,
+    notes: [...stays, ...proposal.notes.map((note) => /** @type {Note} */ ([-1, ...note]))],
+    tracks: [...document.tracks, ...(proposal.tracks ?? []).filter((track) => !known.has(track.id))],
+  };
+}

@@ -1,0 +1,78 @@
+// The synthesiser as the page sees it: an AudioNode, instruments that are prepared, events with times.
+
+const WORKLET = new URL("./worklet.js", import.meta.url);
+const FONT = new URL("../../sound/musictx.sf3", import.meta.url);
+
+/** @typedef {[time: number, channel: number, status: number, one: number, two: number]} MidiEvent */
+
+/**
+ * Load the synthesiser and the sound font, both from this server.
+ * @param {BaseAudioContext} context
+ * @param {ArrayBuffer} [font] where it was fetched already
+ */
+export async function createSynth(context, font) {
+  const fetched = font ?? fetch(FONT).then((answer) => {
+    if (!answer.ok) throw new Error(`the sound font: ${answer.status}`);
+    return answer.arrayBuffer();
+  });
+  await context.audioWorklet.addModule(WORKLET);
+  const node = new AudioWorkletNode(context, "musictx-synth", {
+    numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [2],
+  });
+  const data = await fetched;
+  const waiting = new Map();
+  const loaded = new Promise((resolve, reject) => {
+    waiting.set("loaded", resolve);
+    node.onprocessorerror = () => reject(new Error("the synthesiser failed"));
+  });
+  node.port.onmessage = ({ data: answer }) => {
+    const key = answer.id ?? answer.type;
+    waiting.get(key)?.(answer);
+    waiting.delete(key);
+  };
+  node.port.postMessage({ type: "load", font: data }, font ? [] : [data]);
+  await loaded;
+
+  const ready = new Map(); // instrument -> promise
+  const channels = new Map(); // channel -> instrument
+  let count = 0;
+
+  async function fetchInstrument(program, drum) {
+    const id = ++count;
+    const { recordings } = await new Promise((resolve) => {
+      waiting.set(id, resolve);
+      node.port.postMessage({ type: "need", id, program, drum });
+    });
+    await Promise.all(recordings.map(async ({ number, rate, data }) => {
+      const frames = (await decode(data, rate)).getChannelData(0);
+      node.port.postMessage({ type: "decoded", number, rate, frames }, [frames.buffer]);
+    }));
+  }
+
+  return {
+    node,
+    /** Give a channel an instrument; resolves when its notes can sound. */
+    async setChannel(/** @type {number} */ channel, /** @type {number} */ program, drum = false) {
+      if (drum) program = 0; // the one kit of the font
+      const name = `${drum ? "drums" : "program"} ${program}`;
+      if (!ready.has(name)) ready.set(name, fetchInstrument(program, drum));
+      await ready.get(name);
+      if (channels.get(channel) === name) return;
+      channels.set(channel, name);
+      node.port.postMessage({ type: "channel", channel, program, drum });
+    },
+    /** @param {MidiEvent[]} events */
+    send(events) {
+      if (events.length) node.port.postMessage({ type: "events", events });
+    },
+    /** Forget what was to come; `force` cuts what sounds, else it is released. */
+    silence(force = false) {
+      node.port.postMessage({ type: "silence", force });
+    },
+  };
+}
+
+/** The browser's own decoder, at the rate of the recording, so that loops stay where they are. */
+function decode(/** @type {ArrayBuffer} */ data, /** @type {number} */ rate) {
+  return new OfflineAudioContext(1, 1, rate).decodeAudioData(data);
+}

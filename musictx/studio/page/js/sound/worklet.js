@@ -1,0 +1,97 @@
+// The synthesiser, in the thread of the sound. It plays events at their moments, to the sample.
+//
+// Recordings in the sound font are Ogg Vorbis. Decoding them here would need WebAssembly, and with it
+// a weaker content security policy, and would stop the sound while it lasts; so synth.js has the
+// browser decode those that an instrument needs, before its first note.
+import { SoundBankLoader, SpessaSynthProcessor } from "../../vendor/spessasynth/spessasynth.min.js";
+
+/* global sampleRate, currentTime, registerProcessor, AudioWorkletProcessor */
+
+const QUIET = 1e-5; // below this nothing is heard
+
+class Synth extends AudioWorkletProcessor {
+  constructor() {
+    super();
+    this.synth = new SpessaSynthProcessor(sampleRate, { eventsEnabled: false, initialTime: currentTime });
+    /** @type {[number, number, number, number, number][]} time, channel, status, two bytes; by time */
+    this.queue = [];
+    this.bank = null;
+    this.idle = 0; // blocks without a sound
+    this.port.onmessage = ({ data }) => this[data.type](data);
+  }
+
+  /** The sound font, an ArrayBuffer. */
+  load({ font }) {
+    this.bank = SoundBankLoader.fromArrayBuffer(font);
+    this.synth.soundBankManager.addSoundBank(this.bank, "main");
+    this.port.postMessage({ type: "loaded" });
+  }
+
+  /** Answer with the recordings of an instrument that are not decoded yet. */
+  need({ id, program, drum }) {
+    const preset = this.bank.presets.find((p) => p.program === program && p.isGMGSDrum === drum);
+    const samples = new Set(preset.zones.flatMap((zone) => zone.instrument.zones.map((z) => z.sample)));
+    const recordings = [...samples].filter((sample) => sample.compressedData).map((sample) => ({
+      number: this.bank.samples.indexOf(sample),
+      rate: sample.sampleRate,
+      data: sample.compressedData.slice().buffer,
+    }));
+    this.port.postMessage({ type: "needed", id, recordings }, recordings.map((one) => one.data));
+  }
+
+  /** A recording, decoded: Float32Array. */
+  decoded({ number, rate, frames }) {
+    this.bank.samples[number].setAudioData(frames, rate);
+  }
+
+  /** A channel gets an instrument; channels are made as they are needed. */
+  channel({ channel, program, drum }) {
+    while (this.synth.midiChannels.length <= channel) this.synth.createMIDIChannel();
+    this.synth.midiChannels[channel].setDrums(drum);
+    this.message(channel, 0xc0, program, 0);
+  }
+
+  /** Events in any order: [time of the context, channel, status, byte, byte]. */
+  events({ events }) {
+    this.queue.push(...events);
+    // Notes end before others begin, or a note struck again would be silent.
+    const rank = (/** @type {number} */ status) => (status === 0x80 ? 0 : status === 0x90 ? 2 : 1);
+    this.queue.sort((a, b) => a[0] - b[0] || rank(a[2]) - rank(b[2]));
+    this.idle = 0;
+  }
+
+  /** Forget what was to come. Notes end: with their natural release, or at once. */
+  silence({ force }) {
+    this.queue.length = 0;
+    for (let channel = 0; channel < this.synth.midiChannels.length; channel++) this.message(channel, 0xb0, 64, 0);
+    for (const channel of this.synth.midiChannels) channel.stopAllNotes(force);
+    this.idle = 0;
+  }
+
+  message(channel, status, one, two) {
+    const bytes = status === 0xc0 ? [status | channel % 16, one] : [status | channel % 16, one, two];
+    this.synth.processMessage(new Uint8Array(bytes), channel - (channel % 16));
+  }
+
+  process(inputs, [[left, right]]) {
+    if (!this.bank) return true;
+    let done = 0;
+    while (done < left.length) {
+      const now = currentTime + done / sampleRate;
+      while (this.queue.length && this.queue[0][0] <= now + 0.5 / sampleRate) {
+        const [, channel, status, one, two] = this.queue.shift();
+        this.message(channel, status, one, two);
+      }
+      const wait = this.queue.length ? Math.ceil((this.queue[0][0] - now) * sampleRate - 0.5) : Infinity;
+      const frames = Math.min(left.length - done, Math.max(wait, 1));
+      // Nothing sounded for a second and nothing is due: rest, so that a silent page takes no power.
+      if (this.idle * 128 < sampleRate) this.synth.process(left, right, done, frames);
+      done += frames;
+    }
+    const silent = this.synth.voiceCount === 0 && left.every((value) => Math.abs(value) < QUIET);
+    this.idle = silent ? this.idle + 1 : 0;
+    return true;
+  }
+}
+
+registerProcessor("musictx-synth", Synth);

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import {
+  channelsOf, clickEvents, heldEvents, noteEvents, pedalEvents, prepared, withProposal,
+} from "../../../musictx/studio/page/js/sound/schedule.js";
+import { Transport } from "../../../musictx/studio/page/js/sound/transport.js";
+
+const CHANNELS = new Map([[0, 1], [7, 2]]);
+const note = (start, end, pitch, track = 0, velocity = 80) => [0, start, end, pitch, velocity, track];
+
+/** Seconds at which a key sounds, from events in the order of a synthesiser. */
+function sounding(events) {
+  const rank = (status) => (status === 0x80 ? 0 : 2);
+  const open = new Map(), spans = [];
+  for (const [time, channel, status, pitch] of [...events].sort((a, b) => a[0] - b[0] || rank(a[2]) - rank(b[2]))) {
+    const key = `${channel} ${pitch}`;
+    if (status === 0x90) {
+      assert.ok(!open.has(key), `${key} is struck while it sounds`);
+      open.set(key, time);
+    } else if (status === 0x80) {
+      assert.ok(open.has(key), `${key} ends without a beginning`);
+      spans.push([open.get(key), time, channel, pitch]);
+      open.delete(key);
+    }
+  }
+  assert.equal(open.size, 0);
+  return spans;
+}
+
+test("windows together give every note once", () => {
+  const notes = Array.from({ length: 300 }, (_, i) => note((i * 37 % 100) / 10, (i * 37 % 100) / 10 + 0.3, 40 + (i % 40), i % 2 ? 7 : 0));
+  const sorted = prepared(notes);
+  const all = [];
+  for (let a = 0; a < 12; a += 0.17) all.push(...noteEvents(sorted, CHANNELS, a, a + 0.17));
+  const spans = sounding(all);
+  assert.equal(spans.length, sorted.length);
+  const different = new Set(notes.map(([, start, , pitch, , track]) => `${start} ${pitch} ${track}`));
+  assert.equal(spans.length, different.size);
+});
+
+test("a key that is struck again ends before, on its own track only", () => {
+  const spans = sounding(noteEvents(prepared([note(0, 2, 60), note(1, 3, 60), note(0.5, 3, 60, 7)]), CHANNELS, 0, 9));
+  assert.deepEqual(spans.sort(), [[0, 1, 1, 60], [0.5, 3, 2, 60], [1, 3, 1, 60]]);
+});
+
+test("notes that hold at the start sound from there, and pedals stand where they stood", () => {
+  const sorted = prepared([note(0, 2, 60), note(0, 0.5, 61), note(1, 2, 62)]);
+  const events = heldEvents(sorted, [[0.1, 127, 0], [5, 0, 0]], CHANNELS, 1);
+  assert.deepEqual(sounding(events), [[1, 2, 1, 60]]);
+  assert.deepEqual(events.filter((e) => e[2] === 0xb0).map((e) => [e[1], e[4]]), [[1, 127], [2, 0]]);
+  assert.deepEqual(pedalEvents([[0.1, 127, 0], [5, 0, 0], [5, 9, 3]], CHANNELS, 1, 6), [[5, 1, 0xb0, 64, 0]]);
+});
+
+test("the metronome clicks on beats, another click on the first of a bar", () => {
+  const beats = [[0, 1, 1], [0.5, 1, 2], [1, 1, 3], [1.5, 2, 1]];
+  assert.deepEqual(clickEvents(beats, 0.5, 2).filter((e) => e[2] === 0x90).map((e) => [e[0], e[3]]), [[0.5, 77], [1, 77], [1.5, 76]]);
+});
+
+test("a proposal replaces what it removes and brings its tracks", () => {
+  const document = { notes: [[1, 0, 1, 60, 80, 0], [2, 1, 2, 62, 80, 0]], tracks: [{ id: 0 }] };
+  const merged = withProposal(document, { notes: [[1, 2, 70, 90, 5]], removes: [2], tracks: [{ id: 5 }] });
+  assert.deepEqual(merged.notes, [[1, 0, 1, 60, 80, 0], [-1, 1, 2, 70, 90, 5]]);
+  assert.deepEqual([...channelsOf(merged.tracks)], [[0, 1], [5, 2]]);
+  assert.equal(withProposal(document, { notes: [[1, 2, 70, 90, 0]] }, true).notes.length, 1);
+});
+
+/** Everything that a transport takes, tick by tick: [document from, to, sound card from]. */
+function taken(transport, until, step = 0.06) {
+  const windows = [];
+  for (let now = 10; now < until; now += step) windows.push(...transport.take(now));
+  return windows.map(({ from, to, offset }) => [from, to, from + offset]);
+}
+
+test("windows follow each other without gap or overlap", () => {
+  const windows = taken(new Transport(3, 10), 15);
+  for (let i = 1; i < windows.length; i++) assert.equal(windows[i][0], windows[i - 1][1]);
+  assert.equal(windows[0][0], 3);
+  for (const [from, , when] of windows) assert.ok(Math.abs(when - 10 - (from - 3)) < 1e-9);
+});
+
+test("a loop comes back without a gap in time, and the playhead with it", () => {
+  const transport = new Transport(1, 10, [0, 2]);
+  const windows = taken(transport, 20);
+  for (let i = 1; i < windows.length; i++) {
+    const [, to, when] = windows[i - 1];
+    assert.ok(Math.abs(windows[i][2] - (when + to - windows[i - 1][0])) < 1e-9, "time goes on");
+    assert.ok(windows[i][0] === to || (to === 2 && windows[i][0] === 0));
+  }
+  for (const [time, place] of [[10, 1], [10.9, 1.9], [11.5, 0.5], [13.5, 0.5], [14.999, 1.999]]) {
+    assert.ok(Math.abs(transport.at(time) - place) < 1e-9, `${time}: ${transport.at(time)}`);
+  }
+});
+
+test("a loop that is shorter than a tick, or before the start, holds nobody up", () => {
+  assert.equal(new Transport(0, 0, [1, 1]).loop, null);
+  assert.ok(taken(new Transport(0, 10, [0, 0.1]), 12).length > 15);
+  const behind = new Transport(5, 10, [0, 2]);
+  taken(behind, 14);
+  assert.ok(Math.abs(behind.at(13) - 8) < 1e-9);
+});
+
+test("nothing is taken beyond what is known, and the music waits there", () => {
+  const transport = new Transport(0, 10);
+  transport.take(12, 1.5);
+  assert.equal(transport.taken, 1.5);
+  transport.hold(1.5, 14);
+  assert.equal(transport.at(13), 1.5);
+  const [window] = transport.take(14.5, 9);
+  assert.deepEqual([window.from, window.from + window.offset], [1.5, 14]);
+  assert.ok(Math.abs(transport.at(14.25) - 1.75) < 1e-9);
+});
