@@ -255,7 +255,7 @@ def train(
             bar.close()
             fitting.stopped(folder, trainer, known, at_once=isinstance(stop, StoppedAtOnce))
     if config.trainer.fast_dev_run:
-        say("fast_dev_run: training and validation run through; nothing was written")
+        say("fast_dev_run: training and validation run through; no run folder was written")
         return Trained(None, fitting.loss(trainer))
     if trainer.is_global_zero:
         fitting.keep_best(folder, lit, trainer, known.save_model)

@@ -128,7 +128,7 @@ class Copies:
         """(T - 1,) int32, a number for each chord after another: both as intervals above their
         first voice that sounds, and by how much that one rises."""
         pitch = check(piece)
-        sounds: np.ndarray = (pitch >= 0).any(1)
+        sounds = pitch.max(axis=1) >= 0
         height = pitch[np.arange(len(pitch)), np.argmax(pitch >= 0, 1)]
         chord = np.where(pitch >= 0, pitch - height[:, None], -1000)
         rise = np.where(sounds[1:] & sounds[:-1], np.diff(height), 0)

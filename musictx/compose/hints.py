@@ -49,6 +49,10 @@ ELSEWHERE = {
     "tempo": "tempo, meter and key are those of the primer",
     "key": "tempo, meter and key are those of the primer",
     "instrument": "instruments are those of the primer, with a model of several",
+    "debug": "trainer=debug is ten steps that look for faults, trainer.fast_dev_run=true one",
+    "hparams_search": "a search is -m hydra/sweeper=optuna, or a file of your own --config-dir",
+    "task_name": "runs are named by out= and found again by tags=[...]",
+    "extras": "--cfg job prints the configuration",
 }
 #: Commands of other programs, and in other spellings.
 COMMANDS = {
@@ -87,8 +91,9 @@ def unknown_option(command: str, name: str, known: Sequence[str]) -> str:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
     near = meant(name, known)
     hint = f"did you mean {' or '.join(near[:3])}? " if near else ""
-    if not near and name in ELSEWHERE:
-        hint = ELSEWHERE[name] + "; "
+    if not near:
+        elsewhere = ELSEWHERE.get(name.partition(".")[0])
+        hint = f"{elsewhere}; " if elsewhere else ""
     return f"{name}: no such option of musictx {command}; {hint}musictx {command} --help lists all"
 
 

@@ -78,7 +78,7 @@ class TrainerConfig:
         0, "train on the same batches again and again: so many of them", low=0
     )
     fast_dev_run: bool | int = option(
-        False, "one batch (or so many) of training and validation, nothing is written", low=0
+        False, "one batch (or so many) of training and validation, without a run folder", low=0
     )
     num_sanity_val_steps: int = option(
         0, "validation batches tried before training; -1 = all", low=-1
@@ -101,6 +101,14 @@ class TrainerConfig:
             "trainer.max_steps",
             self.max_steps,
             "a whole number of at least 1, or -1 for no end",
+        )
+        ends = self.limit_train_batches is not None or self.overfit_batches or self.fast_dev_run
+        require(
+            self.max_epochs == -1 or bool(ends),
+            "trainer.max_epochs",
+            self.max_epochs,
+            "trainer.limit_train_batches with it, since epochs have no end; trainer.max_steps "
+            "counts steps",
         )
         if self.max_time is not None:
             require(

@@ -174,7 +174,7 @@ def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):
     assert train.run(config(root, tmp_path / "run", fast_dev_run=True)).model is None
     out = capsys.readouterr().out
     assert "train   a trial of 1 step of " in out
-    assert "nothing was written" in out
+    assert "no run folder was written" in out
     assert not list(tmp_path.iterdir())
 
 
