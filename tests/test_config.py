@@ -103,7 +103,7 @@ def test_every_choice_is_taken_and_nothing_else():
 
 
 def test_epochs_are_counted_only_where_they_end():
-    with pytest.raises(ConfigError, match="trainer.max_epochs=2: expected trainer.limit_train_bat"):
+    with pytest.raises(ConfigError, match=r"trainer\.max_epochs=2: expected trainer\.limit_train_"):
         config.TrainerConfig(max_epochs=2)
     for ends in ({"limit_train_batches": 5}, {"overfit_batches": 1}, {"fast_dev_run": True}):
         config.TrainerConfig(max_epochs=2, **ends)
