@@ -53,14 +53,14 @@ class Session:
 
     def _read(self) -> None:
         """The snapshot and the lines after it; else the file it began with, and all lines."""
-        snapshot: dict[str, Any] | None = None
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        try:
             text = (self.folder / SNAPSHOT).read_text(encoding="utf-8")
-            snapshot = json.loads(text)
-            self.document = Document.restored(snapshot["document"])
-            self._snapshot_at, self._snapshot_size = int(snapshot["size"]), len(text)
-            self._done, self._undone = snapshot["done"], snapshot["undone"]
-        if snapshot is None or not self._snapshot_size:
+            data = json.loads(text)
+            self.document = Document.restored(data["document"])
+            self._done, self._undone = data["done"], data["undone"]
+            self._snapshot_at, self._snapshot_size = data["size"], len(text)
+        except (OSError, ValueError, KeyError, TypeError):
+            self._done, self._undone = [], []
             starts = sorted(self.folder.glob(START + ".*"))
             scores = [read(start, limits=self._limits) for start in starts]
             self.document = exchange.document_of(scores[0]) if scores else Document()

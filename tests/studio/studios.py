@@ -1,0 +1,89 @@
+"""A studio for tests: its routes over a real socket, with a composer that composes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from aiohttp.test_utils import TestClient, TestServer
+
+from musictx.config import StudioConfig
+from musictx.studio.app import application
+from musictx.studio.errors import Refused
+
+TestClient.__test__ = TestServer.__test__ = False  # no tests, for all that pytest knows
+
+
+class Scripted:
+    """A composer whose takes a test writes down."""
+
+    def __init__(self, sessions, publish, config) -> None:
+        self.publish = publish
+        self.all: dict[str, list[dict]] = {}
+        self.cancelled: list[tuple[str, int]] = []
+        self.closed = False
+
+    def models(self):
+        return [{"name": "piano", "tasks": ["new"], "default": True}]
+
+    def submit(self, session, request):
+        if request.get("samples", 1) > 8:
+            raise Refused(f"samples={request['samples']}: expected a whole number from 1 to 8")
+        take = {"id": len(self.takes(session)) + 1, "label": request["task"], "state": "waiting"}
+        self.all.setdefault(session.id, []).append(take | {"proposals": []})
+        return take
+
+    def takes(self, session):
+        return self.all.get(session.id, [])
+
+    def cancel(self, session, number):
+        self.cancelled.append((session.id, number))
+
+    def close(self):
+        self.closed = True
+
+
+def take(number: int, notes, *, removes=(), tracks=(), state="done") -> dict:
+    """A take with one finished proposal."""
+    proposal = {"number": 1, "state": "done", "notes": notes, "removes": list(removes)}
+    proposal |= {"tracks": list(tracks), "remark": None, "accepted": False}
+    return {"id": number, "label": "replace", "state": state, "proposals": [proposal]}
+
+
+@contextlib.asynccontextmanager
+async def opened(folder, **options):
+    """A client of a studio in ``folder``; ``client.composer`` is its :class:`Scripted`."""
+    made = []
+
+    def composer(*arguments):
+        made.append(Scripted(*arguments))
+        return made[0]
+
+    app = await application(StudioConfig(folder=str(folder), browser=False, **options), composer)
+    async with TestClient(TestServer(app), headers={"X-Musictx": "1"}) as client:
+        client.composer = made[0]
+        yield client
+
+
+def with_studio(folder, script, **options):
+    """Run the coroutine function ``script(client)``; what it returns."""
+
+    async def run():
+        async with opened(folder, **options) as client:
+            return await script(client)
+
+    return asyncio.run(run())
+
+
+async def made(client, data=b"", **query) -> dict:
+    """A new session."""
+    async with client.post("/api/sessions", params=query, data=data) as answer:
+        assert answer.status == 201, await answer.text()
+        return await answer.json()
+
+
+async def asked(client, method, path, status=200, json=None, **options):
+    """The JSON of an answer that has this status."""
+    async with client.request(method, path, json=json, **options) as answer:
+        assert answer.status == status, await answer.text()
+        return None if status == 204 else await answer.json()

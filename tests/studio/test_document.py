@@ -1,0 +1,194 @@
+"""Operations on a document: what they do, what undoes them, what is refused."""
+
+import copy
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.config.studio import StudioLimits
+from musictx.studio.change import Change, Track, clean_name, parse, recorded
+from musictx.studio.document import Document
+from musictx.studio.errors import Refused
+from tests.studio.changes import LIMITS, changes, music
+
+
+def two_notes() -> Document:
+    document = Document(name="two", notes={0: (0.0, 1.0, 60, 80, 0), 1: (1.0, 2.0, 62, 80, 0)})
+    document.next_id = 2
+    return document
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_undo_after_do_is_identity_and_redo_after_undo_is_do(data):
+    document = two_notes()
+    for _ in range(data.draw(st.integers(1, 5))):
+        change = document.check(data.draw(changes(document)), LIMITS)
+        before, numbers = copy.deepcopy(document), set(document.notes)
+        back = document.apply(change)
+        after = copy.deepcopy(document)
+        assert after.revision == before.revision + 1
+        forth = document.apply(back)
+        assert music(document) == music(before)
+        assert document.next_id == before.next_id + len(change.add)  # a number is given once
+        document.apply(forth)
+        assert music(document) == music(after)
+        assert numbers - set(document.notes) == set(change.remove)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_a_change_does_what_each_part_says(data):
+    """Beside the parts done one after the other in plain loops."""
+    document = two_notes()
+    document.apply(data.draw(changes(document)))
+    change = document.check(data.draw(changes(document)), LIMITS)
+    notes, locked = dict(document.notes), set(document.locked)
+    for number in change.remove:
+        notes.pop(number)
+        locked.discard(number)
+    for row in change.add + change.change:
+        notes[row[0]] = row[1:]
+    for number in change.lock:
+        locked.add(number)
+    for number in change.unlock:
+        locked.discard(number)
+    expected = {"notes": notes, "locked": locked}
+    for name in ("tracks", "pedals", "tempos", "meters", "keys", "name"):
+        new = getattr(change, name)
+        expected[name] = getattr(document, name) if new is None else new
+    document.apply(change)
+    assert {name: getattr(document, name) for name in expected} == expected
+    tracks = {track.id for track in document.tracks}
+    assert {note[4] for note in notes.values()} | {row[2] for row in document.pedals} <= tracks
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_changes_and_documents_come_back_from_json(data):
+    document = two_notes()
+    change = document.check(data.draw(changes(document)), LIMITS)
+    assert recorded(json.loads(json.dumps(change.json()))) == change
+    assert parse(json.loads(json.dumps(change.json()))) == change
+    document.apply(change)
+    assert Document.restored(json.loads(json.dumps(document.state()))) == document
+
+
+NOTE = [2, 0.5, 1.0, 60, 80, 0]
+TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ([], "expected a JSON object"),
+        ({"notes": []}, "no part is called 'notes'"),
+        ({"accept": [[1, 1]]}, "no part is called 'accept'"),
+        ({"remove": 3}, "remove: expected a list"),
+        ({"remove": [7]}, "remove: there is no note 7"),
+        ({"remove": [0, 0]}, "remove: a number is given twice"),
+        ({"remove": ["0"]}, "remove, number of a note: expected a whole number"),
+        ({"remove": [True]}, "remove, number of a note: expected a whole number"),
+        ({"remove": [0], "change": [[0, *NOTE[1:]]]}, "changed and removed at once"),
+        ({"change": [NOTE]}, "change: there is no note 2"),
+        ({"add": [[5, *NOTE[1:]]]}, "numbered from 2 on without gaps"),
+        ({"add": [[0, *NOTE[1:]]]}, "numbered from 2 on without gaps"),
+        ({"add": [NOTE, NOTE]}, "numbered from 2 on without gaps"),
+        ({"add": [NOTE[:5]]}, "add: expected rows of 6 numbers"),
+        ({"add": [[2, 1.0, 0.5, 60, 80, 0]]}, "ends at 0.5 s, before it begins at 1 s"),
+        ({"add": [[2, -1, 0.5, 60, 80, 0]]}, "add, seconds: expected a number from 0 to 86400"),
+        ({"add": [[2, 0, float("nan"), 60, 80, 0]]}, "add, seconds: expected a number"),
+        ({"add": [[2, 0, 7201, 60, 80, 0]]}, "a piece lasts at most 7200 s"),
+        ({"add": [[2, 0, 1, 128, 80, 0]]}, "add, pitch: expected a whole number from 0 to 127"),
+        ({"add": [[2, 0, 1, 60, 0, 0]]}, "add, velocity: expected a whole number from 1 to 127"),
+        ({"add": [[2, 0, 1, 60, 80, 4]]}, "there are notes on track 4, which is missing"),
+        ({"lock": [9]}, "lock: there is no note 9"),
+        ({"remove": [0], "lock": [0]}, "lock: there is no note 0"),
+        ({"lock": [0], "unlock": [0]}, "locked and unlocked at once"),
+        ({"tracks": []}, "there are notes on track 0, which is missing"),
+        ({"tracks": [TRACK, TRACK]}, "tracks: a number is given twice"),
+        ({"tracks": [[0]]}, "tracks: expected rows with id"),
+        ({"tracks": [TRACK | {"program": 128}]}, "tracks, program: expected a whole number"),
+        ({"tracks": [TRACK | {"name": 3}]}, "tracks, name: expected text"),
+        ({"tracks": [TRACK | {"id": i} for i in range(257)]}, "257 tracks are more than"),
+        ({"tempos": [[0, 0]]}, "tempos, quarter notes a minute: expected a number from"),
+        ({"meters": [[0, 0, 4]]}, "meters, beats of a bar: expected a whole number"),
+        ({"keys": [[0, 8, False]]}, "keys, sharps: expected a whole number from -7 to 7"),
+        ({"pedals": [[0, 128, 0]]}, "pedals, value: expected a whole number"),
+        ({"name": "\n\t"}, "name: expected at least a letter"),
+        ({"name": 3}, "name: expected text"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence_that_names_it(data, sentence):
+    document = two_notes()
+    with pytest.raises(Refused) as refused:
+        document.check(parse(data), LIMITS)
+    assert sentence in str(refused.value)
+    assert document == two_notes()
+
+
+def test_the_number_of_notes_is_bounded_but_a_full_piece_can_still_be_changed():
+    document, few = two_notes(), StudioLimits(notes=2)
+    with pytest.raises(Refused, match="3 notes are more than the studio takes, 2"):
+        document.check(parse({"add": [NOTE]}), few)
+    document.check(parse({"add": [NOTE], "remove": [0]}), few)
+    document.check(parse({"change": [[0, *NOTE[1:]]]}), few)
+
+
+def test_pedals_of_a_track_that_leaves_go_with_it_and_come_back():
+    document = two_notes()
+    document.tracks += (Track(1, "", 0, False),)
+    document.pedals = ((0.0, 127, 0), (0.5, 127, 1))
+    before = copy.deepcopy(document)
+    change = document.check(Change(tracks=document.tracks[:1]), LIMITS)
+    back = document.apply(change)
+    assert document.pedals == ((0.0, 127, 0),)
+    document.apply(back)
+    assert music(document) == music(before)
+
+
+def test_a_proposal_is_accepted_as_one_operation():
+    document = two_notes()
+    document.locked = {1}
+    before = copy.deepcopy(document)
+    brought = {"id": 0, "name": "bass", "program": 33, "drum": False}
+    proposal = {
+        "number": 3,
+        "notes": [[0.5, 1.5, 65, 70, 0], [0.5, 1.0, 40, 70, 7]],
+        "removes": [0, 1, 99],
+        "tracks": [brought | {"id": 7}],
+    }
+    back = document.apply(document.check(document.accepting(4, proposal, "x"), LIMITS))
+    assert document.notes == {  # the locked note stays, the one that is gone is not missed
+        1: (1.0, 2.0, 62, 80, 0),
+        2: (0.5, 1.5, 65, 70, 0),
+        3: (0.5, 1.0, 40, 70, 7),
+    }
+    assert document.tracks[1:] == (Track(7, "bass", 33, False),)
+    assert document.accepted == {(4, 3)}
+    document.apply(back)
+    assert music(document) == music(before)
+    # Where the number of its new track was given away meanwhile, it gets another.
+    document.tracks += (Track(7, "mine", 0, False),)
+    document.apply(document.check(document.accepting(4, proposal, "x"), LIMITS))
+    assert [track.id for track in document.tracks] == [0, 7, 8]
+    assert {values[4] for values in document.notes.values()} == {0, 8}
+    with pytest.raises(Refused, match="a track that is no longer there"):
+        document.accepting(4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
+
+
+@given(st.text(max_size=200))
+def test_names_are_one_short_line_without_tricks(text):
+    name = clean_name(text)
+    assert len(name) <= 80
+    assert name == clean_name(name)
+    assert name.isprintable()
+
+
+def test_an_empty_change_says_nothing_and_a_whole_list_that_is_empty_does():
+    assert Change().json() == {}
+    assert Change(keys=()).json() == {"keys": ()}
+    assert dataclasses.replace(Change(), tracks=()).json() == {"tracks": []}

@@ -1,0 +1,187 @@
+"""Scores become documents and come back; parts of them; lines of beats."""
+
+import io
+import json
+
+import mido
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx import midi, musicxml, shipped
+from musictx.notes import Score
+from musictx.studio.change import Change, Track
+from musictx.studio.document import Document
+from musictx.studio.exchange import (
+    beats,
+    document_of,
+    horizon,
+    own_names,
+    part_of,
+    score_of,
+    shown_names,
+    view,
+)
+from tests.strategies import scores
+
+
+def ticks(data: bytes) -> tuple[int, list[list[str]]]:
+    """The messages of a MIDI file, each with its tick."""
+    file = mido.MidiFile(file=io.BytesIO(data))
+    told = []
+    for track in file.tracks:
+        now, told_here = 0, []
+        for message in track:
+            now += message.time
+            told_here.append(f"{now} {message.copy(time=0)}")
+        told.append(told_here)
+    return file.ticks_per_beat, told
+
+
+def through_json(score: Score) -> Score:
+    state = json.loads(json.dumps(document_of(score).state()))
+    return score_of(Document.restored(state))
+
+
+@settings(max_examples=60)
+@given(scores())
+def test_a_score_comes_back_as_it_was(score):
+    assert through_json(score) == score
+
+
+@pytest.mark.parametrize("name", list(shipped.examples()))
+def test_import_and_export_keep_every_tick(name):
+    data = shipped.examples()[name].read_bytes()
+    score = midi.read(data)
+    again = through_json(score)
+    assert ticks(midi.to_bytes(again)) == ticks(midi.to_bytes(score))
+    assert ticks(midi.to_bytes(again))[0] == ticks(data)[0]
+    assert again.names == score.names
+
+
+def test_a_track_of_several_programs_becomes_several_tracks():
+    notes = [(0, 1, 60, 80, 5, False, 3), (1, 2, 60, 80, 9, False, 3), (1, 2, 36, 80, 0, True, 4)]
+    document = document_of(Score(notes=notes, pedals=[(0.5, 127, 3)], names={3: "both"}))
+    assert document.tracks == (
+        Track(0, "both", 5, False),
+        Track(1, "both", 9, False),
+        Track(2, "", 0, True),
+    )
+    assert document.pedals == ((0.5, 127, 0), (0.5, 127, 1))
+    assert [row[5] for row in document.rows()] == [0, 1, 2]
+
+
+def test_fermatas_and_figures_of_notation_are_kept():
+    score = Score(notes=[(0, 1, 60, 80, 0, False, 0)], fermatas=(0.5,), figures=((0.0, "6/#4"),))
+    again = through_json(score)
+    assert (again.fermatas, again.figures) == (score.fermatas, score.figures)
+
+
+def test_a_name_that_is_only_shown_is_not_written_into_files():
+    """Models read the names of tracks, so none may be made up."""
+    document = document_of(Score(notes=[(0, 1, 60, 80, t, False, t) for t in (0, 1, 33)]))
+    assert shown_names(document.tracks) == {0: "piano 1", 1: "piano 2", 2: "bass"}
+    sent = [Track(**{**row, "program": 40}) for row in view(document)["tracks"]]
+    sent[2] = sent[2]._replace(name="mine")
+    document.apply(own_names(Change(tracks=tuple(sent)), document))
+    assert [track.name for track in document.tracks] == ["", "", "mine"]
+    assert score_of(document).names == {2: "mine"}
+
+
+@settings(max_examples=60)
+@given(scores(grid=0.125), st.integers(0, 60), st.integers(1, 40))
+def test_a_part_is_what_sounds_in_it(score, begin, length):
+    begin, end = begin / 8, (begin + length) / 8
+    part = part_of(score, begin, end)
+    expected = [
+        (max(start, begin) - begin, min(stop, end) - begin, *rest)
+        for start, stop, *rest in score.notes.tolist()
+        if start < end and (stop > begin or start == stop == begin)
+    ]
+    assert sorted(part.notes.tolist()) == sorted(expected)
+    for moment in np.arange(begin, end, 0.125).tolist():
+        for column in ("tempos", "meters", "pedals"):
+            for track in range(3):
+                held = _holding(score, column, track, moment)
+                assert _holding(part, column, track, moment - begin) == held, (column, moment)
+
+
+def _holding(score, column, track, moment):
+    """The last mark of a column until ``moment``, without its time."""
+    rows = [row for row in getattr(score, column).tolist() if row[0] <= moment]
+    if column == "pedals":
+        rows = [row for row in rows if row[2] == track]
+    return rows[-1][1:] if rows else None
+
+
+def test_a_part_that_begins_on_a_bar_line_stays_on_the_grid():
+    score = midi.read(shipped.examples()["mozart_k545"].read_bytes())
+    document = document_of(score)
+    line = next(time for time, bar, beat in beats(document) if (bar, beat) == (2, 1))
+    quarter, whole = ticks(midi.to_bytes(score))
+    part_quarter, part = ticks(midi.to_bytes(part_of(score, line, score.duration)))
+    assert part_quarter == quarter
+    bar = 4 * quarter
+    struck = [
+        {int(m.split()[0]) for t in file for m in t if "note_on" in m} for file in (whole, part)
+    ]
+    assert struck[1] - {0} == {tick - bar for tick in struck[0] if tick > bar}
+
+
+def test_a_score_that_musicxml_can_say_is_exported():
+    score = midi.read(shipped.examples()["ode_to_joy"].read_bytes())
+    again = musicxml.read(musicxml.to_bytes(through_json(score)))
+    assert again.notes["pitch"].tolist() == score.notes["pitch"].tolist()
+    np.testing.assert_allclose(again.notes["start"], score.notes["start"], atol=1e-3)
+
+
+def loop_beats(tempos, meters, until):
+    """Beats by walking in whole 1/3840 of a quarter from the start: (seconds, bar, beat)."""
+    found, seconds, bar, beat, since = [], 0.0, 1, 1, 0
+    step = 3840
+    tick = 0
+    while seconds < until:
+        tempo = [bpm for time, bpm in tempos if time <= seconds + 1e-9][-1]
+        _, above, below = [row for row in meters if row[0] <= seconds + 1e-9][-1]
+        if any(abs(row[0] - seconds) < 1e-9 for row in meters) and (since or beat > 1):
+            bar, beat, since = bar + 1, 1, 0
+        if since == 0:
+            found.append((round(seconds, 6), bar, beat))
+        tick += 1
+        since += 1
+        seconds += 60 / tempo / step * 64
+        if since * 64 == step * 4 // below:
+            since, beat = 0, beat + 1
+            if beat > above:
+                bar, beat = bar + 1, 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tempos", "meters"),
+    [
+        ([(0.0, 120.0)], [(0.0, 4, 4)]),
+        ([(0.0, 120.0), (3.0, 60.0)], [(0.0, 3, 4)]),
+        ([(0.0, 60.0)], [(0.0, 6, 8), (6.0, 2, 2)]),
+        ([(0.0, 60.0)], [(0.0, 4, 4), (6.0, 3, 4)]),  # a bar cut short
+    ],
+)
+def test_beats_are_those_of_a_walk_through_the_bars(tempos, meters):
+    document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1)
+    document.tempos, document.meters = tuple(tempos), tuple(meters)
+    told = [(round(time, 6), bar, beat) for time, bar, beat in beats(document)]
+    expected = loop_beats(tempos, meters, 20.0)
+    assert told[: len(expected)] == expected
+
+
+def test_beats_reach_far_beyond_the_end_and_change_seldom():
+    document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1)
+    last = beats(document)[-1]
+    assert last[0] >= 8.0 + 31 * 2
+    before = horizon(document)
+    document.apply(Change(change=((0, 0.0, 9.5, 60, 80, 0),)))
+    assert horizon(document) == before
+    document.apply(Change(tempos=((0.0, 6e7),), meters=((0.0, 255, 2**15), (1.0, 0, 4))))
+    document.apply(Change(change=((0, 0.0, 7000.0, 60, 80, 0),)))
+    assert 40_000 < len(beats(document)) <= 50_300  # damaged marks give no millions
