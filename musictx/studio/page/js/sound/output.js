@@ -1,6 +1,8 @@
 // The sound card: one AudioContext, made after a gesture, with the synthesiser, a limiter and a volume.
 import { createSynth } from "./synth.js";
 
+const LOUDER = 2; // a single note of the synthesiser reaches a twentieth of full scale
+
 export function createOutput() {
   /** @type {AudioContext | null} */
   let context = null;
@@ -9,6 +11,8 @@ export function createOutput() {
   let volume = 0.8;
   const output = {
     get context() { return context; },
+    /** What goes to the loudspeakers, for whoever wants to measure it. @type {AudioNode | null} */
+    node: null,
     /** Why there is no synthesiser. */
     failure: "",
     /** The synthesiser, or null where this browser cannot run it. To be called first by a gesture. */
@@ -22,7 +26,7 @@ export function createOutput() {
     set volume(/** @type {number} */ share) {
       volume = Math.min(Math.max(share, 0), 1);
       // Ears hear in decibels: half of the way is a quarter of the amplitude.
-      gain?.gain.setTargetAtTime(volume ** 2, context.currentTime, 0.02);
+      gain?.gain.setTargetAtTime(LOUDER * volume ** 2, context.currentTime, 0.02);
     },
     /** The time of the context that is heard now, or was at a time of `performance.now()`. */
     heard(performanceTime = performance.now()) {
@@ -36,9 +40,10 @@ export function createOutput() {
     try {
       context = new AudioContext({ latencyHint: "interactive" });
       const synth = await createSynth(context);
+      gain = new GainNode(context, { gain: LOUDER * volume ** 2 });
       const limiter = new DynamicsCompressorNode(context, { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.2 });
-      gain = new GainNode(context, { gain: volume ** 2 });
-      synth.node.connect(limiter).connect(gain).connect(context.destination);
+      synth.node.connect(gain).connect(limiter).connect(context.destination);
+      output.node = limiter;
       return synth;
     } catch (error) {
       output.failure = String(error.message ?? error);

@@ -18,7 +18,7 @@ const PREVIEW = 0.35;
  *     that notes may still come
  * @property {any[]} [notes] of the document's tracks, instead of the document's notes
  * @property {[number, number] | boolean} [loop] seconds of the document
- * @property {number} [end] where to stop; else after the last note
+ * @property {number} [end] where to stop, Infinity for never; else after the last note
  * @property {() => number} [edge] up to where the notes are known; the music waits there
  * @property {number[]} [countIn] seconds before the start at which it clicks, the largest first
  * @property {{take: number, proposal: number}} [proposal] for machines without the synthesiser
@@ -80,13 +80,14 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     const transport = new Transport(from, now + (clicks[0] ?? 0), loop);
     synth.send(clicks.flatMap((before, i) => clickEvents([[now + clicks[0] - before, 0, i === 0 ? 1 : 2]], 0, Infinity)));
 
-    let known = null, sorted = [], tracks = null, held = true;
+    let known = null, sorted = [], last = 0, tracks = null, held = true;
     const tick = () => {
       const current = ask();
       if (current.notes !== known || current.notes.length !== sorted.from) {
         known = current.notes;
         sorted = prepared(known);
         sorted.from = known.length;
+        last = sorted.reduce((end, note) => Math.max(end, note.end), 0) + TAIL;
       }
       if (current.tracks !== tracks) {
         tracks = current.tracks;
@@ -95,7 +96,6 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
       const pedals = current.pedals ?? [];
       const edge = options.edge?.() ?? Infinity;
       const time = output.context.currentTime;
-      const last = Math.min(options.end ?? Infinity, edge === Infinity ? Math.max(0, ...ends(sorted)) + TAIL : Infinity);
       const limit = Math.min(edge, transport.loop ? Infinity : options.end ?? Infinity);
       const events = [];
       if (held) events.push(...shifted(heldEvents(sorted, pedals, channels, from, transport.loop?.[1]), transport, 0));
@@ -117,7 +117,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
       } else {
         become("playing");
       }
-      if (!transport.loop && place >= last) stop();
+      if (!transport.loop && place >= (options.end ?? (edge === Infinity ? last : Infinity))) stop();
     };
     const timer = setInterval(tick, TICK);
     run = {
@@ -201,10 +201,6 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     prepare: () => output.synth(),
     output,
   };
-}
-
-function* ends(notes) {
-  for (const note of notes) yield note.end;
 }
 
 function shifted(events, transport, index) {
