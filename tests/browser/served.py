@@ -1,0 +1,84 @@
+"""A real studio in a process of its own: started, asked, killed, started again."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Seconds until the address must be printed, and a stopped one must be gone.
+START, LEAVE = 60.0, 15.0
+
+
+class Served:
+    """``musictx studio`` on a free port; ``url`` is its address, without a slash at the end."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self._options = options
+        self._process: subprocess.Popen[str] | None = None
+        self.url = ""
+        self.lines: list[str] = []
+
+    def start(self) -> Served:
+        """Start it, on the port that it had before if it ran before."""
+        port = self.url.rpartition(":")[2] or "0"
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        words = [f"folder={self.folder}", f"port={port}", "browser=false", *self._options]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "musictx", "studio", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        self.url = ""
+        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        end = time.monotonic() + START
+        while not self.url:
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"the studio did not start: {self.lines}")
+            time.sleep(0.05)
+        return self
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        """Read what it prints, or it would stop when the pipe is full."""
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.lines.append(line.rstrip())
+            if found := re.search(r"http://\S+", line):
+                self.url = found[0].rstrip("/")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def megabytes(self) -> float:
+        """Resident memory of the process."""
+        told = subprocess.run(
+            ["ps", "-o", "rss=", "-p", str(self.pid)], capture_output=True, text=True, check=True
+        )
+        return int(told.stdout) / 1024
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut would."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(LEAVE)
+
+    def stop(self) -> int:
+        """SIGTERM; its exit status."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(LEAVE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
