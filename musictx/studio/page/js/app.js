@@ -1,0 +1,170 @@
+/**
+ * What the parts of the page share: the piece, the takes, what is selected, and how it is looked at.
+ *
+ * Every part gets the one App, reads from it, and listens to it; no part knows another.
+ */
+
+import { Emitter } from "./core/emitter.js";
+import { ServerError } from "./core/api.js";
+import { Beats } from "./document/beats.js";
+import { Mirror } from "./document/mirror.js";
+import { Stream } from "./document/stream.js";
+import { Takes } from "./document/takes.js";
+import { Selection } from "./selection.js";
+
+/** @typedef {import("./document/types.js").Piece} Piece */
+/** @typedef {import("./document/types.js").Note} Note */
+/** @typedef {import("./document/types.js").Take} Take */
+/** @typedef {import("./document/types.js").Proposal} Proposal */
+/** @typedef {import("./document/types.js").Model} Model */
+/**
+ * @typedef {object} Player  what the page asks of sound; see js/sound/
+ * @property {number} position  seconds of the playhead
+ * @property {boolean} playing
+ * @property {(from?: number, notes?: Note[]) => void} play  `notes`: instead of the piece's own, to listen to a proposal
+ * @property {() => void} stop
+ * @property {() => void} toggle
+ * @property {(seconds: number) => void} seek
+ * @property {(pitch: number, velocity: number, track: number) => void} audition  one note, briefly
+ */
+
+/**
+ * piece: another state of the document. opened: another document (or none). selection: notes, bars
+ * or tracks. takes: news of a take (null: of all). shown: another proposal is shown in the roll.
+ * settings: tool, grid, theme. mix: muted or solo tracks. cursor: the roll's cursor has moved.
+ * play: the player began, ended, or jumped. say: something for screen readers.
+ * ask: the panel is to be set as a take was asked. message: a sentence for everybody. connection: is the server there?
+ * @extends {Emitter<{ask: Take, piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, play: Player, say: string, message: {text: string, kind: "error" | "done"}, connection: boolean}>}
+ */
+export class App extends Emitter {
+  mirror = new Mirror();
+  takes = new Takes();
+  stream = new Stream();
+  selection = new Selection();
+  /** @type {Model[]} */
+  models = [];
+  beats = new Beats([]);
+  /** Set by js/sound/ before anything can be clicked. @type {Player} */
+  player = /** @type {any} */ (null);
+  /** Set by js/roll/: the part of the piece that is seen. @type {import("./roll/roll.js").Roll} */
+  roll = /** @type {any} */ (null);
+  settings = { tool: "select", division: 4, follow: true };
+  /** The take and the proposal that are shown as ghost notes. */
+  shown = { take: /** @type {number | null} */ (null), proposal: 1 };
+  /** The cursor of the roll, for the keys. */
+  cursor = { time: 0, pitch: 60 };
+  muted = /** @type {Set<number>} */ (new Set());
+  solo = /** @type {Set<number>} */ (new Set());
+  online = true;
+  /** What keys and buttons of other parts can ask for; the panels fill this in. */
+  actions = { compose() {}, listen() {}, accept() {}, setAside() {} };
+
+  constructor() {
+    super();
+    this.mirror.on("change", (piece) => {
+      this.beats = new Beats(piece.beats);
+      this.selection.prune(piece);
+      this.emit("piece", piece);
+    });
+    this.mirror.on("refused", (error) => this.fail(error));
+    this.mirror.on("state", (state) => this.#connected(state !== "lost"));
+    this.selection.on("change", () => this.emit("selection", this.selection));
+    this.stream.on("takes", (list) => this.takes.reset(list));
+    this.stream.on("take", (take) => this.takes.update(take));
+    this.stream.on("note", (news) => this.takes.composed(news));
+    this.stream.on("proposal", (news) => this.takes.finish(news));
+    this.stream.on("document", ({ revision }) => this.mirror.heard(revision));
+    this.stream.on("state", (online) => this.#connected(online));
+    this.takes.on("change", (take) => this.emit("takes", take));
+  }
+
+  /** @returns {Piece | null} */
+  get piece() {
+    return this.mirror.piece;
+  }
+
+  /** Shows a document of the server's. */
+  open(document) {
+    this.selection.clear();
+    this.muted.clear();
+    this.solo.clear();
+    this.shown = { take: null, proposal: 1 };
+    this.takes.reset(document.takes ?? []);
+    this.mirror.show(document);
+    this.stream.open(document.id);
+    this.emit("opened", this.piece);
+    this.emit("mix", null);
+    this.emit("shown", null);
+  }
+
+  close() {
+    this.stream.close();
+    this.mirror.close();
+    this.takes.clear();
+    this.emit("opened", null);
+  }
+
+  /** Does an edit of js/document/edits.js; null (nothing to do) is fine. */
+  change(operation) {
+    return operation ? this.mirror.change(operation) : Promise.resolve(false);
+  }
+
+  /** @param {Partial<App["settings"]>} some */
+  set(some) {
+    Object.assign(this.settings, some);
+    this.emit("settings", this.settings);
+  }
+
+  /** The take and the proposal that the roll shows, if any. */
+  get proposal() {
+    const take = this.takes.get(this.shown.take);
+    const proposal = take?.proposals.find((each) => each.number === this.shown.proposal);
+    return take && proposal ? { take, proposal } : null;
+  }
+
+  /** Shows a proposal as ghost notes. @param {number | null} take @param {number} [proposal] */
+  show(take, proposal = 1) {
+    this.shown = { take, proposal };
+    this.emit("shown", this.proposal);
+  }
+
+  /** The track that new notes go to: the first that is selected, else the first of the piece. */
+  get pen() {
+    const tracks = this.piece?.tracks ?? [];
+    return tracks.find((track) => this.selection.tracks.has(track.id)) ?? tracks[0];
+  }
+
+  /** Is a track to be heard? */
+  audible(track) {
+    return this.solo.size ? this.solo.has(track) : !this.muted.has(track);
+  }
+
+  /** Moves the cursor of the roll. */
+  point(time, pitch = this.cursor.pitch) {
+    this.cursor = { time: Math.max(0, time), pitch: Math.min(127, Math.max(0, pitch)) };
+    this.emit("cursor", null);
+  }
+
+  /** Says something to screen readers. */
+  say(text) {
+    this.emit("say", text);
+  }
+
+  /** Shows what went wrong, in the page. @param {unknown} error */
+  fail(error) {
+    if (error instanceof ServerError && error.lost) return this.#connected(false);
+    const text = error instanceof ServerError ? error.message : `Something in the page failed: ${error}`;
+    if (!(error instanceof ServerError)) console.error(error);
+    this.emit("message", { text, kind: "error" });
+  }
+
+  done(text) {
+    this.emit("message", { text, kind: "done" });
+  }
+
+  #connected(online) {
+    if (online === this.online) return;
+    this.online = online;
+    this.emit("connection", online);
+  }
+}

@@ -1,0 +1,91 @@
+/** Elements in one line, without a framework. */
+
+/**
+ * An element: `h("button.primary#go", {type: "button", onclick}, "Go")`.
+ *
+ * Properties that begin with "on" are listeners, those with a dash or `role` are attributes,
+ * `style` is a table of custom properties, all others are properties of the element.
+ * @param {string} spec  tag.class.class#id
+ * @param {Record<string, any> | null} [properties]
+ * @param {...(Node | string | null | false | undefined)} children
+ * @returns {any}
+ */
+export function h(spec, properties, ...children) {
+  const [, tag, rest] = /^([a-z0-9-]*)(.*)$/.exec(spec);
+  const element = document.createElement(tag || "div");
+  for (const part of rest.match(/[.#][^.#]+/g) ?? []) {
+    if (part[0] === "#") element.id = part.slice(1);
+    else element.classList.add(part.slice(1));
+  }
+  set(element, properties ?? {});
+  element.append(...children.filter((child) => child !== null && child !== false && child !== undefined));
+  return element;
+}
+
+/** Sets properties and attributes as `h` does. */
+export function set(element, properties) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, of] of Object.entries(value)) element.style.setProperty(key, of);
+    else if (name.includes("-") || name === "role" || name === "for" || name === "list") {
+      if (value === null || value === false) element.removeAttribute(name);
+      else element.setAttribute(name, value === true ? "true" : String(value));
+    } else if (element[name] !== value) element[name] = value;
+  }
+}
+
+/** Replaces what is in an element. */
+export function fill(element, ...children) {
+  element.replaceChildren(...children.filter((child) => child !== null && child !== false && child !== undefined));
+}
+
+/** A button with a picture; the label is for screen readers and the tooltip. */
+export function iconButton(name, label, onclick, properties = {}) {
+  return h("button.icon", { type: "button", title: label, "aria-label": label, onclick, ...properties }, icon(name));
+}
+
+/** Paths on a grid of 24 by 24, drawn as lines. */
+const PATHS = {
+  undo: "M9 7 4 12l5 5M4 12h10a6 6 0 0 1 0 12",
+  redo: "M15 7l5 5-5 5M20 12H10a6 6 0 0 0 0 12",
+  open: "M3 7h6l2 2h10v10H3z",
+  more: "M5 12h.01M12 12h.01M19 12h.01",
+  export: "M12 3v12M7 10l5 5 5-5M4 20h16",
+  light: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.4 1.4M17.6 17.6 19 19M5 19l1.4-1.4M17.6 6.4 19 5",
+  dark: "M20 14.5A8.5 8.5 0 1 1 9.5 4a7 7 0 0 0 10.5 10.5z",
+  auto: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM12 3v18M12 7l6.5-1.5M12 12h9M12 17l6.5 1.5",
+  help: "M9 9a3 3 0 1 1 4.5 2.6c-1 .6-1.5 1.2-1.5 2.4M12 18h.01",
+  play: "M7 4l13 8-13 8z",
+  stop: "M6 6h12v12H6z",
+  pause: "M8 5v14M16 5v14",
+  select: "M5 3l6 17 2.5-7L21 10.500z",
+  draw: "M4 20l1-5L16 4l4 4L9 19zM13 7l4 4",
+  lock: "M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 7 0v3",
+  unlock: "M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 6.800-1",
+  erase: "M5 7h14M10 4h4M7 7l1 13h8l1-13M10.500 11v5M13.500 11v5",
+  quantise: "M5 4v16M12 4v16M19 4v16M5 9h5M12 15h5",
+  close: "M6 6l12 12M18 6 6 18",
+  check: "M4 13l5 5L20 6",
+  plus: "M12 5v14M5 12h14",
+  minus: "M5 12h14",
+  copy: "M9 9h11v11H9zM15 9V4H4v11h5",
+  again: "M4 12a8 8 0 0 1 14-5.300L20 9M20 4v5h-5M20 12a8 8 0 0 1-14 5.300L4 15M4 20v-5h5",
+  table: "M4 5h16v14H4zM4 10h16M4 14.500h16M10 5v14",
+  tracks: "M4 6h16M4 12h16M4 18h16",
+  fit: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
+  history: "M4 12a8 8 0 1 0 2.500-5.800L4 8.500M4 4v4.500h4.500M12 8v4.500l3 2",
+  spark: "M12 3c.6 5 3.400 8 9 9-5.600 1-8.400 4-9 9-.6-5-3.400-8-9-9 5.600-1 8.400-4 9-9z",
+  dice: "M5 5h14v14H5zM9 9h.01M15 15h.01M15 9h.01M9 15h.01",
+};
+
+/** @param {keyof typeof PATHS} name */
+export function icon(name) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", name === "undo" || name === "redo" ? "0 3 24 24" : "0 0 24 24");
+  svg.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS(svg.namespaceURI, "path");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}

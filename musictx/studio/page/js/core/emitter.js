@@ -1,0 +1,31 @@
+/** Objects that others listen to. */
+
+/**
+ * @template {Record<string, any>} Events  names of events -> what they carry
+ */
+export class Emitter {
+  /** @type {Map<string, Set<Function>>} */
+  #listeners = new Map();
+
+  /**
+   * Calls `listener` at every event of that name; returns a function that ends it.
+   * @template {keyof Events & string} Name
+   * @param {Name} name
+   * @param {(detail: Events[Name]) => void} listener
+   * @returns {() => void}
+   */
+  on(name, listener) {
+    const set = this.#listeners.get(name) ?? new Set();
+    this.#listeners.set(name, set.add(listener));
+    return () => set.delete(listener);
+  }
+
+  /**
+   * @template {keyof Events & string} Name
+   * @param {Name} name
+   * @param {Events[Name]} [detail]
+   */
+  emit(name, detail) {
+    for (const listener of [...(this.#listeners.get(name) ?? [])]) listener(detail);
+  }
+}

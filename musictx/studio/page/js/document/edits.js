@@ -1,0 +1,134 @@
+/**
+ * Edits as operations: pure functions from notes to what is sent to the server.
+ * Locked notes are left as they are by all but `unlock`.
+ */
+
+import { count } from "./words.js";
+
+/** @typedef {import("./types.js").Note} Note */
+/** @typedef {import("./types.js").Piece} Piece */
+/** @typedef {import("./types.js").Operation} Operation */
+/** @typedef {import("./beats.js").Beats} Beats */
+
+/** Shortest note that an edit leaves: seconds. */
+export const SHORTEST = 0.01;
+
+/** Those of the ids that stand in the piece and are free. @param {Piece} piece @param {Iterable<number>} ids */
+export function freeNotes(piece, ids) {
+  const notes = [];
+  for (const id of ids) {
+    const note = piece.notes.get(id);
+    if (note && !piece.locked.has(id)) notes.push(note);
+  }
+  return notes;
+}
+
+/** How far notes can move as a group, at most as far as asked. @param {Note[]} notes */
+export function bounded(notes, seconds, semitones) {
+  let earliest = Infinity;
+  let low = 127;
+  let high = 0;
+  for (const note of notes) {
+    earliest = Math.min(earliest, note.start);
+    low = Math.min(low, note.pitch);
+    high = Math.max(high, note.pitch);
+  }
+  return {
+    seconds: Math.max(seconds, -earliest),
+    semitones: Math.min(Math.max(semitones, -low), 127 - high),
+  };
+}
+
+/** @param {Note[]} notes @param {(note: Note) => Note} change @returns {Operation | null} */
+function changed(verb, notes, change) {
+  const all = notes.map(change);
+  const different = all.filter((note, i) => note !== notes[i]);
+  return different.length ? { label: `${verb} ${count(different.length, "note")}`, change: different } : null;
+}
+
+/** @param {Note[]} notes */
+export function move(notes, by, semitones) {
+  const { seconds, semitones: up } = bounded(notes, by, semitones);
+  if (Math.abs(seconds) < 1e-9 && !up) return null;
+  return changed("move", notes, (note) => ({
+    ...note, start: note.start + seconds, end: note.end + seconds, pitch: note.pitch + up,
+  }));
+}
+
+/** Ends (or starts) later by so many seconds. @param {Note[]} notes @param {"start" | "end"} edge */
+export function resize(notes, edge, by) {
+  if (Math.abs(by) < 1e-9) return null;
+  return changed("lengthen", notes, (note) => edge === "end"
+    ? { ...note, end: Math.max(note.end + by, note.start + SHORTEST) }
+    : { ...note, start: Math.min(Math.max(0, note.start + by), note.end - SHORTEST) });
+}
+
+/** @param {Note[]} notes */
+export function louder(notes, by) {
+  return changed(by > 0 ? "louder:" : "softer:", notes, (note) => {
+    const velocity = clampVelocity(note.velocity + by);
+    return velocity === note.velocity ? note : { ...note, velocity };
+  });
+}
+
+/** @param {Note[]} notes */
+export function setVelocity(notes, velocity) {
+  const to = clampVelocity(velocity);
+  return changed("loudness of", notes, (note) => (note.velocity === to ? note : { ...note, velocity: to }));
+}
+
+const clampVelocity = (velocity) => Math.min(127, Math.max(1, Math.round(velocity)));
+
+/** Starts to the grid; lengths stay. @param {Note[]} notes @param {Beats} beats */
+export function quantise(notes, beats, division) {
+  return changed("quantise", notes, (note) => {
+    const start = beats.snap(note.start, division || 4);
+    return Math.abs(start - note.start) < 1e-6 ? note : { ...note, start, end: note.end + start - note.start };
+  });
+}
+
+/** @param {Note[]} notes */
+export function toTrack(notes, track) {
+  return changed("move to another track:", notes, (note) => (note.track === track ? note : { ...note, track }));
+}
+
+/** @param {Note[]} notes @returns {Operation | null} */
+export function erase(notes) {
+  return notes.length ? { label: `delete ${count(notes.length, "note")}`, remove: notes.map((note) => note.id) } : null;
+}
+
+/** Locks the notes, or unlocks them if all are locked. @param {Piece} piece @param {number[]} ids @returns {Operation | null} */
+export function toggleLock(piece, ids) {
+  if (!ids.length) return null;
+  const open = ids.filter((id) => !piece.locked.has(id));
+  return open.length
+    ? { label: `lock ${count(open.length, "note")}`, lock: open }
+    : { label: `unlock ${count(ids.length, "note")}`, unlock: ids };
+}
+
+/** A new note. @param {Piece} piece @param {Omit<Note, "id">} note @returns {Operation} */
+export function draw(piece, note) {
+  const start = Math.max(0, note.start);
+  const end = Math.max(note.end, start + SHORTEST);
+  return { label: "draw a note", add: [{ ...note, start, end, velocity: clampVelocity(note.velocity), id: piece.next_id }] };
+}
+
+/** Notes as the clipboard keeps them: from 0 on. @param {Note[]} notes */
+export function clip(notes) {
+  const first = Math.min(...notes.map((note) => note.start));
+  return notes.map((note) => ({ ...note, start: note.start - first, end: note.end - first }));
+}
+
+/** The clipboard into the piece at a moment. @param {Piece} piece @param {Note[]} clipped @returns {Operation | null} */
+export function paste(piece, clipped, at) {
+  if (!clipped.length) return null;
+  const known = new Set(piece.tracks.map((track) => track.id));
+  const add = clipped.map((note, i) => ({
+    ...note,
+    id: piece.next_id + i,
+    start: note.start + at,
+    end: note.end + at,
+    track: known.has(note.track) ? note.track : piece.tracks[0]?.id ?? 0,
+  }));
+  return { label: `paste ${count(add.length, "note")}`, add };
+}

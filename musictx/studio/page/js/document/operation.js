@@ -1,0 +1,75 @@
+/** Operations on a piece: pure functions between the server's JSON and the page. */
+
+/** @typedef {import("./types.js").Note} Note */
+/** @typedef {import("./types.js").Piece} Piece */
+/** @typedef {import("./types.js").Operation} Operation */
+
+/** @param {[number, number, number, number, number, number]} row @returns {Note} */
+export function noteFromWire([id, start, end, pitch, velocity, track]) {
+  return { id, start, end, pitch, velocity, track };
+}
+
+/** @param {Note} note */
+export function noteToWire({ id, start, end, pitch, velocity, track }) {
+  return [id, start, end, pitch, velocity, track];
+}
+
+/** The server's Document -> Piece. @returns {Piece} */
+export function fromWire(document) {
+  return {
+    ...document,
+    notes: new Map(document.notes.map((row) => [row[0], noteFromWire(row)])),
+    locked: new Set(document.locked),
+  };
+}
+
+/** The piece after an operation; the piece given stays as it is. @param {Piece} piece @param {Operation} operation @returns {Piece} */
+export function apply(piece, operation) {
+  const notes = new Map(piece.notes);
+  const locked = new Set(piece.locked);
+  let next_id = piece.next_id;
+  for (const id of operation.remove ?? []) {
+    notes.delete(id);
+    locked.delete(id);
+  }
+  for (const note of operation.change ?? []) if (notes.has(note.id)) notes.set(note.id, note);
+  for (const note of operation.add ?? []) {
+    notes.set(note.id, note);
+    next_id = Math.max(next_id, note.id + 1);
+  }
+  for (const id of operation.lock ?? []) if (notes.has(id)) locked.add(id);
+  for (const id of operation.unlock ?? []) locked.delete(id);
+  let duration = 0;
+  for (const note of notes.values()) if (note.end > duration) duration = note.end;
+  const { tracks, tempos, meters, keys, name } = { ...piece, ...defined(operation) };
+  return { ...piece, notes, locked, next_id, duration, tracks, tempos, meters, keys, name };
+}
+
+/** What is sent for an operation. @param {Operation} operation @param {number} revision */
+export function toWire(operation, revision) {
+  const { add, change } = operation;
+  return {
+    ...defined(operation),
+    ...(add && { add: add.map(noteToWire) }),
+    ...(change && { change: change.map(noteToWire) }),
+    revision,
+  };
+}
+
+/**
+ * An operation whose new notes get ids from `next` on: for one that was made before the server
+ * added notes of its own.
+ * @param {Operation} operation @param {number} next @returns {Operation}
+ */
+export function renumber(operation, next) {
+  if (!operation.add?.some((note) => note.id < next)) return operation;
+  const ids = new Map(operation.add.map((note, i) => [note.id, next + i]));
+  const moved = (list) => list?.map((id) => ids.get(id) ?? id);
+  return {
+    ...operation,
+    add: operation.add.map((note) => ({ ...note, id: ids.get(note.id) })),
+    ...(operation.lock && { lock: moved(operation.lock) }),
+  };
+}
+
+const defined = (table) => Object.fromEntries(Object.entries(table).filter(([, value]) => value !== undefined));

@@ -1,0 +1,125 @@
+/** The takes of a session: what was asked, what is composed right now, what came of it. */
+
+import { Emitter } from "../core/emitter.js";
+
+/** @typedef {import("./types.js").Take} Take */
+/** @typedef {import("./types.js").Proposal} Proposal */
+/** @typedef {import("./types.js").Ghost} Ghost */
+
+/** A proposal's notes as the server writes them -> ghosts. @returns {Proposal} */
+export function proposalFromWire(proposal) {
+  const notes = (proposal.notes ?? []).map(([start, end, pitch, velocity, track]) => ({
+    start, end, pitch, velocity, track,
+  }));
+  return { tracks: [], removes: [], remark: null, accepted: false, ...proposal, notes };
+}
+
+/**
+ * A take with news from the server. News about a take that is being composed comes without notes:
+ * those that the stream of notes brought stay.
+ * @param {Take | undefined} old @returns {Take}
+ */
+export function takeFromWire(take, old) {
+  const proposals = (take.proposals ?? old?.proposals ?? []).map((news) => {
+    const known = old?.proposals.find((each) => each.number === news.number);
+    const notes = news.notes?.length || !known ? proposalFromWire(news).notes : known.notes;
+    const removes = news.removes ?? known?.removes ?? [];
+    const tracks = news.tracks ?? known?.tracks ?? [];
+    return { remark: null, accepted: false, ...news, notes, removes, tracks };
+  });
+  return { ...old, ...take, proposals };
+}
+
+/**
+ * Notes with events as they are composed: "on" begins one, "off" ends the earliest open one of
+ * that pitch and track. The list given is changed, as it grows many times a second.
+ * @param {Ghost[]} notes
+ */
+export function play(notes, events) {
+  for (const [kind, seconds, pitch, ...rest] of events) {
+    if (kind === "on") {
+      const [velocity, track] = rest;
+      notes.push({ start: seconds, end: null, pitch, velocity, track });
+    } else {
+      const [track] = rest;
+      const open = notes.find((note) => note.end === null && note.pitch === pitch && note.track === track);
+      if (open) open.end = Math.max(seconds, open.start);
+    }
+  }
+}
+
+/** Until where a proposal has got: seconds. @param {Proposal} proposal @param {number} begin */
+export function frontier(proposal, begin) {
+  let last = begin;
+  for (const note of proposal.notes) last = Math.max(last, note.start, note.end ?? 0);
+  return last;
+}
+
+/** What a take says of itself in a few words. @param {Take} take */
+export function stateWords(take) {
+  if (take.aside && take.state === "done") return "set aside";
+  if (take.state === "waiting") return take.place > 1 ? `waiting, ${take.place - 1} before it` : "next in the queue";
+  if (take.state === "composing") return `composing, ${Math.round(take.progress * 100)} %`;
+  if (take.state === "failed") return take.error ?? "failed";
+  return take.state;
+}
+
+/** @param {Take | undefined} take */
+export const isRunning = (take) => take?.state === "waiting" || take?.state === "composing";
+
+/** @extends {Emitter<{change: Take | null, notes: {take: Take, proposal: Proposal, events: any[]}, finished: {take: Take, proposal: Proposal}}>} */
+export class Takes extends Emitter {
+  /** @type {Map<number, Take>} */
+  #takes = new Map();
+
+  /** Newest first. */
+  get list() {
+    return [...this.#takes.values()].sort((a, b) => b.id - a.id);
+  }
+
+  /** @param {number | null | undefined} id */
+  get(id) {
+    return this.#takes.get(id ?? -1);
+  }
+
+  /** The whole list, when a session is opened and after each new connection. */
+  reset(list) {
+    const old = this.#takes;
+    this.#takes = new Map(list.map((take) => [take.id, takeFromWire(take, old.get(take.id))]));
+    this.emit("change", null);
+  }
+
+  clear() {
+    this.#takes = new Map();
+    this.emit("change", null);
+  }
+
+  /** News of one take. */
+  update(news) {
+    const take = takeFromWire(news, this.#takes.get(news.id));
+    this.#takes.set(take.id, take);
+    this.emit("change", take);
+    return take;
+  }
+
+  /** Notes while they are composed. */
+  composed({ take: id, proposal: number, events }) {
+    const take = this.#takes.get(id);
+    if (!take) return;
+    let proposal = take.proposals.find((each) => each.number === number);
+    if (!proposal) take.proposals.push((proposal = proposalFromWire({ number, state: "composing" })));
+    play(proposal.notes, events);
+    this.emit("notes", { take, proposal, events });
+  }
+
+  /** A proposal is finished: its notes as they were written count, not those that were streamed. */
+  finish({ take: id, proposal: news }) {
+    const take = this.#takes.get(id);
+    if (!take) return;
+    const proposal = proposalFromWire(news);
+    const others = take.proposals.filter((each) => each.number !== proposal.number);
+    take.proposals = [...others, proposal].sort((a, b) => a.number - b.number);
+    this.emit("finished", { take, proposal });
+    this.emit("change", take);
+  }
+}

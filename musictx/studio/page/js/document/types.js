@@ -1,0 +1,81 @@
+/**
+ * What the page and the server speak of; see also musictx/studio/document.py. Times are seconds.
+ *
+ * @typedef {{id: number, start: number, end: number, pitch: number, velocity: number, track: number}} Note
+ * @typedef {{id: number, name: string, program: number, drum: boolean}} Track
+ * @typedef {[time: number, bar: number, beat: number]} Beat
+ *
+ * @typedef {object} Piece  the server's Document, its notes by id
+ * @property {string} id
+ * @property {string} name
+ * @property {number} revision
+ * @property {boolean} can_undo
+ * @property {boolean} can_redo
+ * @property {number} duration
+ * @property {Track[]} tracks
+ * @property {Map<number, Note>} notes
+ * @property {Set<number>} locked
+ * @property {number} next_id
+ * @property {Beat[]} beats
+ * @property {[number, number][]} tempos  [time, beats a minute]
+ * @property {[number, number, number][]} meters  [time, numerator, denominator]
+ * @property {[number, number, boolean][]} keys  [time, sharps, minor]
+ *
+ * @typedef {object} Operation  one step that can be undone; any part but the label may be missing
+ * @property {string} label
+ * @property {number[]} [remove]
+ * @property {Note[]} [add]
+ * @property {Note[]} [change]
+ * @property {number[]} [lock]
+ * @property {number[]} [unlock]
+ * @property {Track[]} [tracks]
+ * @property {[number, number][]} [tempos]
+ * @property {[number, number, number][]} [meters]
+ * @property {[number, number, boolean][]} [keys]
+ * @property {string} [name]
+ *
+ * @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Ghost
+ *   a note of a proposal; end is null while it still sounds
+ *
+ * @typedef {object} Proposal
+ * @property {number} number  from 1
+ * @property {"waiting" | "composing" | "done" | "failed"} state
+ * @property {Ghost[]} notes
+ * @property {Track[]} tracks  new tracks that it brings
+ * @property {number[]} removes  ids of notes that it replaces
+ * @property {string | null} remark
+ * @property {boolean} accepted
+ *
+ * @typedef {object} Take  one request to compose, and what came of it
+ * @property {number} id
+ * @property {string} task
+ * @property {string} label
+ * @property {"waiting" | "composing" | "done" | "failed" | "stopped"} state
+ * @property {number} place  in the queue, 1 is next; 0 when not waiting
+ * @property {number} progress  0 to 1
+ * @property {number} seed
+ * @property {string} model
+ * @property {number} begin
+ * @property {number} end
+ * @property {number[] | null} tracks
+ * @property {Record<string, any>} request  as it was asked
+ * @property {string} command  that makes the same notes
+ * @property {boolean} aside
+ * @property {string | null} error
+ * @property {string} made  ISO time
+ * @property {Proposal[]} proposals
+ *
+ * @typedef {object} Control  something a model can be asked for
+ * @property {string} name
+ * @property {string} label
+ * @property {string} sentence
+ * @property {number} low
+ * @property {number} high
+ * @property {number} step
+ * @property {string} unit
+ * @property {Record<string, number>} words
+ *
+ * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Control[], default: boolean}} Model
+ */
+
+export {};

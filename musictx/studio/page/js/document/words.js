@@ -1,0 +1,84 @@
+/** Music in words: what a screen reader says, and what labels show. */
+
+import { PROGRAMS } from "./programs.js";
+
+const NAMES = ["C", "C sharp", "D", "E flat", "E", "F", "F sharp", "G", "A flat", "A", "B flat", "B"];
+const SHORT = ["C", "C♯", "D", "E♭", "E", "F", "F♯", "G", "A♭", "A", "B♭", "B"];
+/** Velocities up to which a dynamic mark holds. */
+const DYNAMICS = [
+  [16, "pianississimo", "ppp"],
+  [33, "pianissimo", "pp"],
+  [49, "piano", "p"],
+  [64, "mezzo-piano", "mp"],
+  [80, "mezzo-forte", "mf"],
+  [96, "forte", "f"],
+  [112, "fortissimo", "ff"],
+  [127, "fortississimo", "fff"],
+];
+
+/** "C4" (middle C) as it is written. */
+export const pitchLabel = (pitch) => `${SHORT[pitch % 12]}${Math.floor(pitch / 12) - 1}`;
+
+/** "C sharp 4" as it is said. */
+export function pitchWords(pitch) {
+  const name = NAMES[pitch % 12];
+  return `${name}${name.length > 1 ? " " : ""}${Math.floor(pitch / 12) - 1}`;
+}
+
+const dynamic = (velocity) => DYNAMICS.find(([most]) => velocity <= most) ?? DYNAMICS[7];
+export const dynamicWords = (velocity) => dynamic(velocity)[1];
+export const dynamicLabel = (velocity) => dynamic(velocity)[2];
+
+/** "bar 3 beat 2", "bar 3 beat 2.5". @param {import("./beats.js").Beats} beats */
+export function positionWords(beats, seconds) {
+  const { bar, beat, part } = beats.at(seconds);
+  const tenths = Math.min(9, Math.round(part * 10));
+  return `bar ${bar} beat ${beat}${tenths ? `.${tenths}` : ""}`;
+}
+
+/** "3.2" or "3.2.50": bar, beat, hundredths of the beat. @param {import("./beats.js").Beats} beats */
+export function positionLabel(beats, seconds) {
+  const { bar, beat, part } = beats.at(seconds);
+  const hundredths = Math.min(99, Math.round(part * 100));
+  return `${bar}.${beat}${hundredths ? `.${String(hundredths).padStart(2, "0")}` : ""}`;
+}
+
+/** "bar 5", "bars 5 to 8", "bars 5 to 8, in part". @param {import("./beats.js").Beats} beats */
+export function stretchWords(beats, begin, end) {
+  const first = beats.bar(begin + 1e-3);
+  const last = beats.bar(Math.max(begin, end - 1e-3));
+  const whole = Math.abs(first.begin - begin) < 1e-2 && Math.abs(last.end - end) < 1e-2;
+  const part = whole ? "" : " (in part)";
+  return (first.number === last.number ? `bar ${first.number}` : `bars ${first.number} to ${last.number}`) + part;
+}
+
+/** "C4, bar 3 beat 2, mezzo-forte". @param {import("./beats.js").Beats} beats */
+export const noteWords = (note, beats) =>
+  `${pitchWords(note.pitch)}, ${positionWords(beats, note.start)}, ${dynamicWords(note.velocity)}`;
+
+/** "1:05.2" */
+export function clock(seconds) {
+  const tenths = Math.round(Math.max(0, seconds) * 10);
+  const rest = String(Math.floor((tenths % 600) / 10)).padStart(2, "0");
+  return `${Math.floor(tenths / 600)}:${rest}.${tenths % 10}`;
+}
+
+/** "1 note", "3 notes". */
+export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
+/** "Acoustic grand piano" @param {import("./types.js").Track} track */
+export const instrument = (track) => (track.drum ? "Drums" : PROGRAMS[track.program] ?? "Instrument");
+/** A track's own name, else its instrument's. @param {import("./types.js").Track} track */
+export const trackName = (track) => track.name || instrument(track);
+
+/** "mozart_k545" -> "Mozart K545" */
+export const title = (name) =>
+  name.replace(/[_-]+/g, " ").replace(/(^|\s)\p{L}/gu, (letter) => letter.toUpperCase());
+
+/** "today, 14:05", "3 March" */
+export function when(iso, now = new Date()) {
+  const date = new Date(iso);
+  const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  if (date.toDateString() === now.toDateString()) return `today, ${time}`;
+  return date.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
+}

@@ -1,0 +1,65 @@
+/** Starts the page: makes the App, gives it to every part, and opens what the address names. */
+
+import { App } from "./app.js";
+import { get, session } from "./core/api.js";
+import { mountAnnouncer } from "./shell/announcer.js";
+import { mountDock } from "./shell/dock.js";
+import { mountDrop } from "./shell/drop.js";
+import { mountHeader } from "./shell/header.js";
+import { mountKeys } from "./shell/keys.js";
+import { mountMessages } from "./shell/messages.js";
+import { mountStart } from "./shell/start.js";
+import { mountCompose } from "./panels/compose.js";
+import { mountHistory } from "./panels/history.js";
+import { mountProposals } from "./panels/proposals.js";
+import { mountSidePanel } from "./panels/side.js";
+import { mountTracks } from "./panels/tracks.js";
+import { Roll } from "./roll/roll.js";
+import { mountTools } from "./roll/tools.js";
+import { mountSound } from "./sound/index.js";
+
+const at = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const app = new App();
+
+mountMessages(app, at("messages"));
+mountAnnouncer(app, at("announcer"));
+app.player = mountSound(app, at("transport"));
+app.roll = new Roll(app, at("roll-frame"));
+mountHeader(app, at("header"));
+mountTracks(app, at("tracks"));
+mountTools(app, at("tools"));
+const [compose, history] = mountSidePanel(at("panel"), ["Compose", "History"]);
+mountCompose(app, compose);
+mountHistory(app, history);
+mountProposals(app, at("proposals"));
+mountDock(app, at("dock"));
+mountDrop(app, document.body);
+mountKeys(app);
+mountStart(app, at("start"));
+
+/** Opens the session that the address names after "#", or the start screen. */
+async function follow() {
+  const id = decodeURIComponent(location.hash.slice(1));
+  if (id && id === app.piece?.id) return;
+  if (!id) return app.close();
+  try {
+    app.open(await get(session(id)));
+  } catch (error) {
+    app.close();
+    app.fail(error);
+  }
+}
+
+app.on("opened", (piece) => {
+  document.body.dataset.page = piece ? "piece" : "start";
+  document.title = piece ? `${piece.name} · musictx studio` : "musictx studio";
+  if (location.hash.slice(1) !== (piece?.id ?? "")) location.hash = piece?.id ?? "";
+});
+window.addEventListener("hashchange", follow);
+get("models").then((models) => {
+  app.models = models;
+  app.emit("settings", app.settings);
+}, (error) => app.fail(error));
+follow();
+// For those who look from outside: the browser's console, and the tests.
+Object.assign(window, { musictx: app });

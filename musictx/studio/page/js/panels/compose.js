@@ -1,0 +1,181 @@
+/** The panel "Compose": choose a task, say how, ask. */
+
+import { post, session } from "../core/api.js";
+import { fill, h, icon, iconButton } from "../core/dom.js";
+import { count } from "../document/words.js";
+import { slider } from "./slider.js";
+import { taskPicture } from "./pictures.js";
+import { describe, firstWish, modelFor, request, TASKS, wishOf } from "./tasks.js";
+
+const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
+const MOST_SEED = 2 ** 31 - 1;
+
+/** @param {import("../app.js").App} app @param {HTMLElement} panel */
+export function mountCompose(app, panel) {
+  const wish = firstWish();
+  const tasks = TASKS.map((task) => h("button.task", {
+    type: "button", role: "radio", onclick: () => choose(task.name), onkeydown: arrows,
+  }, taskPicture(task.name), h("span", null, task.label)));
+  const sentence = h("p.sentence#task-sentence");
+  const shape = h("div.settings");
+  const character = h("div.settings");
+  const more = h("details.more", null, h("summary", null, "More"), h("div.settings"));
+  const moreBody = more.lastElementChild;
+  const number = h("output.number", { "aria-label": "Number of proposals" });
+  const fewer = iconButton("minus", "Fewer proposals", () => samples(-1));
+  const plenty = iconButton("plus", "More proposals", () => samples(1));
+  const go = h("button.gold.go", { type: "button", "aria-describedby": "task-sentence", title: "Compose (Ctrl+Enter)", onclick: compose },
+    icon("spark"), h("span", null, "Compose"));
+  fill(panel,
+    h("div.tasks", { role: "radiogroup", "aria-label": "Task" }, ...tasks),
+    sentence, shape, character, more,
+    h("div.ask", null, h("div.samples", { role: "group", "aria-label": "Proposals" }, fewer, number, plenty), go));
+
+  const scope = () => app.selection.scope(app.piece);
+  const model = () => modelFor(app.models, wish);
+
+  function choose(task) {
+    wish.task = task;
+    build();
+  }
+
+  function arrows(event) {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const place = TASKS.findIndex((task) => task.name === wish.task);
+    const to = (place + step + TASKS.length) % TASKS.length;
+    choose(TASKS[to].name);
+    tasks[to].focus();
+  }
+
+  function samples(by) {
+    wish.samples = Math.min(8, Math.max(1, wish.samples + by));
+    refresh();
+  }
+
+  /** Makes the settings of the task and its model anew. */
+  function build() {
+    const task = TASKS.find((each) => each.name === wish.task);
+    const able = model();
+    fill(shape,
+      task.sized && slider({ label: "Length", low: 1, high: 32, step: 1, value: wish.bars, words: lengthWords, onchange: (value) => { wish.bars = value; refresh(); } }),
+      task.name === "vary" && slider({
+        label: "Keep", sentence: "How many of the selected notes stay as they are. The seed draws which.", low: 0, high: 95, step: 5, value: wish.keep,
+        words: (value) => `${value} %`, onchange: (value) => { wish.keep = value; refresh(); },
+      }));
+    fill(character, ...(able?.controls ?? []).map((control) => slider({
+      ...control, value: wish.controls[control.name] ?? null, free: "free", marks: control.words ?? {},
+      words: (value) => `${Math.round(value * 100) / 100} ${control.unit ?? ""}`.trim(),
+      onchange(value) {
+        if (value === null) delete wish.controls[control.name];
+        else wish.controls[control.name] = value;
+        guidance.hidden = !Object.keys(wish.controls).length;
+      },
+    })));
+    const guidance = slider({
+      label: "Strictness", sentence: "How closely the model keeps to what is asked for above; beyond 1 at the cost of variety.", low: 1, high: 3, step: 0.25, value: wish.guidance,
+      words: (value) => String(value), onchange: (value) => { wish.guidance = value; },
+    });
+    guidance.hidden = !Object.keys(wish.controls).length;
+    fill(moreBody, guidance, temperature(), keySelect(), modelSelect(able), seedField());
+    refresh();
+  }
+
+  const temperature = () => slider({
+    label: "Boldness", sentence: "The temperature of sampling: low is predictable, high is surprising.", low: 0.6, high: 1.4, step: 0.05, value: wish.temperature,
+    words: (value) => value.toFixed(2), onchange: (value) => { wish.temperature = value; },
+  });
+
+  function keySelect() {
+    const options = [["", "Any"], ["auto", "As the music is"], ...KEYS.map((key) => [key, `${key} major`]), ...KEYS.map((key) => [`${key}m`, `${key} minor`])];
+    const select = h("select", { onchange: () => { wish.key = select.value; } },
+      ...options.map(([value, label]) => h("option", { value, selected: value === wish.key }, label)));
+    return h("label.row", null, "Key", select);
+  }
+
+  function modelSelect(able) {
+    const all = app.models.filter((each) => each.tasks.includes(wish.task));
+    if (!all.length) return null;
+    const select = h("select", { disabled: all.length < 2, onchange: () => { wish.model = select.value; build(); } },
+      ...all.map((each) => h("option", { value: each.name, selected: each === able }, each.title)));
+    return h("div", null, h("label.row", null, "Model", select), h("p.hint", null, able?.sentence ?? ""));
+  }
+
+  function seedField() {
+    const field = h("input", {
+      type: "text", inputMode: "numeric", placeholder: "a new one each time", value: wish.seed ?? "", "aria-describedby": "seed-hint",
+      onchange() {
+        const value = field.value.trim();
+        if (/^\d{1,10}$/.test(value) && Number(value) <= MOST_SEED) wish.seed = Number(value);
+        else {
+          if (value) app.fail(new RangeError(`The seed ${value} is no whole number from 0 to ${MOST_SEED}.`));
+          wish.seed = null;
+          field.value = "";
+        }
+      },
+    });
+    return h("div", null, h("label.row", null, "Seed", field),
+      h("p.hint#seed-hint", null, "The same seed with the same settings makes the same music."));
+  }
+
+  function lengthWords(bars) {
+    if (!app.piece) return count(bars, "bar");
+    const begin = wish.task === "new" ? 0 : scope().stretch?.end ?? app.piece.duration;
+    const { begin: line, end } = app.beats.bar(Math.max(0, begin - 1e-3));
+    return `${count(bars, "bar")}, ${(bars * (end - line)).toFixed(1)} s`;
+  }
+
+  function refresh() {
+    tasks.forEach((button, i) => {
+      const on = TASKS[i].name === wish.task;
+      button.setAttribute("aria-checked", String(on));
+      button.tabIndex = on ? 0 : -1;
+    });
+    number.textContent = count(wish.samples, "proposal");
+    fewer.disabled = wish.samples === 1;
+    plenty.disabled = wish.samples === 8;
+    if (!app.piece) return;
+    const now = describe(wish, app.piece, app.beats, scope(), model());
+    sentence.textContent = now.sentence;
+    go.disabled = !now.ready || asking;
+  }
+
+  let asking = false;
+  async function compose() {
+    const { piece } = app;
+    const able = model();
+    if (!piece || !able || asking) return;
+    const now = describe(wish, piece, app.beats, scope(), able);
+    if (!now.ready) return app.emit("message", { text: now.sentence, kind: "error" });
+    asking = true;
+    refresh();
+    try {
+      const revision = await app.mirror.settled();
+      const body = { ...request(wish, app.piece, scope(), able), revision };
+      const take = app.takes.update(await post(`${session(piece.id)}/takes`, body));
+      app.show(take.id, 1);
+      app.say(`${take.label}: asked for ${count(wish.samples, "proposal")}`);
+    } catch (error) {
+      app.fail(error);
+    }
+    asking = false;
+    refresh();
+  }
+
+  app.actions.compose = compose;
+  app.on("ask", (take) => {
+    Object.assign(wish, wishOf(take));
+    build();
+    app.selection.tracks = new Set(take.tracks ?? []);
+    app.selection.pickRange(app.piece, take.request.begin === undefined ? null : { begin: take.request.begin, end: take.request.end });
+  });
+  app.on("settings", build);
+  app.on("opened", (piece) => {
+    if (!piece) return;
+    wish.task = piece.notes.size ? "continue" : "new";
+    build();
+  });
+  for (const event of ["piece", "selection"]) app.on(/** @type {any} */ (event), refresh);
+  build();
+}

@@ -1,0 +1,28 @@
+/** The panel at the right: tabs. */
+
+import { fill, h } from "../core/dom.js";
+
+/** One body for each label, the first of them shown. @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
+export function mountSidePanel(panel, labels) {
+  const bodies = labels.map((label, i) => h("div.tab-body", { id: `tab-${i}`, role: "tabpanel", "aria-label": label, hidden: i > 0 }));
+  const tabs = labels.map((label, i) => h("button.tab", {
+    type: "button", role: "tab", "aria-selected": i === 0, "aria-controls": `tab-${i}`, tabIndex: i ? -1 : 0,
+    onclick: () => choose(i),
+    onkeydown(event) {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const to = (i + step + tabs.length) % tabs.length;
+      choose(to);
+      tabs[to].focus();
+    },
+  }, label));
+  function choose(place) {
+    tabs.forEach((tab, i) => {
+      tab.setAttribute("aria-selected", String(i === place));
+      tab.tabIndex = i === place ? 0 : -1;
+      bodies[i].hidden = i !== place;
+    });
+  }
+  fill(panel, h("div.tabs", { role: "tablist", "aria-label": "Composing" }, ...tabs), ...bodies);
+  return bodies;
+}

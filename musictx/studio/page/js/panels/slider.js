@@ -1,0 +1,62 @@
+/** A slider with its name, its value in words, and a sentence. */
+
+import { fill, h, iconButton } from "../core/dom.js";
+
+/**
+ * @typedef {object} SliderOptions
+ * @property {string} label
+ * @property {string} [sentence]
+ * @property {number} low
+ * @property {number} high
+ * @property {number} step
+ * @property {number | null} value  null: left free, which only `free` sliders can be
+ * @property {(value: number) => string} words
+ * @property {string} [free]  what to say while it is left free; with it a slider can be freed again
+ * @property {Record<string, number>} [marks]  words for some values, as buttons
+ * @property {(value: number | null) => void} onchange
+ */
+
+let made = 0;
+
+/** @param {SliderOptions} options @returns {HTMLElement & {set: (value: number | null) => void}} */
+export function slider({ label, sentence, low, high, step, value, words, free, marks = {}, onchange }) {
+  const id = `slider-${++made}`;
+  const input = h(`input#${id}`, {
+    type: "range", min: low, max: high, step,
+    oninput: () => change(Number(input.value)),
+    onkeydown: (event) => {
+      if (free && (event.key === "Delete" || event.key === "Backspace")) change(null);
+    },
+  });
+  if (sentence) input.setAttribute("aria-describedby", `${id}-hint`);
+  const output = h("output", { for: id });
+  const reset = free ? iconButton("close", `Leave ${label.toLowerCase()} to the model`, () => change(null)) : null;
+  reset?.classList.add("small");
+  const buttons = Object.entries(marks).map(([word, at]) =>
+    h("button.mark", { type: "button", onclick: () => change(at) }, word));
+  const element = h("div.slider", null,
+    h("div.slider-head", null, h("label", { for: id }, label), output, reset),
+    input,
+    buttons.length > 0 && h("div.marks", null, ...buttons),
+    sentence && h(`p.hint#${id}-hint`, null, sentence));
+
+  function show(now) {
+    const at = now ?? (low + high) / 2;
+    input.value = String(at);
+    input.classList.toggle("free", now === null);
+    input.style.setProperty("--part", now === null ? "0%" : `${((at - low) / (high - low)) * 100}%`);
+    const text = now === null ? free ?? "" : words(now);
+    fill(output, text);
+    input.setAttribute("aria-valuetext", text);
+    if (reset) reset.style.visibility = now === null ? "hidden" : "visible";
+    buttons.forEach((button, i) => button.classList.toggle("on", now !== null && Math.abs(Object.values(marks)[i] - now) <= step / 2));
+  }
+
+  function change(to) {
+    show(to);
+    onchange(to);
+  }
+
+  show(value);
+  return Object.assign(element, { set: show });
+}

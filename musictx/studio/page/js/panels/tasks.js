@@ -1,0 +1,113 @@
+/** The tasks: what each needs, what it will do in words, and the request that is sent. Pure. */
+
+import { count, stretchWords, trackName } from "../document/words.js";
+
+/** @typedef {import("../document/types.js").Piece} Piece */
+/** @typedef {import("../document/types.js").Model} Model */
+/** @typedef {import("../document/beats.js").Beats} Beats */
+/**
+ * @typedef {object} Wish  what the panel is set to
+ * @property {string} task
+ * @property {number} bars  length of new music
+ * @property {number} keep  percent that "vary" keeps
+ * @property {number} samples
+ * @property {number | null} seed
+ * @property {string | null} model  null: the one that suits the task
+ * @property {Record<string, number>} controls  only those that were set
+ * @property {number} temperature
+ * @property {string} key  "": any
+ * @property {number} guidance
+ */
+
+/** @typedef {{stretch: {begin: number, end: number} | null, tracks: number[] | null}} Scope */
+
+export const TASKS = [
+  { name: "continue", label: "Continue", sized: true },
+  { name: "replace", label: "Replace", selects: true },
+  { name: "vary", label: "Vary", selects: true },
+  { name: "accompany", label: "Accompany" },
+  { name: "harmonise", label: "Harmonise" },
+  { name: "new", label: "New", sized: true },
+];
+
+/** @returns {Wish} */
+export const firstWish = () => ({
+  task: "continue", bars: 4, keep: 50, samples: 3, seed: null, model: null, controls: {}, temperature: 1, key: "", guidance: 1,
+});
+
+/** The model for a task: the one that was chosen if it can, else the first that can. @param {Model[]} models @param {Wish} wish */
+export function modelFor(models, wish) {
+  const able = models.filter((model) => model.tasks.includes(wish.task));
+  return able.find((model) => model.name === wish.model) ?? able.find((model) => model.default) ?? able[0] ?? null;
+}
+
+/** Where new music would begin: after the selection, else after the piece. @param {Piece} piece @param {Scope} scope */
+const after = (piece, scope) => scope.stretch?.end ?? piece.duration;
+
+/**
+ * What the task would do now, and whether it can.
+ * @param {Wish} wish @param {Piece} piece @param {Beats} beats @param {Scope} scope @param {Model | null} model
+ * @returns {{ready: boolean, sentence: string}}
+ */
+export function describe(wish, piece, beats, scope, model) {
+  if (!model) return { ready: false, sentence: "No model that is installed can do this." };
+  const { stretch, tracks } = scope;
+  const names = (tracks ?? []).map((id) => piece.tracks.find((track) => track.id === id)).filter(Boolean).map(trackName);
+  const inTracks = names.length ? ` in ${list(names)}` : "";
+  const where = stretch ? stretchWords(beats, stretch.begin, stretch.end) : "the whole piece";
+  const bars = count(wish.bars, "bar");
+  const missing = { ready: false, sentence: "Select bars first: drag along the numbers above the roll, or press B in it. Selected notes do as well." };
+  const empty = { ready: false, sentence: "There are no notes yet. Draw some, or begin with New." };
+  const has = { ready: true };
+  switch (wish.task) {
+    case "new":
+      return { ...has, sentence: piece.notes.size ? `A piece of its own, ${bars} long, after the end of this one.` : `A piece from nothing, ${bars} long.` };
+    case "continue": {
+      if (!piece.notes.size) return empty;
+      const { number } = beats.bar(after(piece, scope) - 1e-3);
+      return { ...has, sentence: `Goes on for ${bars} after bar ${number}${stretch ? ". What stands there is replaced" : ", where the piece ends"}.` };
+    }
+    case "replace":
+      if (!piece.notes.size) return empty;
+      return stretch ? { ...has, sentence: `Composes ${where} anew${inTracks}. All else and locked notes stay.` } : missing;
+    case "vary":
+      if (!piece.notes.size) return empty;
+      return stretch ? { ...has, sentence: `Keeps ${wish.keep} % of the notes of ${where}${inTracks}, and composes the others anew.` } : missing;
+    case "accompany":
+      return piece.notes.size ? { ...has, sentence: `Adds tracks that accompany ${where}${inTracks}.` } : empty;
+    default:
+      return piece.notes.size ? { ...has, sentence: `Sets ${where}${inTracks} for four voices, in the manner of a chorale.` } : empty;
+  }
+}
+
+const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
+
+/** What is sent. @param {Wish} wish @param {Piece} piece @param {Scope} scope @param {Model} model */
+export function request(wish, piece, scope, model) {
+  const task = TASKS.find((each) => each.name === wish.task);
+  const { begin, end } = scope.stretch ?? { begin: 0, end: piece.duration };
+  const known = new Set(model.controls.map((control) => control.name));
+  const controls = Object.fromEntries(Object.entries(wish.controls).filter(([name]) => known.has(name)));
+  const sampling = {};
+  if (wish.temperature !== 1) sampling.temperature = wish.temperature;
+  if (wish.key) sampling.key = wish.key;
+  return {
+    task: wish.task, model: model.name, begin, end, tracks: scope.tracks, samples: wish.samples, seed: wish.seed,
+    ...(task.sized && { bars: wish.bars }),
+    ...(wish.task === "vary" && { keep: wish.keep / 100 }),
+    ...(Object.keys(controls).length && { controls }),
+    ...(Object.keys(controls).length && wish.guidance !== 1 && { guidance: wish.guidance }),
+    ...(Object.keys(sampling).length && { sampling }),
+    revision: piece.revision,
+  };
+}
+
+/** The panel as a take was asked, with its seed. @param {import("../document/types.js").Take} take @returns {Partial<Wish>} */
+export function wishOf(take) {
+  const { bars, keep, samples, controls, sampling, guidance, model, task } = take.request;
+  return {
+    task, seed: take.seed, model: model ?? take.model, samples: samples ?? 3, controls: { ...controls },
+    temperature: sampling?.temperature ?? 1, key: sampling?.key ?? "", guidance: guidance ?? 1,
+    ...(bars && { bars }), ...(keep !== undefined && { keep: Math.round(keep * 100) }),
+  };
+}

@@ -1,0 +1,219 @@
+/** What the keys do in the roll: walk, select, edit, look. */
+
+import * as edits from "../document/edits.js";
+import { count, noteWords, pitchWords, positionWords, stretchWords, trackName } from "../document/words.js";
+import { openTable } from "./table.js";
+
+/** @typedef {import("../app.js").App} App */
+/** @typedef {import("../shell/commands.js").Command} Command */
+
+/** @param {App} app @returns {Command[]} */
+export function rollCommands(app) {
+  return [...walking(app), ...selecting(app), ...editing(app), ...looking(app)];
+}
+
+/** The note under the cursor. @param {App} app */
+const under = (app) => app.roll.index.under(app.cursor.time + 1e-4, app.cursor.pitch);
+
+/** Says where the cursor is, and what is there. @param {App} app */
+function sayCursor(app, { sound = false } = {}) {
+  const note = under(app);
+  app.roll.view.reveal(app.cursor.time, app.cursor.pitch);
+  app.roll.invalidate();
+  if (!note) return app.say(`${pitchWords(app.cursor.pitch)}, ${positionWords(app.beats, app.cursor.time)}, empty`);
+  const track = app.piece.tracks.length > 1 ? app.piece.tracks.find((each) => each.id === note.track) : null;
+  app.say([
+    noteWords(note, app.beats), track && trackName(track),
+    app.selection.notes.has(note.id) && "selected", app.piece.locked.has(note.id) && "locked",
+  ].filter(Boolean).join(", "));
+  if (sound && !app.player.playing) app.player.audition(note.pitch, note.velocity, note.track);
+}
+
+/** @param {App} app @returns {Command[]} */
+function walking(app) {
+  const group = "Moving about in the roll";
+  const go = (time, pitch, options) => {
+    app.point(time, pitch);
+    sayCursor(app, options);
+  };
+  const beside = (by) => app.beats.step(app.cursor.time, app.settings.division, by);
+  const hop = (direction) => {
+    const note = app.roll.index.next({ id: under(app)?.id, time: app.cursor.time }, direction);
+    if (note) go(note.start, note.pitch, { sound: true });
+    else app.say(direction > 0 ? "last note" : "first note");
+  };
+  const bar = (direction) => {
+    const { begin, end } = app.beats.bar(app.cursor.time);
+    if (direction > 0) return end;
+    return begin < app.cursor.time - 1e-3 ? begin : app.beats.bar(Math.max(0, begin - 1e-2)).begin;
+  };
+  const semitones = (by) => go(app.cursor.time, app.cursor.pitch + by);
+  return [
+    { keys: ["ArrowLeft", "ArrowRight"], group, what: "One step of the grid", run: ({ key }) => go(beside(key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["ArrowUp", "ArrowDown"], group, what: "One semitone", run: ({ key }) => semitones(key === "ArrowUp" ? 1 : -1) },
+    { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, what: "To the note before, after", run: ({ key }) => hop(key === "ArrowLeft" ? -1 : 1) },
+    { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, what: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
+    { keys: ["PageUp", "PageDown"], group, what: "One bar back, on", run: ({ key }) => go(bar(key === "PageUp" ? -1 : 1)) },
+    { keys: ["Home", "End"], group, what: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.piece.duration) },
+    { keys: ["P"], group, what: "Put the playhead at the cursor", run: () => { app.player.seek(app.cursor.time); app.say("playhead here"); } },
+  ];
+}
+
+/** @param {App} app @returns {Command[]} */
+function selecting(app) {
+  const group = "Selecting";
+  const { selection } = app;
+  let anchor = 0;
+  const saySelection = () => {
+    const { range, notes } = selection;
+    const what = range ? `${stretchWords(app.beats, range.begin, range.end)}, ` : "";
+    app.say(`${what}${count(notes.size, "note")} selected`);
+  };
+  /** Stretches the selected bars with the cursor, from where it was first. */
+  const stretch = (to) => {
+    if (!selection.range) anchor = app.cursor.time;
+    app.point(to);
+    selection.pickRange(app.piece, { begin: Math.min(anchor, to), end: Math.max(anchor, to) });
+    app.roll.view.reveal(to);
+    app.roll.invalidate();
+    saySelection();
+  };
+  const bars = () => {
+    const now = app.beats.bar(app.cursor.time);
+    const { range } = selection;
+    const grown = range && range.begin <= now.begin && range.end >= now.end ? app.beats.bar(range.end + 1e-3) : now;
+    selection.pickRange(app.piece, range ? { begin: Math.min(range.begin, now.begin), end: Math.max(range.end, grown.end) } : now);
+    saySelection();
+  };
+  return [
+    {
+      keys: ["Enter"], group, what: "Select the note under the cursor; draw one where there is none", run() {
+        const note = under(app);
+        if (note) selection.pickNotes([note.id]);
+        else drawHere(app);
+        sayCursor(app, { sound: true });
+      },
+    },
+    { keys: ["Shift+Enter"], group, what: "Add the note to the selection, or take it out", run: () => { const note = under(app); if (note) selection.pickNotes([note.id], "toggle"); saySelection(); } },
+    { keys: ["B"], group, what: "Select the bar; again: one bar more", run: bars },
+    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, what: "Select a stretch of time", run: ({ key }) => stretch(app.beats.step(app.cursor.time, app.settings.division, key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["Ctrl+A"], group, what: "Select all notes", run: () => { const { tracks } = selection; selection.pickNotes([...app.piece.notes.values()].filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id)); saySelection(); } },
+    { keys: ["Escape"], group, what: "Select nothing", run: () => { selection.drop(); app.say("nothing selected"); } },
+  ];
+}
+
+/** A note of one step of the grid at the cursor. @param {App} app */
+function drawHere(app) {
+  const { time, pitch } = app.cursor;
+  if (!app.pen) return;
+  const end = app.beats.step(time, app.settings.division, 1);
+  const operation = edits.draw(app.piece, { start: time, end, pitch, velocity: 80, track: app.pen.id });
+  app.change(operation);
+  app.selection.pickNotes([operation.add[0].id]);
+}
+
+/** @type {import("../document/types.js").Note[]} */
+let clipboard = [];
+
+/** Edits of the selected notes, for keys and buttons alike. @param {App} app */
+export const selectedEdits = (app) => {
+  const { selection } = app;
+  /** Does an edit of the selected free notes and says it. */
+  const apply = (edit) => {
+    const notes = edits.freeNotes(app.piece, selection.notes);
+    if (!notes.length) return app.say(selection.notes.size ? "these notes are locked" : "nothing selected");
+    const operation = edit(notes);
+    app.change(operation);
+    if (operation) app.say(operation.label);
+    return operation;
+  };
+  return {
+    apply,
+    erase: () => apply(edits.erase),
+    quantise: () => apply((notes) => edits.quantise(notes, app.beats, app.settings.division)),
+    louder: (by) => apply((notes) => edits.louder(notes, by)),
+    lock() {
+      const operation = edits.toggleLock(app.piece, [...selection.notes]);
+      app.change(operation);
+      app.say(operation?.label ?? "nothing selected");
+    },
+    copy() {
+      const notes = [...selection.notes].flatMap((id) => app.piece.notes.get(id) ?? []);
+      if (!notes.length) return;
+      clipboard = edits.clip(notes);
+      // What is pasted next stands right after what was copied.
+      app.point(app.beats.snap(Math.max(...notes.map((note) => note.end)), app.settings.division));
+      app.say(`${count(notes.length, "note")} copied`);
+    },
+    paste() {
+      const operation = edits.paste(app.piece, clipboard, app.cursor.time);
+      if (!operation) return app.say("nothing was copied");
+      app.change(operation);
+      selection.pickNotes(operation.add.map((note) => note.id));
+      const end = Math.max(...operation.add.map((note) => note.end));
+      app.point(app.beats.snap(end, app.settings.division));
+      app.roll.view.reveal(end);
+      app.roll.invalidate();
+      app.say(operation.label);
+    },
+  };
+};
+
+/** @param {App} app @returns {Command[]} */
+function editing(app) {
+  const group = "Editing the selected notes";
+  const actions = selectedEdits(app);
+  const { apply } = actions;
+  /** Moves with the cursor, so that one can go on. */
+  const move = (steps, semitones) => {
+    const { division } = app.settings;
+    const operation = apply((notes) => {
+      const from = Math.min(...notes.map((note) => note.start));
+      return edits.move(notes, steps ? app.beats.step(from, division, steps) - from : 0, semitones);
+    });
+    const first = operation?.change?.[0];
+    if (!first) return;
+    app.point(first.start, first.pitch);
+    sayCursor(app, { sound: Boolean(semitones) });
+  };
+  const lengthen = (steps) => apply((notes) => {
+    const end = Math.max(...notes.map((note) => note.end));
+    return edits.resize(notes, "end", app.beats.step(end, app.settings.division, steps) - end);
+  });
+  return [
+    { keys: ["Alt+ArrowLeft", "Alt+ArrowRight"], group, what: "Move by one step of the grid", run: ({ key }) => move(key === "ArrowLeft" ? -1 : 1, 0) },
+    { keys: ["Alt+ArrowUp", "Alt+ArrowDown"], group, what: "Move by a semitone", run: ({ key }) => move(0, key === "ArrowUp" ? 1 : -1) },
+    { keys: ["Alt+Shift+ArrowUp", "Alt+Shift+ArrowDown"], group, what: "Move by an octave", run: ({ key }) => move(0, key === "ArrowUp" ? 12 : -12) },
+    { keys: ["Alt+Shift+ArrowLeft", "Alt+Shift+ArrowRight"], group, what: "Shorter, longer by one step", run: ({ key }) => lengthen(key === "ArrowLeft" ? -1 : 1) },
+    { keys: ["<", ">"], group, what: "Louder (opening hairpin), softer", run: ({ key }) => actions.louder(key === "<" ? 8 : -8) },
+    { keys: ["Q"], group, what: "Quantise the starts to the grid", run: actions.quantise },
+    { keys: ["L"], group, what: "Lock or unlock: no task changes locked notes", run: actions.lock },
+    { keys: ["Delete", "Backspace"], group, what: "Delete", run: actions.erase },
+    { keys: ["Ctrl+C", "Ctrl+X"], group, what: "Copy, cut", run: ({ key }) => { actions.copy(); if (key.toLowerCase() === "x") actions.erase(); } },
+    { keys: ["Ctrl+V"], group, what: "Paste at the cursor", run: actions.paste },
+    { keys: ["Ctrl+D"], group, what: "Repeat right after", run: () => { actions.copy(); actions.paste(); } },
+  ];
+}
+
+/** @param {App} app @returns {Command[]} */
+function looking(app) {
+  const group = "Looking";
+  const zoom = (factor) => {
+    const { view } = app.roll;
+    const x = view.x(app.cursor.time);
+    view.zoomTime(factor, x > 0 && x < view.width ? x : view.width / 2);
+    app.roll.invalidate();
+  };
+  const zoomPitch = (factor) => {
+    app.roll.view.zoomPitch(factor, app.roll.view.height / 2);
+    app.roll.invalidate();
+  };
+  return [
+    { keys: ["+", "="], group, what: "Zoom in (time)", run: () => zoom(1.25) },
+    { keys: ["-"], group, what: "Zoom out", run: () => zoom(0.8) },
+    { keys: ["Alt++", "Alt+=", "Alt+-"], group, what: "Zoom in, out (pitch)", run: ({ key }) => zoomPitch(key === "-" ? 0.87 : 1.15) },
+    { keys: ["0"], group, what: "See the piece from its beginning", run: () => app.roll.fit() },
+    { keys: ["D"], group, what: "Draw, or select", run: () => app.set({ tool: app.settings.tool === "draw" ? "select" : "draw" }) },
+    { keys: ["N"], group, what: "The notes as a table", run: () => openTable(app) },
+  ];
+}

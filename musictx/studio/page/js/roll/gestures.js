@@ -1,0 +1,115 @@
+/**
+ * What is dragged in the roll: notes, their ends, a new note, a rubber band.
+ *
+ * A gesture has move(point, event), end() and cancel(); nothing is sent before end().
+ */
+
+import { draw } from "../document/edits.js";
+import { count } from "../document/words.js";
+
+/** @typedef {import("../app.js").App} App */
+/** @typedef {import("./roll.js").Roll} Roll */
+/** @typedef {import("../document/types.js").Note} Note */
+/** @typedef {{x: number, y: number}} Point */
+
+/** How far the pointer has gone in time, so that the note it holds meets the grid (Alt: freely). */
+function snapped(app, time, by, event) {
+  return event.altKey ? by : app.beats.snap(time + by, app.settings.division) - time;
+}
+
+/**
+ * Moves notes, or their starts or ends. @param {App} app @param {Roll} roll @param {Point} from
+ * @param {Note[]} notes @param {Note} held @param {"body" | "start" | "end"} part
+ */
+export function drag(app, roll, from, notes, held, part, { bounded, move, resize }) {
+  let operation = null;
+  let pitch = held.pitch;
+  return {
+    from,
+    move(at, event) {
+      const { view } = roll;
+      const by = (at.x - from.x) / view.scale;
+      if (part === "body") {
+        const semitones = Math.round((from.y - at.y) / view.row);
+        const to = bounded(notes, snapped(app, held.start, by, event), semitones);
+        operation = move(notes, to.seconds, to.semitones);
+        if (held.pitch + to.semitones !== pitch) {
+          pitch = held.pitch + to.semitones;
+          app.player.audition(pitch, held.velocity, held.track);
+        }
+      } else operation = resize(notes, part, snapped(app, held[part], by, event));
+      const first = !roll.dragged.length;
+      // The note that is held comes first: its pitch is named.
+      roll.dragged = [...(operation?.change ?? notes)].sort((a, b) => Number(b.id === held.id) - Number(a.id === held.id));
+      if (first) roll.invalidate();
+    },
+    end() {
+      roll.dragged = [];
+      app.change(operation);
+      if (part === "body" && operation) app.point(app.piece.notes.get(held.id)?.start ?? held.start, pitch);
+    },
+    cancel() {
+      roll.dragged = [];
+    },
+  };
+}
+
+/** Draws a note from where the pointer goes down to where it is lifted. @param {App} app @param {Roll} roll @param {Point} from */
+export function stroke(app, roll, from) {
+  const { division } = app.settings;
+  const start = app.beats.floor(roll.view.time(from.x), division);
+  const pitch = roll.view.pitch(from.y);
+  const track = app.pen?.id ?? 0;
+  let end = app.beats.step(start, division, 1);
+  const note = () => ({ id: -1, start, end, pitch, velocity: 80, track });
+  roll.dragged = [note()];
+  app.player.audition(pitch, 80, track);
+  roll.invalidate("over");
+  const keep = () => {
+    roll.dragged = [];
+    const operation = draw(app.piece, note());
+    app.change(operation);
+    app.selection.pickNotes([operation.add[0].id]);
+  };
+  return {
+    from,
+    move(at, event) {
+      const time = roll.view.time(at.x);
+      const least = event.altKey ? start + 0.03 : app.beats.step(start, division, 1);
+      end = Math.max(least, event.altKey ? time : app.beats.snap(time, division));
+      roll.dragged = [note()];
+    },
+    click: keep,
+    end: keep,
+    cancel() {
+      roll.dragged = [];
+    },
+  };
+}
+
+/** Selects the notes in a rectangle. @param {App} app @param {Roll} roll @param {Point} from @param {"set" | "add"} how */
+export function band(app, roll, from, how) {
+  const before = how === "add" ? [...app.selection.notes] : [];
+  const { tracks } = app.selection;
+  // The rectangle belongs to the music: it stays when the view scrolls.
+  const time = roll.view.time(from.x);
+  const tone = roll.view.top - from.y / roll.view.row;
+  return {
+    from,
+    move(at) {
+      const { view } = roll;
+      if (at.x > view.width - 12) view.pan(10, 0);
+      if (at.x < 12) view.pan(-10, 0);
+      roll.band = { x1: view.x(time), y1: (view.top - tone) * view.row, x2: at.x, y2: at.y };
+      const inside = roll.index.inside(view, roll.band).filter((note) => !tracks.size || tracks.has(note.track));
+      app.selection.pickNotes([...before, ...inside.map((note) => note.id)]);
+    },
+    end() {
+      roll.band = null;
+      app.say(`${count(app.selection.notes.size, "note")} selected`);
+    },
+    cancel() {
+      roll.band = null;
+    },
+  };
+}

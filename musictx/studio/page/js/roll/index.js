@@ -1,0 +1,92 @@
+/** Which notes are seen: an index over the notes by time, and what lies under a point. */
+
+/** @typedef {import("../document/types.js").Note} Note */
+/** @typedef {import("./view.js").View} View */
+
+const BLOCK = 64;
+/** Pixels at the end of a note that take hold of its end. */
+const EDGE = 6;
+
+export class NoteIndex {
+  /** @param {Iterable<Note>} notes */
+  constructor(notes) {
+    this.notes = [...notes].sort((a, b) => a.start - b.start || a.pitch - b.pitch || a.id - b.id);
+    /** The latest end in each block of notes, so that blocks that are long over are skipped. */
+    this.ends = new Float64Array(Math.ceil(this.notes.length / BLOCK));
+    this.notes.forEach((note, i) => {
+      const block = Math.floor(i / BLOCK);
+      this.ends[block] = Math.max(this.ends[block], note.end);
+    });
+  }
+
+  /** The number of notes that start before a moment. */
+  before(seconds) {
+    let low = 0;
+    let high = this.notes.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.notes[middle].start < seconds) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Notes that sound between two moments, in the order of their starts. @returns {Note[]} */
+  between(begin, end) {
+    const found = [];
+    const stop = this.before(end);
+    for (let block = 0; block * BLOCK < stop; block++) {
+      if (this.ends[block] <= begin) continue;
+      const last = Math.min(stop, (block + 1) * BLOCK);
+      for (let i = block * BLOCK; i < last; i++) if (this.notes[i].end > begin) found.push(this.notes[i]);
+    }
+    return found;
+  }
+
+  /** The note after a note in order, or the first at or after a moment; with -1 the one before. */
+  next(from, direction = 1) {
+    const place = from.id === undefined ? -1 : this.notes.findIndex((note) => note.id === from.id);
+    if (place >= 0) return this.notes[place + direction];
+    const at = this.before(from.time + (direction > 0 ? -1e-6 : 1e-6));
+    return direction > 0 ? this.notes[at] : this.notes[at - 1];
+  }
+
+  /** The note that sounds at a moment in a pitch: the one that started last. */
+  under(seconds, pitch) {
+    return this.between(seconds, seconds + 1e-6).filter((note) => note.pitch === pitch).at(-1);
+  }
+
+  /**
+   * What lies under a point of the roll: the note on top, and whether its body, start or end.
+   * Short notes have no edges, so that they can be moved; `slack` widens what fingers must hit.
+   * @param {View} view @returns {{note: Note, part: "body" | "start" | "end"} | null}
+   */
+  hit(view, x, y, slack = 0, prefer = (_note) => false) {
+    const reach = (slack + 3) / view.scale;
+    const time = view.time(x);
+    let best = null;
+    for (const note of this.between(time - reach, time + reach)) {
+      const left = view.x(note.start);
+      const right = Math.max(view.x(note.end), left + 3);
+      const upper = view.y(note.pitch);
+      if (x < left - slack || x > right + slack || y < upper - slack || y > upper + view.row + slack) continue;
+      if (!best || prefer(note) || !prefer(best)) best = note;
+    }
+    if (!best) return null;
+    const left = view.x(best.start);
+    const width = view.x(best.end) - left;
+    const edge = Math.min(EDGE, width / 4);
+    if (width < 10) return { note: best, part: "body" };
+    const part = x > left + width - edge ? "end" : x < left + edge ? "start" : "body";
+    return { note: best, part };
+  }
+
+  /** Notes that touch a rectangle of the roll. @param {View} view */
+  inside(view, box) {
+    const left = view.time(Math.min(box.x1, box.x2));
+    const right = view.time(Math.max(box.x1, box.x2));
+    const high = view.pitch(Math.min(box.y1, box.y2));
+    const low = view.pitch(Math.max(box.y1, box.y2));
+    return this.between(left, right).filter((note) => note.pitch >= low && note.pitch <= high);
+  }
+}

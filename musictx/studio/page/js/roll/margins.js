@@ -1,0 +1,100 @@
+/** The edges of the roll: numbers of bars above, the keyboard at the left, the whole piece below. */
+
+import { ramp } from "./colours.js";
+import { gridLines, isBlack } from "./grid.js";
+
+/** @typedef {import("./view.js").View} View */
+
+const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
+
+/** @param {CanvasRenderingContext2D} ctx @param {View} view */
+export function drawRuler(ctx, view, height, beats, range, playhead, colours) {
+  ctx.fillStyle = colours.panel;
+  ctx.fillRect(0, 0, view.width, height);
+  if (range) {
+    const x = view.x(range.begin);
+    const width = view.x(range.end) - x;
+    ctx.fillStyle = colours.select;
+    ctx.globalAlpha = colours.dark ? 0.3 : 0.18;
+    ctx.fillRect(x, 0, width, height);
+    ctx.globalAlpha = 1;
+    ctx.fillRect(x, height - 3, width, 3);
+  }
+  const { bars, lines } = gridLines(view, beats, 1);
+  ctx.fillStyle = colours.bar;
+  for (const x of lines.beat) ctx.fillRect(Math.round(x), height - 5, 1, 5);
+  ctx.font = `12px ${FONT}`;
+  ctx.textBaseline = "alphabetic";
+  for (const { x, bar, numbered } of bars) {
+    ctx.fillStyle = colours.bar;
+    ctx.fillRect(Math.round(x), numbered ? height - 20 : height - 8, 1, 20);
+    ctx.fillStyle = colours["ink-2"];
+    if (numbered) ctx.fillText(String(bar), x + 5, height - 10);
+  }
+  ctx.fillStyle = colours.line;
+  ctx.fillRect(0, height - 1, view.width, 1);
+  const x = view.x(playhead);
+  ctx.fillStyle = colours.playhead;
+  ctx.beginPath();
+  ctx.moveTo(x - 6, height - 11);
+  ctx.lineTo(x + 6, height - 11);
+  ctx.lineTo(x, height - 1);
+  ctx.fill();
+}
+
+/** The keys, those that sound or are meant in colour. @param {View} view @param {Map<number, string>} lit */
+export function drawKeys(ctx, view, width, lit, colours) {
+  ctx.fillStyle = colours["key-white"];
+  ctx.fillRect(0, 0, width, view.height);
+  const low = Math.max(0, Math.floor(view.bottom));
+  const high = Math.min(127, Math.ceil(view.top));
+  const black = width * 0.6;
+  for (let pitch = low; pitch <= high; pitch++) {
+    const y = view.y(pitch);
+    const dark = isBlack(pitch);
+    if (dark || lit.has(pitch)) {
+      ctx.fillStyle = lit.get(pitch) ?? colours["key-black"];
+      ctx.beginPath();
+      ctx.roundRect(-3, y + 0.5, (dark ? black : width - 1) + 3, view.row - 1, 3);
+      ctx.fill();
+    }
+    if (pitch % 12 === 0 || pitch % 12 === 5) {
+      ctx.fillStyle = "#9a958a";
+      ctx.fillRect(0, Math.round(y + view.row) - 1, width, 0.75);
+    }
+    if (pitch % 12 === 0 && view.row >= 5) {
+      ctx.font = `${Math.min(11, Math.max(9, view.row))}px ${FONT}`;
+      ctx.textBaseline = "middle";
+      ctx.textAlign = "right";
+      ctx.fillStyle = "#55544f";
+      ctx.fillText(`C${pitch / 12 - 1}`, width - 5, y + view.row / 2 + 0.5);
+      ctx.textAlign = "left";
+    }
+  }
+  ctx.fillStyle = colours.bar;
+  ctx.fillRect(width - 1, 0, 1, view.height);
+}
+
+/**
+ * The whole piece as thin lines; drawn anew only when the piece changes.
+ * @param {CanvasRenderingContext2D} ctx @param {import("../document/types.js").Piece} piece
+ */
+export function drawPiece(ctx, piece, length, width, height, dark) {
+  ctx.clearRect(0, 0, width, height);
+  let low = 127;
+  let high = 0;
+  for (const { pitch } of piece.notes.values()) {
+    if (pitch < low) low = pitch;
+    if (pitch > high) high = pitch;
+  }
+  const scale = width / length;
+  const step = (height - 8) / Math.max(24, high - low + 1);
+  piece.tracks.forEach((track, i) => {
+    ctx.fillStyle = ramp(track, i, dark)[9];
+    for (const note of piece.notes.values()) {
+      if (note.track !== track.id) continue;
+      const across = Math.max(1, (note.end - note.start) * scale);
+      ctx.fillRect(note.start * scale, 4 + (high - note.pitch) * step, across, Math.max(1, Math.min(3, step)));
+    }
+  });
+}

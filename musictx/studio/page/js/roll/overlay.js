@@ -1,0 +1,142 @@
+/** The layer above the notes: what is selected, what is proposed, the cursor, the playhead. */
+
+import { outlineNotes, fillNotes } from "./notes.js";
+import { pitchLabel } from "../document/words.js";
+
+/** @typedef {import("./view.js").View} View */
+/** @typedef {import("../document/types.js").Note} Note */
+
+/** The selected bars, from top to bottom. @param {View} view */
+export function drawRange(ctx, view, range, colours) {
+  const x = view.x(range.begin);
+  const width = view.x(range.end) - x;
+  ctx.globalAlpha = colours.dark ? 0.13 : 0.09;
+  ctx.fillStyle = colours.select;
+  ctx.fillRect(x, 0, width, view.height);
+  ctx.globalAlpha = 0.75;
+  ctx.fillRect(Math.round(x), 0, 1.5, view.height);
+  ctx.fillRect(Math.round(x + width) - 1, 0, 1.5, view.height);
+  ctx.globalAlpha = 1;
+}
+
+/** Outlines of selected notes. @param {View} view @param {Note[]} notes */
+export function drawSelected(ctx, view, notes, colours) {
+  ctx.lineWidth = 3;
+  ctx.strokeStyle = colours["row-white"];
+  outlineNotes(ctx, view, notes, 0.5);
+  ctx.lineWidth = 1.75;
+  ctx.strokeStyle = colours.ink;
+  outlineNotes(ctx, view, notes, 0.5);
+}
+
+/** Locked notes carry a stripe along their lower edge and a padlock where there is room. @param {View} view @param {Note[]} notes */
+export function drawLocks(ctx, view, notes, colours) {
+  ctx.fillStyle = colours.ink;
+  for (const note of notes) {
+    const x = view.x(note.start);
+    const width = view.x(note.end) - x - 1;
+    const y = view.y(note.pitch);
+    ctx.fillRect(x, y + view.row - 3, Math.max(2, width), 2);
+    if (width > 16 && view.row >= 12) {
+      const middle = y + view.row / 2 - 2;
+      ctx.fillRect(x + 4, middle - 0.5, 7, 5);
+      ctx.strokeStyle = colours.ink;
+      ctx.lineWidth = 1.3;
+      ctx.beginPath();
+      ctx.arc(x + 7.5, middle - 0.5, 2.3, Math.PI, 0);
+      ctx.stroke();
+    }
+  }
+}
+
+/**
+ * A proposal: gold, with the notes that sound while it is composed glowing at its frontier.
+ * @param {View} view @param {import("../document/types.js").Ghost[]} ghosts @param {number} frontier seconds
+ */
+export function drawGhosts(ctx, view, ghosts, frontier, composing, colours) {
+  const visible = [];
+  for (const { start, end, pitch, velocity } of ghosts) {
+    const till = end ?? Math.max(frontier, start + 0.05);
+    if (till > view.left && start < view.right) visible.push({ start, end: till, pitch, velocity });
+  }
+  const soft = visible.filter((note) => note.velocity < 56);
+  const loud = visible.filter((note) => note.velocity >= 56);
+  ctx.fillStyle = colours.gold;
+  ctx.globalAlpha = 0.62;
+  fillNotes(ctx, view, soft);
+  ctx.globalAlpha = 0.95;
+  fillNotes(ctx, view, loud);
+  ctx.globalAlpha = 1;
+  ctx.lineWidth = 1;
+  ctx.strokeStyle = colours["gold-ink"];
+  outlineNotes(ctx, view, visible, -0.5);
+  if (!composing) return;
+  const x = view.x(frontier);
+  const glow = ctx.createLinearGradient(x - 60, 0, x, 0);
+  const clear = colours.gold.replace(/^rgb\((.*)\)$/, "rgba($1, 0)");
+  glow.addColorStop(0, clear);
+  glow.addColorStop(1, colours.gold);
+  ctx.globalAlpha = 0.28;
+  ctx.fillStyle = glow;
+  ctx.fillRect(x - 60, 0, 60, view.height);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = colours.gold;
+  ctx.fillRect(x, 0, 1.5, view.height);
+}
+
+/** The cursor of the keys: a frame of one line of the grid and one semitone, and its name. @param {View} view */
+export function drawCursor(ctx, view, cursor, width, focused, colours) {
+  if (!focused) return;
+  const x = view.x(cursor.time);
+  const y = view.y(cursor.pitch);
+  ctx.strokeStyle = colours.focus;
+  ctx.lineWidth = 2;
+  ctx.strokeRect(x, y, Math.max(8, width), view.row);
+  ctx.globalAlpha = 0.4;
+  ctx.fillStyle = colours.focus;
+  ctx.fillRect(Math.round(x), 0, 1, view.height);
+  ctx.globalAlpha = 1;
+  tag(ctx, pitchLabel(cursor.pitch), x, y - 4, colours.focus, colours["row-white"]);
+}
+
+/** Notes while they are dragged, with the pitch that they would get. @param {View} view @param {Note[]} notes */
+export function drawDragged(ctx, view, notes, colours) {
+  ctx.globalAlpha = 0.75;
+  ctx.fillStyle = colours.select;
+  fillNotes(ctx, view, notes);
+  ctx.globalAlpha = 1;
+  const first = notes[0];
+  if (first) tag(ctx, pitchLabel(first.pitch), view.x(first.start), view.y(first.pitch) - 4, colours.ink, colours["row-white"]);
+}
+
+function tag(ctx, text, x, y, back, front) {
+  ctx.font = "600 11px system-ui, sans-serif";
+  const width = ctx.measureText(text).width + 8;
+  const top = y < 18 ? y + 22 : y - 14;
+  ctx.fillStyle = back;
+  ctx.beginPath();
+  ctx.roundRect(x, top, width, 16, 4);
+  ctx.fill();
+  ctx.fillStyle = front;
+  ctx.textBaseline = "middle";
+  ctx.fillText(text, x + 4, top + 8.5);
+}
+
+/** The rubber band. */
+export function drawBand(ctx, { x1, y1, x2, y2 }, colours) {
+  ctx.strokeStyle = colours.select;
+  ctx.fillStyle = colours.select;
+  ctx.globalAlpha = 0.12;
+  ctx.fillRect(x1, y1, x2 - x1, y2 - y1);
+  ctx.globalAlpha = 1;
+  ctx.lineWidth = 1;
+  ctx.strokeRect(x1 + 0.5, y1 + 0.5, x2 - x1, y2 - y1);
+}
+
+/** @param {View} view */
+export function drawPlayhead(ctx, view, seconds, colours) {
+  const x = Math.round(view.x(seconds));
+  if (x < 0 || x > view.width) return;
+  ctx.fillStyle = colours.playhead;
+  ctx.fillRect(x - 0.5, 0, 1.5, view.height);
+}

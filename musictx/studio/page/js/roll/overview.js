@@ -1,0 +1,81 @@
+/** The whole piece in one strip, with a window that can be dragged: the roll's scroll bar. */
+
+import { h } from "../core/dom.js";
+import { drawPiece } from "./margins.js";
+import { begin, sizeCanvas } from "./roll.js";
+
+const HEIGHT = 44;
+
+export class Overview {
+  /** The picture of the notes must be drawn anew. */
+  stale = true;
+  #picture = document.createElement("canvas");
+  #key = "";
+
+  /** @param {import("./roll.js").Roll} roll */
+  constructor(roll) {
+    this.roll = roll;
+    this.canvas = h("canvas.overview", { "aria-hidden": "true", title: "The whole piece: drag to scroll" });
+    this.canvas.addEventListener("pointerdown", (event) => {
+      this.canvas.setPointerCapture(event.pointerId);
+      const { view } = roll;
+      const at = this.#time(event);
+      const grip = at >= view.left && at <= view.right ? at - view.left : (view.right - view.left) / 2;
+      const scroll = (now) => {
+        view.left = this.#time(now) - grip;
+        view.bound();
+        roll.invalidate();
+      };
+      scroll(event);
+      this.canvas.onpointermove = scroll;
+    });
+    for (const end of ["pointerup", "pointercancel"]) {
+      this.canvas.addEventListener(end, () => { this.canvas.onpointermove = null; });
+    }
+  }
+
+  #time(event) {
+    return (event.offsetX / this.canvas.clientWidth) * this.roll.view.length;
+  }
+
+  resize() {
+    const width = this.canvas.parentElement?.clientWidth ?? 0;
+    if (!width) return;
+    for (const canvas of [this.canvas, this.#picture]) sizeCanvas(canvas, width, HEIGHT);
+    this.stale = true;
+  }
+
+  draw() {
+    const { app, view, colours } = this.roll;
+    const width = this.canvas.clientWidth;
+    const key = `${width} ${view.length}`;
+    if (this.stale || key !== this.#key) {
+      drawPiece(begin(this.#picture.getContext("2d")), app.piece, view.length, width, HEIGHT, colours.dark);
+      this.stale = false;
+      this.#key = key;
+    }
+    const ctx = begin(this.canvas.getContext("2d"));
+    ctx.fillStyle = colours.sunk;
+    ctx.fillRect(0, 0, width, HEIGHT);
+    const left = (view.left / view.length) * width;
+    const wide = Math.max(12, ((view.right - view.left) / view.length) * width);
+    ctx.fillStyle = colours.panel;
+    ctx.fillRect(left, 0, wide, HEIGHT);
+    const { range } = app.selection;
+    if (range) {
+      ctx.globalAlpha = 0.2;
+      ctx.fillStyle = colours.select;
+      ctx.fillRect((range.begin / view.length) * width, 0, ((range.end - range.begin) / view.length) * width, HEIGHT);
+      ctx.globalAlpha = 1;
+    }
+    ctx.drawImage(this.#picture, 0, 0, width, HEIGHT);
+    const shown = app.proposal;
+    if (shown && !shown.proposal.accepted) {
+      ctx.fillStyle = colours.gold;
+      ctx.fillRect((shown.take.begin / view.length) * width, HEIGHT - 4, ((shown.take.end - shown.take.begin) / view.length) * width, 4);
+    }
+    ctx.strokeStyle = colours["ink-2"];
+    ctx.lineWidth = 1;
+    ctx.strokeRect(left + 0.5, 0.5, wide - 1, HEIGHT - 1);
+  }
+}

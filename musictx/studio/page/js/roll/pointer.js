@@ -1,0 +1,263 @@
+/** Mouse, pen and fingers on the roll, its ruler and its keys. */
+
+import { bounded, draw, freeNotes, move, resize } from "../document/edits.js";
+import { stretchWords, count } from "../document/words.js";
+import { band, drag, stroke } from "./gestures.js";
+
+/** @typedef {import("../app.js").App} App */
+/** @typedef {import("./roll.js").Roll} Roll */
+
+const SLOP = 4; // pixels that a click may move
+const FINGER = 8; // pixels by which a finger may miss a note
+const HOLD = 420; // milliseconds after which a finger that rests begins a rubber band
+
+/** @param {App} app @param {Roll} roll */
+export function mountPointer(app, roll) {
+  mountStage(app, roll);
+  mountRuler(app, roll);
+  mountKeyboard(app, roll);
+  for (const element of [roll.element, roll.canvases.keys, roll.canvases.ruler]) {
+    element.addEventListener("wheel", (event) => wheel(roll, event), { passive: false });
+  }
+}
+
+/** Wheel: scrolls; with Ctrl (and a pinch on a touchpad) zooms in time, with Alt in pitch. */
+function wheel(roll, event) {
+  event.preventDefault();
+  const { view } = roll;
+  const unit = event.deltaMode === 1 ? 24 : 1;
+  const factor = Math.exp(-event.deltaY * unit * (event.ctrlKey && Math.abs(event.deltaY) < 40 ? 0.012 : 0.0022));
+  if (event.ctrlKey || event.metaKey) view.zoomTime(factor, event.offsetX);
+  else if (event.altKey) view.zoomPitch(factor, event.offsetY);
+  else if (event.shiftKey) view.pan((event.deltaY || event.deltaX) * unit, 0);
+  else view.pan(event.deltaX * unit, event.deltaY * unit);
+  roll.invalidate();
+}
+
+function mountStage(app, roll) {
+  const { element } = roll;
+  /** Fingers that are down. @type {Map<number, {x: number, y: number}>} */
+  const fingers = new Map();
+  let gesture = /** @type {any} */ (null);
+  let hold;
+  const point = (event) => {
+    const box = element.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  };
+  const stop = (keep) => {
+    clearTimeout(hold);
+    if (keep) gesture?.end?.();
+    else gesture?.cancel?.();
+    gesture = null;
+    roll.busy = false;
+    roll.invalidate();
+  };
+
+  element.addEventListener("pointerdown", (event) => {
+    if (event.button === 2 || !app.piece) return;
+    const at = point(event);
+    roll.focus();
+    event.preventDefault();
+    element.setPointerCapture(event.pointerId);
+    roll.busy = true;
+    if (event.pointerType === "touch") {
+      fingers.set(event.pointerId, at);
+      if (fingers.size === 2) {
+        stop(false);
+        gesture = pinch(roll, fingers);
+        return;
+      }
+    }
+    const touch = event.pointerType === "touch";
+    gesture = start(app, roll, at, event, touch);
+    if (touch && gesture.pans) {
+      hold = setTimeout(() => {
+        gesture = band(app, roll, at, "set");
+        navigator.vibrate?.(12);
+      }, HOLD);
+    }
+  });
+  element.addEventListener("pointermove", (event) => {
+    const at = point(event);
+    if (fingers.has(event.pointerId)) fingers.set(event.pointerId, at);
+    if (!gesture) return hover(app, roll, at);
+    if (gesture.from && !gesture.moved && Math.hypot(at.x - gesture.from.x, at.y - gesture.from.y) < SLOP) return;
+    if (!gesture.moved) clearTimeout(hold);
+    gesture.moved = true;
+    gesture.move(at, event);
+    roll.invalidate(gesture.pans ? "back" : "over");
+  });
+  const up = (event, keep) => {
+    fingers.delete(event.pointerId);
+    if (!gesture) return;
+    if (keep && !gesture.moved) gesture.click?.();
+    stop(keep && gesture.moved);
+  };
+  element.addEventListener("pointerup", (event) => up(event, true));
+  element.addEventListener("pointercancel", (event) => up(event, false));
+  element.addEventListener("pointerleave", () => {
+    roll.hovered = null;
+    roll.invalidate("over");
+  });
+  element.addEventListener("dblclick", (event) => {
+    const at = point(event);
+    if (app.settings.tool === "select" && !roll.index.hit(roll.view, at.x, at.y)) drawOne(app, roll, at);
+  });
+  element.addEventListener("contextmenu", (event) => event.preventDefault());
+}
+
+/** Which gesture begins here. */
+function start(app, roll, at, event, touch) {
+  const { view, index } = roll;
+  const { selection, settings } = app;
+  if (event.button === 1 || (event.button === 0 && event.altKey)) return pan(roll, at);
+  const hit = index.hit(view, at.x, at.y, touch ? FINGER : 0, (note) => selection.notes.has(note.id));
+  const more = event.shiftKey || event.ctrlKey || event.metaKey;
+  app.point(app.beats.floor(view.time(at.x), settings.division), view.pitch(at.y));
+  if (hit) {
+    const { note, part } = hit;
+    if (more) {
+      return { from: at, move() {}, click: () => selection.pickNotes([note.id], "toggle") };
+    }
+    const fresh = !selection.notes.has(note.id);
+    if (fresh) selection.pickNotes([note.id]);
+    app.player.audition(note.pitch, note.velocity, note.track);
+    app.point(note.start, note.pitch);
+    const notes = freeNotes(app.piece, selection.notes);
+    const click = () => {
+      if (!fresh) selection.pickNotes([note.id]);
+    };
+    if (!notes.length) {
+      return { from: at, click, move() {}, end: () => app.done("Locked notes stay where they are. Unlock them with L.") };
+    }
+    if (touch && settings.tool === "select" && fresh) return { ...pan(roll, at), click };
+    return { ...drag(app, roll, at, notes, note, part, { bounded, move, resize }), click };
+  }
+  if (settings.tool === "draw") return stroke(app, roll, at);
+  if (touch) return { ...pan(roll, at), click: () => selection.drop() };
+  return { ...band(app, roll, at, more ? "add" : "set"), click: () => !more && selection.drop() };
+}
+
+function drawOne(app, roll, at) {
+  const start = app.beats.floor(roll.view.time(at.x), app.settings.division);
+  const end = app.beats.step(start, app.settings.division, 1);
+  const pitch = roll.view.pitch(at.y);
+  if (!app.pen) return;
+  const operation = draw(app.piece, { start, end, pitch, velocity: 80, track: app.pen.id });
+  app.change(operation);
+  app.selection.pickNotes([operation.add[0].id]);
+  app.player.audition(pitch, 80, app.pen.id);
+}
+
+/** Moves the view with the pointer. */
+function pan(roll, from) {
+  let last = from;
+  return {
+    from, pans: true,
+    move(at) {
+      roll.view.pan(last.x - at.x, last.y - at.y);
+      last = at;
+    },
+  };
+}
+
+/** Two fingers: what lies under them stays under them. */
+function pinch(roll, fingers) {
+  const shape = () => {
+    const [a, b] = [...fingers.values()];
+    return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, wide: Math.abs(a.x - b.x), tall: Math.abs(a.y - b.y) };
+  };
+  let last = shape();
+  return {
+    pans: true,
+    move() {
+      if (fingers.size < 2) return;
+      const now = shape();
+      const { view } = roll;
+      view.pan(last.x - now.x, last.y - now.y);
+      if (last.wide > 40 && now.wide > 40) view.zoomTime(now.wide / last.wide, now.x);
+      if (last.tall > 60 && now.tall > 60) view.zoomPitch(now.tall / last.tall, now.y);
+      last = now;
+    },
+  };
+}
+
+function hover(app, roll, at) {
+  const hit = roll.index.hit(roll.view, at.x, at.y);
+  const edge = hit && hit.part !== "body" ? "ew-resize" : hit ? "grab" : "";
+  roll.element.style.cursor = edge || (app.settings.tool === "draw" ? "crosshair" : "default");
+  const pitch = roll.view.pitch(at.y);
+  if (pitch === roll.hovered) return;
+  roll.hovered = pitch;
+  roll.invalidate("over");
+}
+
+/** The ruler: a click puts the playhead, dragging selects whole bars (Alt: any stretch). */
+function mountRuler(app, roll) {
+  const { ruler } = roll.canvases;
+  let anchor = /** @type {number | null} */ (null);
+  let from = 0;
+  let moved = false;
+  const range = (event, time) => {
+    if (!event.altKey) return app.beats.bars(anchor, time);
+    return { begin: Math.max(0, Math.min(anchor, time)), end: Math.max(anchor, time) };
+  };
+  ruler.addEventListener("pointerdown", (event) => {
+    if (!app.piece || event.button) return;
+    event.preventDefault();
+    roll.focus();
+    ruler.setPointerCapture(event.pointerId);
+    const time = Math.max(0, roll.view.time(event.offsetX));
+    const old = app.selection.range;
+    moved = event.shiftKey && Boolean(old);
+    anchor = moved ? (time > (old.begin + old.end) / 2 ? old.begin : old.end) : time;
+    from = event.offsetX;
+    if (moved) app.selection.pickRange(app.piece, range(event, time));
+  });
+  ruler.addEventListener("pointermove", (event) => {
+    if (anchor === null || (!moved && Math.abs(event.offsetX - from) < SLOP)) return;
+    moved = true;
+    const { view } = roll;
+    if (event.offsetX > view.width - 20) view.pan(12, 0);
+    if (event.offsetX < 20) view.pan(-12, 0);
+    app.selection.pickRange(app.piece, range(event, Math.max(0, view.time(event.offsetX))));
+    roll.invalidate();
+  });
+  ruler.addEventListener("pointerup", () => {
+    if (anchor === null) return;
+    const { range: chosen, notes } = app.selection;
+    if (!moved) app.player.seek(app.beats.snap(anchor, app.settings.division));
+    else if (chosen) app.say(`${stretchWords(app.beats, chosen.begin, chosen.end)} selected, ${count(notes.size, "note")}`);
+    anchor = null;
+    roll.invalidate();
+  });
+  ruler.addEventListener("dblclick", (event) => {
+    app.selection.pickRange(app.piece, app.beats.bar(roll.view.time(event.offsetX)));
+  });
+  ruler.title = "Click: move the playhead. Drag: select bars. Double click: one bar.";
+}
+
+/** The keys at the left sound. */
+function mountKeyboard(app, roll) {
+  const { keys } = roll.canvases;
+  let last = -1;
+  const sound = (event) => {
+    const pitch = roll.view.pitch(event.offsetY);
+    if (pitch === last || !app.pen) return;
+    last = pitch;
+    roll.hovered = pitch;
+    app.player.audition(pitch, 88, app.pen.id);
+    roll.invalidate("over");
+  };
+  keys.addEventListener("pointerdown", (event) => {
+    keys.setPointerCapture(event.pointerId);
+    last = -1;
+    sound(event);
+  });
+  keys.addEventListener("pointermove", (event) => event.buttons && sound(event));
+  keys.addEventListener("pointerup", () => {
+    last = -1;
+    roll.hovered = null;
+    roll.invalidate("over");
+  });
+}

@@ -1,0 +1,273 @@
+/** The piano roll: canvases, what is seen of the piece, and when to draw it again. */
+
+import { h, fill } from "../core/dom.js";
+import { frontier } from "../document/takes.js";
+import { count } from "../document/words.js";
+import { onSystemTheme } from "../shell/theme.js";
+import { palette, ramp, trackColour } from "./colours.js";
+import { drawGrid } from "./grid.js";
+import { NoteIndex } from "./index.js";
+import { drawKeys, drawRuler } from "./margins.js";
+import { drawNotes } from "./notes.js";
+import * as over from "./overlay.js";
+import { Overview } from "./overview.js";
+import { mountPointer } from "./pointer.js";
+import { View } from "./view.js";
+
+/** @typedef {import("../document/types.js").Note} Note */
+
+export const RULER = 30; // pixels
+export const KEYS = 56;
+const EMPTY = new Set();
+
+export class Roll {
+  view = new View();
+  index = new NoteIndex([]);
+  colours = /** @type {any} */ ({});
+  /** Notes as they are dragged, in place of those with their ids. @type {Note[]} */
+  dragged = [];
+  /** The rubber band, in pixels of the roll. @type {{x1: number, y1: number, x2: number, y2: number} | null} */
+  band = null;
+  /** A pitch that the mouse is at. @type {number | null} */
+  hovered = null;
+  /** Draw more on the overlay: (context, view, colours). @type {Set<Function>} */
+  painters = new Set();
+  /** Milliseconds that the last frames took to draw; for measuring. @type {number[]} */
+  timings = [];
+  #stale = { back: false, over: false };
+  #frame = 0;
+  #lit = "";
+
+  /** @param {import("../app.js").App} app @param {HTMLElement} frame */
+  constructor(app, frame) {
+    this.app = app;
+    const canvas = (name) => h(`canvas.${name}`, { "aria-hidden": "true" });
+    this.canvases = { ruler: canvas("ruler"), keys: canvas("keys"), back: canvas("back"), over: canvas("over") };
+    this.element = h("div#roll", {
+      tabIndex: 0, role: "application", "aria-roledescription": "piano roll", "aria-describedby": "roll-help",
+    }, this.canvases.back, this.canvases.over);
+    this.overview = new Overview(this);
+    fill(frame, h("div.corner"), this.canvases.ruler, this.canvases.keys, this.element, this.overview.canvas,
+      h("p.unseen#roll-help", null, "Arrow keys move the cursor, with Control they go from note to note. Enter selects a note, or draws one. A question mark lists all keys."));
+    this.contexts = Object.fromEntries(Object.entries(this.canvases).map(([name, each]) => [name, each.getContext("2d")]));
+    mountPointer(app, this);
+    this.#listen();
+    this.repaint();
+    new ResizeObserver(() => this.#resize()).observe(this.element);
+    this.#resize();
+  }
+
+  #listen() {
+    const { app } = this;
+    app.on("piece", (piece) => {
+      this.index = new NoteIndex(piece.notes.values());
+      this.#measure();
+      this.overview.stale = true;
+      this.element.setAttribute("aria-label", `Piano roll of ${piece.name}, ${count(piece.notes.size, "note")}`);
+      this.invalidate();
+    });
+    app.on("opened", (piece) => {
+      if (!piece) return;
+      this.fit();
+      const first = this.index.notes[0];
+      app.point(first?.start ?? 0, first?.pitch ?? 60);
+      this.focus();
+    });
+    app.on("selection", () => this.invalidate(this.#meant === app.selection.tracks ? "over" : "back"));
+    app.on("shown", (shown) => {
+      this.#measure();
+      this.invalidate();
+      if (shown) this.lookAt(shown.take.begin, shown.take.end);
+    });
+    app.on("takes", () => this.invalidate());
+    app.takes.on("notes", ({ take, proposal }) => {
+      if (take === app.proposal?.take && proposal === app.proposal.proposal) this.#growing(take, proposal);
+      this.invalidate("over");
+    });
+    app.on("play", () => this.invalidate("over"));
+    app.on("cursor", () => this.invalidate("over"));
+    app.on("settings", () => this.repaint());
+    onSystemTheme(() => this.repaint());
+    this.element.addEventListener("focus", () => this.invalidate("over"));
+    this.element.addEventListener("blur", () => this.invalidate("over"));
+  }
+
+  #meant = EMPTY; // tracks that the back layer was drawn for
+
+  focus() {
+    this.element.focus({ preventScroll: true });
+  }
+
+  /** Draws a layer with the next frame; the back layer brings the others with it. @param {"back" | "over"} [layer] */
+  invalidate(layer = "back") {
+    this.#stale[layer] = true;
+    this.#frame ||= requestAnimationFrame(() => this.#draw());
+  }
+
+  /** Fetches the colours anew. */
+  repaint() {
+    this.colours = palette();
+    this.overview.stale = true;
+    this.#lit = "?";
+    this.invalidate();
+  }
+
+  /** Shows the beginning of the piece, all pitches of it. */
+  fit() {
+    const { notes } = this.index;
+    let low = 128;
+    let high = 0;
+    for (const { pitch } of notes) {
+      low = Math.min(low, pitch);
+      high = Math.max(high, pitch);
+    }
+    if (low > high) [low, high] = [54, 76];
+    const { end } = this.app.beats.bars(0, Math.max(this.app.beats.time(16), Math.min(this.app.piece?.duration ?? 0, 24)));
+    this.view.fit(0, end, low, high);
+    this.invalidate();
+  }
+
+  /** Scrolls to a stretch, and zooms out if it is longer than what is seen. */
+  lookAt(begin, end) {
+    const { view } = this;
+    if (begin >= view.left && end <= view.right) return;
+    const wide = Math.max(end - begin, 1) * 1.25;
+    if (wide > view.width / view.scale) view.scale = view.width / wide;
+    view.left = begin - (view.width / view.scale - (end - begin)) / 2;
+    view.bound();
+    this.invalidate();
+  }
+
+  /** Keeps the frontier of a proposal in sight. */
+  #growing(take, proposal) {
+    const at = frontier(proposal, take.begin);
+    if (this.app.player.playing && this.app.settings.follow) return;
+    if (at > this.view.right - 30 / this.view.scale) {
+      this.view.left = at - (this.view.width * 0.6) / this.view.scale;
+      this.#measure();
+      this.view.bound();
+      this.invalidate();
+    }
+  }
+
+  /** How far one can scroll: some bars after the end, or after what is proposed. */
+  #measure() {
+    const { piece, beats, proposal } = this.app;
+    const end = Math.max(piece?.duration ?? 0, proposal ? Math.max(proposal.take.end, frontier(proposal.proposal, 0)) : 0);
+    this.view.length = beats.bars(0, end + 0.01).end + 8 * (beats.bar(end).end - beats.bar(end).begin);
+  }
+
+  #resize() {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (!width || !height) return;
+    this.view.resize(width, height);
+    const sizes = { ruler: [width, RULER], keys: [KEYS, height], back: [width, height], over: [width, height] };
+    for (const [name, [w, tall]] of Object.entries(sizes)) sizeCanvas(this.canvases[name], w, tall);
+    this.overview.resize();
+    this.#lit = "?";
+    this.#frame = 0;
+    this.#stale.back = true;
+    this.#draw(); // at once: a canvas that was resized is blank
+  }
+
+  #draw() {
+    const began = performance.now();
+    this.#frame = 0;
+    const { app, view } = this;
+    const { piece, player } = app;
+    if (!piece) return;
+    if (player.playing && app.settings.follow && !this.busy) this.#follow(player.position);
+    const back = this.#stale.back;
+    this.#stale = { back: false, over: false };
+    const shown = app.proposal;
+    const visible = this.index.between(view.left, view.right);
+    if (back) this.#drawBack(piece, visible, shown);
+    this.#drawOver(piece, visible, shown);
+    if (back) this.overview.draw();
+    this.timings.push(performance.now() - began);
+    if (this.timings.length > 600) this.timings.shift();
+    if (player.playing) this.invalidate("over");
+  }
+
+  #drawBack(piece, visible, shown) {
+    const { view, colours, app } = this;
+    const gone = new Set(shown && !shown.proposal.accepted ? shown.proposal.removes : []);
+    for (const note of this.dragged) gone.add(note.id);
+    this.#meant = app.selection.tracks;
+    const ctx = begin(this.contexts.back);
+    drawGrid(ctx, view, app.beats, app.settings.division, colours);
+    drawNotes(ctx, view, visible, { tracks: piece.tracks, tracksMeant: this.#meant, gone, dark: colours.dark });
+  }
+
+  #drawOver(piece, visible, shown) {
+    const { app, view, colours } = this;
+    const { selection, player } = app;
+    const ctx = begin(this.contexts.over);
+    ctx.clearRect(0, 0, view.width, view.height);
+    if (selection.range) over.drawRange(ctx, view, selection.range, colours);
+    over.drawLocks(ctx, view, visible.filter((note) => piece.locked.has(note.id)), colours);
+    if (selection.notes.size && !this.dragged.length) {
+      over.drawSelected(ctx, view, visible.filter((note) => selection.notes.has(note.id)), colours);
+    }
+    if (shown && !shown.proposal.accepted) {
+      const { take, proposal } = shown;
+      const till = frontier(proposal, take.begin);
+      over.drawGhosts(ctx, view, proposal.notes, till, proposal.state === "composing", colours);
+    }
+    for (const paint of this.painters) paint(ctx, view, colours);
+    if (this.dragged.length) over.drawDragged(ctx, view, this.dragged, colours);
+    if (this.band) over.drawBand(ctx, this.band, colours);
+    const width = (app.beats.step(app.cursor.time, app.settings.division, 1) - app.cursor.time) * view.scale;
+    over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
+    over.drawPlayhead(ctx, view, player.position, colours);
+    drawRuler(begin(this.contexts.ruler), view, RULER, app.beats, selection.range, player.position, colours);
+    this.#drawKeys(piece);
+  }
+
+  /** Keys light up with the notes that sound; drawn only when something changed. */
+  #drawKeys(piece) {
+    const { view, colours, app } = this;
+    const lit = new Map();
+    if (app.player.playing) {
+      const now = app.player.position;
+      for (const note of this.index.between(now, now + 1e-6)) {
+        const place = piece.tracks.findIndex((track) => track.id === note.track);
+        if (place >= 0 && app.audible(note.track)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);
+      }
+    } else if (this.hovered !== null) lit.set(this.hovered, app.pen ? trackColour(app.pen, piece.tracks.indexOf(app.pen)) : colours.select);
+    const state = `${[...lit]} ${view.top} ${view.row}`;
+    if (state === this.#lit) return;
+    this.#lit = state;
+    drawKeys(begin(this.contexts.keys), view, KEYS, lit, colours);
+  }
+
+  /** Turns the page when the playhead leaves it. */
+  #follow(seconds) {
+    const { view } = this;
+    const x = view.x(seconds);
+    if (x > view.width * 0.92 || x < 0) {
+      view.left = seconds - (view.width * 0.08) / view.scale;
+      view.bound();
+      this.#stale.back = true;
+    }
+  }
+
+  /** True while a gesture is on, so that the page is not turned under it. */
+  busy = false;
+}
+
+/** Gives a canvas a size in CSS pixels, sharp on every screen. */
+export function sizeCanvas(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+}
+
+/** The context in CSS pixels. @param {CanvasRenderingContext2D} ctx */
+export function begin(ctx) {
+  const ratio = window.devicePixelRatio || 1;
+  ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return ctx;
+}

@@ -1,0 +1,73 @@
+/** The bar above the roll: tool, grid, what is selected and what can be done with it. */
+
+import { fill, h, iconButton } from "../core/dom.js";
+import { setVelocity } from "../document/edits.js";
+import { count, dynamicLabel, stretchWords } from "../document/words.js";
+import { selectedEdits } from "./commands.js";
+import { openTable } from "./table.js";
+
+/** Lines a beat: what the grid can be. */
+const GRIDS = [[1, "Beat"], [2, "1/2 beat"], [3, "1/3 beat"], [4, "1/4 beat"], [6, "1/6 beat"], [8, "1/8 beat"], [0, "No grid"]];
+
+/** @param {import("../app.js").App} app @param {HTMLElement} bar */
+export function mountTools(app, bar) {
+  const actions = selectedEdits(app);
+  const tool = (name, label) => iconButton(name, label, () => app.set({ tool: name }), { "aria-pressed": false });
+  const select = tool("select", "Select and move (D changes the tool)");
+  const draw = tool("draw", "Draw notes (D changes the tool)");
+  const grid = h("select", { "aria-label": "Grid", title: "Grid", onchange: () => app.set({ division: Number(grid.value) }) },
+    ...GRIDS.map(([lines, label]) => h("option", { value: String(lines) }, label)));
+  const what = h("span.what", { role: "status" });
+  const loudness = h("input", { type: "range", min: 1, max: 127, "aria-label": "Loudness of the selected notes" });
+  const mark = h("output.mark");
+  const lock = iconButton("lock", "Lock (L): tasks leave these notes as they are", actions.lock);
+  const some = h("span.some", { hidden: true },
+    h("label.loudness", { title: "Loudness" }, loudness, mark),
+    iconButton("quantise", "Quantise to the grid (Q)", actions.quantise), lock,
+    iconButton("erase", "Delete (Del)", actions.erase),
+    iconButton("close", "Select nothing (Esc)", () => app.selection.drop()));
+  const zoom = (factor) => {
+    const { view } = app.roll;
+    view.zoomTime(factor, view.width / 2);
+    app.roll.invalidate();
+  };
+  fill(bar, h("span.group", null, select, draw), h("label.grid", null, grid), what, some, h("span.gap"),
+    h("span.group.zoom", null, iconButton("minus", "Zoom out (-)", () => zoom(0.8)), iconButton("plus", "Zoom in (+)", () => zoom(1.25)),
+      iconButton("fit", "See the piece from its beginning (0)", () => app.roll.fit())),
+    iconButton("table", "The notes as a table (N)", () => openTable(app)));
+
+  loudness.addEventListener("input", () => showLoudness(Number(loudness.value)));
+  loudness.addEventListener("change", () => actions.apply((notes) => setVelocity(notes, Number(loudness.value))));
+
+  function showLoudness(velocity) {
+    loudness.value = String(velocity);
+    loudness.style.setProperty("--part", `${(velocity / 127) * 100}%`);
+    loudness.setAttribute("aria-valuetext", `${velocity}, ${dynamicLabel(velocity)}`);
+    mark.textContent = dynamicLabel(velocity);
+  }
+
+  function showSettings() {
+    select.setAttribute("aria-pressed", String(app.settings.tool === "select"));
+    draw.setAttribute("aria-pressed", String(app.settings.tool === "draw"));
+    grid.value = String(app.settings.division);
+  }
+
+  function showSelection() {
+    const { piece, selection } = app;
+    if (!piece) return;
+    const notes = [...selection.notes].flatMap((id) => piece.notes.get(id) ?? []);
+    const bars = selection.range && stretchWords(app.beats, selection.range.begin, selection.range.end);
+    const number = notes.length ? count(notes.length, "note") : "";
+    const text = [bars && bars[0].toUpperCase() + bars.slice(1), number].filter(Boolean).join(" · ");
+    what.textContent = text || "Nothing selected";
+    what.classList.toggle("none", !text);
+    some.hidden = !notes.length;
+    if (notes.length) showLoudness(Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length));
+    lock.setAttribute("aria-pressed", String(notes.length > 0 && notes.every((note) => piece.locked.has(note.id))));
+  }
+
+  app.on("settings", showSettings);
+  app.on("selection", showSelection);
+  app.on("piece", showSelection);
+  showSettings();
+}

@@ -1,0 +1,109 @@
+/** The part of the piece that the roll shows: seconds and pitches <-> pixels. */
+
+/** Bounds of the zoom: pixels a second, and pixels a semitone. */
+export const SCALE = { low: 4, high: 1200 };
+export const ROW = { low: 4, high: 36 };
+
+const clamp = (value, low, high) => Math.min(Math.max(value, low), Math.max(low, high));
+
+export class View {
+  /** Seconds at the left edge. */
+  left = 0;
+  /** Pixels a second. */
+  scale = 90;
+  /** Pitch whose row begins at the upper edge; a fraction of it may be scrolled away. */
+  top = 84;
+  /** Pixels a semitone. */
+  row = 14;
+  /** Size of the roll in CSS pixels. */
+  width = 800;
+  height = 400;
+  /** How far one can scroll: seconds. */
+  length = 60;
+
+  x(seconds) {
+    return (seconds - this.left) * this.scale;
+  }
+
+  time(x) {
+    return this.left + x / this.scale;
+  }
+
+  /** Upper edge of a pitch's row. */
+  y(pitch) {
+    return (this.top - pitch) * this.row;
+  }
+
+  /** The pitch whose row is at a height. */
+  pitch(y) {
+    return Math.min(127, Math.max(0, Math.ceil(this.top - y / this.row)));
+  }
+
+  get right() {
+    return this.left + this.width / this.scale;
+  }
+
+  /** The lowest pitch that is seen at least in part. */
+  get bottom() {
+    return this.top - this.height / this.row;
+  }
+
+  /** Keeps the view inside the piece. */
+  bound() {
+    this.scale = clamp(this.scale, SCALE.low, SCALE.high);
+    this.row = clamp(this.row, Math.max(ROW.low, this.height / 128), ROW.high);
+    this.left = clamp(this.left, 0, this.length - this.width / this.scale / 2);
+    this.top = clamp(this.top, this.height / this.row - 1, 127);
+    return this;
+  }
+
+  resize(width, height) {
+    this.width = width;
+    this.height = height;
+    return this.bound();
+  }
+
+  /** Moves the view by pixels. */
+  pan(dx, dy) {
+    this.left += dx / this.scale;
+    this.top -= dy / this.row;
+    return this.bound();
+  }
+
+  /** Zooms in time; the moment at x stays where it is. */
+  zoomTime(factor, x) {
+    const time = this.time(x);
+    this.scale = clamp(this.scale * factor, SCALE.low, SCALE.high);
+    this.left = time - x / this.scale;
+    return this.bound();
+  }
+
+  /** Zooms in pitch; the pitch at y stays where it is. */
+  zoomPitch(factor, y) {
+    const pitch = this.top - y / this.row;
+    this.row = clamp(this.row * factor, Math.max(ROW.low, this.height / 128), ROW.high);
+    this.top = pitch + y / this.row;
+    return this.bound();
+  }
+
+  /** Scrolls no further than needed to see a moment and a pitch. */
+  reveal(seconds, pitch, margin = 40) {
+    const space = Math.min(margin, this.width / 4);
+    if (this.x(seconds) < space) this.left = seconds - space / this.scale;
+    else if (this.x(seconds) > this.width - space) this.left = seconds - (this.width - space) / this.scale;
+    if (pitch !== undefined) {
+      if (this.y(pitch) < this.row) this.top = pitch + 1;
+      else if (this.y(pitch) > this.height - 2 * this.row) this.top = pitch + this.height / this.row - 2;
+    }
+    return this.bound();
+  }
+
+  /** Shows a stretch of time and of pitches as a whole, as far as the zoom goes. */
+  fit(begin, end, low, high) {
+    this.scale = clamp(this.width / Math.max(1, end - begin), SCALE.low, 220);
+    this.row = clamp(this.height / (high - low + 7), 7, 22);
+    this.left = begin;
+    this.top = (low + high) / 2 + this.height / this.row / 2 - 0.5;
+    return this.bound();
+  }
+}

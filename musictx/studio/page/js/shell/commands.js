@@ -1,0 +1,31 @@
+/** Commands of the page as a whole, with their keys. */
+
+import { nextTheme } from "./theme.js";
+import { leave } from "./files.js";
+
+/** @typedef {{keys: string[], what: string, group: string, piece?: boolean, run: (event?: any) => void}} Command */
+
+/** @param {import("../app.js").App} app @returns {Command[]} */
+export function pageCommands(app, { openHelp }) {
+  const proposals = () => app.proposal?.take.proposals ?? [];
+  /** Of the proposals beside the one that is shown. */
+  const step = (by) => {
+    const all = proposals();
+    if (!all.length) return;
+    const place = all.findIndex((each) => each.number === app.shown.proposal);
+    app.show(app.shown.take, all[(place + by + all.length) % all.length].number);
+  };
+  return [
+    { keys: ["Space"], group: "Playing", what: "Play or stop", run: () => app.player.toggle() },
+    { keys: ["Ctrl+Enter"], group: "Composing", what: "Compose with what the panel says", run: () => app.actions.compose() },
+    { keys: ["Alt+N", "Alt+Shift+N"], group: "Composing", what: "Next, previous proposal", run: (event) => step(event.shiftKey ? -1 : 1) },
+    { keys: ["Alt+P"], group: "Composing", what: "Listen to the proposal", run: () => app.actions.listen() },
+    { keys: ["Alt+A"], group: "Composing", what: "Accept the proposal", run: () => app.actions.accept() },
+    { keys: ["Alt+X"], group: "Composing", what: "Set the take aside, or stop it", run: () => app.actions.setAside() },
+    { keys: ["Ctrl+Z"], group: "Page", what: "Undo", run: () => app.piece.can_undo && app.mirror.undo() },
+    { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], group: "Page", what: "Redo", run: () => app.piece.can_redo && app.mirror.redo() },
+    { keys: ["Ctrl+O"], group: "Page", what: "All pieces", run: () => leave(app) },
+    { keys: ["T"], group: "Page", what: "Theme: system, light, dark", piece: false, run: () => nextTheme(app) },
+    { keys: ["?"], group: "Page", what: "These keys", piece: false, run: () => openHelp() },
+  ];
+}

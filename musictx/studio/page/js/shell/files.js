@@ -1,0 +1,57 @@
+/** Opening and leaving pieces. */
+
+import { get, post } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { title } from "../document/words.js";
+
+/** @typedef {import("../app.js").App} App */
+
+/** The types of file that are offered; the server looks at the content. */
+const TYPES = ".mid,.midi,.kar,.rmi,.musicxml,.mxl,.xml,audio/midi,application/vnd.recordare.musicxml";
+const MOST = 16 * 2 ** 20; // bytes; the server refuses more
+
+/** @param {App} app @param {string} query @param {Blob} [body] */
+async function open(app, query, body) {
+  try {
+    app.open(await post(`sessions?${query}`, body));
+    return true;
+  } catch (error) {
+    app.fail(error);
+    return false;
+  }
+}
+
+/** A new session from a file. @param {App} app @param {File} file */
+export function openFile(app, file) {
+  if (file.size > MOST) {
+    const megabytes = Math.round(file.size / 2 ** 20);
+    app.emit("message", { text: `${file.name} has ${megabytes} MB; the studio takes files of at most 16 MB.`, kind: "error" });
+    return Promise.resolve(false);
+  }
+  const name = file.name.replace(/\.[^.]*$/, "");
+  return open(app, new URLSearchParams({ name }).toString(), file);
+}
+
+/** @param {App} app */
+export const openEmpty = (app) => open(app, "name=Untitled");
+
+/** @param {App} app @param {string} example */
+export const openExample = (app, example) => open(app, new URLSearchParams({ name: title(example), example }).toString());
+
+/** Lets the user choose a file. @param {App} app */
+export function chooseFile(app) {
+  const input = h("input", { type: "file", accept: TYPES });
+  input.addEventListener("change", () => input.files[0] && openFile(app, input.files[0]));
+  input.click();
+}
+
+/** To the start screen. @param {App} app */
+export async function leave(app) {
+  await app.mirror.settled();
+  app.close();
+}
+
+/** Names of examples; none when the server does not answer. @returns {Promise<string[]>} */
+export const examples = () => get("examples").catch(() => []);
+/** @returns {Promise<{id: string, name: string, changed: string, notes: number, duration: number}[]>} */
+export const earlier = () => get("sessions").catch(() => []);

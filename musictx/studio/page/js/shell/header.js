@@ -1,0 +1,86 @@
+/** The header: the piece's name, undo and redo, opening, exporting, theme, help. */
+
+import { fill, h, icon, iconButton } from "../core/dom.js";
+import { session } from "../core/api.js";
+import { title } from "../document/words.js";
+import { chooseFile, examples, leave, openEmpty, openExample } from "./files.js";
+import { openHelp } from "./help.js";
+import { menu } from "./menu.js";
+import { themeButton } from "./theme.js";
+
+const FORMATS = [
+  ["mid", "MIDI", ".mid, for any sequencer"],
+  ["musicxml", "MusicXML", ".musicxml, for notation"],
+  ["wav", "Sound", ".wav"],
+  ["png", "Picture", ".png, a piano roll"],
+];
+
+/** @param {import("../app.js").App} app @param {HTMLElement} header */
+export function mountHeader(app, header) {
+  const name = h("input.name", {
+    type: "text", "aria-label": "Name of the piece", maxLength: 80, spellcheck: false,
+    onchange() {
+      const to = name.value.trim();
+      if (to && to !== app.piece?.name) app.change({ label: `rename to ${to}`, name: to });
+      else name.value = app.piece?.name ?? "";
+    },
+    onkeydown(event) {
+      if (event.key === "Escape") name.value = app.piece?.name ?? "";
+      if (event.key === "Enter" || event.key === "Escape") app.roll.focus();
+    },
+  });
+  const state = h("span.state", { role: "status" });
+  const undo = iconButton("undo", "Undo (Ctrl+Z)", () => app.mirror.undo());
+  const redo = iconButton("redo", "Redo (Ctrl+Shift+Z)", () => app.mirror.redo());
+  fill(header,
+    h("button.icon.mark", { type: "button", title: "All pieces", "aria-label": "All pieces", onclick: () => leave(app) },
+      h("img", { src: "/page/icon.svg", alt: "" })),
+    name, state, h("span.gap"), undo, redo, h("span.rule"),
+    menu("open", "Open", openItems), menu("export", "Export", exportItems), h("span.rule"),
+    themeButton(app), iconButton("help", "Keys and help (?)", () => openHelp()));
+
+  let known = /** @type {string[]} */ ([]);
+  examples().then((names) => { known = names; });
+
+  function openItems() {
+    const item = (text, onclick) => h("button", { type: "button", onclick }, text);
+    return [
+      item("A file …", () => chooseFile(app)), item("An empty piece", () => openEmpty(app)), h("hr"),
+      ...known.map((example) => item(title(example), () => openExample(app, example))), h("hr"),
+      item("All pieces", () => leave(app)),
+    ];
+  }
+
+  function exportItems() {
+    if (!app.piece) return [];
+    const { stretch } = app.selection.range ? app.selection.scope(app.piece) : { stretch: null };
+    const links = FORMATS.map(([suffix, label, sentence]) => exportLink(app, suffix, label, sentence, null));
+    if (!stretch) return [...links, h("hr"), h("small", null, "Drag MIDI out of this menu into another program.")];
+    const some = FORMATS.slice(0, 3).map(([suffix, label]) => exportLink(app, suffix, `Selected bars as ${label}`, "", stretch));
+    return [...links, h("hr"), ...some];
+  }
+
+  app.on("piece", (piece) => {
+    if (document.activeElement !== name) name.value = piece.name;
+    undo.disabled = !piece.can_undo;
+    redo.disabled = !piece.can_redo;
+  });
+  app.mirror.on("state", (now) => {
+    state.textContent = { saved: "Saved", saving: "Saving …", lost: "Not connected" }[now];
+  });
+  app.on("opened", () => { state.textContent = ""; });
+}
+
+/** A link to an export, which can be dragged into another program where the browser lets it. */
+function exportLink(app, suffix, label, sentence, stretch) {
+  const file = `${app.piece.name.replace(/[^\p{L}\p{N} _-]+/gu, "").trim() || "piece"}.${suffix}`;
+  const query = stretch ? `?begin=${stretch.begin}&end=${stretch.end}` : "";
+  const href = `/api/${session(app.piece.id, "export", file)}${query}`;
+  return h("a.button", {
+    href, download: file, draggable: true,
+    ondragstart(event) {
+      const type = suffix === "mid" ? "audio/midi" : "application/octet-stream";
+      event.dataTransfer.setData("DownloadURL", `${type}:${file}:${new URL(href, location.href)}`);
+    },
+  }, icon("export"), label, sentence && h("small", null, sentence));
+}

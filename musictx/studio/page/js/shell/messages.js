@@ -1,0 +1,33 @@
+/** Sentences in the page: what went wrong stays until it is closed, what was done goes by itself. */
+
+import { fill, h, iconButton } from "../core/dom.js";
+
+const BRIEF = 5000; // milliseconds
+const PATIENCE = 700; // milliseconds without a connection before it is said
+
+/** @param {import("../app.js").App} app @param {HTMLElement} region */
+export function mountMessages(app, region) {
+  const lost = h("div.message.lost", { role: "status", hidden: true },
+    h("p", null, "The studio does not answer. What it has confirmed is safe; the rest is sent as soon as it is back."));
+  const list = h("div", { role: "status", "aria-live": "polite" });
+  fill(region, list, lost);
+  let timer;
+
+  app.on("message", ({ text, kind }) => {
+    for (const same of list.querySelectorAll(".message")) if (same.dataset.text === text) same.remove();
+    const message = h(`div.message.${kind}`, { role: kind === "error" ? "alert" : undefined }, h("p", null, text));
+    message.dataset.text = text;
+    message.append(iconButton("close", "Close this message", () => message.remove()));
+    list.append(message);
+    while (list.children.length > 3) list.firstElementChild.remove();
+    if (kind === "done") setTimeout(() => message.remove(), BRIEF);
+  });
+  app.on("connection", (online) => {
+    clearTimeout(timer);
+    if (!online) timer = setTimeout(() => { lost.hidden = false; }, PATIENCE);
+    else if (!lost.hidden) {
+      lost.hidden = true;
+      app.done("The studio is back.");
+    }
+  });
+}

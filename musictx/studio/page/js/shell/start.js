@@ -1,0 +1,57 @@
+/** The start screen. */
+
+import { remove, session } from "../core/api.js";
+import { fill, h, icon, iconButton } from "../core/dom.js";
+import { clock, count, title, when } from "../document/words.js";
+import { chooseFile, earlier, examples, openEmpty, openExample } from "./files.js";
+import { themeButton } from "./theme.js";
+
+/** @param {import("../app.js").App} app @param {HTMLElement} screen */
+export function mountStart(app, screen) {
+  const known = h("div.examples");
+  const list = h("ul.earlier");
+  const past = h("section", { hidden: true, "aria-labelledby": "earlier" }, h("h2#earlier", null, "Earlier pieces"), list);
+  fill(screen, h("main.start", null,
+    h("div.brand", null, h("img", { src: "/page/icon.svg", alt: "" }), h("span", null, "musictx studio"), themeButton(app)),
+    h("h1", { tabIndex: -1 }, "Select some music. Ask what comes next."),
+    h("p.lead", null, "Open a piece, mark a few bars, and let a model continue them, fill them anew, or accompany them. Nothing leaves your machine."),
+    h("div.doors", null,
+      h("button.door.file", { type: "button", onclick: () => chooseFile(app) },
+        icon("open"), h("b", null, "Open a file"), h("span.hint", null, "MIDI or MusicXML. You can also drop it anywhere on this page.")),
+      h("button.door", { type: "button", onclick: () => openEmpty(app) },
+        icon("draw"), h("b", null, "Start from nothing"), h("span.hint", null, "An empty roll: draw, play, or let a model begin."))),
+    h("section", { "aria-labelledby": "examples" }, h("h2#examples", null, "Or try an example"), known),
+    past,
+    h("footer", null, "Pieces are kept in the folder that musictx studio was started with. Press ? at any time for the keys."),
+  ));
+
+  async function refresh() {
+    const [names, pieces] = await Promise.all([examples(), earlier()]);
+    fill(known, ...names.map((name) => h("button", { type: "button", onclick: () => openExample(app, name) }, title(name))));
+    past.hidden = !pieces.length;
+    fill(list, ...pieces.map(entry));
+  }
+
+  function entry(piece) {
+    const name = piece.name || "Untitled";
+    return h("li", null,
+      h("a", { href: `#${encodeURIComponent(piece.id)}` }, h("b", null, name), h("small", null, when(piece.changed)),
+        h("small", null, `${count(piece.notes, "note")}, ${clock(piece.duration)}`)),
+      iconButton("erase", `Delete ${name}`, async () => {
+        try {
+          await remove(session(piece.id));
+          app.done(`${name} was moved to the folder "deleted" beside the other pieces.`);
+        } catch (error) {
+          app.fail(error);
+        }
+        refresh();
+      }));
+  }
+
+  app.on("opened", (piece) => {
+    screen.hidden = Boolean(piece);
+    if (piece) return;
+    refresh();
+    screen.querySelector("h1").focus();
+  });
+}
