@@ -71,9 +71,9 @@ export const instrument = (track) => (track.drum ? "Drums" : PROGRAMS[track.prog
 /** A track's own name, else its instrument's. @param {import("./types.js").Track} track */
 export const trackName = (track) => track.name || instrument(track);
 
-/** "mozart_k545" -> "Mozart K545" */
+/** "mozart_k545" -> "Mozart K545", "ode_to_joy" -> "Ode to joy" */
 export const title = (name) =>
-  name.replace(/[_-]+/g, " ").replace(/(^|\s)\p{L}/gu, (letter) => letter.toUpperCase());
+  name.replace(/[_-]+/g, " ").trim().replace(/^\p{L}|\S*\d\S*/gu, (word) => word.toUpperCase());
 
 /** "today, 14:05", "3 March" */
 export function when(iso, now = new Date()) {

@@ -35,10 +35,10 @@ export function mountTracks(app, panel) {
     const selected = app.selection.tracks.has(track.id);
     const name = trackName(track);
     const button = h("button.pick", {
-      type: "button", "aria-pressed": undefined, title: "Select this track",
+      type: "button", "aria-pressed": undefined, title: `${count(notes, "note")}. Click to select this track`,
       onclick: (event) => pick(track.id, event.shiftKey || event.ctrlKey || event.metaKey),
       ondblclick: () => edit(track.id),
-    }, h("span", null, name), h("span.instrument", null, [track.name && instrument(track), count(notes, "note")].filter(Boolean).join(", ")));
+    }, h("span", null, name), h("span.instrument", null, instrument(track)));
     button.setAttribute("aria-label", `${name}, ${count(notes, "note")}${selected ? ", selected" : ""}`);
     const flag = (letter, word, set) => h(`button.flag.${word}`, {
       type: "button", title: `${word[0].toUpperCase()}${word.slice(1)} ${name}`, "aria-label": `${word} ${name}`, "aria-pressed": set.has(track.id),

@@ -58,10 +58,10 @@ export function drawKeys(ctx, view, width, lit, colours) {
       ctx.roundRect(-3, y + 0.5, (dark ? black : width - 1) + 3, view.row - 1, 3);
       ctx.fill();
     }
-    if (pitch % 12 === 0 || pitch % 12 === 5) {
-      ctx.fillStyle = "#9a958a";
-      ctx.fillRect(0, Math.round(y + view.row) - 1, width, 0.75);
-    }
+    ctx.fillStyle = "#b5b0a4";
+    // White keys meet below C and F, and behind the middle of each black key.
+    if (dark) ctx.fillRect(black, Math.round(y + view.row / 2), width - black, 0.75);
+    else if (pitch % 12 === 0 || pitch % 12 === 5) ctx.fillRect(0, Math.round(y + view.row) - 1, width, 0.75);
     if (pitch % 12 === 0 && view.row >= 5) {
       ctx.font = `${Math.min(11, Math.max(9, view.row))}px ${FONT}`;
       ctx.textBaseline = "middle";
