@@ -18,6 +18,7 @@ from musictx.bundle import Bundle
 from musictx.config import EvaluateConfig, SamplingConfig, TokenSampling, TrainConfig
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
 from musictx.sampling.processors import Processor
 from musictx.sampling.stream import Stream
@@ -43,7 +44,7 @@ def generate(
     samples: int = 1,
     keep: int | None = None,
     sampling: Sampling = None,
-    seed: int | None = 0,
+    seed: int | Sequence[int] | None = 0,
     include_primer: bool = True,
     primer_seconds: float | None = None,
     primer_tokens: int | None = None,
@@ -59,7 +60,8 @@ def generate(
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
     context: int | None = None,
-    progress: Callable[..., None] | None = None,
+    progress: Callable[[int, float], None] | None = None,
+    on_event: OnEvent | None = None,
 ) -> list[Sample]:
     """New pieces, or continuations of ``primer``; ``result.score`` is the music of each.
 
@@ -73,7 +75,8 @@ def generate(
     keep      only so many of them, those nearest to the primer, or to the corpus, the nearest first
     sampling  a :class:`SamplingConfig`, its options as a dict ({"temperature": 0.9}), or the name
               of a preset of conf/sampling ("safe")
-    seed      the same seed gives the same music; None draws one and prints it
+    seed      the same seed gives the same music; None draws one and prints it; or a list with one
+              for each of several primers
     end       "cut" at that length; "natural": the piece closes and falls silent by then; "model":
               or before, where the model ends it; None: "cut", for new chorales "model"
     quantise  grid for the new notes, by the primer's tempo: "16", "8", "8t" or "none"
@@ -81,6 +84,11 @@ def generate(
               or words (docs/composing.md); all but density want a model with control tokens
     constraints, processors  further soft constraints and rules (docs/sampling.md)
     context   tokens that the model looks back on; None: as many as in training
+    progress  called after each step with the tokens just drawn and the seconds that the slowest
+              piece has now
+    on_event  called with the number of a piece, from 0, and an :class:`Event` as each new note
+              begins and ends while it is composed, in seconds of that piece. Nothing is drawn
+              otherwise for it. What it or ``progress`` raises stops composing at once
 
     Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
     tokens can hold.
@@ -101,7 +109,7 @@ def generate(
         samples=whole("samples", samples, 1),
         keep=None if keep is None else whole("keep", keep, 1),
         sampling=sampling_of(sampling, SamplingConfig),
-        seed=seed_of(seed),
+        seed=_seeds(seed, given),
         include_primer=include_primer,
         primer_seconds=primer_seconds,
         primer_tokens=primer_tokens,
@@ -115,7 +123,16 @@ def generate(
         processors=processors,
         context=context,
         progress=progress,
+        on_event=on_event,
     )
+
+
+def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
+    if not isinstance(seed, list | tuple):
+        return seed_of(seed)
+    if not isinstance(primer, list) or len(seed) != len(primer):
+        raise UserError(f"seed={seed}: expected a number, or a list with one for each primer")
+    return [whole("seed", one, 0) for one in seed]
 
 
 def stream(
@@ -174,6 +191,8 @@ def infill(
     feel: str | None = None,
     guidance: float = 1.0,
     quantise: str = "none",
+    progress: Callable[[float], None] | None = None,
+    on_event: OnEvent | None = None,
 ) -> list[Sample]:
     """``music`` with everything that begins from ``begin`` to ``end`` composed anew, ``samples``
     times; all else stays.
@@ -182,15 +201,26 @@ def infill(
     tracks      only these, by names or numbers from 1, separated by commas; None: all
     voices      of a chorale in four tracks, by a model of chorales: only these; None: all
 
-    The model is one of chorales or has control tokens; other arguments as in :func:`generate`.
+    The model is one of chorales or has control tokens; other arguments as in :func:`generate`;
+    ``progress`` is called with the seconds of all versions so far. Models of chorales, which
+    develop many ways side by side, tell no events.
     Raises :class:`UserError` for wrong arguments and for another model.
     """
     from musictx.apps import infill as filling
 
     task = filling.gap(music_of(music, "music"), begin, end, tracks, voices)
-    controls = _controls(density, loudness, register, polyphony)
     return _composed_around(
-        model, task, samples, sampling, seed, controls, feel, guidance, quantise
+        model,
+        task,
+        samples,
+        sampling,
+        seed,
+        controls=_controls(density, loudness, register, polyphony),
+        feel=feel,
+        guidance=guidance,
+        quantise=quantise,
+        progress=progress,
+        on_event=on_event,
     )
 
 
@@ -209,34 +239,37 @@ def accompany(
     feel: str | None = None,
     guidance: float = 1.0,
     quantise: str = "none",
+    progress: Callable[[float], None] | None = None,
+    on_event: OnEvent | None = None,
 ) -> list[Sample]:
     """``melody`` with an accompaniment on a track of its own, ``samples`` times.
 
     melody_track  where the melody is, by name or number from 1; None: the only track, the one
                   called melody, or else the highest notes
 
-    The model has control tokens; other arguments as in :func:`generate`. Raises
+    The model has control tokens; other arguments as in :func:`generate` and :func:`infill`. Raises
     :class:`UserError` for wrong arguments and for a model without control tokens.
     """
     from musictx.apps import infill as filling
 
     task = filling.under(music_of(melody, "melody"), melody_track)
-    controls = _controls(density, loudness, register, polyphony)
     return _composed_around(
-        model, task, samples, sampling, seed, controls, feel, guidance, quantise
+        model,
+        task,
+        samples,
+        sampling,
+        seed,
+        controls=_controls(density, loudness, register, polyphony),
+        feel=feel,
+        guidance=guidance,
+        quantise=quantise,
+        progress=progress,
+        on_event=on_event,
     )
 
 
 def _composed_around(
-    model: Any,
-    task: Any,
-    samples: int,
-    sampling: Sampling,
-    seed: int | None,
-    controls: Mapping[str, float | str | None],
-    feel: str | None,
-    guidance: float,
-    quantise: str,
+    model: Any, task: Any, samples: int, sampling: Sampling, seed: int | None, **options: Any
 ) -> list[Sample]:
     from musictx.apps.infill import composed
 
@@ -246,10 +279,7 @@ def _composed_around(
         samples=whole("samples", samples, 1),
         seed=seed_of(seed),
         sampling=sampling_of(sampling, SamplingConfig),
-        controls=controls,
-        feel=feel,
-        guidance=guidance,
-        quantise=quantise,
+        **options,
     )
     return list(found)
 
@@ -280,6 +310,7 @@ def harmonise(
     bars: str | None = None,
     phrase_ends: Sequence[int] = (),
     figures: str | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> list[Sample]:
     """``samples`` four-part chorales with ``melody`` as one of their voices.
 
@@ -294,6 +325,7 @@ def harmonise(
                anew
     phrase_ends  bars in which phrases end; default: under fermatas, or at long notes
     figures    of a bass, one word for each of its notes: "5 6 6/5 - #"
+    progress   called after each step with the share that is done; what it raises stops it at once
 
     Raises :class:`UserError` for wrong arguments and for a model that does not write chorales.
     """
@@ -311,6 +343,7 @@ def harmonise(
         sampling=sampling_of(sampling, TokenSampling),
         seed=seed_of(seed),
         voices=voices,
+        progress=progress,
         **asked,
     )
     return [sample for _, sample in found]

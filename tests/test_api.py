@@ -169,7 +169,7 @@ def test_editors_and_mypy_see_the_types(tmp_path):
     )
     for kind in (
         "musictx.bundle.Bundle",
-        "list[musictx.sampling.music.Sample]",
+        "list[musictx.sampling.batch.Sample]",
         "musictx.notes.Score",
         "musictx.evaluate.likelihood.Likelihood",
         "list[pathlib.Path]",

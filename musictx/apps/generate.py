@@ -13,6 +13,7 @@ from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import timeline
+from musictx.sampling.events import OnEvent
 from musictx.sampling.music import ENDS, Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.sampling.processors import Processor
@@ -36,7 +37,7 @@ def generate(
     samples: int = 1,
     keep: int | None = None,
     sampling: SamplingConfig | None = None,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     include_primer: bool = True,
     primer_seconds: float | None = None,
     primer_tokens: int | None = None,
@@ -49,6 +50,7 @@ def generate(
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
     progress: Progress | None = None,
+    on_event: OnEvent | None = None,
 ) -> list[Sample]:
     """New pieces, or continuations of ``primer``; each result's ``score`` is the music.
 
@@ -59,25 +61,27 @@ def generate(
                 30 s, or as long as the model likes where it ends the piece, up to two minutes
     keep        only so many of the samples, those nearest to the primer, or to the corpus; the
                 nearest first (:mod:`musictx.sampling.takes`)
-    seed        sample i of seed s is always the same
+    seed        sample i of seed s is always the same; or one for each of several primers
     end         how a piece ends, one of :data:`~musictx.sampling.music.ENDS`; ``None``: "model"
                 where it writes whole chorales, which are not to be cut in mid-phrase, else "cut"
     controls, feel, guidance  what the music is to be like (:mod:`musictx.tokens.controls`)
     constraints, processors  further soft constraints (:data:`~musictx.tokens.vocab.SoftConstraint`)
                 and rules (:data:`~musictx.sampling.processors.Processor`)
+    on_event    called with the number of a sample, those that are not kept included, and an event
+                as each new note begins and ends; see :func:`~musictx.sampling.music.continuations`
 
     The other arguments are those of :class:`~musictx.config.GenerateConfig`. Raises ``UserError``
     for a primer without a note that the model's tokens can hold.
     """
     wanted = asked(controls or {}, feel)
     several = primer if isinstance(primer, Sequence) else [primer]
-    primers = [_primer(bundle, p, primer_seconds, primer_tokens) for p in several]
-    found = _pieces(
+    primers = [primer_of(bundle, p, primer_seconds, primer_tokens) for p in several]
+    found = pieces(
         bundle,
         primers,
         several,
         samples=samples,
-        seed=seed,
+        seeds=[seed] * len(primers) if isinstance(seed, int) else seed,
         sampling=sampling,
         end=end,
         seconds=seconds,
@@ -90,6 +94,7 @@ def generate(
         constraints=constraints,
         processors=processors,
         progress=progress,
+        on_event=on_event,
     )
     takes, kept = sorted(found, key=lambda take: take[0]), list[Sample]()
     for number, given in enumerate(primers):
@@ -110,7 +115,7 @@ def stream(
 ) -> Stream:
     """New music, or a continuation, event by event; ``options`` are those of
     :class:`~musictx.sampling.stream.Stream`."""
-    given = _primer(bundle, primer, primer_seconds, primer_tokens)
+    given = primer_of(bundle, primer, primer_seconds, primer_tokens)
     limits = bundle.card.get("note_limits")
     return Stream(bundle.model, bundle.tokenizer, given, seed=seed, note_limits=limits, **options)
 
@@ -127,7 +132,9 @@ def run(config: GenerateConfig) -> list[Result]:
     wanted = wanted_of(config)
     work = Work.of(config, config.primer)
     bundle = work.bundle
-    given = _primer(bundle, score, config.primer_seconds, config.primer_tokens, config.primer or "")
+    given = primer_of(
+        bundle, score, config.primer_seconds, config.primer_tokens, config.primer or ""
+    )
     steer = steering(bundle, wanted, config.guidance, given.score)
     free = not bundle.tokenizer.beats and config.quantise == "none"
     on_beats = not free and (score is None or timeline.on_grid(score))
@@ -151,12 +158,12 @@ def run(config: GenerateConfig) -> list[Result]:
     found: dict[int, Result] = {}
     likeness = Likeness.to(given, bundle.card.get("note_limits"))
     with progress_of("generating", *_total(config)) as progress:
-        pieces = _pieces(
+        versions = pieces(
             bundle,
             [given],
             [score],
             samples=config.samples,
-            seed=work.seed,
+            seeds=[work.seed],
             sampling=config.sampling,
             end=config.end,
             seconds=config.seconds,
@@ -168,7 +175,7 @@ def run(config: GenerateConfig) -> list[Result]:
             steering=[steer],
             progress=progress,
         )
-        for number, sample, why in nearest(pieces, config.keep, likeness):
+        for number, sample, why in nearest(versions, config.keep, likeness):
             found[number] = work.write(number, sample, new_notes(sample), sample.remark, why)
     return [found[number] for number in (found if config.keep else sorted(found))]
 
@@ -179,13 +186,14 @@ def _total(config: GenerateConfig) -> tuple[float | None, str]:
     return config.seconds or (30.0 if config.bars is None else None), "seconds"
 
 
-def _primer(
+def primer_of(
     bundle: Bundle,
     music: Score | None,
-    seconds: float | None,
-    tokens: int | None,
+    seconds: float | None = None,
+    tokens: int | None = None,
     name: str = "",
 ) -> Primer:
+    """``music``, or its beginning, in the tokens of the model; ``name`` is the option's value."""
     if music is None:
         return NOTHING
     name, tokenizer = name or "primer", bundle.tokenizer
@@ -200,13 +208,13 @@ def _primer(
     )
 
 
-def _pieces(
+def pieces(
     bundle: Bundle,
     primers: Sequence[Primer],
     files: Sequence[Score | None],
     *,
     samples: int,
-    seed: int,
+    seeds: Sequence[int],
     end: str | None,
     seconds: float | None,
     bars: int | None,
@@ -214,6 +222,9 @@ def _pieces(
     steering: Sequence[Steering],
     **options: Any,
 ) -> Iterator[tuple[int, Sample]]:
+    """(number, sample) as each is done: ``samples`` of the first of ``primers``, by the first of
+    ``seeds``, then those of the second; ``files`` are the music that the primers are from. The
+    other arguments are those of :func:`~musictx.sampling.music.continuations`."""
     if end is None:
         end = "cut" if len(primers[0].ids) or bundle.tokenizer.bpm is None else "model"
     if end not in ENDS:
@@ -224,7 +235,7 @@ def _pieces(
         bundle.model,
         bundle.tokenizer,
         [primer for primer in primers for _ in range(samples)],
-        seeds=[(seed, number) for _ in primers for number in range(samples)],
+        seeds=[(seed, number) for seed in seeds for number in range(samples)],
         end=end,
         seconds=seconds,
         bars=bars,

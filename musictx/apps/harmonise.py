@@ -30,17 +30,24 @@ def harmonisations(
     bars: str | None = None,
     phrase_ends: Sequence[int] = (),
     figures: str | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> list[tuple[Harmony, Sample]]:
     """``samples`` times ``melody`` in four voices, in its bars and tempo; ``voices`` and ``bars``
     say what of it stays, ``phrase_ends`` and ``figures`` what is asked: options of
-    ``musictx harmonise``.
+    ``musictx harmonise``. ``progress`` is called with the share that is done.
 
     Sample i of seed s is always the same. Raises ``UserError`` if the model does not write chorales
     or the melody has no notes.
     """
     asked = samples, particles, sampling or TokenSampling(), seed
-    tune = _tune(melody, voices, bars, phrase_ends, figures)
-    return list(pieces(bundle, tune, *asked))
+    tune = tune_of(melody, voices, bars, phrase_ends, figures)
+    steps = samples * len(tune.given)
+
+    def told(step: int) -> None:
+        if progress is not None:
+            progress(step / steps)
+
+    return list(pieces(bundle, tune, *asked, progress=told))
 
 
 def run(config: HarmoniseConfig) -> list[Result]:
@@ -49,7 +56,7 @@ def run(config: HarmoniseConfig) -> list[Result]:
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
     music = read_music(config.melody, "melody", "with a melody", config.limits)
-    tune = _tune(
+    tune = tune_of(
         music, config.voices, config.bars, config.phrase_ends, config.figures, config.melody
     )
     work = Work.of(config, config.melody)
@@ -60,7 +67,7 @@ def run(config: HarmoniseConfig) -> list[Result]:
     with progress_of("harmonising", float(config.samples * len(tune.given)), "steps") as progress:
 
         def told(step: int) -> None:
-            progress(config.particles * 4, float(len(results) * len(tune.given) + step))
+            progress(config.particles * 4, float(step))
 
         for harmony, sample in pieces(work.bundle, tune, *asked, progress=told):
             results.append(work.write(len(results), sample, _checked(harmony, tune)))
@@ -76,13 +83,19 @@ def pieces(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Harmony, Sample]]:
-    """Each harmony of ``tune``, and its piece; see :func:`harmonisations`."""
+    """Each harmony of ``tune``, and its piece; see :func:`harmonisations`. ``progress`` is called
+    after each step with the steps of all of them so far; what it raises stops them."""
     tokenizer = bundle.tokenizer
     if not isinstance(tokenizer, ChoraleTokenizer):
         raise UserError(
             f"melody: {bundle.folder} writes {tokenizer.name} tokens; harmonising needs a model of "
             "four voices: model=chorale, or one trained with tokenizer=chorale"
         )
+
+    def told(step: int) -> None:
+        if progress is not None:
+            progress(number * len(tune.given) + step)
+
     for number in range(samples):
         harmony = harmonise(
             bundle.model,
@@ -93,7 +106,7 @@ def pieces(
             sampling=sampling,
             form=Form(tune),
             seed=(seed, number),
-            progress=progress,
+            progress=told,
         )
         score, grid, free = tune.harmonised(harmony.grid), harmony.grid, ~tune.fixed
         new = (grid.pitches >= 0) & free
@@ -101,7 +114,7 @@ def pieces(
         yield harmony, Sample(score, 0.0, harmony.ids, int(new.sum()), score.duration, "melody")
 
 
-def _tune(
+def tune_of(
     score: Score,
     voices: Sequence[str],
     bars: str | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,9 +20,10 @@ from musictx.config.harmonise import VOICES
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import fill, timeline
+from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
 from musictx.sampling.soft import NoteLimits
-from musictx.sampling.steer import FEWEST, Steering, has_controls, steering, unable
+from musictx.sampling.steer import FEWEST, has_controls, steering, unable
 from musictx.shipped import FOUR_VOICES
 from musictx.tokens.controls import asked, measured
 
@@ -160,8 +162,13 @@ def composed(
     guidance: float = 1.0,
     quantise: str = "none",
     progress: Callable[[float], None] | None = None,
+    on_event: OnEvent | None = None,
 ) -> Iterator[Sample]:
     """Each version of a ``task``, as it is done. Sample i of seed s is always the same.
+
+    progress  called with the seconds of all versions so far;  on_event  with the number of a
+    version and an event as each new note begins and ends (:mod:`musictx.sampling.events`; not by
+    models of chorales). What they raise stops all.
 
     A gap is filled by a model of chorales too. Raises ``UserError`` for another model without
     control tokens.
@@ -170,7 +177,13 @@ def composed(
     if bundle.tokenizer.name == FOUR_VOICES and task.score is not None and not wanted:
         span = Gap.between(task.score, task.begin, task.end, task.voices, task.tracks)
         sampling = sampling or SamplingConfig()
-        for _, sample in pieces(bundle, span, samples, task.particles, sampling, seed):
+        steps = len(span.given)
+
+        def told(step: int) -> None:
+            if progress is not None:
+                progress((task.end - task.begin) * step / steps)
+
+        for _, sample in pieces(bundle, span, samples, task.particles, sampling, seed, told):
             yield replace(sample, seam=task.begin, seconds=task.end - task.begin, ended="seconds")
         return
     if task.voices:
@@ -188,24 +201,11 @@ def composed(
         wanted = {"density": density, **wanted}
     steer = steering(bundle, {**task.around, **wanted}, guidance)
     steer = replace(steer, density=wanted.get("density"))
-    for number in range(samples):
-        yield _one(bundle, task, steer, limits, (seed, number), sampling, quantise, progress)
-
-
-def _one(
-    bundle: Bundle,
-    task: Task,
-    steer: Steering,
-    limits: NoteLimits,
-    seed: tuple[int, int],
-    sampling: SamplingConfig | None,
-    quantise: str,
-    progress: Callable[[float], None] | None,
-) -> Sample:
-    kept, sampling = task.kept, sampling or SamplingConfig()
+    known, programs = as_trained(bundle, task.kept, task)
+    placed = partial(_placed, bundle, task, known, programs, quantise)
+    sampling = sampling or SamplingConfig()
     if steer.density is not None:
         sampling = replace(sampling, density=steer.density)
-    known, programs = as_trained(bundle, kept, task)
     part = fill.Part(
         bundle.model,
         bundle.tokenizer,  # type: ignore[arg-type]
@@ -217,29 +217,54 @@ def _one(
         programs=programs,
         steering=steer,
     )
-    new = part.compose(
-        seed,
+    versions = fill.compose(
+        part,
+        [(seed, number) for number in range(samples)],
         sampling=sampling,
         limits=replace(limits, density=task.around.get("density")),
+        placed=placed,
         progress=progress,
+        on_event=on_event,
     )
-    new = timeline.quantised(new, Beats(kept), quantise)
-    inside = kept.notes[np.isin(kept.notes["track"], task.tracks)]
-    names = dict(kept.names)
-    if len(inside):
-        where = known.with_notes(known.notes[np.isin(known.notes["track"], task.tracks)])
-        new = timeline.on_tracks(new, where, bundle.tokenizer)
-    elif task.tracks:  # nothing is left on them
+    for version in versions:
+        yield _sample(bundle, task, placed(version.new), version.done)
+
+
+def _placed(
+    bundle: Bundle,
+    task: Task,
+    known: Score,
+    programs: Collection[int] | None,
+    quantise: str,
+    new: np.ndarray,
+) -> np.ndarray:
+    """``new`` notes on their tracks and on the grid that is asked for."""
+    new = timeline.quantised(new, Beats(task.kept), quantise)
+    mine = np.isin(known.notes["track"], task.tracks)
+    if mine.any():
+        return timeline.on_tracks(new, known.with_notes(known.notes[mine]), bundle.tokenizer)
+    if task.tracks:  # nothing is left on them
         new["track"] = task.tracks[0]
-    else:
-        base = max([*names, *kept.notes["track"].tolist()], default=-1) + 1
-        new["track"] += base
-        for track in np.unique(new["track"]).tolist():
-            names[track] = "accompaniment" if track == base else f"accompaniment {track - base + 1}"
+    else:  # each program beside what is there
+        new["track"] = _first_free(task.kept)
+        if programs is not None:
+            new["track"] += np.searchsorted(sorted(programs), new["program"]).astype("u2")
+    return new
+
+
+def _first_free(score: Score) -> int:
+    """A track after all that are there."""
+    return max([*score.names, *score.notes["track"].tolist()], default=-1) + 1
+
+
+def _sample(bundle: Bundle, task: Task, new: np.ndarray, done: bool) -> Sample:
+    kept, names = task.kept, dict(task.kept.names)
+    if not task.tracks:
+        for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
+            names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
     notes = np.concatenate([kept.notes, new])
     score = parts.as_given(bundle, replace(kept, notes=notes, names=names), kept)
-    ended = "seconds" if part.done else "stuck"
-    seam = task.begin if task.closes else 0.0
+    seam, ended = task.begin if task.closes else 0.0, "seconds" if done else "stuck"
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
 
 
@@ -278,8 +303,8 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
     wanted = wanted_of(config)
     work = Work.of(config, path)
     found: list[Result] = []
-    length = task.end - task.begin
-    with progress_of("composing", length * config.samples, "seconds") as progress:
+    length = (task.end - task.begin) * config.samples
+    with progress_of("composing", length, "seconds") as progress:
         versions = composed(
             work.bundle,
             task,
@@ -289,7 +314,7 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
             controls=wanted,
             guidance=config.guidance,
             quantise=config.quantise,
-            progress=lambda seconds: progress(1, len(found) * length + seconds),
+            progress=lambda seconds: progress(1, seconds),
         )
         for sample in versions:
             found.append(work.write(len(found), sample, new_notes(sample), sample.remark))

@@ -61,7 +61,8 @@ def harmonise(
     sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
                model has them, with the rules
     form       what the whole melody asks for, weighed like the rules
-    progress   called after each step with the number of steps written
+    progress   called after each step with the number of steps written, of all where places are
+               tried again
 
     The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
     piece longer than the model's context.
@@ -69,6 +70,10 @@ def harmonise(
     sampling = sampling or TokenSampling(top_p=1.0)
     fixed = whole(given, (0,)) if fixed is None else fixed
     random = seed if isinstance(seed, tuple) else (seed,)
+
+    def told(step: int, number: int) -> None:
+        if progress is not None:
+            progress(len(given) if number else step)
 
     def tried(given: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Found:
         found = filtered(
@@ -81,7 +86,7 @@ def harmonise(
             form=form,
             seed=(*random, number) if number else seed,
             begin=begin,
-            progress=None if number else progress,
+            progress=lambda step: told(step, number),
         )
         likely = found.likely if begin == 0 else _likely(model, found.ids)
         worth = likely - sampling.rules * found.faults

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -180,7 +180,7 @@ def generate(
     align: int = 1,
     head: int = 0,
     cache: str = "auto",
-) -> Iterator[Tensor]:
+) -> Generator[Tensor, None, None]:
     """Yield the next id of each row, (rows,) int64 on the CPU, until the rows end.
 
     prompt      (P,) ids that all rows continue, or (rows, P) one prompt a row; the first id is

@@ -9,7 +9,10 @@ before it as its past.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import copy
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 
 import numpy as np
 
@@ -19,14 +22,16 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import engine, soft
 from musictx.sampling import processors as reshape
-from musictx.sampling.given import Given
+from musictx.sampling.batch import ROWS_AT_ONCE
+from musictx.sampling.events import Event, OnEvent, Placed, Teller
+from musictx.sampling.given import Given, Row
 from musictx.sampling.primer import Primer
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS, HERE
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.vocab import BOS, CUT, GrammarState, SoftConstraint
+from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
 
 #: Shares of the context for what was and for what is known to come; the rest is for what is new.
 PAST, KNOWN = 0.4, 0.3
@@ -86,80 +91,42 @@ class Part:
     def done(self) -> bool:
         return self.here >= self.stop and not (self.closes and self.own)
 
-    def compose(
-        self,
-        seed: Collection[int],
-        *,
-        sampling: SamplingConfig,
-        limits: NoteLimits,
-        progress: Callable[[float], None] | None = None,
-    ) -> np.ndarray:
-        """The new notes (:data:`musictx.notes.NOTE`) on the clock of the score.
+    def again(self) -> Part:
+        """Another part for the same notes, from the same beginning; before any is composed."""
+        other = copy.copy(self)
+        other.own, other.is_new = list(self.own), list(self.is_new)
+        return other
 
-        limits  what is usual, for the options of ``sampling`` that leave it to the corpus; their
-                density is that of all notes, known ones too.  progress  is told the seconds so far
-        """
-        begin, idle, number = self.here, 0, 0
-        while not self.done and idle < STUCK:
-            before = self.here
-            self._segment([*seed, number], sampling, limits)
-            number += 1
-            idle = 0 if self.here > before else idle + 1
-            if progress is not None:
-                progress((min(self.here, self.stop) - begin) * self.seconds)
-        ids = ev.write(self.past, self.vocabulary, self.here)
-        notes = self.tokenizer.decode(ids).notes
-        new = notes[np.array(self.is_new, bool)].copy()
-        limit = self.stop + (self._step(TAIL) if self.closes else 0)
+    @property
+    def until(self) -> int:
+        """The step at which the last note of its own ends."""
+        return self.stop + (self._step(TAIL) if self.closes else 0)
+
+    @property
+    def new(self) -> np.ndarray:
+        """The new notes (:data:`musictx.notes.NOTE`) so far, on the clock of the score."""
+        notes = self.tokenizer.decode(self.written()).notes
+        return self.placed(notes[np.array(self.is_new, bool)])
+
+    def placed(self, notes: np.ndarray) -> np.ndarray:
+        """``notes`` of the stream on the clock of the score."""
+        notes = notes.copy()
         for name in ("start", "end"):
-            new[name] = np.minimum(new[name], limit * self.seconds) + self.origin * self.seconds
-        return new
+            notes[name] = np.minimum(notes[name], self.until * self.seconds)
+            notes[name] += self.origin * self.seconds
+        return notes
 
-    def _segment(self, seed: list[int], sampling: SamplingConfig, limits: NoteLimits) -> None:
-        """Write on until the segment, or the context, is full."""
-        rows = self.steering.rows
-        prompts = [self._prompt(levels) for levels in rows]
-        written = ev.write(self.past, self.vocabulary, self.here)
-        mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
-        state = self.tokenizer.grammar(np.concatenate([mark, written, mark]))
-        until = self.stop + (self._step(TAIL) if self.closes else 0)
-        if self.segment is not None:
-            until = min(until, self.here + self.segment)
-        given = Given(
-            self.tokenizer,
-            [state.copy() for _ in rows],
-            known=self.known,
-            past=self.past,
-            own=self.own,
-            span=self.stop if self.closes else None,
-            until=until,
-            programs=self.programs,
-        )
-        guidance = [Guidance(self.steering.guidance)] if len(rows) > 1 else []
-        constraints = soft.build(self.tokenizer, sampling, limits, [self.around] * len(rows))
-        steps = engine.generate(
-            self.model,
-            np.stack(prompts),
-            rows=len(rows),
-            max_tokens=max(self.context - len(prompts[0]), 16),
-            processors=[*guidance, *reshape.build(sampling, self.tokenizer)],
-            constraint=given,
-            soft=soft.together(
-                self.tokenizer,
-                [_but_for_known(one, given) for one in constraints],
-                lambda: given.allowed().numpy(),
-            ),
-            groups=given.groups,
-            seeds=[seed] * len(rows),
-            context=self.context,
-        )
-        drawn = [int(ids[0]) for ids in steps]
-        row = given.rows[0]
+    def written(self) -> np.ndarray:
+        """The ids of what is written so far."""
+        return ev.write(self.past, self.vocabulary, self.here)
+
+    def take(self, drawn: list[int], row: Row) -> None:
+        """What was written of a segment, and what its constraint knows of it."""
         kinds = self.vocabulary.kinds
         leads = [kinds.index(kind) for kind in ("velocity", "program") if kind in kinds]
         while drawn and self.vocabulary.kind_of[drawn[-1]] in leads:
             drawn.pop()  # it waited for a note
-        together = np.concatenate([written.astype(np.int64), np.array(drawn, np.int64)])
+        together = np.concatenate([self.written().astype(np.int64), np.array(drawn, np.int64)])
         self.past, self.here = ev.read(together, self.vocabulary)
         struck = np.flatnonzero(self.past["what"] != ev.OFF)[len(self.is_new) :]
         known = self.known[: row.next]
@@ -169,7 +136,7 @@ class Part:
         self.own = [key for key, count in row.own.items() for _ in range(count)]
         self.is_new += row.own_strikes
 
-    def _prompt(self, levels: Collection[int]) -> np.ndarray:
+    def prompt(self, levels: Collection[int]) -> np.ndarray:
         """What the model reads before it writes on."""
         first = self._first_of_past(int(PAST * self.context))
         whole = np.append(self.past["step"], self.here)
@@ -201,6 +168,138 @@ class Part:
             fits = len(ev.write(kept, self.vocabulary, end)) <= room
             low, high = (low, middle) if fits else (middle + 1, high)
         return low
+
+
+def compose(
+    part: Part,
+    seeds: Sequence[Collection[int]],
+    *,
+    sampling: SamplingConfig,
+    limits: NoteLimits,
+    placed: Placed | None = None,
+    progress: Callable[[float], None] | None = None,
+    on_event: OnEvent | None = None,
+) -> Iterator[Part]:
+    """``part`` composed once for each of ``seeds``; ``new`` of each that is yielded has its notes.
+
+    They begin as rows of one engine; what does not fit into a segment is composed for one after the
+    other. A row draws by its own seed, so it is the same alone.
+
+    limits    what is usual, for the options of ``sampling`` that leave it to the corpus; their
+              density is that of all notes, known ones too
+    placed    what is done to new notes afterwards, such as putting them on a grid; for events
+    progress  called after each step with the seconds of all of them so far
+    on_event  called with the number of the seed and an event as each new note begins and ends
+              (:mod:`musictx.sampling.events`). What it or ``progress`` raises stops all
+    """
+    for first in range(0, len(seeds), ROWS_AT_ONCE):
+        mine = [_Writing(part.again(), list(seed)) for seed in seeds[first : first + ROWS_AT_ONCE]]
+        before = (part.stop - part.here) * part.seconds * first
+
+        def told(mine: list[_Writing] = mine, before: float = before) -> None:
+            if progress is not None:
+                progress(before + sum(one.seconds for one in mine))
+
+        for number, one in enumerate(mine if on_event is not None else ()):
+            assert on_event is not None
+            one.tell(partial(on_event, first + number), placed)
+        segment = partial(_segment, sampling=sampling, limits=limits, told=told)
+        if not part.done:
+            segment(mine)
+        for one in mine:
+            while not one.part.done and one.idle < STUCK:
+                segment([one])
+            if one.teller is not None:
+                one.teller.close(one.part.new if placed is None else placed(one.part.new))
+            yield one.part
+
+
+class _Writing:
+    """A part while it is composed: how many segments, how many of them in which no time passed."""
+
+    def __init__(self, part: Part, seed: list[int]) -> None:
+        self.part, self.seed, self.begin = part, seed, part.here
+        self.segments, self.idle = 0, 0
+        self.seconds = 0.0  # written so far
+        self.teller: Teller | None = None
+
+    def tell(self, tell: Callable[[Event], None], placed: Placed | None) -> None:
+        def whole(notes: np.ndarray) -> np.ndarray:
+            notes = self.part.placed(notes)
+            return notes if placed is None else placed(notes)
+
+        self.teller = Teller(self.part.tokenizer, self.part.written(), whole, tell)
+
+    def drawn(self, token: int, row: Row) -> None:
+        """A token of the segment, after the constraint of its ``row`` has taken note of it."""
+        part, seconds = self.part, row.state.seconds
+        self.seconds = min(seconds, part.stop * part.seconds) - self.begin * part.seconds
+        if self.teller is not None:
+            own = not row.own_strikes or row.own_strikes[-1]
+            self.teller.drawn(token, seconds, own)
+
+    def take(self, drawn: list[int], row: Row) -> None:
+        before = self.part.here
+        self.part.take(drawn, row)
+        self.segments += 1
+        self.idle = 0 if self.part.here > before else self.idle + 1
+        if self.teller is not None:
+            self.teller.after(self.part.written())
+
+
+def _segment(
+    some: Sequence[_Writing],
+    sampling: SamplingConfig,
+    limits: NoteLimits,
+    told: Callable[[], None],
+) -> None:
+    """Write on until the segment, or the context, is full; of several that stand at the same place
+    after the same notes."""
+    part = some[0].part
+    times = len(part.steering.rows)  # with guidance each a second time, unsteered
+    prompts = [part.prompt(levels) for levels in part.steering.rows]
+    rows = times * len(some)
+    mark = [part.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
+    state = part.tokenizer.grammar(np.concatenate([mark, part.written(), mark]))
+    until = part.until if part.segment is None else min(part.until, part.here + part.segment)
+    given = Given(
+        part.tokenizer,
+        [state.copy() for _ in range(rows)],
+        known=part.known,
+        past=part.past,
+        own=part.own,
+        span=part.stop if part.closes else None,
+        until=until,
+        programs=part.programs,
+    )
+    guidance = [Guidance(part.steering.guidance)] if times > 1 else []
+    constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
+    steps = engine.generate(
+        part.model,
+        np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
+        rows=rows,
+        max_tokens=max(part.context - len(prompts[0]), 16),
+        processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
+        constraint=given,
+        soft=soft.together(
+            part.tokenizer,
+            [_but_for_known(one, given) for one in constraints],
+            lambda: given.allowed().numpy(),
+        ),
+        groups=given.groups,
+        seeds=[[*one.seed, one.segments] for one in some] * times,
+        context=part.context,
+    )
+    drawn: list[list[int]] = [[] for _ in some]
+    with closing(steps):
+        for ids in steps:
+            for one, mine, row, token in zip(some, drawn, given.rows, ids.tolist()):
+                if token != PAD:
+                    mine.append(token)
+                    one.drawn(token, row)
+            told()
+    for one, mine, row in zip(some, drawn, given.rows):
+        one.take(mine, row)
 
 
 def _but_for_known(constraint: SoftConstraint, given: Given) -> SoftConstraint:

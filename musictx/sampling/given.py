@@ -54,7 +54,7 @@ class Given:
         self.states: Sequence[GrammarState] = list(states)
         self._kind = torch.from_numpy(np.array(tokenizer.kind_of))
         rules = _Rules(tokenizer, known, span, until, programs)
-        self.rows = [_Row(rules, state, past, Counter(own)) for state in states]
+        self.rows = [Row(rules, state, past, Counter(own)) for state in states]
 
     def allowed(self) -> Tensor:
         return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
@@ -106,7 +106,7 @@ class _Rules:
             self.foreign[self.ids["drum"]] = True
 
 
-class _Row:
+class Row:
     """One row: what of the known events is written, and which sounding notes are its own."""
 
     def __init__(

@@ -7,41 +7,24 @@ nothing is kept of a note once it has ended.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from musictx.config import SamplingConfig
-from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import DRUMS
 from musictx.sampling import engine, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import GrammarConstraint
+from musictx.sampling.events import Event, reader
 from musictx.sampling.music import prompts
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.timeline import Timeline
-from musictx.tokens.vocab import EOS, NoteEvents, SoftConstraint, Tokenizer
-
-
-class Event(NamedTuple):
-    """A note that begins (``on``) or ends.
-
-    seconds   from the beginning of the new music; never less than those of the event before
-    velocity  1 to 127; 0 where a note ends
-    track     voice of a chorale from the highest, program of an ensemble, else 0; :data:`DRUMS`,
-              whose strokes begin and end at once
-    """
-
-    seconds: float
-    on: bool
-    pitch: int
-    velocity: int
-    track: int = 0
+from musictx.tokens.vocab import EOS, SoftConstraint, Tokenizer
 
 
 class Stream(Iterator[Event]):
@@ -170,88 +153,3 @@ class Stream(Iterator[Event]):
         if event.on:
             self._sounding.add(key)
             self._events.append(event)
-
-
-#: Called with an id and the time after it: (seconds, on, pitch, velocity, track) of what it does.
-Reader = Callable[[int, float], list[tuple[float, bool, int, int, int]]]
-
-
-def reader(tokenizer: Tokenizer, past: np.ndarray) -> Reader:
-    """What each next id does to notes, after the ids ``past``; ``UserError`` where that shows too
-    late."""
-    events = tokenizer.note_events
-    if events is not None and events.longest_wait is not None:
-        return _ReadEvents(tokenizer, events, past)
-    if tokenizer.bpm is not None and tokenizer.align > 1:
-        return _ReadSteps(tokenizer, past)
-    raise UserError(
-        f"stream: {tokenizer.name} tokens write notes with their length; expected a model with "
-        "tokenizer=performance, ensemble or chorale"
-    )
-
-
-class _ReadEvents:
-    """Strikes and releases one by one; notes that the past has left sounding are ended too."""
-
-    def __init__(self, tokenizer: Tokenizer, events: NoteEvents, past: np.ndarray) -> None:
-        self._events, self._program = events, 0
-        strike = int(np.flatnonzero(events.strike >= 0)[0])
-        leads = np.flatnonzero(events.lead & (events.program < 0)).tolist()
-        probes = {lead: tokenizer.decode([lead, strike]).notes["velocity"][0] for lead in leads}
-        self._velocities = {lead: int(velocity) for lead, velocity in probes.items()}
-        self._velocity = int(tokenizer.decode([strike]).notes["velocity"][0])
-        drums = tokenizer.kinds.index("drum") if "drum" in tokenizer.kinds else -1
-        self._drums = np.flatnonzero(tokenizer.kind_of == drums).tolist()
-        self._decode = tokenizer.decode
-        for token_id in past.tolist():
-            self(token_id, 0.0)
-
-    def __call__(self, token_id: int, seconds: float) -> list[tuple[float, bool, int, int, int]]:
-        events = self._events
-        self._velocity = self._velocities.get(token_id, self._velocity)
-        if events.program[token_id] >= 0:
-            self._program = int(events.program[token_id])
-        elif events.strike[token_id] >= 0:
-            pitch = int(events.strike[token_id])
-            return [(seconds, True, pitch, self._velocity, self._program)]
-        elif events.release[token_id] >= 0:
-            return [(seconds, False, int(events.release[token_id]), 0, self._program)]
-        elif token_id in self._drums:
-            pitch = int(self._decode([token_id]).notes["pitch"][0])
-            stroke = (True, pitch, self._velocity), (False, pitch, 0)
-            return [(seconds, *one, DRUMS) for one in stroke]
-        return []
-
-
-class _ReadSteps:
-    """Voices that take turns: a step is known when its last voice is written. A voice holds its
-    pitch by a tie, or where the tokens know none by writing it again."""
-
-    def __init__(self, tokenizer: Tokenizer, past: np.ndarray) -> None:
-        self._pitch_of, self._new = tokenizer.pitch_of, list[int]()
-        ties = tokenizer.kinds.index("tie") if "tie" in tokenizer.kinds else None
-        self._ties = tokenizer.kind_of == (-1 if ties is None else ties)
-        self._held, self._since, self._given = [-1] * tokenizer.align, 0.0, 0
-        sounding = int(np.flatnonzero(self._pitch_of >= 0)[0])
-        self._velocity = int(tokenizer.decode([sounding]).notes["velocity"][0])
-        for token_id in past.tolist():
-            self(token_id, 0.0)
-        self._since = tokenizer.grammar(past).seconds
-        self._given = len(self._new)  # voices of the first step that the past has written
-
-    def __call__(self, token_id: int, seconds: float) -> list[tuple[float, bool, int, int, int]]:
-        self._new.append(token_id)
-        if len(self._new) < len(self._held):
-            return []
-        found = []
-        for voice, (before, new) in enumerate(zip(self._held, self._new)):
-            pitch = int(self._pitch_of[new])
-            if self._ties[new] or (not self._ties.any() and pitch == before):
-                continue
-            self._held[voice] = pitch
-            if before >= 0:
-                found.append((self._since, False, before, 0, voice))
-            if pitch >= 0 and voice >= self._given:
-                found.append((self._since, True, pitch, self._velocity, voice))
-        self._new, self._since, self._given = [], seconds, 0
-        return found

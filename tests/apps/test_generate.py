@@ -337,5 +337,5 @@ def test_parts_known_by_name_are_read_in_their_program_and_go_back_with_their_ow
     }.items()  # fmt: skip
     free = app.generate(loaded, seconds=6.0)[0].score
     assert set(free.names.values()) == {"Melody", "Bridge", "Piano"}
-    ids = app._primer(loaded, song, None, None).ids
+    ids = app.primer_of(loaded, song, None, None).ids
     assert set(loaded.tokenizer.decode(ids).notes["program"].tolist()) == {73, 4}

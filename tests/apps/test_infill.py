@@ -266,12 +266,13 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
     """By control tokens, and by the density that soft constraints aim at."""
     asked = []
 
-    class Noted(fill.Part):
-        def compose(self, seed, *, sampling, limits, **more):
-            asked.append((self.steering.levels, sampling.density, limits.density))
-            return super().compose(seed, sampling=sampling, limits=limits, **more)
+    real = fill.compose
 
-    monkeypatch.setattr(fill, "Part", Noted)
+    def noted(part, seeds, *, sampling, limits, **more):
+        asked.append((part.steering.levels, sampling.density, limits.density))
+        return real(part, seeds, sampling=sampling, limits=limits, **more)
+
+    monkeypatch.setattr(fill, "compose", noted)
     model = musictx.load(folder)
     model.card["note_limits"] = {"density": 7.5}
     music = musictx.read(song)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
 from musictx.notes import Score
+from musictx.sampling import fill
 from musictx.sampling.fill import TAIL, Part
 from musictx.sampling.given import Given
 from musictx.sampling.soft import NoteLimits
@@ -40,9 +41,17 @@ KEYS = ("pitch", "velocity", "program", "drum")
 
 
 def compose(part: Part, seed=0, density=None) -> np.ndarray:
+    return composed(part, seed, density).new
+
+
+def composed(part: Part, seed=0, density=None) -> Part:
+    return next(versions(part, [[seed]], density))
+
+
+def versions(part: Part, seeds, density=None, **more):
     sampling = SamplingConfig(top_p=1.0)
     limits = NoteLimits.of({"most_notes": 4, "longest_note": [[0, 0.5]], "density": density})
-    return part.compose([seed], sampling=sampling, limits=limits)
+    return fill.compose(part, seeds, sampling=sampling, limits=limits, **more)
 
 
 @few
@@ -63,7 +72,8 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span(
     segment = np.inf if closes else 1.0
     part = Part(model, tokenizer, kept, begin, end, closes=closes, segment=segment)
     given_before = listed(tokenizer.quantise(kept).notes, 0.01)
-    new = compose(part, seed)
+    part = composed(part, seed)
+    new = part.new
     if part.here < part.stop:  # given up: time did not pass; what is known is there up to it
         assert lean.get("note_on")
         return

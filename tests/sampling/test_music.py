@@ -13,7 +13,7 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import music
+from musictx.sampling import batch, music
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
@@ -228,7 +228,7 @@ def test_silence_is_told(piano):
 
 
 def test_a_model_that_never_lets_time_pass_comes_to_an_end(piano, monkeypatch):
-    monkeypatch.setattr(music, "TOKENS_PER_SECOND", 50)
+    monkeypatch.setattr(batch, "TOKENS_PER_SECOND", 50)
     stuck = make(piano, note_on=50.0)
     (sample,) = continue_music(stuck, piano, seconds=2.0, sampling=SamplingConfig(restrike=True))
     assert sample.ended == "stuck"

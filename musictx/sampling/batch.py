@@ -1,0 +1,245 @@
+"""Rows of music that are written at once: how long each is to be, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from torch import Tensor
+
+from musictx.config import SamplingConfig, scales
+from musictx.config.checks import DAY
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.sampling import ending, timeline
+from musictx.sampling.constraints import GrammarConstraint
+from musictx.sampling.events import Event, OnEvent, Teller
+from musictx.sampling.primer import Primer
+from musictx.sampling.timeline import Timeline
+from musictx.tokens.vocab import EOS, PAD, SoftConstraint, Tokenizer
+
+#: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
+#: performances have about 200 a second; more means that time has stopped passing.
+TOKENS_PER_SECOND = 500
+
+#: Pieces written at once; more are made in turn, so that memory is bounded.
+ROWS_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One piece that was written.
+
+    score    the music, with or without the primer as asked
+    seam     seconds in ``score`` at which the new part begins; 0.0 without a primer in it
+    ids      (n,) uint16, the new events
+    notes    notes struck in the new part
+    seconds  length of the new part
+    ended    what ended it: "seconds", "tokens", "model" (it drew the end), "stuck" (no time
+             passed), "interrupted"
+    """
+
+    score: Score
+    seam: float
+    ids: np.ndarray
+    notes: int
+    seconds: float
+    ended: str
+
+    @property
+    def remark(self) -> str | None:
+        """What the listener should know, in one sentence; ``None`` if all is as asked."""
+        if self.ended == "interrupted":
+            return f"interrupted after {self.seconds:.1f} s of new music"
+        if self.notes == 0:
+            why = {
+                "seconds": f"the model was silent for all of the {self.seconds:.1f} s",
+                "tokens": f"the limit of {len(self.ids)} tokens came before its first note",
+                "model": "the model ended the piece at once",
+                "stuck": f"{len(self.ids)} tokens passed without a note",
+            }[self.ended]
+            return f"no new notes: {why}; try another seed, a higher temperature or more length"
+        if self.ended == "stuck":
+            return f"ended after {len(self.ids)} tokens because hardly any time passed in them"
+        return None
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long new music is to be; the first limit reached ends it, a note still open is closed
+    there. ``bars`` count from the first bar line at or after the end of the primer."""
+
+    seconds: float | None = None
+    tokens: int | None = None
+    bars: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seconds is None and self.tokens is None and self.bars is None:
+            raise UserError("seconds: expected a length; give seconds, bars, tokens or several")
+
+    def until(self, tokenizer: Tokenizer, primer: Primer) -> float | None:
+        """The seconds of the tokens at which the music after ``primer`` ends.
+
+        Raises ``UserError`` where the piece would be longer than a MIDI file can be, a day.
+        """
+        line = Timeline(tokenizer, primer.score)
+        seam = float(line.placed(primer.seconds))
+        ends = [] if self.seconds is None else [seam + self.seconds]
+        if self.bars is not None:
+            if primer.score is None and not tokenizer.beats:
+                raise UserError(
+                    f"bars={self.bars}: this model counts in seconds, not in bars; give a primer "
+                    "with a meter, or seconds"
+                )
+            ends.append(line.after_bars(seam, self.bars))
+        if not ends:
+            return None
+        if min(ends) > DAY:
+            raise UserError(
+                f"{'bars' if self.seconds is None else 'seconds'}: the piece with its primer would "
+                f"be {min(ends):.0f} s long, expected at most {DAY} s, a day"
+            )
+        return line.read(min(ends))
+
+
+class Batch:
+    """The rows that are written at once: what was drawn, how long they are to be, and what the
+    finished pieces are to be like."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        primers: list[Primer],
+        length: Length,
+        end: str,
+        grid: str,
+        include: bool,
+    ) -> None:
+        self.tokenizer, self.primers, self.length, self.end = tokenizer, primers, length, end
+        self.grid, self.include = grid, include
+        states = {id(primer): primer.state(tokenizer) for primer in primers}
+        lines = {id(primer): Timeline(tokenizer, primer.score) for primer in primers}
+        self.lines = [lines[id(primer)] for primer in primers]
+        self._tellers: list[Teller] = []
+        self.until = [length.until(tokenizer, primer) for primer in primers]
+        self._before = [states[id(primer)].notes for primer in primers]
+        self.constraint = GrammarConstraint(
+            [states[id(primer)].copy() for primer in primers],
+            may_end=end != "cut",
+            until=[np.inf if until is None else until for until in self.until],
+        )
+        self.drawn: list[list[int]] = [[] for _ in primers]
+        self._told: set[int] = set()
+        new = [0.0 if u is None else u - p.seconds for u, p in zip(self.until, primers)]
+        enough = int(max(new) * TOKENS_PER_SECOND) + 1000
+        limits = [enough] * any(new) + [length.tokens] * (length.tokens is not None)
+        self.most_tokens = min(n for n in limits if n is not None)
+
+    def endings(self, sampling: SamplingConfig) -> list[SoftConstraint]:
+        """The constraint that closes the rows, if they are to have a natural end."""
+        if self.end != "natural":
+            return []
+        until = [-np.inf if end is None else end for end in self.until]
+        lengths = [end - primer.seconds for end, primer in zip(until, self.primers)]
+        if min(lengths) < ending.LEAST - 1e-6:
+            raise UserError(
+                f"end=natural: expected a length of at least {ending.LEAST:g} seconds; give "
+                "seconds or bars"
+            )
+        begins = [end - ending.closing(length) for end, length in zip(until, lengths)]
+        named = sampling.key not in (None, "auto")
+        key = scales.key(str(sampling.key), "sampling.key") if named else None
+        low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
+        return [ending.Ending(self.tokenizer, begins, until, key, low)]
+
+    def tell(self, on_event: OnEvent, first: int, rows: int) -> None:
+        """Tell the events of the first ``rows`` rows, which are numbered from ``first``."""
+        for row in range(rows):
+            since = 0.0 if self.include else self.lines[row].beginning(self._seam(row))
+
+            def tell(event: Event, number: int = first + row, since: float = since) -> None:
+                on_event(number, event._replace(seconds=event.seconds - since))
+
+            placed = partial(self.placed, row)
+            self._tellers.append(Teller(self.tokenizer, self.primers[row].ids, placed, tell))
+
+    def take(self, ids: Tensor) -> int:
+        """One id a row; how many rows still write."""
+        count = 0
+        for row, token_id in enumerate(ids.tolist()):
+            if token_id != PAD:
+                self.drawn[row].append(token_id)
+                count += 1
+                if row < len(self._tellers) and token_id != EOS:
+                    self._tellers[row].drawn(token_id, self.constraint.states[row].seconds)
+        return count
+
+    def written(self) -> float:
+        """Seconds that the slowest row has."""
+        return min(s.seconds - p.seconds for s, p in zip(self.constraint.states, self.primers))
+
+    def finished(self, all_rows: bool = False) -> list[int]:
+        """Rows that have ended and were not told before."""
+        done = self.constraint.done().tolist()
+        rows = [r for r, ended in enumerate(done) if (ended or all_rows) and r not in self._told]
+        self._told.update(rows)
+        return rows
+
+    def _seam(self, row: int) -> float:
+        return float(self.lines[row].placed(self.primers[row].seconds))
+
+    def placed(self, row: int, notes: np.ndarray) -> np.ndarray:
+        """New notes, in seconds of the tokens, where they stand in the piece."""
+        given, until, line = self.primers[row].score, self.until[row], self.lines[row]
+        notes = notes.copy()
+        for name in ("start", "end"):
+            notes[name] = line.placed(notes[name])
+        if given is not None:
+            notes = timeline.quantised(notes, line.clock, self.grid)
+            notes = timeline.on_tracks(notes, given, self.tokenizer)
+        if until is not None:
+            limit = float(line.placed(until))
+            notes = notes[notes["start"] < limit]
+            if self.end != "natural":
+                notes["end"] = np.minimum(notes["end"], max(limit, self._seam(row)))
+        return notes
+
+    def sample(self, row: int, interrupted: bool = False) -> Sample:
+        """Decode the row, end it where it is to end, tell new notes from old."""
+        primer, until, drawn = self.primers[row], self.until[row], self.drawn[row]
+        line = self.lines[row]
+        written = self.constraint.states[row].seconds
+        ended = "interrupted" if interrupted else "stuck"
+        if drawn and drawn[-1] == EOS:
+            ended, drawn = "model", drawn[:-1]
+        elif until is not None and written >= until - 1e-6:
+            ended, written = "seconds", until
+        elif self.length.tokens is not None and len(drawn) >= self.length.tokens:
+            ended = "tokens"
+        ids = np.asarray(drawn, dtype=np.uint16)
+        decoded = self.tokenizer.decode(np.concatenate([primer.ids, ids]))
+        notes = decoded.notes
+        old, new = notes[: self._before[row]].copy(), self.placed(row, notes[self._before[row] :])
+        for name in ("start", "end"):
+            old[name] = line.placed(old[name])
+        seam, stop = self._seam(row), float(line.placed(written))
+        if until is not None and self.end != "natural":
+            old["end"] = np.minimum(old["end"], max(float(line.placed(until)), seam))
+        given = primer.score
+        if row < len(self._tellers):
+            self._tellers[row].close(new)
+        if not self.include:
+            score = timeline.alone(given or decoded, new, line.beginning(seam))
+        elif given is not None:
+            score = timeline.joined(given, old, new, seam)
+        else:
+            score = decoded.with_notes(np.concatenate([old, new]))
+        return Sample(
+            score=score,
+            seam=seam if self.include and len(primer.ids) else 0.0,
+            ids=ids,
+            notes=len(new),
+            seconds=max(stop - seam, 0.0),
+            ended=ended,
+        )
