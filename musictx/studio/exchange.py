@@ -75,7 +75,7 @@ def own_names(change: Change, document: Document) -> Change:
 def view(document: Document) -> dict[str, Any]:
     """The document as a page gets it; what belongs to its session and its takes is added there."""
     found = document.state()
-    del found["accepted"], found["fermatas"], found["figures"]
+    del found["fermatas"], found["figures"]
     shown = shown_names(document.tracks)
     for row in found["tracks"]:
         row["name"] = row["name"] or shown[row["id"]]

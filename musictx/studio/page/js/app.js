@@ -128,6 +128,17 @@ export class App extends Emitter {
     this.emit("shown", this.proposal);
   }
 
+  /** Are a proposal's notes in the piece? @param {Take} take @param {Proposal} proposal */
+  accepted(take, proposal) {
+    return this.piece?.accepted.has(`${take.id}/${proposal.number}`) ?? false;
+  }
+
+  /** The proposal that is shown and not yet in the piece. */
+  get ghost() {
+    const shown = this.proposal;
+    return shown && !this.accepted(shown.take, shown.proposal) ? shown : null;
+  }
+
   /** The track that new notes go to: the first that is selected, else the first of the piece. */
   get pen() {
     const tracks = this.piece?.tracks ?? [];

@@ -11,7 +11,7 @@ export function proposalFromWire(proposal) {
   const notes = (proposal.notes ?? []).map(([start, end, pitch, velocity, track]) => ({
     start, end, pitch, velocity, track,
   }));
-  return { tracks: [], removes: [], remark: null, accepted: false, ...proposal, notes };
+  return { tracks: [], removes: [], remark: null, ...proposal, notes };
 }
 
 /**
@@ -25,7 +25,7 @@ export function takeFromWire(take, old) {
     const notes = news.notes?.length || !known ? proposalFromWire(news).notes : known.notes;
     const removes = news.removes ?? known?.removes ?? [];
     const tracks = news.tracks ?? known?.tracks ?? [];
-    return { remark: null, accepted: false, ...news, notes, removes, tracks };
+    return { remark: null, ...news, notes, removes, tracks };
   });
   return { ...old, ...take, proposals };
 }

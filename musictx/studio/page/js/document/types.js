@@ -15,6 +15,7 @@
  * @property {Track[]} tracks
  * @property {Map<number, Note>} notes
  * @property {Set<number>} locked
+ * @property {Set<string>} accepted  "take/proposal" whose notes are in the piece
  * @property {number} next_id
  * @property {Beat[]} beats
  * @property {[number, number][]} tempos  [time, beats a minute]
@@ -44,7 +45,6 @@
  * @property {Track[]} tracks  new tracks that it brings
  * @property {number[]} removes  ids of notes that it replaces
  * @property {string | null} remark
- * @property {boolean} accepted
  *
  * @typedef {object} Take  one request to compose, and what came of it
  * @property {number} id

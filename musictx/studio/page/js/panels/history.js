@@ -12,7 +12,7 @@ export function mountHistory(app, panel) {
 
   /** @param {import("../document/types.js").Take} take */
   function entry(take) {
-    const accepted = take.proposals.filter((proposal) => proposal.accepted).map((proposal) => proposal.number);
+    const accepted = take.proposals.filter((proposal) => app.accepted(take, proposal)).map((proposal) => proposal.number);
     const finished = take.proposals.filter((proposal) => proposal.notes.length).length;
     const remarks = [stateWords(take), `seed ${take.seed}`, take.model].filter(Boolean).join(" · ");
     const copy = h("button.icon.small", {
@@ -45,7 +45,7 @@ export function mountHistory(app, panel) {
       refresh();
     });
   };
-  for (const event of ["takes", "shown", "opened"]) app.on(/** @type {any} */ (event), soon);
+  for (const event of ["takes", "shown", "piece"]) app.on(/** @type {any} */ (event), soon);
 }
 
 async function copyText(app, text) {

@@ -50,12 +50,13 @@ export function mountProposals(app, tray) {
     const canvas = h("canvas", { "aria-hidden": "true" });
     canvases.set(number, canvas);
     const ready = proposal.state === "done";
-    const words = proposal.accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
+    const accepted = app.accepted(take, proposal);
+    const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
     const show = h("button.show", {
       type: "button", "aria-pressed": on, "aria-label": `Proposal ${number}: ${words}. Show it in the roll`, onclick: () => app.show(take.id, number),
     }, canvas, h("span.number", null, String(number)), h("span.words", null, words));
     const listen = h("button.small.quiet", { type: "button", disabled: !proposal.notes.length, title: "Listen (Alt+P)", onclick: () => hear(take, proposal) }, icon("play"), "Listen");
-    const accept = h("button.small", { type: "button", disabled: !ready || proposal.accepted, title: "Accept (Alt+A)", onclick: () => take_(take, proposal) }, icon("check"), "Accept");
+    const accept = h("button.small", { type: "button", disabled: !ready || accepted, title: "Accept (Alt+A)", onclick: () => take_(take, proposal) }, icon("check"), "Accept");
     listen.setAttribute("aria-label", `Listen to proposal ${number}`);
     accept.setAttribute("aria-label", `Accept proposal ${number}`);
     if (on && ready) accept.classList.add("gold");
@@ -81,9 +82,10 @@ export function mountProposals(app, tray) {
   function hear(take, proposal) {
     const { piece, player } = app;
     app.show(take.id, proposal.number);
-    const gone = new Set(proposal.removes);
-    const kept = proposal.accepted ? [...piece.notes.values()] : [...piece.notes.values()].filter((note) => !gone.has(note.id));
-    const fresh = proposal.accepted ? [] : proposal.notes.map((note, i) => ({ ...note, end: note.end ?? note.start + 0.2, id: -1 - i }));
+    const accepted = app.accepted(take, proposal);
+    const gone = new Set(accepted ? [] : proposal.removes);
+    const kept = [...piece.notes.values()].filter((note) => !gone.has(note.id));
+    const fresh = accepted ? [] : proposal.notes.map((note, i) => ({ ...note, end: note.end ?? note.start + 0.2, id: -1 - i }));
     const lead = take.begin > 0 ? app.beats.bar(take.begin - 1e-3).begin : 0;
     player.stop();
     player.play(lead, [...kept, ...fresh], [...piece.tracks, ...proposal.tracks]);
@@ -114,10 +116,10 @@ export function mountProposals(app, tray) {
   const withShown = (act) => () => app.proposal && act(app.proposal.take, app.proposal.proposal);
   Object.assign(app.actions, {
     listen: withShown(hear),
-    accept: withShown((take, proposal) => proposal.state === "done" && !proposal.accepted && take_(take, proposal)),
+    accept: withShown((take, proposal) => proposal.state === "done" && !app.accepted(take, proposal) && take_(take, proposal)),
     setAside,
   });
   app.takes.on("notes", ({ take }) => take.id === app.shown.take && paint());
-  for (const event of ["takes", "shown", "opened", "settings"]) app.on(/** @type {any} */ (event), refresh);
+  for (const event of ["takes", "shown", "piece", "opened", "settings"]) app.on(/** @type {any} */ (event), refresh);
   new ResizeObserver(paint).observe(tray);
 }

@@ -19,7 +19,7 @@ export function drawSmall(canvas, app, take, proposal) {
   const end = Math.max(take.end, till, take.begin + 1);
   const lead = Math.min(take.begin, (end - take.begin) * 0.2);
   const from = take.begin - lead;
-  const gone = new Set(proposal.accepted ? [] : proposal.removes);
+  const gone = new Set(app.accepted(take, proposal) ? [] : proposal.removes);
   const around = index.between(from, end).filter((note) => !gone.has(note.id));
   const all = [...around, ...proposal.notes];
   const low = Math.min(60, ...all.map((note) => note.pitch)) - 2;

@@ -69,8 +69,8 @@ export class Overview {
       ctx.globalAlpha = 1;
     }
     ctx.drawImage(this.#picture, 0, 0, width, HEIGHT);
-    const shown = app.proposal;
-    if (shown && !shown.proposal.accepted) {
+    const shown = app.ghost;
+    if (shown) {
       ctx.fillStyle = colours.gold;
       ctx.fillRect((shown.take.begin / view.length) * width, HEIGHT - 4, ((shown.take.end - shown.take.begin) / view.length) * width, 4);
     }

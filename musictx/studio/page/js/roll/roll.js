@@ -17,7 +17,6 @@ import { View } from "./view.js";
 /** @typedef {import("../document/types.js").Note} Note */
 
 export const RULER = 30; // pixels
-export const KEYS = 56;
 const EMPTY = new Set();
 
 export class Roll {
@@ -47,7 +46,8 @@ export class Roll {
       tabIndex: 0, role: "application", "aria-roledescription": "piano roll", "aria-describedby": "roll-help",
     }, this.canvases.back, this.canvases.over);
     this.overview = new Overview(this);
-    fill(frame, h("div.corner"), this.canvases.ruler, this.canvases.keys, this.element, this.overview.canvas,
+    this.corner = h("div.corner");
+    fill(frame, this.corner, this.canvases.ruler, this.canvases.keys, this.element, this.overview.canvas,
       h("p.unseen#roll-help", null, "Arrow keys move the cursor, with Control they go from note to note. Enter selects a note, or draws one. A question mark lists all keys."));
     this.contexts = Object.fromEntries(Object.entries(this.canvases).map(([name, each]) => [name, each.getContext("2d")]));
     mountPointer(app, this);
@@ -77,9 +77,14 @@ export class Roll {
     app.on("shown", (shown) => {
       this.#measure();
       this.invalidate();
-      if (shown) this.lookAt(shown.take.begin, shown.take.end);
+      if (!shown) return;
+      this.lookAt(shown.take.begin, shown.take.end);
+      this.#revealGhost(shown.proposal);
     });
-    app.on("takes", () => this.invalidate());
+    app.on("takes", () => {
+      if (app.ghost) this.#revealGhost(app.ghost.proposal);
+      this.invalidate();
+    });
     app.takes.on("notes", ({ take, proposal }) => {
       if (take === app.proposal?.take && proposal === app.proposal.proposal) this.#growing(take, proposal);
       this.invalidate("over");
@@ -150,6 +155,13 @@ export class Roll {
     }
   }
 
+  /** Sees to it that no note of a proposal is above or below what is seen. */
+  #revealGhost({ notes }) {
+    if (!notes.length) return;
+    const pitches = notes.map((note) => note.pitch);
+    this.view.revealPitches(Math.min(...pitches), Math.max(...pitches));
+  }
+
   /** How far one can scroll: some bars after the end, or after what is proposed. */
   #measure() {
     const { piece, beats, proposal } = this.app;
@@ -161,7 +173,7 @@ export class Roll {
     const { clientWidth: width, clientHeight: height } = this.element;
     if (!width || !height) return;
     this.view.resize(width, height);
-    const sizes = { ruler: [width, RULER], keys: [KEYS, height], back: [width, height], over: [width, height] };
+    const sizes = { ruler: [width, RULER], keys: [this.corner.clientWidth, height], back: [width, height], over: [width, height] };
     for (const [name, [w, tall]] of Object.entries(sizes)) sizeCanvas(this.canvases[name], w, tall);
     this.overview.resize();
     this.#lit = "?";
@@ -179,7 +191,7 @@ export class Roll {
     if (player.playing && app.settings.follow && !this.busy) this.#follow(player.position);
     const back = this.#stale.back;
     this.#stale = { back: false, over: false };
-    const shown = app.proposal;
+    const shown = app.ghost;
     const visible = this.index.between(view.left, view.right);
     if (back) this.#drawBack(piece, visible, shown);
     this.#drawOver(piece, visible, shown);
@@ -191,7 +203,7 @@ export class Roll {
 
   #drawBack(piece, visible, shown) {
     const { view, colours, app } = this;
-    const gone = new Set(shown && !shown.proposal.accepted ? shown.proposal.removes : []);
+    const gone = new Set(shown?.proposal.removes ?? []);
     for (const note of this.dragged) gone.add(note.id);
     this.#meant = app.selection.tracks;
     const ctx = begin(this.contexts.back);
@@ -209,7 +221,7 @@ export class Roll {
     if (selection.notes.size && !this.dragged.length) {
       over.drawSelected(ctx, view, visible.filter((note) => selection.notes.has(note.id)), colours);
     }
-    if (shown && !shown.proposal.accepted) {
+    if (shown) {
       const { take, proposal } = shown;
       const till = frontier(proposal, take.begin);
       over.drawGhosts(ctx, view, proposal.notes, till, proposal.state === "composing", colours);
@@ -238,7 +250,7 @@ export class Roll {
     const state = `${[...lit]} ${view.top} ${view.row}`;
     if (state === this.#lit) return;
     this.#lit = state;
-    drawKeys(begin(this.contexts.keys), view, KEYS, lit, colours);
+    drawKeys(begin(this.contexts.keys), view, this.corner.clientWidth, lit, colours);
   }
 
   /** Turns the page when the playhead leaves it. */

@@ -57,9 +57,23 @@ export class View {
     return this;
   }
 
+  /** Gets another size; the same pitches stay in sight as far as the zoom goes. */
   resize(width, height) {
+    const rows = this.height / this.row;
+    const middle = this.top - rows / 2;
+    this.row = clamp(height / rows, 7, 24);
     this.width = width;
     this.height = height;
+    this.top = middle + height / this.row / 2;
+    return this.bound();
+  }
+
+  /** Scrolls and zooms no further than needed to see a stretch of pitches. */
+  revealPitches(low, high) {
+    if (high + 1 <= this.top && low - 1 >= this.bottom) return this;
+    const [from, to] = [Math.min(low - 2, this.bottom), Math.max(high + 2, this.top)];
+    this.row = clamp(this.height / (to - from), 7, this.row);
+    this.top = to - from <= this.height / this.row + 1e-6 ? to : (low + high) / 2 + this.height / this.row / 2;
     return this.bound();
   }
 
