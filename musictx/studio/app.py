@@ -60,7 +60,11 @@ class Studio:
         self.exports = Exports(config.limits)
         self.hub = Hub()
         self._closing = False
-        self.composer = composers(self.sessions, self.hub.publish, config)
+        self._composers = composers
+
+    def begin(self) -> None:
+        """Start to compose: once it is known that somebody can ask for it."""
+        self.composer = self._composers(self.sessions, self.hub.publish, self._config)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """``function`` in a thread."""
@@ -72,7 +76,8 @@ class Studio:
 
     async def close(self, app: web.Application) -> None:
         """Let everybody go: pages, the composer, threads."""
-        await self.run(self.composer.close)
+        if hasattr(self, "composer"):
+            await self.run(self.composer.close)
         self._threads.shutdown()
         self._exporting.shutdown(cancel_futures=True)
         self.exports.close()
@@ -291,17 +296,21 @@ class Studio:
             post(f"{S}/takes", self.compose),
             delete(take, self.stop),
             post(f"{take}/accept", self.accept),
-            get(f"{S}/export/{{name:.*}}.{{kind:mid|musicxml|wav|png}}", self.export),
+            get(f"{S}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
             get(f"{S}/events", self.events),
         ]
 
 
+#: Where an application keeps its :class:`Studio`.
+STUDIO = web.AppKey("studio", Studio)
+
+
 async def application(config: StudioConfig, composers: Composers) -> web.Application:
-    """The studio as an application of aiohttp."""
+    """The studio as an application of aiohttp; ``[STUDIO].begin()`` comes when it listens."""
     guard = Guard(config.host, (Path(config.folder).expanduser(), PAGE.parents[1]))
     app = web.Application(middlewares=[guard.middleware()])
     app.on_response_prepare.append(guard.sign)
-    studio = Studio(config, composers)
+    app[STUDIO] = studio = Studio(config, composers)
     app.on_shutdown.append(studio.let_go)
     app.on_cleanup.append(studio.close)
     app.add_routes(studio.routes())

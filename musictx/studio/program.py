@@ -39,7 +39,7 @@ def run(config: StudioConfig) -> None:
 async def _serve(config: StudioConfig) -> None:
     from aiohttp import web
 
-    from musictx.studio.app import application
+    from musictx.studio.app import STUDIO, application
 
     try:
         from musictx.studio.composer import Composer  # type: ignore[import-not-found]
@@ -66,6 +66,7 @@ async def _serve(config: StudioConfig) -> None:
             await site.start()
         except OSError as error:
             raise UserError(_refused(config, error)) from None
+        app[STUDIO].begin()
         address = f"http://{_name(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:

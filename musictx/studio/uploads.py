@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 
 from musictx.config.checks import DAY
 from musictx.config.studio import StudioLimits
@@ -36,10 +37,13 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> Document:
     """
     if not data:
         return Document(name=name)
+    repairs: Counter[str] = Counter()
     try:
-        score = read(data, limits=dataclasses.replace(limits, seconds=DAY))
+        score = read(data, limits=dataclasses.replace(limits, seconds=DAY), repairs=repairs)
     except ReadError as error:
         raise Refused(f"{name}: {str(error).partition(': ')[2]}") from None
+    if repairs and not len(score):
+        raise Refused(f"{name}: it is damaged, and no note could be read ({', '.join(repairs)})")
     last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
     if last > limits.seconds:
         raise Refused(

@@ -8,7 +8,7 @@ import contextlib
 from aiohttp.test_utils import TestClient, TestServer
 
 from musictx.config import StudioConfig
-from musictx.studio.app import application
+from musictx.studio.app import STUDIO, application
 from musictx.studio.errors import Refused
 
 TestClient.__test__ = TestServer.__test__ = False  # no tests, for all that pytest knows
@@ -61,6 +61,7 @@ async def opened(folder, **options):
 
     app = await application(StudioConfig(folder=str(folder), browser=False, **options), composer)
     async with TestClient(TestServer(app), headers={"X-Musictx": "1"}) as client:
+        app[STUDIO].begin()
         client.composer = made[0]
         yield client
 

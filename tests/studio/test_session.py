@@ -153,6 +153,7 @@ def test_a_stale_revision_and_an_end_of_history_are_conflicts(tmp_path):
     assert session.document.revision == 1
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=300), max_size=6), st.binary(max_size=20), st.integers(1, 400))
 def test_the_last_line_is_found_from_the_end(tmp_path_factory, texts, torn, long):
     path = tmp_path_factory.getbasetemp() / "lines.jsonl"

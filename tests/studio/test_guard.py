@@ -1,0 +1,164 @@
+"""Who may ask the studio, by a table of headers over a real socket; what every answer carries."""
+
+from pathlib import Path
+
+import pytest
+from yarl import URL
+
+from musictx.errors import UserError, WriteError
+from musictx.studio.guard import HEADERS, Guard
+from tests.studio.studios import asked, made, with_studio
+
+#: Host header, {} for the port -> whether it is the studio, told to listen on 192.168.7.7.
+HOSTS = {
+    "127.0.0.1:{}": True,
+    "localhost:{}": True,
+    "LOCALHOST:{}": True,
+    "[::1]:{}": True,
+    "192.168.7.7:{}": True,
+    "127.0.0.1": False,
+    "localhost:1": False,
+    "localhost:{}0": False,
+    "evil.example:{}": False,
+    "localhost.evil.example:{}": False,
+    "evil.example:{}@localhost:{}": False,
+    "127.0.0.1:{}/x": False,
+    "10.0.0.1:{}": False,
+    "0.0.0.0:{}": False,
+    "": False,
+    ":{}": False,
+}
+EVIL = "https://evil.example"
+#: Headers of a POST, {} for the studio's own host -> whether it may.
+SENDERS = [
+    ({"X-Musictx": "1"}, True),
+    ({"Origin": "http://{}"}, True),
+    ({"Sec-Fetch-Site": "same-origin"}, True),
+    ({"Origin": "http://{}", "Sec-Fetch-Site": "same-origin"}, True),
+    ({}, False),
+    ({"X-Musictx": ""}, False),
+    ({"Origin": EVIL}, False),
+    ({"Origin": EVIL, "X-Musictx": "1"}, False),
+    ({"Origin": "null"}, False),
+    ({"Origin": "http://{}0"}, False),
+    ({"Origin": "http://{}.evil.example"}, False),
+    ({"Origin": "http://localhost"}, False),
+    ({"Sec-Fetch-Site": "cross-site"}, False),
+    ({"Sec-Fetch-Site": "same-site", "X-Musictx": "1"}, False),
+    ({"Sec-Fetch-Site": "none"}, False),
+    ({"Origin": "http://{}", "Sec-Fetch-Site": "cross-site"}, False),
+]
+
+
+async def with_headers(client, method, path, headers) -> int:
+    """The status of a request with exactly these headers."""
+    client.session.headers.clear()
+    async with client.request(method, path, headers=headers, data=b"") as answer:
+        for name, value in HEADERS.items():
+            assert answer.headers[name] == value, (method, path)
+        assert "Access-Control-Allow-Origin" not in answer.headers
+        if answer.status >= 400 and method != "HEAD":
+            assert set(await answer.json()) == {"error"}
+        return answer.status
+
+
+def test_only_requests_to_its_own_names_are_answered(tmp_path):
+    async def script(client):
+        for host, good in HOSTS.items():
+            headers = {"Host": host.format(*[client.port] * 2)}
+            for path in ("/", "/page/index.html", "/api/sessions"):
+                status = await with_headers(client, "GET", path, headers)
+                assert (status == 200) == good, (host, path)
+                assert good or status in (400, 421), host
+
+    with_studio(tmp_path, script, host="192.168.7.7")
+
+
+def test_only_its_own_page_may_change_anything(tmp_path):
+    async def script(client):
+        session = (await made(client))["id"]
+        own = f"127.0.0.1:{client.port}"
+        for headers, good in SENDERS:
+            headers = {name: value.format(own) for name, value in headers.items()}
+            for method, path in (
+                ("POST", "/api/sessions"),
+                ("POST", f"/api/sessions/{session}/takes/1/accept"),
+                ("DELETE", f"/api/sessions/{session}/takes/1"),
+                ("PUT", f"/api/sessions/{session}"),
+                ("OPTIONS", "/api/sessions"),
+            ):
+                status = await with_headers(client, method, path, headers)
+                assert (status != 403) == good, (headers, method)
+            for site, path, wanted in (
+                ("cross-site", "/", 200),  # a link to the page
+                ("cross-site", "/api/sessions", 403),
+                ("same-site", f"/api/sessions/{session}/export/x.mid", 403),
+                ("none", "/api/sessions", 200),  # typed into the browser
+            ):
+                assert await with_headers(client, "GET", path, {"Sec-Fetch-Site": site}) == wanted
+
+    with_studio(tmp_path, script)
+
+
+def test_listening_everywhere_takes_addresses_but_no_names():
+    guard = Guard("0.0.0.0")
+    assert guard.knows("192.168.1.5:7870", 7870)
+    assert guard.knows("[fe80::1]:7870", 7870)
+    assert not guard.knows("studio.example:7870", 7870)
+    assert Guard("localhost").knows("localhost", 80)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/../app.py",
+        "/page/%2e%2e/app.py",
+        "/page/..%2f..%2fbundle.py",
+        "/page//etc/passwd",
+        "/page/",
+        "/etc/passwd",
+        "/api/sessions/..%2f..%2fetc",
+        "/api/sessions/deleted",
+        "/api/sessions/.lock",
+        "/api/sessions/x/export/x.py",
+        "/api/none",
+    ],
+)
+def test_nothing_else_of_the_machine_is_served(tmp_path, path):
+    (tmp_path / "deleted").mkdir()
+
+    async def script(client):
+        url = URL(f"http://127.0.0.1:{client.port}{path}", encoded=True)
+        async with client.session.get(url) as answer:
+            assert answer.status in (403, 404)
+            assert set(await answer.json()) == {"error"}
+
+    with_studio(tmp_path, script)
+
+
+def test_no_answer_names_a_folder_of_the_machine(tmp_path, monkeypatch, capsys):
+    home = str(Path.home())
+    faults = {
+        WriteError(f"{tmp_path}/20261122-x/journal.jsonl: No space left on device"): 507,
+        UserError(f"{home}/models/mine: 4/4 of {tmp_path} missing, a model/folder"): 400,
+        OSError(13, "Permission denied", f"{home}/secret"): 500,
+    }
+
+    async def script(client):
+        studio = client.composer
+        for fault, status in faults.items():
+
+            def fail(fault=fault):
+                raise fault
+
+            monkeypatch.setattr(studio, "models", fail)
+            sentence = (await asked(client, "GET", "/api/models", status))["error"]
+            assert str(tmp_path) not in sentence
+            assert home not in sentence
+            if status == 400:
+                assert sentence == "mine: 4/4 of the folder missing, a model/folder"
+            if status == 507:
+                assert sentence.endswith("journal.jsonl: No space left on device")
+
+    with_studio(tmp_path, script)
+    assert "Permission denied" in capsys.readouterr().err  # whoever runs it sees it all

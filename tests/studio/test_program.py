@@ -1,0 +1,139 @@
+"""``musictx studio`` as a process: its address, its sentences, killed and stopped."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from musictx.config import StudioConfig
+from musictx.errors import UserError
+from musictx.studio import program
+
+#: The program without torch: what composes is the tests' own.
+SERVER = """
+import sys, types
+from tests.studio.studios import Scripted
+composer = types.ModuleType("musictx.studio.composer")
+composer.Composer = Scripted
+sys.modules["musictx.studio.composer"] = composer
+from musictx.config import StudioConfig
+from musictx.studio.program import run
+run(StudioConfig(folder=sys.argv[1], port=0, browser=False))
+"""
+
+
+@contextlib.contextmanager
+def server(folder):
+    """A running studio: its process and its address."""
+    here = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(here)},
+    )
+    try:
+        line = process.stdout.readline()
+        found = re.fullmatch(r"the studio is at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends\)\n", line)
+        assert found, line or process.stderr.read()
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(address, path, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(address + path, data, {"X-Musictx": "1"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_killed_between_operations_nothing_acknowledged_is_lost_and_it_stops_when_told(tmp_path):
+    with server(tmp_path) as (process, address):
+        request = urllib.request.Request(
+            address + "api/sessions?example=ode_to_joy", b"", {"X-Musictx": "1"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            path = "api/sessions/" + json.load(answer)["id"]
+        for revision in range(5):
+            change = {"revision": revision, "remove": [revision], "lock": [40 + revision]}
+            ask(address, f"{path}/ops", change)
+        ask(address, f"{path}/undo", {"revision": 5})
+        before = ask(address, path)
+        process.kill()  # kill -9
+        process.wait(10)
+    (folder,) = (f for f in tmp_path.iterdir() if f.is_dir())
+    with (folder / "journal.jsonl").open("a") as file:
+        file.write('{"at": "torn')
+    with server(tmp_path) as (process, address):
+        assert ask(address, path) == before
+        assert ask(address, f"{path}/redo", {"revision": 6})["locked"] == [40, 41, 42, 43, 44]
+        with urllib.request.urlopen(address + f"{path}/events", timeout=10) as stream:
+            assert stream.readline() == b"event: takes\n"
+            with pytest.raises(UserError, match="is a studio with this folder; wait for it, or"):
+                program.run(StudioConfig(folder=str(tmp_path), port=0, browser=False))
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=10)
+        assert (process.returncode, out, err) == (0, "", "")
+    assert not (tmp_path / ".lock").exists()
+
+
+def test_a_port_that_is_taken_and_an_address_that_is_none_are_said(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"port={port}: another program listens there"):
+            program.run(StudioConfig(folder=str(tmp_path / "s"), port=port, browser=False))
+    with pytest.raises(UserError, match=r"host=192\.0\.2\.1: this machine has no such address"):
+        program.run(
+            StudioConfig(folder=str(tmp_path / "s"), host="192.0.2.1", port=0, browser=False)
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_aiohttp_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(UserError, match=r"pip install 'musictx\[studio\]'"):
+        program.run(StudioConfig(folder=str(tmp_path / "s"), browser=False))
+    assert not (tmp_path / "s").exists()
+
+
+def test_the_page_opens_in_a_browser_with_windows_alone(monkeypatch):
+    opened = []
+
+    class Windows:
+        def open(self, address):
+            opened.append(address)
+
+    monkeypatch.setattr(program.webbrowser, "get", Windows)
+    program._open("http://127.0.0.1:7870/")
+    assert opened == ["http://127.0.0.1:7870/"]
+    monkeypatch.setattr(program.webbrowser, "get", lambda: program.webbrowser.GenericBrowser("w3m"))
+    monkeypatch.setattr(program.webbrowser.GenericBrowser, "open", lambda *_: opened.append("w3m"))
+    program._open("x")
+
+    def none():
+        raise program.webbrowser.Error("could not locate runnable browser")
+
+    monkeypatch.setattr(program.webbrowser, "get", none)
+    program._open("x")
+    assert len(opened) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("0.0.0.0", "localhost"), ("box", "box")],
+)
+def test_the_address_is_one_that_a_browser_here_reaches(host, name):
+    assert program._name(host) == name

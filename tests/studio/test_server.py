@@ -1,0 +1,411 @@
+"""The routes, as a page uses them, over a real socket."""
+
+import asyncio
+import io
+import json
+from urllib.parse import quote
+
+import pytest
+from yarl import URL
+
+from musictx import midi, musicxml, shipped
+from musictx.config.studio import StudioLimits
+from musictx.notes import Score
+from musictx.studio import app as routes
+from tests.studio.studios import asked, made, opened, take, with_studio
+
+ODE = shipped.examples()["ode_to_joy"].read_bytes()
+
+
+def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
+    async def script(client):
+        first = await made(client, ODE, name="C:\\songs\\Ode to Joy.MID")
+        assert (first["name"], first["revision"], len(first["notes"])) == ("Ode to Joy", 0, 62)
+        assert first["id"].split("-", 1)[1].startswith("ode-to-joy-")
+        assert first["takes"] == []
+        path = f"/api/sessions/{first['id']}"
+        move = {"revision": 0, "label": "x", "remove": [0], "add": [[62, 40, 45, 60, 80, 0]]}
+        done = await asked(client, "POST", f"{path}/ops", json=move)
+        beats = done.pop("beats", None)
+        assert done == {
+            "revision": 1,
+            "can_undo": True,
+            "can_redo": False,
+            "next_id": 63,
+            "duration": 45,
+        }
+        changed = await asked(client, "GET", path)
+        assert beats in (None, changed["beats"])
+        assert [0.0, 0.6, 71, 80, 0] not in [note[1:] for note in changed["notes"]]
+        stale = await asked(client, "POST", f"{path}/ops", 409, json=move)
+        assert stale["revision"] == 1
+        undone = await asked(client, "POST", f"{path}/undo", json={"revision": 1})
+        assert undone["notes"] == first["notes"]
+        assert "takes" not in undone
+        redone = await asked(client, "POST", f"{path}/redo", json={"revision": 2})
+        assert redone["notes"] == changed["notes"]
+        await asked(client, "POST", f"{path}/ops", json={"revision": 3, "name": "Ode, again"})
+
+        second = await made(client)
+        assert (second["name"], second["notes"]) == ("untitled", [])
+        third = await made(client, example="mozart_k545")
+        assert third["name"] == "mozart_k545"
+        lines = await asked(client, "GET", "/api/sessions")
+        assert [line["id"] for line in lines] == [third["id"], second["id"], first["id"]]
+        assert lines[2]["name"] == "Ode, again"
+        assert (lines[2]["notes"], lines[2]["duration"]) == (62, 45)
+
+        client.composer.all[second["id"]] = [take(1, [], state="composing")]
+        await asked(client, "DELETE", f"/api/sessions/{second['id']}", 204)
+        assert client.composer.cancelled == [(second["id"], 1)]
+        await asked(client, "GET", f"/api/sessions/{second['id']}", 404)
+        await asked(client, "DELETE", f"/api/sessions/{second['id']}", 404)
+        assert (tmp_path / "deleted" / second["id"] / "journal.jsonl").is_file()
+        assert len(await asked(client, "GET", "/api/sessions")) == 2
+        assert await asked(client, "GET", "/api/examples") == list(shipped.examples())
+        assert (await asked(client, "GET", "/api/models"))[0]["name"] == "piano"
+        return first["id"], redone["notes"]
+
+    name, notes = with_studio(tmp_path, script)
+
+    async def later(client):
+        again = await asked(client, "GET", f"/api/sessions/{name}")
+        assert (again["revision"], again["notes"], again["can_undo"]) == (4, notes, True)
+
+    with_studio(tmp_path, later)
+
+
+def silence(seconds: float) -> bytes:
+    return midi.to_bytes(Score(notes=[(seconds - 1, seconds, 60, 80, 0, False, 0)]))
+
+
+BOMB = (
+    b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;">]>'
+    b"<score-partwise>&c;</score-partwise>"
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "sentence"),
+    [
+        (b"hello", 400, "x: "),
+        (b"\0" * 100, 400, "x: "),
+        (ODE[:20], 400, "x: it is damaged, and no note could be read"),
+        (b"MThd\0\0\0\6\0\1\xff\xff\1\xe0", 400, "x: "),
+        (b"PK\3\4 no archive", 400, "x: "),
+        (b"<html><body>", 400, "x: "),
+        (BOMB, 400, "x: "),
+        (silence(36_000), 400, "x: it lasts 10.0 hours, and the studio takes at most 2; cut it"),
+        (silence(7_300), 400, "x: it lasts 2.0 hours"),
+        (b"M" * 16_000_001, 413, "this is larger than 16 MB, which is what the studio takes"),
+    ],
+)
+def test_a_file_that_is_no_music_or_too_much_gets_a_sentence(tmp_path, data, status, sentence):
+    async def script(client):
+        async def pieces():
+            for i in range(0, len(data), 1 << 20):
+                yield data[i : i + (1 << 20)]
+
+        for body in (io.BytesIO(data), pieces()):  # told how large it is, or not
+            query = {"name": "x.mid"}
+            async with client.post("/api/sessions", params=query, data=body) as answer:
+                assert answer.status == status
+                said = (await answer.json())["error"]
+            assert sentence in said
+            assert str(tmp_path) not in said
+            assert "\n" not in said
+        assert await asked(client, "GET", "/api/sessions") == []
+
+    with_studio(tmp_path, script)
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_too_many_notes_are_refused_and_a_body_may_come_in_pieces(tmp_path):
+    async def pieces():
+        for i in range(0, len(ODE), 7):
+            yield ODE[i : i + 7]
+
+    async def script(client):
+        async with client.post("/api/sessions", data=ODE) as answer:
+            assert answer.status == 400
+            assert "62 notes, more than limits.notes=61" in (await answer.json())["error"]
+
+    with_studio(tmp_path, script, limits=StudioLimits(notes=61))
+
+    async def whole(client):
+        assert len((await made(client, pieces()))["notes"]) == 62
+
+    with_studio(tmp_path, whole)
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("musictx.studio.requests.BODY_SECONDS", 0.1)
+
+    async def script(client):
+        async def slow():
+            yield b"MThd"
+            await asyncio.sleep(0.4)
+            yield b""
+
+        async with client.post("/api/sessions", data=slow()) as answer:
+            assert answer.status == 408
+            assert "within 0.1 seconds" in (await answer.json())["error"]
+
+    with_studio(tmp_path, script)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../etc/passwd",
+        "..",
+        "..\\..\\x.mid",
+        "CON",
+        "a\0b\r\nSet-Cookie: x=1",
+        "<script>alert(1)</script>",
+        "\u202egnp.exe",
+        "Стол 🎹",
+        "x" * 500,
+        ".mid",
+        'a"; filename="b.exe',
+    ],
+)
+def test_hostile_names_become_neither_paths_nor_headers(tmp_path, name):
+    async def script(client):
+        session = await made(client, ODE, name=name)
+        assert session["name"].isprintable()
+        assert 0 < len(session["name"]) <= 80
+        assert "/" not in session["name"] or "script" in name
+        path = f"/api/sessions/{session['id']}/export/"
+        url = URL(f"http://127.0.0.1:{client.port}{path}{quote(name, '')}.mid", encoded=True)
+        async with client.session.get(url) as answer:
+            assert answer.status == 200
+            assert "Set-Cookie" not in answer.headers
+            told = answer.headers["Content-Disposition"]
+            assert told.startswith('attachment; filename="')
+            assert told.count('"') == 2
+            assert midi.read(await answer.read()).notes["pitch"].tolist()
+
+    with_studio(tmp_path, script)
+    (folder,) = tmp_path.iterdir()
+    assert folder.name.isascii()
+    assert len(folder.name) < 50
+
+
+def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(tmp_path):
+    async def script(client):
+        session = await made(client, ODE)
+        path = f"/api/sessions/{session['id']}"
+
+        async def file(name, status=200, headers=None, **query):
+            where = f"{path}/export/{name}"
+            async with client.get(where, params=query, headers=headers) as answer:
+                assert answer.status == status, await answer.text()
+                return await answer.read(), answer.headers
+
+        data, headers = await file("my tune.mid")
+        assert midi.read(data) == midi.read(ODE)
+        assert headers["Content-Type"] == "audio/midi"
+        assert headers["Content-Disposition"].startswith('attachment; filename="my tune.mid"')
+        part = midi.read((await file("x.mid", begin="2.4", end="4.8"))[0])
+        assert part.notes["pitch"].tolist() == [74, 72, 71, 69]
+        assert part.notes["start"][0] == 0
+        notes = musicxml.read((await file("x.musicxml"))[0]).notes
+        assert notes["pitch"].tolist() == midi.read(ODE).notes["pitch"].tolist()
+        picture, _ = await file("x.png", end="2.4")
+        assert picture.startswith(b"\x89PNG")
+        sound, headers = await file("x.wav", end="0.6")
+        assert sound.startswith(b"RIFF")
+        piece, ranged = await file("x.wav", 206, {"Range": "bytes=4-11"}, end="0.6")
+        assert piece == sound[4:12]
+        assert ranged["ETag"] == headers["ETag"]  # the same file, made once
+
+        client.composer.all[session["id"]] = [take(5, [[0, 1, 30, 80, 0]], removes=range(60))]
+        with_take, _ = await file("x.mid", take="5", proposal="1")
+        assert midi.read(with_take).notes["pitch"].tolist()[:1] == [30]
+        assert len(midi.read(with_take)) == 3
+        assert midi.read((await file("x.mid"))[0]) == midi.read(ODE)  # not accepted
+
+        for query, sentence in (
+            ({"begin": "5", "end": "4"}, "begin=5 end=4: expected an end after the begin"),
+            ({"begin": "x"}, "begin=x: expected seconds"),
+            ({"end": "nan"}, "end=nan: expected seconds"),
+            ({"begin": "100"}, "begin=100 end=38.4: expected an end"),
+            ({"take": "five"}, "take=five: expected a whole number"),
+        ):
+            said, _ = await file("x.mid", 400, **query)
+            assert sentence in json.loads(said)["error"]
+        await file("x.mid", 404, take="6")
+        nothing = await made(client)
+        path = f"/api/sessions/{nothing['id']}"
+        assert len(midi.read((await file("x.mid"))[0])) == 0
+        assert "there are no notes here" in json.loads((await file("x.wav", 400))[0])["error"]
+
+    with_studio(tmp_path, script)
+
+
+def test_an_export_ends_when_nobody_waits_for_it(tmp_path, monkeypatch):
+    """A long sound may not hold up the next one, nor the end of the studio."""
+    told = []
+
+    def endless(score, path, *, limits, on_block):
+        told.append("begun")
+        while True:
+            on_block()
+
+    async def script(client):
+        path = f"/api/sessions/{(await made(client, ODE))['id']}/export/x"
+        waiting = asyncio.ensure_future(client.get(f"{path}.wav"))
+        while not told:
+            await asyncio.sleep(0.01)
+        waiting.cancel()
+        async with asyncio.timeout(5), client.get(f"{path}.mid") as answer:
+            assert answer.status == 200
+
+    monkeypatch.setattr(routes.Exports.file.__globals__["audio"], "write", endless)
+    with_studio(tmp_path, script)
+
+
+def test_a_proposal_is_accepted_once_undone_and_known(tmp_path):
+    async def script(client):
+        session = await made(client, ODE)
+        path = f"/api/sessions/{session['id']}"
+        asks = {"task": "replace", "begin": 0, "end": 1, "revision": 0}
+        waiting = await asked(client, "POST", f"{path}/takes", 202, json=asks)
+        assert waiting["state"] == "waiting"
+        many = asks | {"samples": 9}
+        said = await asked(client, "POST", f"{path}/takes", 400, json=many)
+        assert said["error"].startswith("samples=9: expected")
+        await asked(client, "DELETE", f"{path}/takes/1", 204)
+        assert client.composer.cancelled == [(session["id"], 1)]
+
+        client.composer.all[session["id"]] = [take(1, [[0.0, 0.5, 50, 80, 0]], removes=[0, 1])]
+        for proposal in (2, "x", None, {}):
+            asks = {"proposal": proposal, "revision": 0}
+            async with client.post(f"{path}/takes/1/accept", json=asks) as answer:
+                assert answer.status in (400, 404)
+        asks = {"proposal": 1, "revision": 0}
+        await asked(client, "POST", f"{path}/takes/1/accept", 409, json=asks | {"revision": 7})
+        done = await asked(client, "POST", f"{path}/takes/1/accept", json=asks)
+        assert done["revision"] == 1
+        assert [n[0] for n in done["notes"]][:2] == [62, 2]
+        assert done["takes"][0]["proposals"][0]["accepted"]
+        undone = await asked(client, "POST", f"{path}/undo", json={"revision": 1})
+        assert undone["notes"] == session["notes"]
+        again = await asked(client, "GET", path)
+        assert not again["takes"][0]["proposals"][0]["accepted"]
+
+    with_studio(tmp_path, script)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"remove": 1}'])
+def test_a_body_that_is_no_operation_gets_a_sentence(tmp_path, body):
+    async def script(client):
+        path = f"/api/sessions/{(await made(client, ODE))['id']}"
+        for word in ("ops", "undo", "redo", "takes/1/accept"):
+            async with client.post(f"{path}/{word}", data=body) as answer:
+                assert 400 <= answer.status < 500
+                assert (await answer.json())["error"]
+        assert (await asked(client, "GET", path))["revision"] == 0
+
+    with_studio(tmp_path, script)
+
+
+async def events(stream, count: int) -> list[tuple[str, object]]:
+    found, kind = [], ""
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            line = (await stream.content.readline()).decode()
+            if line.startswith("event: "):
+                kind = line[7:].strip()
+            if line.startswith("data: "):
+                found.append((kind, json.loads(line[6:])))
+    return found
+
+
+def test_pages_are_told_what_happens_from_any_thread(tmp_path):
+    async def script(client):
+        session = (await made(client, ODE))["id"]
+        path = f"/api/sessions/{session}"
+        client.composer.all[session] = [take(1, [])]
+        async with client.get(f"{path}/events") as one, client.get(f"{path}/events") as two:
+            assert one.headers["Content-Type"] == "text/event-stream"
+            for page in (one, two):
+                ((kind, takes),) = await events(page, 1)
+                assert (kind, takes[0]["id"]) == ("takes", 1)
+            await asked(client, "POST", f"{path}/ops", json={"revision": 0, "remove": [0]})
+            publish = client.composer.publish
+            await asyncio.to_thread(publish, session, "note", {"take": 1, "text": "a\nb"})
+            await asyncio.to_thread(publish, "another", "note", {})
+            await asyncio.to_thread(publish, session, "take", {"id": 1})
+            for page in (one, two):
+                assert await events(page, 3) == [
+                    ("document", {"revision": 1}),
+                    ("note", {"take": 1, "text": "a\nb"}),
+                    ("take", {"id": 1}),
+                ]
+
+    with_studio(tmp_path, script)
+
+
+def test_a_page_that_reads_nothing_is_let_go_and_others_are_served(tmp_path, monkeypatch):
+    monkeypatch.setattr("musictx.studio.events.MOST_WAITING", 5)
+
+    async def script(client):
+        session = (await made(client, ODE))["id"]
+        deaf = await client.get(f"/api/sessions/{session}/events")
+        await events(deaf, 1)
+        for _ in range(6):  # in one turn of the loop: nothing is sent meanwhile
+            client.composer.publish(session, "take", {"id": 1})
+        async with asyncio.timeout(5):
+            await deaf.content.read()  # the stream ends; the page connects again
+        async with client.get(f"/api/sessions/{session}/events") as again:
+            assert (await events(again, 1))[0][0] == "takes"
+
+    with_studio(tmp_path, script)
+
+
+def test_streams_show_life_and_end_with_the_studio(tmp_path, monkeypatch):
+    monkeypatch.setattr(routes, "ALIVE_SECONDS", 0.05)
+
+    async def run():
+        async with opened(tmp_path) as client:
+            session = (await made(client, ODE))["id"]
+            stream = await client.get(f"/api/sessions/{session}/events")
+            await events(stream, 1)
+            async with asyncio.timeout(5):
+                assert (await stream.content.readline()).strip() in (b"", b": alive")
+                server = client.server
+                await server.close()
+            composer = client.composer
+        assert composer.closed
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+
+
+def test_twenty_clients_at_once_lose_nothing(tmp_path):
+    """Each adds notes to its own piece and to one that all share, and tries again on a conflict."""
+
+    async def script(client):
+        shared = (await made(client, ODE))["id"]
+
+        async def one(number):
+            own = (await made(client, name=str(number)))["id"]
+            for name in (own, shared):
+                path = f"/api/sessions/{name}"
+                for _ in range(2):
+                    while True:
+                        now = await asked(client, "GET", path)
+                        note = [now["next_id"], 0, 1, number, 80, now["tracks"][0]["id"]]
+                        asks = {"revision": now["revision"], "add": [note]}
+                        async with client.post(f"{path}/ops", json=asks) as answer:
+                            if answer.status == 200:
+                                break
+                            assert answer.status == 409
+            return len((await asked(client, "GET", f"/api/sessions/{own}"))["notes"])
+
+        assert await asyncio.gather(*map(one, range(20))) == [2] * 20
+        notes = (await asked(client, "GET", f"/api/sessions/{shared}"))["notes"]
+        assert sorted(n[3] for n in notes if n[0] >= 62) == sorted([*range(20)] * 2)
+
+    with_studio(tmp_path, script)
