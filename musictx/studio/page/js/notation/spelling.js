@@ -1,0 +1,48 @@
+// Names of pitches: which letter and accidental a key asks for. Pure.
+
+// Places on the line of fifths, from F double flat on; 0 is C.
+const LETTERS = ["C", "G", "D", "A", "E", "B", "F"]; // C is place 0, G 1, ..., F -1 (that is 6, flattened)
+const MAJOR = ["Cb", "Gb", "Db", "Ab", "Eb", "Bb", "F", "C", "G", "D", "A", "E", "B", "F#", "C#"];
+const MINOR = ["Ab", "Eb", "Bb", "F", "C", "G", "D", "A", "E", "B", "F#", "C#", "G#", "D#", "A#"];
+
+/** Name of a key as ABC writes it. */
+export function keyName(/** @type {number} */ sharps, minor = 0) {
+  const at = Math.min(Math.max(sharps, -7), 7) + 7;
+  return minor ? `${MINOR[at]}m` : MAJOR[at];
+}
+
+/** Sharps (flats negative) of the key whose scale holds most of the notes; the simplest of equals. */
+export function likelyKey(/** @type {Iterable<number>} */ pitches) {
+  const counts = new Array(12).fill(0);
+  for (const pitch of pitches) counts[pitch % 12]++;
+  let best = 0, most = -1;
+  for (const sharps of [0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6]) {
+    let found = 0;
+    for (let place = sharps - 1; place <= sharps + 5; place++) found += counts[(((place * 7) % 12) + 12) % 12];
+    if (found > most) [best, most] = [sharps, found];
+  }
+  return best;
+}
+
+/**
+ * A pitch in a key: {letter, octave (4 from middle C), accidental (-2 to 2)}. Notes outside of the scale
+ * are those nearest to it on the line of fifths: from a major key's flat third to its sharp fifth (C: E flat
+ * to G sharp), from a minor key's flat second to its sharp fourth (A: B flat to D sharp).
+ */
+export function spelled(/** @type {number} */ pitch, /** @type {number} */ sharps, minor = 0) {
+  const lowest = sharps - (minor ? 2 : 3);
+  let place = (((pitch * 7) % 12) + 12) % 12;
+  while (place > lowest + 11) place -= 12;
+  while (place < lowest) place += 12;
+  const letter = LETTERS[(((place % 7) + 7) % 7)];
+  const accidental = Math.floor((place + 1) / 7);
+  return { letter, accidental, octave: Math.floor((pitch - accidental) / 12) - 1 };
+}
+
+/** The accidental that a letter has by the key signature. */
+export function signature(/** @type {string} */ letter, /** @type {number} */ sharps) {
+  const order = "FCGDAEB";
+  const at = order.indexOf(letter);
+  if (sharps > at) return 1;
+  return -sharps > 6 - at ? -1 : 0;
+}
