@@ -18,10 +18,17 @@ import { Selection } from "./selection.js";
 /** @typedef {import("./document/types.js").Proposal} Proposal */
 /** @typedef {import("./document/types.js").Model} Model */
 /**
+ * @typedef {object} Playable  something to listen to instead of the piece
+ * @property {() => Note[]} notes  asked again while it plays: a proposal may still grow; the same list while nothing changed
+ * @property {import("./document/types.js").Track[]} tracks
+ * @property {() => number} edge  until when the notes are known: seconds; Infinity once they all are
+ * @property {{take: number, proposal: number}} proposal
+ */
+/**
  * @typedef {object} Player  what the page asks of sound; see js/sound/
  * @property {number} position  seconds of the playhead
  * @property {boolean} playing
- * @property {(from?: number, notes?: Note[]) => void} play  `notes`: instead of the piece's own, to listen to a proposal
+ * @property {(from?: number, what?: Playable) => void} play  the piece, or what is given instead
  * @property {() => void} stop
  * @property {() => void} toggle
  * @property {(seconds: number) => void} seek

@@ -70,7 +70,7 @@ export class Beats {
   bars(a, b) {
     const [low, high] = a < b ? [a, b] : [b, a];
     const first = this.bar(low + NEAR);
-    const last = this.bar(Math.max(low + NEAR, high - NEAR));
+    const last = this.bar(Math.max(low + NEAR, high - 3 * NEAR));
     return { begin: first.begin, end: last.end };
   }
 

@@ -109,6 +109,7 @@ export class Takes extends Emitter {
     let proposal = take.proposals.find((each) => each.number === number);
     if (!proposal) take.proposals.push((proposal = proposalFromWire({ number, state: "composing" })));
     play(proposal.notes, events);
+    proposal.version = (proposal.version ?? 0) + 1;
     this.emit("notes", { take, proposal, events });
   }
 

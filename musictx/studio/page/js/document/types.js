@@ -45,6 +45,7 @@
  * @property {Track[]} tracks  new tracks that it brings
  * @property {number[]} removes  ids of notes that it replaces
  * @property {string | null} remark
+ * @property {number} [version]  grows while notes come in
  *
  * @typedef {object} Take  one request to compose, and what came of it
  * @property {number} id

@@ -2,7 +2,7 @@
 
 import { remove, session } from "../core/api.js";
 import { fill, h, icon, iconButton } from "../core/dom.js";
-import { isRunning, stateWords } from "../document/takes.js";
+import { frontier, isRunning, stateWords } from "../document/takes.js";
 import { count } from "../document/words.js";
 import { drawSmall } from "./smallroll.js";
 
@@ -56,7 +56,7 @@ export function mountProposals(app, tray) {
       type: "button", "aria-pressed": on, "aria-label": `Proposal ${number}: ${words}. Show it in the roll`, onclick: () => app.show(take.id, number),
     }, canvas, h("span.number", null, String(number)), h("span.words", null, words));
     const listen = h("button.small.quiet", { type: "button", disabled: !proposal.notes.length, title: "Listen (Alt+P)", onclick: () => hear(take, proposal) }, icon("play"), "Listen");
-    const accept = h("button.small", { type: "button", disabled: !ready || accepted, title: "Accept (Alt+A)", onclick: () => take_(take, proposal) }, icon("check"), "Accept");
+    const accept = h("button.small", { type: "button", disabled: !ready || accepted, title: "Accept (Alt+A)", onclick: () => keep(take, proposal) }, icon("check"), "Accept");
     listen.setAttribute("aria-label", `Listen to proposal ${number}`);
     accept.setAttribute("aria-label", `Accept proposal ${number}`);
     if (on && ready) accept.classList.add("gold");
@@ -78,20 +78,40 @@ export function mountProposals(app, tray) {
     });
   }
 
-  /** Plays a proposal with all that it leaves as it is, from a little before it. */
-  function hear(take, proposal) {
-    const { piece, player } = app;
-    app.show(take.id, proposal.number);
-    const accepted = app.accepted(take, proposal);
-    const gone = new Set(accepted ? [] : proposal.removes);
-    const kept = [...piece.notes.values()].filter((note) => !gone.has(note.id));
-    const fresh = accepted ? [] : proposal.notes.map((note, i) => ({ ...note, end: note.end ?? note.start + 0.2, id: -1 - i }));
-    const lead = take.begin > 0 ? app.beats.bar(take.begin - 1e-3).begin : 0;
-    player.stop();
-    player.play(lead, [...kept, ...fresh], [...piece.tracks, ...proposal.tracks]);
+  /** Plays a proposal with all that it leaves as it is, from the bar before it; it may still be composed. */
+  function hear(take, { number }) {
+    app.show(take.id, number);
+    const now = () => app.takes.get(take.id)?.proposals.find((each) => each.number === number);
+    const composing = () => now()?.state === "composing";
+    const begin = take.begin > 0 ? app.beats.bar(take.begin - 1e-3).begin : 0;
+    let known = "";
+    let notes = /** @type {import("../document/types.js").Note[]} */ ([]);
+    app.player.stop();
+    app.player.play(begin, {
+      proposal: { take: take.id, proposal: number },
+      tracks: [...app.piece.tracks, ...(now()?.tracks ?? [])],
+      edge: () => (composing() ? frontier(now(), take.begin) : Infinity),
+      notes() {
+        const proposal = now();
+        const version = `${proposal?.state} ${proposal?.version} ${app.piece?.revision}`;
+        if (version !== known) notes = together(take, proposal);
+        known = version;
+        return notes;
+      },
+    });
   }
 
-  async function take_(take, proposal) {
+  /** The piece as it would be with a proposal. */
+  function together(take, proposal) {
+    const all = [...(app.piece?.notes.values() ?? [])];
+    if (!proposal || app.accepted(take, proposal)) return all;
+    const gone = new Set(proposal.removes);
+    const till = frontier(proposal, take.begin);
+    const fresh = proposal.notes.map((note, i) => ({ ...note, end: note.end ?? Math.max(till, note.start + 0.1), id: -1 - i }));
+    return [...all.filter((note) => !gone.has(note.id)), ...fresh];
+  }
+
+  async function keep(take, proposal) {
     if (!(await app.mirror.accept(take.id, proposal.number))) return;
     app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`);
     if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
@@ -116,7 +136,7 @@ export function mountProposals(app, tray) {
   const withShown = (act) => () => app.proposal && act(app.proposal.take, app.proposal.proposal);
   Object.assign(app.actions, {
     listen: withShown(hear),
-    accept: withShown((take, proposal) => proposal.state === "done" && !app.accepted(take, proposal) && take_(take, proposal)),
+    accept: withShown((take, proposal) => proposal.state === "done" && !app.accepted(take, proposal) && keep(take, proposal)),
     setAside,
   });
   app.takes.on("notes", ({ take }) => take.id === app.shown.take && paint());

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
+import * as edits from "../../../musictx/studio/page/js/document/edits.js";
+import { apply } from "../../../musictx/studio/page/js/document/operation.js";
+import { hull, notesIn, Selection } from "../../../musictx/studio/page/js/selection.js";
+import { beatsOf, pieceOf, randomly, randomNotes, rows, whole } from "./music.mjs";
+
+const beats = new Beats(beatsOf(40));
+const valid = (note) => note.start >= 0 && note.end > note.start && note.pitch >= 0 && note.pitch <= 127 && note.velocity >= 1 && note.velocity <= 127;
+
+test("whatever is done to notes, they stay notes", () => {
+  for (let seed = 0; seed < 40; seed++) {
+    const random = randomly(seed);
+    let piece = pieceOf(randomNotes(random, 30));
+    for (let i = 0; i < 20; i++) {
+      const ids = [...piece.notes.keys()].filter(() => random() < 0.3);
+      const notes = edits.freeNotes(piece, ids);
+      if (!notes.length) continue;
+      const by = (random() - 0.5) * 40;
+      const operation = [
+        () => edits.move(notes, by, whole(random, -90, 90)),
+        () => edits.resize(notes, random() < 0.5 ? "start" : "end", by),
+        () => edits.louder(notes, whole(random, -130, 130)),
+        () => edits.setVelocity(notes, whole(random, -5, 140)),
+        () => edits.quantise(notes, beats, whole(random, 0, 8)),
+        () => edits.toTrack(notes, 1),
+        () => edits.paste(piece, edits.clip(notes), random() * 20),
+      ][whole(random, 0, 6)]();
+      if (operation) piece = apply(piece, operation);
+      for (const note of piece.notes.values()) assert.ok(valid(note), JSON.stringify([operation?.label, note]));
+    }
+  }
+});
+
+test("notes that move together keep their distances, at the edges too", () => {
+  const random = randomly(11);
+  const piece = pieceOf(randomNotes(random, 10));
+  const notes = edits.freeNotes(piece, piece.notes.keys());
+  for (const [seconds, semitones] of [[-1000, -1000], [1000, 1000], [0.5, 3]]) {
+    const moved = edits.move(notes, seconds, semitones).change;
+    moved.forEach((note, i) => {
+      assert.ok(Math.abs(note.start - moved[0].start - (notes[i].start - notes[0].start)) < 1e-9);
+      assert.equal(note.pitch - moved[0].pitch, notes[i].pitch - notes[0].pitch);
+      assert.ok(Math.abs(note.end - note.start - (notes[i].end - notes[i].start)) < 1e-9);
+    });
+  }
+});
+
+test("locked notes are left alone, and locking twice unlocks", () => {
+  const piece = pieceOf(randomNotes(randomly(12), 5), { locked: [1, 2] });
+  assert.deepEqual(edits.freeNotes(piece, [0, 1, 2, 3, 99]).map((note) => note.id), [0, 3]);
+  assert.deepEqual(edits.toggleLock(piece, [0, 1]).lock, [0]);
+  const locked = apply(piece, edits.toggleLock(piece, [0, 1]));
+  assert.deepEqual(edits.toggleLock(locked, [0, 1]).unlock, [0, 1]);
+  assert.equal(edits.toggleLock(piece, []), null);
+});
+
+test("quantising puts starts on lines, keeps lengths, and does nothing twice", () => {
+  const piece = pieceOf(randomNotes(randomly(13), 40, 15));
+  const notes = edits.freeNotes(piece, piece.notes.keys());
+  const once = apply(piece, edits.quantise(notes, beats, 4));
+  for (const note of once.notes.values()) {
+    assert.ok(Math.abs((note.start / 0.125) - Math.round(note.start / 0.125)) < 1e-6);
+    const before = piece.notes.get(note.id);
+    assert.ok(Math.abs(note.end - note.start - (before.end - before.start)) < 1e-9);
+    assert.ok(Math.abs(note.start - before.start) <= 0.0625 + 1e-9);
+  }
+  assert.equal(edits.quantise([...once.notes.values()], beats, 4), null);
+});
+
+test("what is cut and pasted at its old place is what it was", () => {
+  const piece = pieceOf(randomNotes(randomly(14), 12));
+  const chosen = edits.freeNotes(piece, [2, 5, 7]);
+  const cut = apply(piece, edits.erase(chosen));
+  const at = Math.min(...chosen.map((note) => note.start));
+  const back = apply(cut, edits.paste(cut, edits.clip(chosen), at));
+  const plain = (each) => rows(each).map(([, start, end, ...rest]) => [start.toFixed(9), end.toFixed(9), ...rest].join()).sort();
+  assert.deepEqual(plain(back), plain(piece));
+  assert.ok(edits.paste(cut, edits.clip(chosen), at).add.every((note) => note.id >= piece.next_id));
+});
+
+test("notes of a track that is gone are pasted into the first", () => {
+  const piece = pieceOf([[0, 0, 1, 60, 80, 7]]);
+  assert.equal(edits.paste(piece, edits.clip([piece.notes.get(0)]), 0).add[0].track, 0);
+});
+
+test("selecting bars selects the notes that begin there, in the tracks that are meant", () => {
+  const piece = pieceOf(randomNotes(randomly(15), 200));
+  const selection = new Selection();
+  let changes = 0;
+  selection.on("change", () => changes++);
+  selection.pickRange(piece, { begin: 4, end: 8 });
+  const expected = rows(piece).filter(([, start]) => start >= 4 && start < 8);
+  assert.deepEqual([...selection.notes].sort((a, b) => a - b), expected.map(([id]) => id));
+  selection.pickTracks(piece, [1]);
+  assert.deepEqual([...selection.notes].sort((a, b) => a - b), expected.filter((row) => row[5] === 1).map(([id]) => id));
+  assert.deepEqual(selection.scope(piece), { stretch: { begin: 4, end: 8 }, tracks: [1] });
+  assert.equal(changes, 2);
+  selection.pickRange(piece, { begin: 5, end: 5 });
+  assert.equal(selection.range, null);
+});
+
+test("without bars the notes say what is meant: their stretch and their tracks", () => {
+  const piece = pieceOf([[0, 1, 2, 60, 80, 0], [1, 3, 5, 62, 80, 0], [2, 2, 3, 40, 80, 1]]);
+  const selection = new Selection();
+  selection.pickNotes([0, 1]);
+  assert.deepEqual(selection.scope(piece), { stretch: { begin: 1, end: 5 }, tracks: [0] });
+  selection.pickNotes([2], "toggle");
+  assert.deepEqual(selection.scope(piece), { stretch: { begin: 1, end: 5 }, tracks: null });
+  selection.pickNotes([0], "toggle");
+  assert.deepEqual(selection.scope(piece).stretch, { begin: 2, end: 5 });
+  selection.clear();
+  assert.deepEqual(selection.scope(piece), { stretch: null, tracks: null });
+});
+
+test("what leaves the piece leaves the selection", () => {
+  const piece = pieceOf(randomNotes(randomly(16), 6));
+  const selection = new Selection();
+  selection.pickNotes([1, 2, 3]);
+  selection.prune(apply(piece, { label: "", remove: [2] }));
+  assert.deepEqual([...selection.notes], [1, 3]);
+  assert.equal(hull([]), null);
+  assert.equal(notesIn(piece, { begin: 100, end: 200 }).length, 0);
+});

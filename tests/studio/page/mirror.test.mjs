@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { ServerError } from "../../../musictx/studio/page/js/core/api.js";
+import { Mirror } from "../../../musictx/studio/page/js/document/mirror.js";
+import { apply, fromWire, noteFromWire, toWire } from "../../../musictx/studio/page/js/document/operation.js";
+import { documentOf, randomly, randomNotes, rows, whole } from "./music.mjs";
+
+/** A server in a few lines: it keeps documents whole, and undoes by putting the one before back. */
+class Server {
+  constructor(document) {
+    this.states = [document];
+    this.place = 0;
+    this.revision = document.revision;
+    this.failures = []; // what the next requests meet: "lost" or "late" (done, but the answer is lost)
+    this.pause = () => 0;
+  }
+
+  get document() {
+    return { ...this.states[this.place], revision: this.revision, can_undo: this.place > 0, can_redo: this.place < this.states.length - 1 };
+  }
+
+  do(wire) {
+    const after = apply(fromWire(this.document), { ...wire, add: wire.add?.map(noteFromWire), change: wire.change?.map(noteFromWire) });
+    for (const [id] of wire.add ?? []) assert.ok(id >= this.document.next_id, `the id ${id} was taken`);
+    this.states = [...this.states.slice(0, this.place + 1), { ...this.document, notes: rows(after), locked: [...after.locked], next_id: after.next_id, name: after.name }];
+    this.place++;
+    this.revision++;
+  }
+
+  requests() {
+    const check = (revision) => {
+      if (revision !== this.revision) throw new ServerError("the piece has changed meanwhile", 409);
+    };
+    return {
+      get: async () => structuredClone(this.document),
+      post: async (path, body) => {
+        await new Promise((resolve) => setTimeout(resolve, this.pause()));
+        const failure = this.failures.shift();
+        if (failure === "lost") throw new ServerError("no answer", 0);
+        check(body.revision);
+        if (path.endsWith("/ops")) {
+          if (body.remove?.includes(-1)) throw new ServerError("there is no note -1", 400);
+          this.do(body);
+          if (failure === "late") throw new ServerError("no answer", 0);
+          const { revision, can_undo, can_redo, next_id, duration } = this.document;
+          return { revision, can_undo, can_redo, next_id, duration };
+        }
+        const by = path.endsWith("/undo") ? -1 : 1;
+        if (path.includes("/accept")) this.do({ add: [[this.document.next_id, 1, 2, 60, 80, 0]] });
+        else this.place = Math.min(Math.max(0, this.place + by), this.states.length - 1);
+        this.revision += path.includes("/accept") ? 0 : 1;
+        return structuredClone(this.document);
+      },
+    };
+  }
+}
+
+function opened(notes = randomNotes(randomly(1), 20)) {
+  const server = new Server(documentOf(notes));
+  const mirror = new Mirror(server.requests(), 1);
+  const refused = [];
+  mirror.on("refused", (error) => refused.push(error));
+  mirror.show(structuredClone(server.document));
+  return { server, mirror, refused };
+}
+
+const agree = (mirror, server) => {
+  assert.deepEqual(rows(mirror.piece), [...server.document.notes].sort((a, b) => a[0] - b[0]));
+  assert.deepEqual([...mirror.piece.locked].sort(), [...server.document.locked].sort());
+  assert.equal(mirror.piece.revision, server.revision);
+};
+
+test("an operation is shown at once and sent after", async () => {
+  const { server, mirror } = opened();
+  const sent = mirror.change({ label: "delete", remove: [3] });
+  assert.ok(!mirror.piece.notes.has(3));
+  assert.equal(server.revision, 0);
+  assert.equal(await sent, true);
+  agree(mirror, server);
+});
+
+test("whatever one does in whatever rhythm, page and server agree in the end", async () => {
+  for (let seed = 0; seed < 25; seed++) {
+    const random = randomly(seed);
+    const { server, mirror, refused } = opened(randomNotes(random, 12));
+    server.pause = () => (random() < 0.3 ? random() * 3 : 0);
+    for (let i = 0; i < 30; i++) {
+      const ids = [...mirror.piece.notes.keys()];
+      const note = mirror.piece.notes.get(ids[whole(random, 0, ids.length - 1)]);
+      const kind = random();
+      if (random() < 0.1) server.failures.push("lost");
+      if (kind < 0.25) mirror.change({ label: "draw", add: [{ id: mirror.piece.next_id, start: i, end: i + 1, pitch: 60, velocity: 80, track: 0 }] });
+      else if (kind < 0.4 && note) mirror.change({ label: "move", change: [{ ...note, start: i, end: i + 1 }] });
+      else if (kind < 0.5 && note) mirror.change({ label: "delete", remove: [note.id] });
+      else if (kind < 0.6 && note) mirror.change({ label: "lock", lock: [note.id] });
+      else if (kind < 0.75) mirror.undo();
+      else if (kind < 0.85) mirror.redo();
+      else if (kind < 0.95) mirror.accept(1, 1);
+      else await mirror.settled();
+    }
+    await mirror.settled();
+    agree(mirror, server);
+    assert.deepEqual(refused, [], `seed ${seed}`);
+  }
+});
+
+test("a lost connection is healed: the operation is sent again, in order", async () => {
+  const { server, mirror } = opened();
+  const states = [];
+  mirror.on("state", (state) => states.push(state));
+  server.failures = ["lost", "lost"];
+  mirror.change({ label: "delete", remove: [0] });
+  await mirror.change({ label: "delete", remove: [1] });
+  await mirror.settled();
+  agree(mirror, server);
+  assert.ok(states.includes("lost"));
+  assert.equal(states.at(-1), "saved");
+});
+
+test("an answer that is lost does no harm: the document is fetched, nothing is done twice", async () => {
+  const { server, mirror } = opened();
+  server.failures = ["late"];
+  await mirror.change({ label: "draw", add: [{ id: mirror.piece.next_id, start: 1, end: 2, pitch: 60, velocity: 80, track: 0 }] });
+  await mirror.settled();
+  agree(mirror, server);
+  assert.equal(server.document.notes.length, 21);
+});
+
+test("another page was faster: its document counts, with a sentence", async () => {
+  const { server, mirror, refused } = opened();
+  server.do({ remove: [5] });
+  assert.equal(await mirror.change({ label: "delete", remove: [6] }), false);
+  await mirror.settled();
+  agree(mirror, server);
+  assert.ok(mirror.piece.notes.has(6));
+  assert.equal(refused[0].status, 409);
+});
+
+test("news of another page's revision brings its document", async () => {
+  const { server, mirror } = opened();
+  server.do({ remove: [5] });
+  mirror.heard(1);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  agree(mirror, server);
+  mirror.heard(1);
+});
+
+test("what the server refuses is taken back alone", async () => {
+  const { server, mirror, refused } = opened();
+  const wrong = mirror.change({ label: "wrong", remove: [-1, 2] });
+  const right = mirror.change({ label: "right", remove: [4] });
+  assert.deepEqual(await Promise.all([wrong, right]), [false, true]);
+  agree(mirror, server);
+  assert.ok(mirror.piece.notes.has(2));
+  assert.equal(refused[0].message, "there is no note -1");
+});
+
+test("what is sent is what was meant", () => {
+  const note = { id: 4, start: 1, end: 2, pitch: 60, velocity: 70, track: 1 };
+  assert.deepEqual(toWire({ label: "x", add: [note], lock: [4], name: undefined }, 9), { label: "x", add: [[4, 1, 2, 60, 70, 1]], lock: [4], revision: 9 });
+});

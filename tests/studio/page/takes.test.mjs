@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
+import { frontier, isRunning, play, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
+import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
+import { chord, chordLabels } from "../../../musictx/studio/page/js/shell/chord.js";
+import { beatsOf, pieceOf } from "./music.mjs";
+
+const takeOf = (more = {}) => ({
+  id: 7, task: "continue", label: "continue for 8 s", state: "composing", place: 0, progress: 0.5, seed: 3, model: "piano", begin: 4, end: 12,
+  tracks: null, request: {}, command: "musictx generate", aside: false, error: null, made: "2026-01-01T00:00:00Z",
+  proposals: [{ number: 1, state: "composing", notes: [], tracks: [], removes: [], remark: null, accepted: false }], ...more,
+});
+
+test("notes come and go as they are played; a repeated note ends the first one", () => {
+  const notes = [];
+  play(notes, [["on", 1, 60, 80, 0], ["on", 1.5, 64, 70, 0], ["off", 2, 60, 0]]);
+  assert.deepEqual(notes.map((note) => note.end), [2, null]);
+  play(notes, [["on", 2, 60, 80, 0], ["on", 2.5, 60, 80, 0], ["off", 3, 60, 0], ["off", 9, 60, 1]]);
+  assert.deepEqual(notes.map((note) => note.end), [2, null, 3, null]);
+  assert.equal(frontier({ notes }, 0), 3);
+  assert.equal(frontier({ notes: [] }, 4), 4);
+});
+
+test("a take grows by its stream, and what was written at the end counts", () => {
+  const takes = new Takes();
+  const seen = [];
+  takes.on("notes", ({ proposal }) => seen.push(proposal.notes.length));
+  takes.reset([takeOf()]);
+  takes.composed({ take: 7, proposal: 1, events: [["on", 4, 60, 80, 0]] });
+  takes.composed({ take: 7, proposal: 2, events: [["on", 4, 62, 80, 0]] });
+  takes.composed({ take: 99, proposal: 1, events: [["on", 4, 62, 80, 0]] });
+  assert.deepEqual(seen, [1, 1]);
+  // News without notes leaves those that have come.
+  takes.update({ ...takeOf(), progress: 0.7, proposals: [{ number: 1, state: "composing" }, { number: 2, state: "composing" }] });
+  assert.equal(takes.get(7).proposals[0].notes.length, 1);
+  assert.equal(takes.get(7).progress, 0.7);
+  takes.finish({ take: 7, proposal: { number: 1, state: "done", notes: [[4, 5, 60, 80, 0], [5, 6, 62, 80, 0]], removes: [1] } });
+  assert.deepEqual(takes.get(7).proposals.map((proposal) => proposal.notes.length), [2, 1]);
+  takes.update({ ...takeOf(), state: "done", proposals: [{ number: 1, state: "done" }, { number: 2, state: "done" }] });
+  assert.deepEqual(takes.get(7).proposals[0].removes, [1]);
+  assert.equal(takes.get(7).proposals[0].notes.length, 2);
+});
+
+test("after a new connection the server's list counts, but what was streamed stays", () => {
+  const takes = new Takes();
+  takes.reset([takeOf()]);
+  takes.composed({ take: 7, proposal: 1, events: [["on", 4, 60, 80, 0]] });
+  takes.reset([takeOf(), takeOf({ id: 8, state: "waiting", place: 2 })]);
+  assert.deepEqual(takes.list.map((take) => take.id), [8, 7]);
+  assert.equal(takes.get(7).proposals[0].notes.length, 1);
+  assert.equal(stateWords(takes.get(8)), "waiting, 1 before it");
+  assert.equal(stateWords(takes.get(7)), "composing, 50 %");
+  assert.equal(isRunning(takes.get(8)), true);
+  assert.equal(stateWords(takeOf({ state: "failed", error: "out of memory" })), "out of memory");
+});
+
+const MODELS = [
+  { name: "piano", title: "Piano", sentence: "", tasks: ["new", "continue", "replace", "vary"], controls: [{ name: "density" }], default: true },
+  { name: "pop", title: "Pop", sentence: "", tasks: ["accompany", "continue"], controls: [], default: false },
+];
+const beats = new Beats(beatsOf(40));
+const piece = pieceOf([[0, 0, 1, 60, 80, 0], [1, 4, 6, 62, 80, 1]]);
+const none = { stretch: null, tracks: null };
+const bars = { stretch: { begin: 2, end: 6 }, tracks: [1] };
+
+test("each task says what it will do, or what it needs", () => {
+  const say = (task, scope, of = piece) => {
+    const wish = { ...firstWish(), task };
+    return describe(wish, of, beats, scope, modelFor(MODELS, wish));
+  };
+  assert.equal(say("replace", none).ready, false);
+  assert.equal(say("vary", none).ready, false);
+  assert.match(say("replace", bars).sentence, /bars 2 to 3 anew in Bass/);
+  assert.match(say("vary", bars).sentence, /50 % of the notes of bars 2 to 3/);
+  assert.match(say("continue", none).sentence, /4 bars after bar 3/);
+  assert.match(say("accompany", none).sentence, /the whole piece/);
+  assert.equal(say("harmonise", none).ready, false, "no model here can");
+  assert.equal(say("continue", none, pieceOf([])).ready, false);
+  assert.equal(say("new", none, pieceOf([])).ready, true);
+  for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));
+});
+
+test("what is sent holds what was set, and nothing that the task or the model does not know", () => {
+  const wish = { ...firstWish(), controls: { density: 6, foreign: 1 }, seed: 9, bars: 2 };
+  assert.deepEqual(request(wish, piece, bars, MODELS[0]), {
+    task: "continue", model: "piano", begin: 2, end: 6, tracks: [1], samples: 3, seed: 9, bars: 2, controls: { density: 6 }, revision: 0,
+  });
+  const vary = request({ ...wish, task: "vary", temperature: 1.2, key: "Cm", guidance: 2 }, piece, none, MODELS[0]);
+  assert.deepEqual(vary, {
+    task: "vary", model: "piano", begin: 0, end: 6, tracks: null, samples: 3, seed: 9, keep: 0.5, controls: { density: 6 }, guidance: 2,
+    sampling: { temperature: 1.2, key: "Cm" }, revision: 0,
+  });
+  assert.ok(!("guidance" in request({ ...wish, task: "accompany", guidance: 2 }, piece, none, MODELS[1])));
+});
+
+test("a take of the history sets the panel as it was", () => {
+  for (const { name: task } of TASKS) {
+    const wish = { ...firstWish(), task, seed: 5, controls: { density: 4 }, temperature: 0.9, keep: 25, bars: 8, guidance: 1.5 };
+    const model = modelFor(MODELS, wish) ?? MODELS[0];
+    const asked = request(wish, piece, bars, model);
+    const again = { ...firstWish(), ...wishOf({ ...takeOf(), task, model: model.name, seed: 5, request: asked }) };
+    assert.deepEqual(request(again, piece, bars, model), asked);
+  }
+});
+
+test("key strokes have one name each", () => {
+  assert.equal(chord({ key: "z", ctrlKey: true }), "Ctrl+Z");
+  assert.equal(chord({ key: "Z", metaKey: true, shiftKey: true }), "Ctrl+Shift+Z");
+  assert.equal(chord({ key: "?", shiftKey: true }), "?");
+  assert.equal(chord({ key: " " }), "Space");
+  assert.equal(chord({ key: "ArrowLeft", altKey: true, shiftKey: true }), "Alt+Shift+ArrowLeft");
+  assert.equal(chord({ key: "å", code: "KeyA", altKey: true }), "Alt+A");
+  assert.deepEqual(chordLabels("Ctrl+ArrowLeft"), ["Ctrl", "←"]);
+  assert.deepEqual(chordLabels("Alt++"), ["Alt", "+"]);
+  assert.deepEqual(chordLabels("+"), ["+"]);
+});

@@ -1,0 +1,39 @@
+"""The studio's page: its pure modules, tested by node."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent / "page"
+PAGE = Path(__file__).parents[2] / "musictx" / "studio" / "page"
+NODE = shutil.which("node")
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+def test_modules_of_the_page() -> None:
+    files = sorted(str(path) for path in HERE.glob("*.test.mjs"))
+    done = subprocess.run(
+        [str(NODE), "--test", *files], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+
+
+def test_every_import_and_every_style_is_there() -> None:
+    """What a module names exists, so that a page never misses a file; nothing comes from outside."""
+    for module in PAGE.glob("js/**/*.js"):
+        text = module.read_text()
+        for name in re.findall(r"""^(?:import|export)[^;]*?from "([^"]+)";""", text, re.M):
+            assert name.startswith("."), (module.name, name)
+            assert (module.parent / name).is_file(), (module.name, name)
+    for name in re.findall(r'(?:href|src)="([^"#]+)"', (PAGE / "index.html").read_text()):
+        assert name.startswith("/page/") and (PAGE / name.removeprefix("/page/")).is_file(), name
+
+
+def test_files_are_short() -> None:
+    for path in (*PAGE.glob("js/**/*.js"), *PAGE.glob("style/*.css")):
+        assert len(path.read_text().splitlines()) <= 400, path.name
