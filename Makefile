@@ -2,6 +2,7 @@
 # make test   environment and the whole test suite
 # make samples the music and piano rolls of the README: the first of seed 0, none chosen
 # make check  what CI runs: tests, lint, types, layers
+# make journeys  drives the studio's page in a Chromium that is installed, as docs/studio.md says
 # Any Python from 3.11 to 3.13: make PYTHON=/path/to/python3.12 demo
 
 VENV ?= .venv
@@ -11,10 +12,11 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
+BROWSER := $(VENV)/.browser
 
 MISSING := musictx needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=...
 
-.PHONY: demo samples test check lint types layers format clean help
+.PHONY: demo samples test journeys check lint types layers format clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -53,6 +55,13 @@ samples: $(INSTALLED)
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+$(BROWSER): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
+	@touch $@
+
+journeys: $(BROWSER)
+	$(BIN)/python -m pytest tests/browser
 
 lint: $(READY)
 	$(BIN)/ruff check .

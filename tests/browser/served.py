@@ -49,10 +49,11 @@ class Served:
     def _listen(self, process: subprocess.Popen[str]) -> None:
         """Read what it prints, or it would stop when the pipe is full."""
         assert process.stdout is not None
-        for line in process.stdout:
-            self.lines.append(line.rstrip())
-            if found := re.search(r"http://\S+", line):
-                self.url = found[0].rstrip("/")
+        with process.stdout as said:
+            for line in said:
+                self.lines.append(line.rstrip())
+                if found := re.search(r"http://\S+", line):
+                    self.url = found[0].rstrip("/")
 
     @property
     def pid(self) -> int:

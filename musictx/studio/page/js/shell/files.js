@@ -23,9 +23,10 @@ async function open(app, query, body) {
 
 /** A new session from a file. @param {App} app @param {File} file */
 export function openFile(app, file) {
-  if (file.size > MOST) {
+  if (!file.size || file.size > MOST) {
     const megabytes = Math.round(file.size / 2 ** 20);
-    app.emit("message", { text: `${file.name} has ${megabytes} MB; the studio takes files of at most 16 MB.`, kind: "error" });
+    const what = file.size ? `has ${megabytes} MB; the studio takes files of at most 16 MB` : "is empty";
+    app.emit("message", { text: `${file.name} ${what}.`, kind: "error" });
     return Promise.resolve(false);
   }
   const name = file.name.replace(/\.[^.]*$/, "");

@@ -1,0 +1,348 @@
+"""The twelve journeys of docs/studio.md, each from an empty page or a file to notes that are there.
+
+What is composed is checked for what must be so, not for what is beautiful: which notes stay, where
+new ones are, that the server has what the page shows, and that the same can be made again.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import subprocess
+import sys
+import wave
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Page
+
+import musictx
+from musictx import shipped
+from tests.browser.desk import Desk, Note, same_but, wait_for
+from tests.browser.served import ROOT, Served
+
+PAGE = (ROOT / "docs" / "studio.md").read_text(encoding="utf-8")
+JOURNEYS = re.findall(r"^(\d+)\. \*\*(.+?)\*\*", PAGE, flags=re.MULTILINE)
+MOZART = shipped.examples()["mozart_k545"].read_bytes()
+
+
+@pytest.fixture
+def desk(page: Page, studio: Served) -> Desk:
+    return Desk(page, studio.url)
+
+
+def new(before: list[Note], after: list[Note]) -> list[Note]:
+    known = {note[0] for note in before}
+    return [note for note in after if note[0] not in known]
+
+
+def test_the_page_of_docs_has_these_twelve():
+    here = [name for name in globals() if re.match(r"test_\d\d_", name)]
+    assert [int(number) for number, _ in JOURNEYS] == list(range(1, 13))
+    assert [int(name[5:7]) for name in here] == list(range(1, 13))
+
+
+def test_01_open_a_file_and_continue_it(desk, tmp_path):
+    (tmp_path / "Sonata (first bars).mid").write_bytes(MOZART)
+    desk.open_file(tmp_path / "Sonata (first bars).mid")
+    desk.until("window.musictx?.piece?.notes.size > 0")
+    assert desk.page.get_by_label("Name of the piece").input_value() == "Sonata (first bars)"
+    before = desk.notes()
+    score = musictx.read(MOZART)
+    assert len(before) == len(score)
+    desk.task("Continue")
+    desk.set_slider("Length", 2)
+    desk.proposals(1)
+    take = desk.compose()
+    desk.composed(take)
+    desk.accept()
+    after = desk.notes()
+    assert same_but(before, after, score.duration - 0.01, 1e9)
+    fresh = new(before, after)
+    assert fresh
+    assert min(note[1] for note in fresh) >= score.duration - 0.5
+    name, content = desk.export("MIDI")
+    assert name == "Sonata first bars.mid"
+    made = musictx.read(content)
+    assert len(made) == len(after)
+    assert made.ticks_per_quarter == score.ticks_per_quarter
+    assert made.tempos.tolist() == score.tempos.tolist()
+
+
+def test_02_draw_a_melody_and_accompany_it(desk):
+    desk.open_empty()
+    desk.button("Draw notes").click()
+    for step, pitch in enumerate((60, 62, 64, 65, 67, 65, 64, 62)):
+        start = 0.5 * step
+        x, y = desk.spot(start + 0.02, pitch)
+        right, _ = desk.spot(start + 0.45, pitch)
+        desk.page.mouse.move(x, y)
+        desk.page.mouse.down()
+        desk.page.mouse.move(right, y, steps=3)
+        desk.page.mouse.up()
+    melody = desk.notes()
+    assert [note[3] for note in melody] == [60, 62, 64, 65, 67, 65, 64, 62]
+    assert [note[1] for note in melody] == pytest.approx([0.5 * step for step in range(8)])
+    desk.task("Accompany")
+    desk.proposals(1)
+    desk.composed(desk.compose())
+    desk.accept()
+    after = desk.notes()
+    assert [note for note in after if note[5] == melody[0][5]] == melody
+    fresh = new(melody, after)
+    assert fresh
+    assert {note[5] for note in fresh}.isdisjoint({melody[0][5]})
+    assert len(desk.server()["tracks"]) > 1
+
+
+def test_03_select_bars_and_replace_them(desk):
+    desk.open_example("Mozart K545")
+    before = desk.notes()
+    desk.select_bars(2, 3)
+    begin, end = desk.bar(2), desk.bar(4)
+    desk.task("Replace")
+    assert "bars 2 to 3" in desk.page.locator("#task-sentence").inner_text()
+    desk.proposals(1)
+    desk.composed(desk.compose())
+    desk.accept()
+    after = desk.notes()
+    assert same_but(before, after, begin, end)
+    assert all(begin - 0.01 <= note[1] < end for note in new(before, after))
+    gone = {note[0] for note in before} - {note[0] for note in after}
+    assert gone == {note[0] for note in before if begin <= note[1] < end}
+
+
+def test_04_vary_with_locked_notes(desk):
+    desk.open_example("Mozart K545")
+    before = desk.notes()
+    held = before[3]
+    desk.page.mouse.click(*desk.spot((held[1] + held[2]) / 2, held[3]))
+    desk.button("Lock (L)").click()
+    assert desk.server()["locked"] == [held[0]]
+    desk.select_bars(1, 2)
+    desk.task("Vary")
+    desk.set_slider("Keep", 50)
+    desk.proposals(2)
+    take = desk.composed(desk.compose())
+    chosen = [note for note in before if note[1] < desk.bar(3)]
+    for proposal in take["proposals"]:
+        assert held[0] not in proposal["removes"]
+        assert len(proposal["removes"]) == pytest.approx(len(chosen) / 2, abs=len(chosen) / 4)
+    desk.accept(2)
+    after = desk.notes()
+    assert held in after
+    assert same_but(before, after, 0.0, desk.bar(3))
+    kept = [note for note in chosen if note in after]
+    assert 0 < len(kept) < len(chosen)
+
+
+def test_05_harmonise_a_tune_and_see_notation(desk):
+    desk.open_example("Frere jacques")
+    melody = desk.notes()
+    desk.task("Harmonise")
+    desk.proposals(1)
+    desk.composed(desk.compose())
+    desk.accept()
+    document = desk.server()
+    assert len({note[5] for note in document["notes"]}) == 4
+    starts = {(round(n[1], 3), n[3]) for n in document["notes"]}
+    assert {(round(n[1], 3), n[3]) for n in melody} <= starts
+    desk.button("Notation").click()
+    desk.page.locator(
+        "svg.abcjs-container, .abcjs-container svg, svg:has(.abcjs-staff)"
+    ).first.wait_for()
+    assert desk.page.locator(".abcjs-note").count() > len(melody)
+
+
+def test_06_compare_three_proposals_and_accept_one(desk):
+    desk.open_example("Mozart K545")
+    before = desk.notes()
+    desk.task("Continue")
+    desk.set_slider("Length", 2)
+    desk.proposals(3)
+    number = desk.compose()
+    # Notes are there before the first proposal is whole.
+    growing = "proposals.some(p => p.state === 'composing' && p.notes.length)"
+    desk.until(f"musictx.takes.get({number}).{growing}", seconds=60)
+    take = desk.composed(number)
+    pieces = [[tuple(note) for note in one["notes"]] for one in take["proposals"]]
+    assert len({tuple(piece) for piece in pieces}) == 3
+    for proposal in (1, 2, 3):
+        desk.button(f"Listen to proposal {proposal}").click()
+        desk.until("musictx.player.playing")
+        assert desk.page.evaluate("musictx.shown.proposal") == proposal
+    desk.page.keyboard.press("Space")
+    desk.until("!musictx.player.playing")
+    assert desk.notes() == before
+    desk.accept(2)
+    fresh = new(before, desk.notes())
+    assert sorted(note[1:] for note in fresh) == sorted(list(note) for note in pieces[1])
+    again = desk.take(number)["proposals"]
+    assert [one["accepted"] for one in again] == [False, True, False]
+
+
+def test_07_undo_redo_and_history(desk):
+    desk.open_example("Ode to joy")
+    states = [desk.notes()]
+    for key in ("Alt+ArrowUp", "Alt+ArrowRight", "Delete"):
+        desk.select_all()
+        desk.page.keyboard.press(key)
+        states.append(desk.notes())
+    assert states[3] == []
+    for state in reversed(states[:3]):
+        desk.page.keyboard.press("Control+z")
+        assert desk.notes() == state
+    assert desk.button("Undo").is_disabled()
+    for state in states[1:]:
+        desk.page.keyboard.press("Control+Shift+z")
+        assert desk.notes() == state
+    assert desk.button("Redo").is_disabled()
+    for _ in range(3):
+        desk.page.keyboard.press("Control+z")
+    desk.task("Continue")
+    desk.set_slider("Length", 1)
+    desk.proposals(1)
+    first = desk.composed(desk.compose())
+    desk.button("Set aside").click()
+    desk.page.get_by_role("tab", name="History").click()
+    desk.button("As asked").first.click()
+    desk.page.get_by_role("tab", name="Compose").click()
+    second = desk.composed(desk.compose())
+    assert second["seed"] == first["seed"]
+    assert second["proposals"][0]["notes"] == first["proposals"][0]["notes"]
+    assert [take["aside"] for take in desk.server()["takes"]] == [True, False]
+
+
+def test_08_record_by_computer_keys(desk):
+    desk.open_empty()
+    desk.button("Record").click()
+    desk.until("musictx.player.playing")
+    wait_for(lambda: desk.page.evaluate("musictx.player.position") > 0.1, 20)
+    for key in ("a", "d", "g"):
+        desk.page.keyboard.down(key)
+        desk.page.wait_for_timeout(250)
+        desk.page.keyboard.up(key)
+    desk.button("Record").click()
+    desk.until("musictx.piece.notes.size === 3")
+    played = sorted(desk.notes(), key=lambda note: note[1])
+    assert [note[3] for note in played] == [60, 64, 67]
+    assert all(0.1 < note[2] - note[1] < 2 for note in played)
+    desk.page.keyboard.press("Control+z")
+    assert desk.notes() == []
+
+
+def test_09_loop_with_a_metronome(desk):
+    desk.open_example("Mozart K545")
+    desk.select_bars(2, 2)
+    desk.button("Loop").click()
+    desk.button("Metronome").click()
+    desk.page.keyboard.press("Space")
+    desk.until("musictx.player.playing")
+    begin, end = desk.bar(2), desk.bar(3)
+    seen = []
+    for _ in range(60):
+        seen.append(desk.page.evaluate("musictx.player.position"))
+        desk.page.wait_for_timeout(100)
+    assert all(begin - 0.1 <= moment <= end + 0.1 for moment in seen[2:])
+    assert np.sum(np.diff(seen) < -0.5) >= 2, seen
+    desk.page.keyboard.press("Space")
+    desk.until("!musictx.player.playing")
+
+
+def test_10_take_again_from_the_command_line(desk, studio, tmp_path):
+    desk.open_example("Mozart K545")
+    desk.select_bars(2, 3)
+    desk.task("Replace")
+    desk.seed(77)
+    desk.proposals(2)
+    take = desk.composed(desk.compose())
+    desk.page.get_by_role("tab", name="History").click()
+    desk.button(f"Copy the command of take {take['id']}").click()
+    desk.until("navigator.clipboard.readText().then(t => t.length > 0)")
+    command = desk.page.evaluate("navigator.clipboard.readText()")
+    assert command == take["command"]
+    words = shlex.split(command)
+    assert words[0] == "musictx"
+    assert "seed=77" in words
+    takes = studio.folder / desk.id / "takes"
+    subprocess.run(
+        [sys.executable, "-m", *words, f"out={tmp_path}", "name=again"],
+        cwd=takes,
+        check=True,
+        capture_output=True,
+    )
+    for proposal in take["proposals"]:
+        (again,) = tmp_path.glob(f"again-77-{proposal['number']}.mid")
+        ours = takes / f"{take['id']:04d}-{proposal['number']}.mid"
+        assert musictx.read(again).notes.tolist() == musictx.read(ours).notes.tolist()
+
+
+def test_11_export_in_four_formats(desk):
+    desk.open_example("Ode to joy")
+    count = len(desk.notes())
+    _, content = desk.export("MIDI")
+    assert len(musictx.read(content)) == count
+    _, content = desk.export("MusicXML")
+    ElementTree.fromstring(content)
+    assert len(musictx.read(content)) == count
+    _, content = desk.export("Sound")
+    with wave.open(io.BytesIO(content)) as sound:
+        samples = np.frombuffer(sound.readframes(sound.getnframes()), "<i2")
+        assert sound.getnframes() / sound.getframerate() >= desk.server()["duration"]
+    assert np.abs(samples).max() > 1000
+    _, content = desk.export("Picture")
+    assert Image.open(io.BytesIO(content)).size[0] > 400
+    desk.select_bars(1, 2)
+    _, content = desk.export("Selected bars as MIDI")
+    assert 0 < len(musictx.read(content)) < count
+
+
+def test_12_recover_after_a_killed_server(chromium, tmp_path, context, studio):
+    served = Served(tmp_path / "pieces").start()
+    try:
+        page = context.new_page()
+        context.watched.expected += [
+            r"ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_CONNECTION_RESET|ERR_EMPTY"
+        ]
+        page.goto(f"{served.url}/")
+        desk = Desk(page, served.url)
+        desk.open_example("Mozart K545")
+        desk.task("Continue")
+        desk.set_slider("Length", 1)
+        desk.proposals(1)
+        desk.composed(desk.compose())
+        desk.accept()
+        desk.select_all()
+        page.keyboard.press("Alt+ArrowUp")
+        accepted = desk.notes()
+        desk.set_slider("Length", 32)
+        desk.proposals(3)
+        running = desk.compose()
+        desk.until(f"musictx.takes.get({running}).state === 'composing'", seconds=60)
+        served.kill()
+        page.get_by_text("The studio does not answer").wait_for()
+        page.locator("#roll").focus()
+        page.keyboard.press("Control+a")
+        page.keyboard.press("Alt+ArrowDown")  # is sent when the server is back
+        served.start()
+        page.get_by_text("The studio is back").wait_for(timeout=30_000)
+        wait_for(lambda: desk.server()["revision"] > 0)
+        assert [note[3] for note in desk.notes()] == [note[3] - 1 for note in accepted]
+        page.keyboard.press("Control+z")
+        assert desk.notes() == accepted
+        page.reload()
+        desk.until("window.musictx?.piece?.notes.size > 0")
+        assert desk.notes() == accepted
+        assert desk.take(running)["state"] == "stopped"
+        page.get_by_role("tab", name="History").click()
+        desk.button("As asked").first.click()
+        desk.task("Continue")
+        desk.set_slider("Length", 1)
+        desk.proposals(1)
+        desk.composed(desk.compose())
+        context.watched.check(served.url)
+    finally:
+        served.stop()
