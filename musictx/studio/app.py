@@ -15,11 +15,12 @@ from aiohttp import web
 
 from musictx import shipped
 from musictx.config.studio import StudioConfig
+from musictx.notes import Score
 from musictx.studio import exchange, uploads
 from musictx.studio.change import clean_name, parse
 from musictx.studio.errors import Refused
 from musictx.studio.events import Hub, message
-from musictx.studio.exports import TYPES, Exports
+from musictx.studio.exports import TYPES, Exports, Wanted
 from musictx.studio.guard import Guard
 from musictx.studio.requests import body, json_object, moment, whole_number
 from musictx.studio.session import Publish, Session
@@ -54,10 +55,10 @@ class Studio:
     def __init__(self, config: StudioConfig, composers: Composers) -> None:
         self._config = config
         self._threads = ThreadPoolExecutor(THREADS, "studio")
-        # Sound takes seconds; it may not hold up what takes milliseconds.
-        self._exporting = ThreadPoolExecutor(1, "export")
-        self.sessions = Sessions(Path(config.folder).expanduser().resolve(), config.limits)
-        self.exports = Exports(config.limits)
+        self._sound = ThreadPoolExecutor(1, "sound")
+        folder = Path(config.folder).expanduser().resolve()
+        self.sessions = Sessions(folder, config.limits)
+        self.exports = Exports(folder / ".exports", config.limits)
         self.hub = Hub()
         self._closing = False
         self._composers = composers
@@ -79,7 +80,7 @@ class Studio:
         if hasattr(self, "composer"):
             await self.run(self.composer.close)
         self._threads.shutdown()
-        self._exporting.shutdown(cancel_futures=True)
+        self._sound.shutdown(cancel_futures=True)
         self.exports.close()
 
     # -------------------------------------------------------------------------------- sessions
@@ -199,11 +200,14 @@ class Studio:
                 whole_number(take, "take"),
                 whole_number(request.query.get("proposal", "1"), "proposal"),
             )
+
+        def gone() -> bool:
+            return request.transport is None or self._closing
+
+        # Sound takes seconds; it may not hold up what takes milliseconds.
+        threads = self._sound if kind == "wav" else self._threads
         path = await asyncio.get_running_loop().run_in_executor(
-            self._exporting,
-            lambda: self._export(
-                session, kind, begin, end, pair, lambda: request.transport is None or self._closing
-            ),
+            threads, self._export, session, (pair, kind, begin, end), gone
         )
         stem = clean_name(re.split(r"[/\\]", name)[-1]).strip(". ") or "music"
         plain = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
@@ -213,20 +217,15 @@ class Studio:
         headers = {"Content-Disposition": disposition, "Content-Type": TYPES[kind]}
         return web.FileResponse(path, headers=headers)
 
-    def _export(
-        self,
-        session: Session,
-        kind: str,
-        begin: float | None,
-        end: float | None,
-        pair: tuple[int, int] | None,
-        gone: Callable[[], bool],
-    ) -> Path:
-        document = session.copy()
-        if pair is not None:
-            document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
-        key = (session.id, document.revision, pair)
-        return self.exports.file(key, kind, exchange.score_of(document), begin, end, gone)
+    def _export(self, session: Session, what: tuple[Any, ...], gone: Callable[[], bool]) -> Path:
+        document, pair = session.copy(), what[0]
+
+        def score() -> Score:
+            if pair is not None:
+                document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
+            return exchange.score_of(document)
+
+        return self.exports.file(Wanted(session.id, document.revision, *what), score, gone)
 
     # ---------------------------------------------------------------------------------- events
 

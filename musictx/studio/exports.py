@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import itertools
+import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from musictx import formats
 from musictx.config.studio import StudioLimits
@@ -27,58 +28,70 @@ TYPES = {
 KEPT = 6
 
 
+class Wanted(NamedTuple):
+    """What a file is made from, and which part: times in seconds."""
+
+    session: str
+    revision: int
+    proposal: tuple[int, int] | None
+    """(take, proposal) that is in it as if it were accepted."""
+    kind: str
+    begin: float | None
+    end: float | None
+
+
 class Exports:
-    """Files made from scores, each once while it is kept; one at a time, since sound takes the
-    whole of a core. They stand in a folder of the system's that goes with the studio."""
+    """Files made from documents, each once while it is kept. They stand in ``folder``, and go with
+    the studio."""
 
-    def __init__(self, limits: StudioLimits) -> None:
+    def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits
-        self._folder = tempfile.TemporaryDirectory(prefix="musictx-studio-")
-        self._files: OrderedDict[tuple[object, ...], Path] = OrderedDict()
+        self._folder = folder
+        self._files: OrderedDict[Wanted, Path] = OrderedDict()
         self._lock = threading.Lock()
-        self._count = 0
+        self._count = itertools.count()
+        self.close()  # what a killed one left
 
-    def file(
-        self,
-        key: tuple[object, ...],
-        kind: str,
-        score: Score,
-        begin: float | None,
-        end: float | None,
-        gone: Callable[[], bool],
-    ) -> Path:
-        """The file of ``score`` from ``begin`` to ``end`` seconds; ``key`` says what it is made
-        from. ``gone`` tells whether nobody waits for it any more, and then it is not made.
-        :class:`UserError` for what cannot be written in this kind of file."""
+    def file(self, wanted: Wanted, score: Callable[[], Score], gone: Callable[[], bool]) -> Path:
+        """The file that is ``wanted`` of the piece that ``score`` gives, made unless it is there.
+
+        ``gone`` tells whether nobody waits for it any more, and then it is not made.
+        :class:`UserError` for what cannot be written in this kind of file.
+        """
+        with self._lock:
+            if wanted in self._files:
+                self._files.move_to_end(wanted)
+                return self._files[wanted]
 
         def go_on() -> None:
             if gone():
                 raise Refused("nobody waits for this any more", 499)
 
-        key = (*key, kind, begin, end)
+        go_on()
+        part = _part(score(), wanted)
+        path = self._folder / f"{next(self._count)}.{wanted.kind}"
+        if wanted.kind == "wav":
+            audio.write(part, path, limits=self._limits, on_block=go_on)
+        else:
+            formats.write(part, path)
         with self._lock:
-            if key in self._files:
-                self._files.move_to_end(key)
-                return self._files[key]
-            if begin is not None or end is not None:
-                first, last = begin or 0.0, score.duration if end is None else end
-                if last <= first:
-                    raise Refused(f"begin={first:g} end={last:g}: expected an end after the begin")
-                score = part_of(score, first, last)
-            if not len(score) and kind != "mid":
-                raise Refused("there are no notes here to export")
-            self._count += 1
-            path = Path(self._folder.name) / f"{self._count}.{kind}"
-            go_on()
-            if kind == "wav":
-                audio.write(score, path, limits=self._limits, on_block=go_on)
-            else:
-                formats.write(score, path)
-            self._files[key] = path
+            self._files[wanted] = path
             while len(self._files) > KEPT:
-                os.unlink(self._files.popitem(last=False)[1])
-            return path
+                self._files.popitem(last=False)[1].unlink(missing_ok=True)
+        return path
 
     def close(self) -> None:
         """Remove all of them."""
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _part(score: Score, wanted: Wanted) -> Score:
+    if wanted.begin is not None or wanted.end is not None:
+        begin = wanted.begin or 0.0
+        end = score.duration if wanted.end is None else wanted.end
+        if end <= begin:
+            raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
+        score = part_of(score, begin, end)
+    if not len(score) and wanted.kind != "mid":
+        raise Refused("there are no notes here to export")
+    return score

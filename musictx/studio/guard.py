@@ -12,7 +12,6 @@ import ipaddress
 import os
 import re
 import sys
-import tempfile
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -48,11 +47,7 @@ class Guard:
 
     def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
         self._host = host
-        self._hidden = sorted(
-            (str(path.resolve()) for path in (*hidden, Path(tempfile.gettempdir()))),
-            key=len,
-            reverse=True,
-        )
+        self._hidden = sorted((str(path.resolve()) for path in hidden), key=len, reverse=True)
 
     def middleware(self) -> Any:
         """To be given to ``web.Application(middlewares=[...])``."""

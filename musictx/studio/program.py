@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import signal
 import threading
 import webbrowser
@@ -58,7 +59,13 @@ async def _serve(config: StudioConfig) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, leave)
     app = await application(config, Composer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=LEAVE_SECONDS)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=_quiet(),
+        auto_decompress=False,  # no upload unfolds on the way in
+        shutdown_timeout=LEAVE_SECONDS,
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, config.host, config.port)
@@ -76,6 +83,14 @@ async def _serve(config: StudioConfig) -> None:
         await stop.wait()
     finally:
         await runner.cleanup()
+
+
+def _quiet() -> logging.Logger:
+    """Nobody wants a page on the terminal for every request that is no HTTP; faults of our own are
+    printed by the guard."""
+    quiet = logging.getLogger("musictx.studio")
+    quiet.setLevel(logging.CRITICAL + 1)
+    return quiet
 
 
 def _refused(config: StudioConfig, error: OSError) -> str:
