@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { KeyPiano } from "../../../musictx/studio/page/js/input/keys.js";
 import { understand } from "../../../musictx/studio/page/js/input/midi.js";
-import { operation, quantise } from "../../../musictx/studio/page/js/input/record.js";
-import { beatAt, countIn, quantised, Recording, timeAt } from "../../../musictx/studio/page/js/input/take.js";
+import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
+import { countIn, recorded, Recording } from "../../../musictx/studio/page/js/input/take.js";
 
-const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9, `${a} is not ${b}`);
-/** Beats of 0.5 s, then of 1 s from beat 4 on, in 3/4. */
-const BEATS = Array.from({ length: 12 }, (_, i) => [i < 4 ? i / 2 : 2 + (i - 4), 1 + Math.floor(i / 3), 1 + (i % 3)]);
+/** Beats of 0.5 s, then of 1 s from the fifth on, in 3/4. */
+const LIST = Array.from({ length: 12 }, (_, i) => [i < 4 ? i / 2 : 2 + (i - 4), 1 + Math.floor(i / 3), 1 + (i % 3)]);
+const BEATS = new Beats(LIST);
 
 test("keys are a piano, each ends the pitch that it began", () => {
   const piano = new KeyPiano();
@@ -42,41 +42,24 @@ test("keys become notes; the pedal holds them until it goes up or the key comes 
   take.on(3, 62, 60); take.off(3.1, 62);
   take.sustain(4, false);
   take.on(5, 65, 100);
-  assert.deepEqual(take.end(6), [[1, 1.5, 60, 80, 3], [2.1, 3, 62, 90, 3], [2.5, 4, 64, 90, 3], [3, 4, 62, 60, 3], [5, 6, 65, 100, 3]]);
-});
-
-test("beats and seconds are each other's inverse, through a change of tempo and past the end", () => {
-  for (let time = 0; time < 15; time += 0.13) near(timeAt(BEATS, beatAt(BEATS, time)), time);
-  near(beatAt(BEATS, 3.5), 5.5);
-  near(timeAt(BEATS, 20), 18);
-});
-
-test("quantised notes lie on the grid, never without length, and half the strength is half the way", () => {
-  const played = [[0.56, 0.93, 60, 80, 0], [2.3, 2.31, 61, 80, 0], [3.4, 4.6, 62, 80, 0]];
-  const moved = quantised(played, BEATS, 4);
-  moved.forEach(([start, end], i) => {
-    for (const time of [start, end]) near((beatAt(BEATS, time) * 4) % 1, 0);
-    assert.ok(end > start);
-    assert.ok(Math.abs(beatAt(BEATS, start) - beatAt(BEATS, played[i][0])) <= 0.125 + 1e-9);
-  });
-  const half = quantised(played, BEATS, 4, 0.5);
-  near(beatAt(BEATS, half[0][0]), (beatAt(BEATS, 0.56) + beatAt(BEATS, moved[0][0])) / 2);
-  assert.deepEqual(quantised(moved, BEATS, 4), moved);
+  assert.deepEqual(take.sofar.filter((note) => note.end === null).map((note) => note.pitch), [65]);
+  const rows = take.end(6).map(({ start, end, pitch, velocity, track }) => [start, end, pitch, velocity, track]);
+  assert.deepEqual(rows, [[1, 1.5, 60, 80, 3], [2.1, 3, 62, 90, 3], [2.5, 4, 64, 90, 3], [3, 4, 62, 60, 3], [5, 6, 65, 100, 3]]);
 });
 
 test("a count-in is a bar of the meter at the tempo of the start", () => {
   assert.deepEqual(countIn(BEATS, 0), [1.5, 1, 0.5]);
   assert.deepEqual(countIn(BEATS, 6), [3, 2, 1]);
-  assert.equal(countIn(BEATS, 0, 2).length, 6);
-  assert.equal(countIn([], 0).length, 4);
+  assert.deepEqual(countIn(BEATS, 40), [3, 2, 1]);
+  assert.equal(countIn(new Beats([[0, 1, 1], [0.5, 2, 1], [1, 2, 2], [1.5, 2, 3]]), 0).length, 2);
 });
 
-test("operations take the document's next ids, and change notes that are there", () => {
-  const document = { next_id: 7, beats: BEATS, notes: [[1, 0.56, 0.93, 60, 80, 0], [2, 0.1, 0.2, 61, 80, 0]] };
-  assert.equal(operation(document, []), null);
-  const made = operation(document, [[0.56, 0.93, 60, 80, 0], [1, 2, 61, 80, 0]], 4);
-  assert.deepEqual(made.add.map((note) => note[0]), [7, 8]);
-  assert.equal(made.label, "record 2 notes");
-  const { change } = quantise(document, [1]);
-  assert.deepEqual(change, [[1, ...made.add[0].slice(1)]]);
+test("what was played takes the next ids, on the grid where that is asked", () => {
+  const played = [{ start: 0.56, end: 0.93, pitch: 60, velocity: 80, track: 0 }, { start: 3.4, end: 4.6, pitch: 62, velocity: 80, track: 0 }];
+  assert.equal(recorded(/** @type {any} */ ({ next_id: 7 }), [], BEATS), null);
+  const as = recorded(/** @type {any} */ ({ next_id: 7 }), played, BEATS);
+  assert.deepEqual([as.label, as.add.map((note) => [note.id, note.start])], ["record 2 notes", [[7, 0.56], [8, 3.4]]]);
+  const { add } = recorded(/** @type {any} */ ({ next_id: 7 }), played, BEATS, 2);
+  assert.deepEqual(add.map((note) => note.start), [0.5, 3.5]);
+  add.forEach((note, i) => assert.ok(Math.abs(note.end - note.start - (played[i].end - played[i].start)) < 1e-9));
 });

@@ -20,7 +20,7 @@ import { Selection } from "./selection.js";
 /**
  * @typedef {object} Playable  something to listen to instead of the piece
  * @property {() => Note[]} notes  asked again while it plays: a proposal may still grow; the same list while nothing changed
- * @property {import("./document/types.js").Track[]} tracks
+ * @property {() => import("./document/types.js").Track[]} tracks  likewise
  * @property {() => number} edge  until when the notes are known: seconds; Infinity once they all are
  * @property {{take: number, proposal: number}} proposal
  */
@@ -64,7 +64,7 @@ export class App extends Emitter {
   solo = /** @type {Set<number>} */ (new Set());
   online = true;
   /** What keys and buttons of other parts can ask for; the panels fill this in. */
-  actions = { compose() {}, listen() {}, accept() {}, setAside() {} };
+  actions = { compose() {}, listen() {}, accept() {}, setAside() {}, record() {} };
 
   constructor() {
     super();

@@ -1,4 +1,5 @@
-// What was played, as notes: keys down and up, a sustain pedal, a grid. Pure.
+// What was played, as notes: keys down and up, a sustain pedal, a count-in. Pure.
+import { count } from "../document/words.js";
 
 const SHORTEST = 0.03;
 
@@ -11,7 +12,7 @@ export class Recording {
     this.open = new Map(); // pitch -> [start, velocity]
     this.held = new Map(); // let go under the pedal
     this.sustained = false;
-    /** @type {[start: number, end: number, pitch: number, velocity: number, track: number][]} */
+    /** @type {{start: number, end: number, pitch: number, velocity: number, track: number}[]} */
     this.notes = [];
   }
 
@@ -40,7 +41,14 @@ export class Recording {
   end(time) {
     this.sustained = false;
     for (const keys of [this.open, this.held]) for (const pitch of [...keys.keys()]) this.#finish(keys, pitch, time);
-    return this.notes.sort((a, b) => a[0] - b[0] || a[2] - b[2]);
+    return this.notes.sort((a, b) => a.start - b.start || a.pitch - b.pitch);
+  }
+
+  /** All notes, those that sound still with end null, to be drawn. */
+  get sofar() {
+    const sounding = [...this.open, ...this.held].map(([pitch, [start, velocity]]) => (
+      { start: Math.max(start, this.from), end: null, pitch, velocity, track: this.track }));
+    return [...this.notes, ...sounding];
   }
 
   #finish(keys, pitch, time) {
@@ -48,58 +56,31 @@ export class Recording {
     keys.delete(pitch);
     if (!found || time <= this.from) return; // played and over before the start
     const start = Math.max(found[0], this.from);
-    this.notes.push([start, Math.max(time, start + SHORTEST), pitch, found[1], this.track]);
+    this.notes.push({ start, end: Math.max(time, start + SHORTEST), pitch, velocity: found[1], track: this.track });
   }
 }
 
-/**
- * The beat at a moment, as a number with its fraction, and back; beats: [[time, bar, beat], ...].
- * Beyond the last beat time goes on as between the last two.
- */
-export function beatAt(/** @type {number[][]} */ beats, /** @type {number} */ time) {
-  const i = segment(beats, (beat) => beats[beat][0] <= time);
-  return i + (time - beats[i][0]) / (beats[i + 1][0] - beats[i][0]);
-}
-
-export function timeAt(/** @type {number[][]} */ beats, /** @type {number} */ beat) {
-  const i = segment(beats, (index) => index <= beat);
-  return beats[i][0] + (beat - i) * (beats[i + 1][0] - beats[i][0]);
-}
-
-function segment(beats, before) {
-  let low = 0, high = beats.length - 2;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (before(middle)) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
-
-/**
- * Notes moved to the nearest of `steps` equal parts of a beat: starts by `strength` (0 to 1) of the
- * way, lengths to whole parts, one at least. Ids, where there are any, stay in front.
- * @param {number[][]} notes [start, end, ...] or, with `at` 1, [id, start, end, ...]
- */
-export function quantised(notes, beats, steps = 4, strength = 1, at = 0) {
-  if (beats.length < 2) return notes;
-  return notes.map((note) => {
-    const [start, end] = [beatAt(beats, note[at]), beatAt(beats, note[at + 1])];
-    const grid = Math.max(Math.round(start * steps) / steps, 0);
-    const length = Math.max(Math.round((end - start) * steps), 1) / steps;
-    const moved = start + (grid - start) * strength;
-    const until = end + (grid + length - end) * strength;
-    return [...note.slice(0, at), timeAt(beats, moved), timeAt(beats, until), ...note.slice(at + 2)];
-  });
-}
-
-/** Seconds before `from` at which a count-in clicks: a bar of beats as long as those at `from`. */
-export function countIn(/** @type {number[][]} */ beats, /** @type {number} */ from, bars = 1) {
-  if (beats.length < 2) return [2, 1.5, 1, 0.5];
-  const place = Math.min(Math.max(Math.floor(beatAt(beats, from) + 1e-6), 0), beats.length - 2);
-  const length = beats[place + 1][0] - beats[place][0];
-  const bar = beats[place][1];
-  const inBar = beats.filter((beat) => beat[1] === bar).length;
-  const clicks = Math.max(inBar, 2) * bars;
+/** Seconds before `from` at which a count-in clicks: a bar like the one there. @param {import("../document/beats.js").Beats} beats */
+export function countIn(beats, /** @type {number} */ from) {
+  const { begin, end } = beats.bar(from);
+  const count = beats.index((begin + end) / 2 + (end - begin) / 2 - 1e-3) - beats.index(begin) + 1;
+  const length = (end - begin) / count;
+  const clicks = Math.max(count, 2); // a bar of one beat, a pick-up, is too short to find the time
   return Array.from({ length: clicks }, (_, i) => (clicks - i) * length);
+}
+
+/**
+ * The operation that puts what was played into a piece; null for nothing.
+ * @param {import("../document/types.js").Piece} piece
+ * @param {{start: number, end: number, pitch: number, velocity: number, track: number}[]} played
+ * @param {import("../document/beats.js").Beats} beats
+ * @param {number} division lines a beat of the grid that the starts move to; 0: as played
+ */
+export function recorded(piece, played, beats, division = 0) {
+  if (!played.length) return null;
+  const add = played.map((note, i) => {
+    const start = beats.snap(note.start, division);
+    return { ...note, id: piece.next_id + i, start, end: note.end + start - note.start };
+  });
+  return { label: `record ${count(add.length, "note")}`, add };
 }

@@ -2,8 +2,9 @@
 
 import { remove, session } from "../core/api.js";
 import { fill, h, icon, iconButton } from "../core/dom.js";
-import { frontier, isRunning, stateWords } from "../document/takes.js";
+import { isRunning, stateWords } from "../document/takes.js";
 import { count } from "../document/words.js";
+import { hearing } from "../sound/along.js";
 import { drawSmall } from "./smallroll.js";
 
 /** @typedef {import("../document/types.js").Take} Take */
@@ -81,34 +82,8 @@ export function mountProposals(app, tray) {
   /** Plays a proposal with all that it leaves as it is, from the bar before it; it may still be composed. */
   function hear(take, { number }) {
     app.show(take.id, number);
-    const now = () => app.takes.get(take.id)?.proposals.find((each) => each.number === number);
-    const composing = () => now()?.state === "composing";
     const begin = take.begin > 0 ? app.beats.bar(take.begin - 1e-3).begin : 0;
-    let known = "";
-    let notes = /** @type {import("../document/types.js").Note[]} */ ([]);
-    app.player.stop();
-    app.player.play(begin, {
-      proposal: { take: take.id, proposal: number },
-      tracks: [...app.piece.tracks, ...(now()?.tracks ?? [])],
-      edge: () => (composing() ? frontier(now(), take.begin) : Infinity),
-      notes() {
-        const proposal = now();
-        const version = `${proposal?.state} ${proposal?.version} ${app.piece?.revision}`;
-        if (version !== known) notes = together(take, proposal);
-        known = version;
-        return notes;
-      },
-    });
-  }
-
-  /** The piece as it would be with a proposal. */
-  function together(take, proposal) {
-    const all = [...(app.piece?.notes.values() ?? [])];
-    if (!proposal || app.accepted(take, proposal)) return all;
-    const gone = new Set(proposal.removes);
-    const till = frontier(proposal, take.begin);
-    const fresh = proposal.notes.map((note, i) => ({ ...note, end: note.end ?? Math.max(till, note.start + 0.1), id: -1 - i }));
-    return [...all.filter((note) => !gone.has(note.id)), ...fresh];
+    app.player.play(begin, hearing(app, take, number));
   }
 
   async function keep(take, proposal) {

@@ -1,9 +1,11 @@
-/**
- * Sound. This player is silent: it keeps time, so that the playhead moves.
- */
+/** Sound in the page: the player that all parts use, and the bar that shows it. */
 
-import { h, iconButton } from "../core/dom.js";
+import { fill, h, iconButton, set } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
+import { mountInput } from "../input/index.js";
+import { listenAlong } from "./along.js";
+import { createPlayer } from "./player.js";
+import { remember, remembered } from "./remember.js";
 
 /** @typedef {import("../app.js").App} App */
 
@@ -13,42 +15,112 @@ import { clock, positionLabel } from "../document/words.js";
  * @returns {import("../app.js").Player}
  */
 export function mountSound(app, bar) {
-  let began = 0;
-  let from = 0;
-  const player = {
-    playing: false,
-    get position() {
-      return this.playing ? from + (performance.now() - began) / 1000 : from;
+  const player = createPlayer({
+    getDocument: () => app.piece,
+    onState(state, why) {
+      bar.dataset.state = state;
+      if (state === "file") app.emit("message", { text: `This browser plays the server's sound file instead of single notes (${why}).`, kind: "error" });
+      else app.emit("play", page);
     },
-    play(at = from) {
-      from = at;
-      began = performance.now();
-      this.playing = true;
-      app.emit("play", this);
+    onPosition: show,
+  });
+  let loop = false;
+  let listening = null; // a proposal that is listened to, instead of the piece
+
+  /** The stretch that is repeated: what is selected, else the whole piece. */
+  const stretch = () => {
+    if (!loop || !app.piece) return null;
+    const { begin, end } = app.selection.range ?? { begin: 0, end: app.beats.bars(0, app.piece.duration).end };
+    return /** @type {[number, number]} */ ([begin, end]);
+  };
+
+  const page = {
+    get position() { return player.position; },
+    get playing() { return player.playing || player.state === "loading"; },
+    play(from = player.position, /** @type {Partial<import("../app.js").Playable>} */ options = {}) {
+      if (!app.piece) return;
+      listening = options.notes ? options : null;
+      const within = stretch();
+      if (within && !listening && (from < within[0] || from >= within[1])) [from] = within;
+      else if (!listening && !within && from >= app.piece.duration) from = 0;
+      const { notes, tracks, edge } = options;
+      const music = notes && (() => ({ ...app.piece, notes: notes(), tracks: tracks() }));
+      player.play(from, { music, edge, loop: listening ? null : within, proposal: options.proposal });
     },
-    stop() {
-      from = this.position;
-      this.playing = false;
-      app.emit("play", this);
-    },
-    toggle() {
-      if (this.playing) this.stop();
-      else this.play();
-    },
+    stop() { player.stop(); },
+    toggle() { page.playing ? page.stop() : page.play(); },
     seek(seconds) {
-      from = seconds;
-      began = performance.now();
-      app.emit("play", this);
+      player.position = seconds;
+      if (page.playing && !input.recording) page.play(seconds);
+      else app.emit("play", page);
+      show();
     },
-    audition() {},
+    audition(pitch, velocity, track) { player.audition(pitch, velocity, track); },
   };
-  const where = h("output.where");
-  bar.append(iconButton("play", "Play or stop (Space)", () => player.toggle()), where);
-  const show = () => {
-    where.textContent = `${positionLabel(app.beats, player.position)}   ${clock(player.position)}`;
-    if (player.playing) requestAnimationFrame(show);
-  };
+
+  app.actions.record = () => input.record.click();
+  const play = iconButton("play", "Play or stop (Space)", () => page.toggle());
+  const start = iconButton("start", "To the beginning (Home in the bar)", () => page.seek(stretch()?.[0] ?? 0));
+  const repeat = iconButton("loop", "Repeat the selected bars, or the whole piece", () => {
+    loop = !loop;
+    show();
+    if (player.playing) page.play();
+  });
+  const clicks = iconButton("metronome", "Metronome", () => {
+    player.metronome = !player.metronome;
+    show();
+  });
+  const along = iconButton("along", "Hear new music while it is composed", () => {
+    remember("along", !remembered("along", true));
+    show();
+  });
+  const volume = h("input", {
+    type: "range", min: 0, max: 100, "aria-label": "Volume", title: "Volume",
+    oninput() {
+      player.volume = Number(volume.value) / 100;
+      remember("volume", player.volume);
+      shade();
+    },
+  });
+  const shade = () => volume.style.setProperty("--part", `${volume.value}%`);
+  const where = h("output.where", { "aria-label": "Position" });
+  const input = mountInput(app, player);
+  fill(bar, start, play, input.record, where, repeat, clicks, along, h("span.gap"), ...input.controls, h("label.volume", null, volume));
+
+  player.volume = remembered("volume", 0.8);
+  volume.value = String(Math.round(player.volume * 100));
+  shade();
+
+  function show() {
+    const on = page.playing;
+    set(play, { "aria-pressed": on, "aria-label": on ? "Stop (Space)" : "Play (Space)" });
+    for (const [button, pressed] of [[repeat, loop], [clicks, player.metronome], [along, remembered("along", true)]]) {
+      button.setAttribute("aria-pressed", String(pressed));
+    }
+    where.textContent = app.piece ? `${positionLabel(app.beats, player.position)}   ${clock(player.position)}` : "";
+  }
   app.on("play", show);
-  app.on("opened", () => player.seek(0));
-  return player;
+  app.on("piece", show);
+  app.on("opened", () => {
+    player.stop();
+    page.seek(0);
+  });
+  app.on("mix", () => player.setMix(app.muted, app.solo));
+  app.on("selection", () => {
+    if (loop && player.playing && !listening && !input.recording) follow();
+  });
+  /** The loop goes on in the stretch that is selected now. */
+  function follow() {
+    const within = stretch();
+    if (String(within) !== String(player.loop)) page.play();
+  }
+  listenAlong(app, player, page);
+  // Browsers make sound only after a gesture: the first one loads the synthesiser.
+  const first = () => {
+    for (const kind of ["pointerdown", "keydown"]) removeEventListener(kind, first, true);
+    player.prepare();
+  };
+  for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, first, true);
+  show();
+  return page;
 }

@@ -11,13 +11,12 @@ const TICK = 60; // milliseconds
 const TAIL = 1.0; // seconds that the playhead goes on after the last note
 const PREVIEW = 0.35;
 
-/** @typedef {import("./schedule.js").Music} Music */
+/** @typedef {import("./schedule.js").Note} Note */
+/** @typedef {{notes: Map<number, Note> | Note[], tracks: {id: number, program: number, drum: boolean}[], pedals?: number[][], beats?: number[][]}} Music */
 /**
  * @typedef PlayOptions
- * @property {Music | (() => Music)} [music] instead of the document; a function is asked again and again, so
- *     that notes may still come
- * @property {any[]} [notes] of the document's tracks, instead of the document's notes
- * @property {[number, number] | boolean} [loop] seconds of the document
+ * @property {() => Music} [music] instead of the document; asked again and again, so that notes may still come
+ * @property {[number, number] | null} [loop] seconds of the document
  * @property {number} [end] where to stop, Infinity for never; else after the last note
  * @property {() => number} [edge] up to where the notes are known; the music waits there
  * @property {number[]} [countIn] seconds before the start at which it clicks, the largest first
@@ -60,10 +59,8 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
   async function play(from = cursor, /** @type {PlayOptions} */ options = {}) {
     stop();
     const mine = ++started;
-    const { music, notes } = options;
-    const ask = typeof music === "function" ? music
-      : () => music ?? (notes ? { ...getDocument(), notes } : getDocument());
-    const loop = options.loop === true ? [0, getDocument().duration] : options.loop || null;
+    const ask = options.music ?? getDocument;
+    const loop = options.loop ?? null;
     become("loading");
     const synth = await output.synth();
     if (mine !== started) return;
@@ -81,13 +78,21 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     synth.send(clicks.flatMap((before, i) => clickEvents([[now + clicks[0] - before, 0, i === 0 ? 1 : 2]], 0, Infinity)));
 
     let known = null, sorted = [], last = 0, tracks = null, held = true;
+    /** Notes that began before their end was known. */
+    let open = [];
     const tick = () => {
       const current = ask();
-      if (current.notes !== known || current.notes.length !== sorted.from) {
+      if (current.notes !== known) {
         known = current.notes;
-        sorted = prepared(known);
-        sorted.from = known.length;
+        const all = [...known.values()];
+        sorted = prepared(all);
         last = sorted.reduce((end, note) => Math.max(end, note.end), 0) + TAIL;
+        const there = new Set(all);
+        open = open.filter(({ source, channel, pitch, offset }) => {
+          if (source.end === null && there.has(source)) return true;
+          synth.send([[source.end === null ? 0 : source.end + offset, channel, 0x80, pitch, 0]]);
+          return false;
+        });
       }
       if (current.tracks !== tracks) {
         tracks = current.tracks;
@@ -98,16 +103,21 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
       const time = output.context.currentTime;
       const limit = Math.min(edge, transport.loop ? Infinity : options.end ?? Infinity);
       const events = [];
-      if (held) events.push(...shifted(heldEvents(sorted, pedals, channels, from, transport.loop?.[1]), transport, 0));
-      held = false;
+      if (held) {
+        const [{ when }] = transport.stretches;
+        events.push(...heldEvents(sorted, pedals, channels, from, transport.loop?.[1])
+          .map(([at, ...rest]) => [at + when - from, ...rest]));
+        held = false;
+      }
       const windows = transport.take(time + (document.hidden ? AHEAD_HIDDEN : AHEAD), limit);
       for (const { from: a, to: b, offset, stop: cut } of windows) {
         const found = [
-          ...noteEvents(sorted, channels, a, b, Math.min(cut, options.end ?? Infinity)),
+          ...noteEvents(sorted, channels, a, b, Math.min(cut, options.end ?? Infinity), open),
           ...pedalEvents(pedals, channels, a, b),
           ...(metronome ? clickEvents(current.beats ?? [], a, b) : []),
         ];
         events.push(...found.map(([at, ...rest]) => [at + offset, ...rest]));
+        for (const note of open) note.offset ??= offset;
       }
       synth.send(events);
       const place = transport.at(time);
@@ -121,6 +131,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     };
     const timer = setInterval(tick, TICK);
     run = {
+      loop: transport.loop,
       position: () => transport.at(output.heard()),
       at: (performanceTime) => transport.at(output.heard(performanceTime)),
       retune: () => mix(synth, channels),
@@ -158,7 +169,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
 
   async function voice(trackId) {
     const synth = await output.synth();
-    const { tracks } = getDocument();
+    const { tracks } = getDocument() ?? { tracks: [] };
     const track = tracks.find((one) => one.id === trackId) ?? { id: 0, program: 0, drum: false };
     const channel = channelsOf(tracks).get(track.id) ?? 1;
     await synth?.setChannel(channel, track.program, track.drum);
@@ -169,15 +180,16 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     play,
     stop,
     get playing() { return run !== null; },
+    /** The stretch that is repeated now. */
+    get loop() { return run?.loop ?? null; },
     get state() { return state; },
     /** The moment of the document that is heard, or where it was stopped. */
     get position() { return run ? run.position() : cursor; },
     set position(/** @type {number} */ seconds) { cursor = seconds; },
     /** The moment of the document that was heard at a time of `performance.now()`, for recording. */
     at: (/** @type {number} */ performanceTime) => (run?.at ? run.at(performanceTime) : cursor),
-    /** A note as it sounds: [id, start, end, pitch, velocity, track] or {pitch, velocity, track}. */
-    async preview(note) {
-      const [pitch, velocity, track] = Array.isArray(note) ? note.slice(3) : [note.pitch, note.velocity ?? 80, note.track];
+    /** One note, briefly. */
+    async audition(pitch, velocity, track) {
       const { synth, channel } = await voice(track);
       const now = output.context?.currentTime ?? 0;
       synth?.send([[now, channel, 0x90, pitch, velocity], [now + PREVIEW, channel, 0x80, pitch, 0]]);
@@ -201,9 +213,4 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     prepare: () => output.synth(),
     output,
   };
-}
-
-function shifted(events, transport, index) {
-  const { from, when } = transport.stretches[index];
-  return events.map(([at, ...rest]) => [at + when - from, ...rest]);
 }

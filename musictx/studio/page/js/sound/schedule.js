@@ -1,7 +1,6 @@
 // What sounds in a stretch of time: notes, pedals and clicks as MIDI events. Pure: no audio here.
 
-/** @typedef {[id: number, start: number, end: number, pitch: number, velocity: number, track: number]} Note */
-/** @typedef {{notes: Note[], tracks: {id: number, program: number, drum: boolean}[], pedals?: number[][], beats?: number[][]}} Music */
+/** @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Note end null: not known yet */
 /** A moment of the document, a channel, a status byte and two bytes. @typedef {[number, number, number, number, number]} Event */
 
 const SHORTEST = 0.03; // seconds; a note without length is heard nevertheless
@@ -10,25 +9,27 @@ const [BAR_CLICK, BEAT_CLICK] = [76, 77]; // woodblocks
 const CLICK_SECONDS = 0.05;
 
 /** Channels of tracks: track id -> channel, in the order of the tracks. */
-export function channelsOf(/** @type {Music["tracks"]} */ tracks) {
+export function channelsOf(/** @type {{id: number}[]} */ tracks) {
   return new Map(tracks.map((track, i) => [track.id, i + 1]));
 }
 
 /** Notes in order of time, each ending before the same key of its track is struck again. */
-export function prepared(/** @type {Note[]} */ notes) {
-  const sorted = [...notes].sort((a, b) => a[1] - b[1] || a[3] - b[3]);
+export function prepared(/** @type {Iterable<Note>} */ notes) {
+  const sorted = [...notes].sort((a, b) => a.start - b.start || a.pitch - b.pitch);
   const last = new Map();
   const result = [];
-  for (const [id, start, end, pitch, velocity, track] of sorted) {
-    const key = `${track} ${pitch}`;
+  for (const source of sorted) {
+    const { start, pitch, velocity, track } = source;
+    const end = source.end === null ? Infinity : Math.max(source.end, start + SHORTEST);
+    const key = track * 128 + pitch;
     const before = last.get(key);
-    if (before && before.start === start) {
+    if (before?.start === start) {
       before.end = Math.max(before.end, end);
       before.velocity = Math.max(before.velocity, velocity);
       continue;
     }
     if (before) before.end = Math.min(before.end, start);
-    const note = { id, start, end: Math.max(end, start + SHORTEST), pitch, velocity, track };
+    const note = { start, end, pitch, velocity, track, source };
     last.set(key, note);
     result.push(note);
   }
@@ -47,18 +48,22 @@ export function firstFrom(/** @type {any[]} */ list, /** @type {number} */ momen
 }
 
 /**
- * Events of notes that begin in [from, to). Notes end at `stop` at the latest.
+ * Events of notes that begin in [from, to). Notes end at `stop` at the latest; those whose end is not
+ * known begin only, and are added to `open`.
  * @param {ReturnType<typeof prepared>} notes
  * @param {Map<number, number>} channels
+ * @param {any[]} [open]
  * @returns {Event[]}
  */
-export function noteEvents(notes, channels, from, to, stop = Infinity) {
+export function noteEvents(notes, channels, from, to, stop = Infinity, open = []) {
   const events = [];
   for (let i = firstFrom(notes, from, (n) => n.start); i < notes.length && notes[i].start < to; i++) {
     const { start, end, pitch, velocity, track } = notes[i];
     const channel = channels.get(track);
     if (channel === undefined) continue;
-    events.push([start, channel, 0x90, pitch, velocity], [Math.min(end, stop), channel, 0x80, pitch, 0]);
+    events.push([start, channel, 0x90, pitch, velocity]);
+    if (Math.min(end, stop) === Infinity) open.push({ ...notes[i], channel });
+    else events.push([Math.min(end, stop), channel, 0x80, pitch, 0]);
   }
   return events;
 }
@@ -69,7 +74,7 @@ export function heldEvents(notes, pedals, channels, from, stop = Infinity) {
   for (const { start, end, pitch, velocity, track } of notes) {
     if (start >= from) break;
     const channel = channels.get(track);
-    if (channel === undefined || end - from < SHORTEST) continue;
+    if (channel === undefined || end === Infinity || end - from < SHORTEST) continue;
     events.push([from, channel, 0x90, pitch, velocity], [Math.min(end, stop), channel, 0x80, pitch, 0]);
   }
   const stands = new Map();
@@ -95,21 +100,4 @@ export function clickEvents(/** @type {number[][]} */ beats, from, to) {
     events.push([time, METRONOME, 0x90, key, first ? 110 : 80], [time + CLICK_SECONDS, METRONOME, 0x80, key, 0]);
   }
   return events;
-}
-
-/**
- * The document as it would be with a proposal: what it removes is gone, what it brings is there.
- * @param {Music} document
- * @param {{notes: number[][], tracks?: any[], removes?: number[]}} proposal
- * @returns {Music}
- */
-export function withProposal(document, proposal, only = false) {
-  const gone = new Set(proposal.removes ?? []);
-  const stays = only ? [] : document.notes.filter((note) => !gone.has(note[0]));
-  const known = new Set(document.tracks.map((track) => track.id));
-  return {
-    ...document,
-    notes: [...stays, ...proposal.notes.map((note) => /** @type {Note} */ ([-1, ...note]))],
-    tracks: [...document.tracks, ...(proposal.tracks ?? []).filter((track) => !known.has(track.id))],
-  };
 }

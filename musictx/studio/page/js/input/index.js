@@ -1,0 +1,104 @@
+/** Playing in: the computer's keys, a MIDI keyboard, and recording them into the piece. */
+
+import { h, icon, iconButton } from "../core/dom.js";
+import { pitchLabel } from "../document/words.js";
+import { drawGhosts } from "../roll/overlay.js";
+import { createKeys } from "./keys.js";
+import { connectMidi } from "./midi.js";
+import { countIn, recorded, Recording } from "./take.js";
+
+/** @param {import("../app.js").App} app @param {ReturnType<typeof import("../sound/player.js").createPlayer>} player */
+export function mountInput(app, player) {
+  /** @type {Recording | null} */
+  let recording = null;
+  let begins = 0; // milliseconds of performance.now() at which the count-in is over
+  let connection = null;
+
+  const hears = {
+    onNote(pitch, velocity, time) {
+      if (!app.pen) return;
+      player.key(app.pen.id, pitch, velocity);
+      if (!recording) return;
+      if (velocity) recording.on(player.at(time), pitch, velocity);
+      else recording.off(player.at(time), pitch);
+    },
+    onSustain(down, time) {
+      if (!app.pen) return;
+      player.pedal(app.pen.id, down);
+      recording?.sustain(player.at(time), down);
+    },
+  };
+  const keys = createKeys({ ...hears, onChange: show });
+
+  const record = iconButton("record", "Record (R)", () => (recording ? finish() : start()), { className: "icon record" });
+  const piano = iconButton("piano", "Play with the computer's keys: A W S E D …", () => {
+    keys.enabled = !keys.enabled;
+    show();
+    app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave, C and V the loudness, Shift holds." : "The computer's keys are commands again.");
+  });
+  const octave = h("span.octave", { role: "status", hidden: true });
+  const midi = h("button.quiet.midi", { type: "button", title: "Listen to MIDI keyboards", "aria-pressed": false, onclick: listen }, icon("midi"), h("span", null, "MIDI"));
+
+  async function listen() {
+    if (connection) {
+      connection.close();
+      connection = null;
+      show([]);
+      return;
+    }
+    try {
+      connection = await connectMidi({ ...hears, onInputs: show });
+    } catch (error) {
+      app.emit("message", { text: error.message, kind: "error" });
+    }
+  }
+
+  async function start() {
+    if (!app.piece || !app.pen) return;
+    const from = player.position;
+    recording = new Recording(app.pen.id, from);
+    app.roll.painters.add(paint);
+    show();
+    const clicks = countIn(app.beats, from);
+    app.say("counting in");
+    await player.play(from, { end: Infinity, countIn: clicks });
+    begins = performance.now() + clicks[0] * 1000;
+  }
+
+  /** Into the piece, on the grid where the toolbar has one and Shift was not held. */
+  function finish() {
+    if (!recording) return;
+    const played = recording.end(player.position);
+    recording = null;
+    app.roll.painters.delete(paint);
+    player.stop();
+    show();
+    if (!app.piece) return;
+    const operation = recorded(app.piece, played, app.beats);
+    if (!operation) return app.say("nothing was played");
+    app.change(operation);
+    app.selection.pickNotes(operation.add.map((note) => note.id));
+    app.done(`${operation.label[0].toUpperCase()}${operation.label.slice(1)}. Q moves them to the grid, Ctrl+Z takes them out.`);
+  }
+
+  function paint(ctx, view, colours) {
+    drawGhosts(ctx, view, recording.sofar, player.position, performance.now() > begins, colours);
+  }
+
+  let names = /** @type {string[]} */ ([]);
+  function show(now) {
+    if (Array.isArray(now)) names = now;
+    record.setAttribute("aria-pressed", String(recording !== null));
+    piano.setAttribute("aria-pressed", String(keys.enabled));
+    octave.hidden = !keys.enabled;
+    octave.textContent = `A = ${pitchLabel(keys.piano.base)}`;
+    midi.setAttribute("aria-pressed", String(connection !== null));
+    midi.title = !connection ? "Listen to MIDI keyboards" : names.length ? `Listening to ${names.join(", ")}` : "No MIDI keyboard is connected yet";
+  }
+
+  app.on("play", () => {
+    if (recording && player.state === "stopped") finish();
+  });
+  app.on("opened", () => { recording = null; });
+  return { record, controls: [piano, octave, midi], get recording() { return recording !== null; } };
+}

@@ -1,0 +1,62 @@
+/** Listening to a proposal, also while it is composed. */
+
+import { frontier } from "../document/takes.js";
+import { remembered } from "./remember.js";
+
+/** @typedef {import("../app.js").App} App */
+/** @typedef {import("../document/types.js").Take} Take */
+
+/**
+ * What is to be played to hear a proposal with all that it leaves as it is. Notes that are composed
+ * meanwhile come in as they are known.
+ * @param {App} app @param {Take} take @param {number} number  of the proposal
+ * @returns {import("../app.js").Playable}
+ */
+export function hearing(app, take, number) {
+  const now = () => app.takes.get(take.id)?.proposals.find((each) => each.number === number);
+  let notes = /** @type {any[]} */ ([]);
+  let tracks = /** @type {any[]} */ ([]);
+  let state = "";
+  /** Both stay the same objects until there is news. */
+  function refresh() {
+    const { piece } = app;
+    const proposal = app.accepted(take, /** @type {any} */ ({ number })) ? undefined : now();
+    const fresh = proposal?.notes ?? [];
+    const seen = `${piece.revision} ${proposal?.state} ${proposal?.version}`;
+    if (seen === state) return;
+    state = seen;
+    const gone = new Set(fresh.length ? proposal.removes : []);
+    notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...fresh];
+    const known = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
+    for (const { track: id } of fresh) if (!known.has(id)) known.set(id, { id, name: "", program: 0, drum: false });
+    if (known.size !== tracks.length || proposal?.state === "done") tracks = [...known.values()];
+  }
+  return {
+    notes() {
+      refresh();
+      return notes;
+    },
+    tracks() {
+      refresh();
+      return tracks;
+    },
+    edge() {
+      const proposal = now();
+      return proposal?.state === "composing" || proposal?.state === "waiting" ? frontier(proposal, take.begin) : Infinity;
+    },
+    proposal: { take: take.id, proposal: number },
+  };
+}
+
+/**
+ * Where one's own take begins to be composed and nothing else plays, it is heard from its first note on.
+ * @param {App} app @param {any} player @param {import("../app.js").Player} page
+ */
+export function listenAlong(app, player, page) {
+  const heard = new Set();
+  app.takes.on("notes", ({ take, proposal }) => {
+    if (take.id !== app.shown.take || proposal.number !== app.shown.proposal || heard.has(take.id)) return;
+    heard.add(take.id);
+    if (remembered("along", true) && !page.playing) page.play(take.begin, hearing(app, take, proposal.number));
+  });
+}

@@ -1,0 +1,15 @@
+/** Settings of this browser, where it lets a page keep any. */
+
+export function remembered(name, otherwise) {
+  try {
+    return JSON.parse(localStorage.getItem(`musictx.${name}`) ?? "null") ?? otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
+export function remember(name, value) {
+  try {
+    localStorage.setItem(`musictx.${name}`, JSON.stringify(value));
+  } catch { /* a private window keeps nothing */ }
+}
