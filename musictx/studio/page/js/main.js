@@ -21,6 +21,13 @@ import { mountSound } from "./sound/index.js";
 const at = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const app = new App();
 
+// First of all: what is hidden cannot be given the focus.
+app.on("opened", (piece) => {
+  document.body.dataset.page = piece ? "piece" : "start";
+  document.title = piece ? `${piece.name} · musictx studio` : "musictx studio";
+  if (location.hash.slice(1) !== (piece?.id ?? "")) location.hash = piece?.id ?? "";
+});
+
 mountMessages(app, at("messages"));
 mountAnnouncer(app, at("announcer"));
 app.player = mountSound(app, at("transport"));
@@ -50,11 +57,6 @@ async function follow() {
   }
 }
 
-app.on("opened", (piece) => {
-  document.body.dataset.page = piece ? "piece" : "start";
-  document.title = piece ? `${piece.name} · musictx studio` : "musictx studio";
-  if (location.hash.slice(1) !== (piece?.id ?? "")) location.hash = piece?.id ?? "";
-});
 window.addEventListener("hashchange", follow);
 get("models").then((models) => {
   app.models = models;
