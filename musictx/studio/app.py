@@ -128,26 +128,31 @@ class Studio:
     async def ops(self, request: web.Request) -> web.Response:
         session, data = await self.session(request), await self._json(request)
         revision = data.pop("revision", None)
-        answer = await self.run(lambda: session.do(parse(data), revision))
-        return self._told(session, answer)
+        return await self._changed(session, lambda: session.do(parse(data), revision))
 
     async def undo(self, request: web.Request) -> web.Response:
         session, data = await self.session(request), await self._json(request)
-        return self._told(session, await self.run(session.undo, data.get("revision")))
+        return await self._changed(session, lambda: session.undo(data.get("revision")))
 
     async def redo(self, request: web.Request) -> web.Response:
         session, data = await self.session(request), await self._json(request)
-        return self._told(session, await self.run(session.redo, data.get("revision")))
+        return await self._changed(session, lambda: session.redo(data.get("revision")))
 
-    def _told(self, session: Session, answer: dict[str, Any]) -> web.Response:
-        self.hub.publish(session.id, "document", {"revision": answer["revision"]})
-        return _answer(answer)
+    async def _changed(self, session: Session, work: Callable[[], dict[str, Any]]) -> web.Response:
+        """Do what changes the document, tell every page that shows it, and answer."""
+
+        def done() -> str:
+            answer = work()
+            self.hub.publish(session.id, "document", {"revision": answer["revision"]})
+            return _text(answer)
+
+        return _json(await self.run(done))
 
     # ----------------------------------------------------------------------------------- takes
 
     def _takes(self, session: Session) -> list[dict[str, Any]]:
         """The takes with what was accepted, which the document knows."""
-        accepted = session.document.accepted
+        accepted = {row[:2] for row in session.copy().accepted}
         takes = []
         for take in self.composer.takes(session):
             proposals = [
@@ -177,15 +182,14 @@ class Studio:
     async def accept(self, request: web.Request) -> web.Response:
         session, data = await self.session(request), await self._json(request)
         number = whole_number(data.get("proposal", 1), "proposal")
-        answer = await self.run(
-            self._accept, session, int(request.match_info["take"]), number, data.get("revision")
-        )
-        return self._told(session, answer)
+        take = int(request.match_info["take"])
 
-    def _accept(self, session: Session, take: int, number: int, revision: Any) -> dict[str, Any]:
-        one, proposal = self._proposal(session, take, number)
-        answer = session.accept(take, proposal, str(one.get("label", "")), revision)
-        return answer | {"takes": self._takes(session)}
+        def work() -> dict[str, Any]:
+            one, proposal = self._proposal(session, take, number)
+            answer = session.accept(take, proposal, str(one.get("label", "")), data.get("revision"))
+            return answer | {"takes": self._takes(session)}
+
+        return await self._changed(session, work)
 
     # --------------------------------------------------------------------------------- exports
 
@@ -265,8 +269,7 @@ class Studio:
         def everything() -> str:
             return _text(session.json() | {"takes": self._takes(session)})
 
-        text = await self.run(everything)
-        return web.Response(text=text, content_type="application/json", status=status)
+        return _json(await self.run(everything), status)
 
     async def _body(self, request: web.Request) -> bytes:
         return await body(request, self._config.limits.midi_mb)
@@ -323,7 +326,11 @@ async def _index(request: web.Request) -> web.FileResponse:
 
 
 def _answer(data: Any, status: int = 200) -> web.Response:
-    return web.Response(text=_text(data), content_type="application/json", status=status)
+    return _json(_text(data), status)
+
+
+def _json(text: str, status: int = 200) -> web.Response:
+    return web.Response(text=text, content_type="application/json", status=status)
 
 
 def _text(data: Any) -> str:

@@ -20,6 +20,8 @@ from musictx.studio.errors import Refused
 Note = tuple[float, float, int, int, int]
 #: (id, start, end, pitch, velocity, track)
 NamedNote = tuple[int, float, float, int, int, int]
+#: (take, proposal, number of its first note, how many notes)
+Accepted = tuple[int, int, int, int]
 #: Characters of a name that are kept.
 LONGEST_NAME = 80
 
@@ -38,7 +40,7 @@ class Change:
     """What one operation does. Empty or None is what it leaves alone; of tracks, pedals and marks
     it holds the whole new list.
 
-    ``accept`` and ``reject`` are the pairs (take, proposal) whose notes come or leave by it.
+    ``accept`` and ``reject`` say which proposals come into the piece or leave it by this.
     """
 
     label: str = ""
@@ -47,8 +49,8 @@ class Change:
     change: tuple[NamedNote, ...] = ()
     lock: tuple[int, ...] = ()
     unlock: tuple[int, ...] = ()
-    accept: tuple[tuple[int, int], ...] = ()
-    reject: tuple[tuple[int, int], ...] = ()
+    accept: tuple[Accepted, ...] = ()
+    reject: tuple[Accepted, ...] = ()
     name: str | None = None
     tracks: tuple[Track, ...] | None = None
     pedals: tuple[tuple[float, int, int], ...] | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musictx.config.studio import StudioLimits
-from musictx.studio.change import WHOLE, Change, NamedNote, Note, Track, note, track
+from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Track, note, track
 from musictx.studio.errors import Refused
 
 
@@ -23,7 +23,7 @@ class Document:
     notes     number -> (start, end, pitch, velocity, track)
     locked    numbers of the notes that composing leaves as they are
     next_id   the number of the next new note
-    accepted  (take, proposal) whose notes are in the piece
+    accepted  the proposals that are in the piece, and which notes they brought
     fermatas, figures   what notation says beside the notes, see :class:`musictx.notes.Score`
     """
 
@@ -32,7 +32,7 @@ class Document:
     notes: dict[int, Note] = field(default_factory=dict)
     locked: set[int] = field(default_factory=set)
     next_id: int = 0
-    accepted: set[tuple[int, int]] = field(default_factory=set)
+    accepted: set[Accepted] = field(default_factory=set)
     tracks: tuple[Track, ...] = (Track(0, "", 0, False),)
     pedals: tuple[tuple[float, int, int], ...] = ()
     tempos: tuple[tuple[float, float], ...] = ((0.0, 120.0),)
@@ -82,8 +82,8 @@ class Document:
             unlock=tuple(
                 n for n in change.lock if n not in self.locked and n not in _added(change)
             ),
-            accept=tuple(pair for pair in change.reject if pair in self.accepted),
-            reject=tuple(pair for pair in change.accept if pair not in self.accepted),
+            accept=change.reject,
+            reject=change.accept,
             **lists,
         )
 
@@ -140,24 +140,51 @@ class Document:
 
     def accepting(self, take: int, proposal: Mapping[str, Any], label: str) -> Change:
         """The change that brings the notes of a ``proposal`` of a take, and takes away those that
-        it replaces."""
-        new, places = list(self.tracks), {track.id: track.id for track in self.tracks}
-        for brought in map(track, proposal.get("tracks") or []):
-            number = brought.id
-            while number in places.values():
-                number += 1
-            places[brought.id] = number
-            new.append(brought._replace(id=number))
+        it replaces: also those of another proposal of the same take."""
+        before = tuple(row for row in self.accepted if row[0] == take)
+        brought = {n for _, _, first, count in before for n in range(first, first + count)}
+        gone = [
+            number
+            for number in sorted(brought | set(proposal["removes"]))
+            if number in self.notes and number not in self.locked
+        ]
+        tracks, places = self._places(proposal, brought & set(gone), set(gone))
         added: list[NamedNote] = []
         for row in proposal["notes"]:
             start, end, pitch, velocity, of = note(tuple(row), "proposal")
             if of not in places:
                 raise Refused("this proposal plays on a track that is no longer there")
             added.append((self.next_id + len(added), start, end, pitch, velocity, places[of]))
-        gone = tuple(n for n in proposal["removes"] if n in self.notes and n not in self.locked)
-        tracks = tuple(new) if len(new) > len(self.tracks) else None
-        pair = (take, int(proposal["number"]))
-        return Change(label, gone, tuple(added), accept=(pair,), tracks=tracks)
+        return Change(
+            label,
+            remove=tuple(gone),
+            add=tuple(added),
+            accept=((take, int(proposal["number"]), self.next_id, len(added)),),
+            reject=before,
+            tracks=tracks if len(tracks) > len(self.tracks) else None,
+        )
+
+    def _places(
+        self, proposal: Mapping[str, Any], leaving: set[int], gone: set[int]
+    ) -> tuple[tuple[Track, ...], dict[int, int]]:
+        """All tracks with those that a proposal brings, and which track it means by which number.
+        A track that the notes ``leaving`` leave empty is used again for one of the same kind."""
+        used = {values[4] for number, values in self.notes.items() if number not in gone}
+        emptied = {self.notes[number][4] for number in leaving} - used
+        spare = [track for track in self.tracks if track.id in emptied]
+        tracks, places = list(self.tracks), {track.id: track.id for track in self.tracks}
+        for brought in map(track, proposal.get("tracks") or []):
+            same = next((t for t in spare if t[1:] == brought[1:]), None)
+            if same is not None:
+                spare.remove(same)
+            else:
+                free = brought.id
+                while any(free == t.id for t in tracks):
+                    free += 1
+                same = brought._replace(id=free)
+                tracks.append(same)
+            places[brought.id] = same.id
+        return tuple(tracks), places
 
     def state(self) -> dict[str, Any]:
         """Everything, for JSON; :meth:`restored` is the inverse."""
@@ -173,7 +200,7 @@ class Document:
         found = dict(state)
         found["notes"] = {number: tuple(values) for number, *values in state["notes"]}
         found["locked"] = set(state["locked"])
-        found["accepted"] = {(take, proposal) for take, proposal in state["accepted"]}
+        found["accepted"] = {tuple(row) for row in state["accepted"]}
         found["tracks"] = tuple(Track(**row) for row in state["tracks"])
         for name in ("pedals", "tempos", "meters", "keys", "figures"):
             found[name] = tuple(tuple(row) for row in state[name])

@@ -76,6 +76,8 @@ def view(document: Document) -> dict[str, Any]:
     """The document as a page gets it; what belongs to its session and its takes is added there."""
     found = document.state()
     del found["fermatas"], found["figures"]
+    found["brought"] = {f"{take}/{proposal}": rest for take, proposal, *rest in found["accepted"]}
+    found["accepted"] = [row[:2] for row in found["accepted"]]
     shown = shown_names(document.tracks)
     for row in found["tracks"]:
         row["name"] = row["name"] or shown[row["id"]]

@@ -168,7 +168,7 @@ def test_a_proposal_is_accepted_as_one_operation():
         3: (0.5, 1.0, 40, 70, 7),
     }
     assert document.tracks[1:] == (Track(7, "bass", 33, False),)
-    assert document.accepted == {(4, 3)}
+    assert document.accepted == {(4, 3, 2, 2)}
     document.apply(back)
     assert music(document) == music(before)
     # Where the number of its new track was given away meanwhile, it gets another.
@@ -178,6 +178,33 @@ def test_a_proposal_is_accepted_as_one_operation():
     assert {values[4] for values in document.notes.values()} == {0, 8}
     with pytest.raises(Refused, match="a track that is no longer there"):
         document.accepting(4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
+
+
+def test_another_proposal_of_the_same_take_takes_the_place_of_the_first():
+    document = two_notes()
+    bass = {"id": 1, "name": "bass", "program": 33, "drum": False}
+    first = {"number": 1, "notes": [[0, 1, 50, 80, 0], [0, 1, 40, 70, 1]], "removes": [0]}
+    second = {"number": 2, "notes": [[0, 1, 51, 80, 0], [0, 1, 41, 70, 1]], "removes": [0]}
+    document.apply(document.accepting(4, first | {"tracks": [bass]}, "x"))
+    document.apply(Change(remove=(3,), add=((4, 5.0, 6.0, 70, 80, 0),)))  # edited meanwhile
+    document.apply(Change(add=((5, 5.0, 6.0, 30, 80, 1),)))
+    between = copy.deepcopy(document)
+    back = document.apply(document.accepting(4, second | {"tracks": [bass]}, "x"))
+    assert document.notes == {
+        1: (1.0, 2.0, 62, 80, 0),
+        4: (5.0, 6.0, 70, 80, 0),
+        5: (5.0, 6.0, 30, 80, 1),
+        6: (0, 1, 51, 80, 0),
+        7: (0, 1, 41, 70, 2),  # the first's bass has other notes by now
+    }
+    assert document.accepted == {(4, 2, 6, 2)}
+    again = copy.deepcopy(document)
+    document.apply(document.accepting(4, first | {"tracks": [bass]}, "x"))
+    assert [track.id for track in document.tracks] == [0, 1, 2]  # the emptied one is used again
+    document.apply(document.accepting(9, second | {"tracks": []}, "another take"))
+    assert document.accepted == {(4, 1, 8, 2), (9, 2, 10, 2)}
+    again.apply(back)
+    assert music(again) == music(between)
 
 
 @given(st.text(max_size=200))
