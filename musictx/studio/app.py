@@ -127,16 +127,16 @@ class Studio:
 
     async def ops(self, request: web.Request) -> web.Response:
         session, data = await self.session(request), await self._json(request)
-        revision = data.pop("revision", None)
+        revision = data.pop("revision", -1)
         return await self._changed(session, lambda: session.do(parse(data), revision))
 
     async def undo(self, request: web.Request) -> web.Response:
         session, data = await self.session(request), await self._json(request)
-        return await self._changed(session, lambda: session.undo(data.get("revision")))
+        return await self._changed(session, lambda: session.undo(data.get("revision", -1)))
 
     async def redo(self, request: web.Request) -> web.Response:
         session, data = await self.session(request), await self._json(request)
-        return await self._changed(session, lambda: session.redo(data.get("revision")))
+        return await self._changed(session, lambda: session.redo(data.get("revision", -1)))
 
     async def _changed(self, session: Session, work: Callable[[], dict[str, Any]]) -> web.Response:
         """Do what changes the document, tell every page that shows it, and answer."""
@@ -186,7 +186,9 @@ class Studio:
 
         def work() -> dict[str, Any]:
             one, proposal = self._proposal(session, take, number)
-            answer = session.accept(take, proposal, str(one.get("label", "")), data.get("revision"))
+            answer = session.accept(
+                take, proposal, str(one.get("label", "")), data.get("revision", -1)
+            )
             return answer | {"takes": self._takes(session)}
 
         return await self._changed(session, work)
