@@ -31,7 +31,6 @@ from torch import nn
 
 from musictx import __version__
 from musictx.card import card_text
-from musictx.config.position import SCHEMES
 from musictx.device import choose_device
 from musictx.errors import UserError, WriteError
 from musictx.files import atomic_folder, read_bytes, write_text
@@ -204,7 +203,7 @@ def load(
     target = choose_device(device)
     folder = locate(folder)
     config = _read_config(folder / "config.yaml")
-    arguments = renamed(config["model"])
+    arguments = dict(config["model"])
     shapes = stored_shapes(folder / "model.safetensors")
     check_arguments(arguments, shapes, folder / "config.yaml")
     tokenizer = _read_tokenizer(folder / "tokenizer.json", config)
@@ -224,40 +223,6 @@ def load(
     model = model.to(device=target, dtype=torch.float32).eval().requires_grad_(False)
     rounded(model, weights)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
-
-
-#: Names that options had before, and what they are called now, by the place they stand in.
-_RENAMED = {
-    "position": {"cycles": "periods", "sinusoids": "concat_sinusoids"},
-    "intervals": {"heard": "inputs", "asked": "outputs"},  # and so their tensors
-}
-
-
-def renamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an older model folder under today's names."""
-    out = dict(arguments)
-    for place, names in _RENAMED.items():
-        if isinstance(out.get(place), dict):
-            out[place] = {names.get(key, key): value for key, value in out[place].items()}
-    position = out.get("position")
-    if isinstance(position, dict):
-        name = position.get("name", "huang")
-        scheme = SCHEMES.get(name) if isinstance(name, str) else None
-        known = getattr(scheme, "__dataclass_fields__", {})
-        for key, unset in (("max_distance", None), ("shared", False)):  # once written for all
-            if known and key not in known and position.get(key) is unset:
-                position.pop(key, None)
-    return out
-
-
-def _tensor_name(name: str) -> str:
-    """The name of a tensor of an older model folder as it is today."""
-    place, *rest = name.split(".")
-    if place == "intervals":
-        rest[0] = _RENAMED[place].get(rest[0], rest[0])
-    if place == "position" and rest[0] == "beside":
-        rest = ["added", *("periods" if part == "cycles" else part for part in rest[1:])]
-    return ".".join([place, *rest])
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -283,10 +248,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: card={str(config['card'])[:40]}: expected entries by name")
     if isinstance(corpus := config["card"].get("corpus"), dict):
         check_import(corpus.get("name"), f"{path}: card.corpus.name")
-    card = config["card"]
-    if "habits" in card:  # as older cards call them
-        card.setdefault("note_limits", card.pop("habits"))
-    _check_note_limits(card.get("note_limits") or {}, f"{path}: card.note_limits")
+    _check_note_limits(config["card"].get("note_limits") or {}, f"{path}: card.note_limits")
     return config
 
 
@@ -298,14 +260,13 @@ def _check_note_limits(limits: Any, where: str) -> None:
         numbers = [value for key, value in limits.items() if key not in lists]
         instruments = limits.get("instruments", [])
         numbers += instruments if isinstance(instruments, list) else [None]
-        longest = limits.get("longest_note", 0)
-        for register in longest if isinstance(longest, list) else [[0, longest]]:
-            pair = isinstance(register, list) and len(register) == 2
-            numbers += register if pair else [None]
+        longest = limits.get("longest_note", [])
+        for register in longest if isinstance(longest, list) else [None]:
+            numbers += register if isinstance(register, list) and len(register) == 2 else [None]
     if not all(isinstance(n, (int, float)) and 0 <= n < 1e9 for n in numbers):
         raise UserError(
-            f"{where}={str(limits)[:40]}: expected numbers by name, longest_note as a number or "
-            "a list of [lowest pitch, seconds], instruments as a list"
+            f"{where}={str(limits)[:40]}: expected numbers by name, longest_note as a list of "
+            "[lowest pitch, seconds], instruments as a list"
         )
 
 
@@ -346,7 +307,7 @@ def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
 def _fill(model: nn.Module, path: Path) -> None:
     """Copy the file's weights into ``model``: every tensor, none too many, all of equal shape."""
     try:
-        stored = {_tensor_name(name): tensor for name, tensor in load_file(path).items()}
+        stored = load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
     names = _canonical(model)

@@ -11,12 +11,22 @@ from typing import Any
 from musictx.errors import UserError
 
 
-def options(words: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """``name=value`` words over ``defaults``; ``UserError`` for any other."""
+def options(
+    words: Sequence[str], defaults: Mapping[str, str], tiny: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """``name=value`` words over ``defaults``; ``UserError`` for any other. Where there are ``tiny``
+    values, they come between with the word ``rehearse=true``."""
+    if tiny is not None:
+        defaults = {**defaults, "rehearse": "false"} | (tiny if "rehearse=true" in words else {})
     given, rest = _split(words, defaults)
     if rest:
         raise UserError(f"{rest[0]}: expected name=value with {', '.join(defaults)}")
     return given
+
+
+def several(text: str) -> list[str]:
+    """The parts of ``a,b,c``."""
+    return [part for part in text.split(",") if part]
 
 
 def with_rest(
@@ -52,8 +62,11 @@ def musictx(*words: str) -> None:
 
 
 def run(main: Callable[[list[str]], Any]) -> None:
-    """The script itself: what is wrong with its words is told in one sentence."""
+    """The script itself: what is wrong with its words is told in one sentence, and a number that
+    it returns is the exit status."""
     try:
-        main(sys.argv[1:])
+        status = main(sys.argv[1:])
     except UserError as error:
         sys.exit(f"error: {error}")
+    if isinstance(status, int):
+        sys.exit(status)

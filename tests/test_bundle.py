@@ -281,10 +281,13 @@ def test_weights_load_strictly(folder):
         (lambda c: c["model"].update(heads=3), r"model\.heads=3: expected a divisor of width=16"),
         (lambda c: c["card"]["corpus"].update(name="os:system"), "may not import code"),
         (lambda c: c.update(card="abc"), "card=abc: expected entries by name"),
-        (lambda c: c["card"].update(habits="text"), r"card\.note_limits=text: expected numbers"),
+        (
+            lambda c: c["card"].update(note_limits="text"),
+            r"card\.note_limits=text: expected numbers",
+        ),
         (
             lambda c: c["card"].update(note_limits={"longest_note": [[0, 1.0, 2]]}),
-            r"longest_note as a number or a list of \[lowest pitch, seconds\]",
+            r"longest_note as a list of \[lowest pitch, seconds\]",
         ),
         (lambda c: c["card"].update(note_limits={"a": "b"}), r"card\.note_limits="),
         (
@@ -305,7 +308,7 @@ def test_weights_load_strictly(folder):
             "bear out",
         ),
         (
-            lambda c: c["model"].update(intervals={"heard": [10**9]}),
+            lambda c: c["model"].update(intervals={"inputs": [10**9]}),
             r"intervals=.* bear out",
         ),
     ],

@@ -107,6 +107,8 @@ def test_version(capsys):
         (["train", "--config-dir"], "--config-dir: expected a value"),
         (["train", "--resolve"], "--resolve: has an effect only with --cfg"),
         (["train", "sed=1"], "did you mean seed?"),
+        (["train", "tempreature=1"], "did you mean sampling.temperature or"),
+        (["evaluate", "nonsense"], "nonsense: expected name=value"),
         (["generate", "tempo=90"], "musictx generate; tempo, meter and key are those of the prim"),
         (["train", "trainer.logger=x"], "loggers are a group: logger=none"),
         (["generate", "seed=one"], "seed=one: expected a whole number"),

@@ -76,22 +76,6 @@ def test_the_home_folder_is_expanded_in_paths_only(monkeypatch):
     assert made.name == "~b"
 
 
-@pytest.mark.parametrize(
-    ("command", "typed", "sentence"),
-    [
-        ("train", ["tempreature=1"], "did you mean sampling.temperature or"),
-        ("generate", ["tempreature=1"], "did you mean sampling.temperature"),
-        ("evaluate", ["nonsense"], "nonsense: expected name=value"),
-    ],
-)
-def test_a_mistake_gets_one_sentence_with_the_options_name(command, typed, sentence):
-    with pytest.raises(ConfigError) as caught:
-        c.compose(command, typed)
-    message = str(caught.value)
-    assert sentence in message
-    assert "\n" not in message
-
-
 def test_an_error_leaves_hydra_ready_for_the_next_call():
     with pytest.raises(ConfigError):
         c.compose("train", ["seed=abc"])

@@ -59,20 +59,6 @@ def test_a_wrong_value_is_refused_by_name(make, message):
     assert message in str(caught.value)
 
 
-def test_lists_are_not_shared_between_instances():
-    one, other = config.AugmentConfig(), config.AugmentConfig()
-    one.stretch.append(1.5)
-    assert other.stretch == config.AugmentConfig().stretch
-
-
-def test_options_lists_nested_fields_by_dotted_name():
-    names = [name for name, _ in checks.options(config.TrainConfig)]
-    assert "corpus.augment.transpose" in names
-    assert "seed" in names
-    assert len(names) == len(set(names))
-    assert all(isinstance(f, dataclasses.Field) for _, f in checks.options(config.TrainConfig))
-
-
 def test_every_bound_is_held():
     schemas = [c for c in map(config.__dict__.get, config.__all__) if dataclasses.is_dataclass(c)]
     held = 0

@@ -181,10 +181,7 @@ def _corpus_of(card: dict[str, Any]) -> CorpusConfig:
         )
     if shards and not is_shards(Path(shards)):
         shards = None  # gone: prepared again in the usual place
-    name = told.get("name")
-    if "label" not in told:  # an older card, whose "name" is the folder's own and may be anything
-        name = "jsb" if name == "jsb" and str(path).endswith(".json") else "folder"
-    programs = _programs_of(card)
+    programs, name = _programs_of(card), told.get("name", "folder")
     return CorpusConfig(name=name, path=path, shards=shards, programs=programs, **held_out)
 
 

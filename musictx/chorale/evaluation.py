@@ -25,7 +25,7 @@ from musictx.chorale.tune import melody_of
 from musictx.config import SamplingConfig
 from musictx.data.shards import Piece, Shards
 from musictx.errors import UserError
-from musictx.evaluate.sets import REAL, TRAINING, aligned, files_in, read_list
+from musictx.evaluate.sets import REAL, TRAINING, aligned, files_in, read_list, without_nan
 from musictx.sampling.folder import SampleFolder
 
 #: Resamples of pieces from which the standard error of the rate of faults is taken.
@@ -130,10 +130,10 @@ class ChoraleComparison:
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it: nan is null."""
         plain = {
-            name: {which: _plain(column) for which, column in part.items()}
+            name: {which: without_nan(column) for which, column in part.items()}
             for name, part in (("sets", self.sets), ("overlaps", self.overlaps))
         }
-        return plain | {"pieces": [_plain(piece) for piece in self.pieces]}
+        return plain | {"pieces": [without_nan(piece) for piece in self.pieces]}
 
 
 def compare(
@@ -199,7 +199,3 @@ def _table(title: str, columns: Mapping[str, Mapping[str, float]]) -> list[str]:
     lines = [[title, *columns, ""]]
     lines += [[r, *(statistics.figure(c.get(r)) for c in columns.values()), ""] for r in rows]
     return aligned(lines).splitlines()
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in values.items()}

@@ -172,11 +172,11 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it: nan is null."""
         rows = [
-            {"name": r.name, "unit": r.unit, "means": _plain(r.means)}
-            | {"distances": {name: _plain(d._asdict()) for name, d in r.distances.items()}}
+            {"name": r.name, "unit": r.unit, "means": without_nan(r.means)}
+            | {"distances": {name: without_nan(d._asdict()) for name, d in r.distances.items()}}
             for r in self.rows
         ]
-        return {"table": rows, "pieces": [_plain(piece) for piece in self.pieces]}
+        return {"table": rows, "pieces": [without_nan(piece) for piece in self.pieces]}
 
 
 def compare(
@@ -235,5 +235,6 @@ def number(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as JSON can hold it: nan is null."""
     return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in values.items()}

@@ -7,7 +7,7 @@ the rest is renormalised. What is only unwelcome costs nats instead: :mod:`music
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -90,3 +90,22 @@ class GrammarConstraint:
     def _reached(self, row: int) -> bool:
         # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
         return bool(self.states[row].seconds >= self.until[row] - 1e-6)
+
+
+def charged(
+    allowed: np.ndarray, costs: Iterable[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray | float]:
+    """What is still allowed, (B, V) bool, and what it costs in all, in nats, finite.
+
+    costs  (B, V) or (V,) each. An infinite one forbids, unless a row would be left with nothing to
+           draw: then that one of ``costs`` forbids nothing in that row. The first come first.
+    """
+    total: np.ndarray | float = 0.0
+    for cost in costs:
+        nats = np.asarray(cost, np.float64)
+        if (endless := nats == np.inf).any():
+            possible = allowed & ~endless
+            allowed = np.where(possible.any(-1, keepdims=True), possible, allowed)
+            nats = np.where(endless, 0.0, nats)
+        total = total + nats
+    return allowed, total

@@ -21,7 +21,7 @@ from musictx.errors import NotNumbers
 from musictx.model.cache import KVCache
 from musictx.model.step import NativeStep, why_not
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling.constraints import Constraint
+from musictx.sampling.constraints import Constraint, charged
 from musictx.sampling.graph import RingStep
 from musictx.sampling.processors import Processor
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint
@@ -292,8 +292,7 @@ def forbid(
     logits  (B, V);  groups  (V,) or (B, V) int64 from 0, or ``None``
     costs   (B, V) or (V,) nats each
 
-    Costs are taken off. An infinite one forbids, unless a row would be left with nothing to draw:
-    then that one of ``costs`` forbids nothing in that row.
+    Costs are taken off; infinite ones forbid as in :func:`charged`.
 
     What a forbidden id would have had goes to the allowed ids of its group, in proportion, as long
     as there are any. A model that knows *that* a note ends now, but not yet which, so does not end
@@ -305,14 +304,7 @@ def forbid(
         return logits
     # NumPy: on so few numbers its calls cost a fraction of torch's.
     values, allowed = logits.numpy(), constraint.allowed().numpy()
-    less = np.zeros_like(values)
-    for cost in costs:
-        nats = np.asarray(cost, np.float64)
-        if (endless := nats == np.inf).any():
-            possible = allowed & ~endless
-            allowed = np.where(possible.any(-1, keepdims=True), possible, allowed)
-            nats = np.where(endless, 0.0, nats)
-        less += nats
+    allowed, less = charged(allowed, costs)
     masked = np.where(allowed, values - less, -np.inf)
     if groups is not None:
         likely = np.exp(values - values.max(-1, keepdims=True))

@@ -19,6 +19,7 @@ import numpy as np
 from musictx.config import SamplingConfig
 from musictx.notes import DRUMS
 from musictx.sampling import pitches
+from musictx.sampling.constraints import charged
 from musictx.sampling.primer import Primer
 from musictx.sampling.repetition import Phrases, Repetition, Strikes, among
 from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, SoftConstraint, Tokenizer
@@ -58,15 +59,11 @@ class NoteLimits:
     @classmethod
     def of(cls, card: Mapping[str, Any] | None) -> NoteLimits:
         """From the note limits of a model's card: ``longest_note`` is a list of [lowest pitch,
-        seconds], one for each register, or one number of seconds after which notes end."""
+        seconds], one for each register."""
         card = card or {}
         longest = np.full(128, np.inf)
-        given = card.get("longest_note")
-        if isinstance(given, list):
-            for low, seconds in given:
-                longest[int(low) :] = seconds
-        elif given:  # of an older card: the length that next to no note exceeds
-            longest[:] = given / LATEST
+        for low, seconds in card.get("longest_note") or []:
+            longest[int(low) :] = seconds
         share, strikes = card.get("restruck", RESTRUCK), card.get("strikes")
         known = card.get("instruments")
         instruments = None if known is None else frozenset(known)
@@ -262,15 +259,9 @@ def together(
             allowed = np.stack([state.allowed() for state in states])
         else:
             allowed = allowed_now()
-        total = np.zeros(allowed.shape)
-        for constraint in constraints:
-            costs = np.broadcast_to(constraint(states, past), allowed.shape)
-            left = allowed & ~np.isposinf(costs)
-            allowed = np.where(left.any(axis=1, keepdims=True), left, allowed)
-            total += np.where(np.isposinf(costs), 0.0, costs)
-        may_strike = (allowed & strikes).any(axis=1)
-        left = allowed & ~(velocities & ~may_strike[:, None])
-        allowed = np.where(left.any(axis=1, keepdims=True), left, allowed)
+        allowed, total = charged(allowed, (one(states, past) for one in constraints))
+        may_strike = (allowed & strikes).any(axis=1, keepdims=True)
+        allowed, _ = charged(allowed, [np.where(velocities & ~may_strike, np.inf, 0.0)])
         return np.where(allowed, total, np.inf)
 
     return [all_of_them]

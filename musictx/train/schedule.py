@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-KINDS = ("cosine", "rsqrt", "constant")
-
 #: By the clock, the rise takes this share of the time at most, however many steps that is.
 RISE_SHARE = 0.1
 
@@ -33,7 +31,6 @@ def multiplier(
     rsqrt     sqrt(warmup / (step + 1)): the inverse square root of Vaswani et al. 2017
     constant  1
     """
-    _check(kind)
     peak = max(warmup, 1)
     done = step + 1
     if done < peak:
@@ -54,7 +51,6 @@ def multiplier_by_time(
     The rise ends after ``warmup`` steps or a tenth of the time, whichever comes first, so a slow
     machine rises too; the cosine runs over the whole time beneath it.
     """
-    _check(kind)
     share = min(max(share, 0.0), 1.0)
     rise = min(1.0, max((step + 1) / max(warmup, 1), share / RISE_SHARE))
     if kind == "constant":
@@ -67,8 +63,3 @@ def multiplier_by_time(
 def _cosine(share: float, low: float) -> float:
     """From 1 at 0 to ``low`` at 1 and beyond."""
     return low + (1.0 - low) * 0.5 * (1.0 + math.cos(math.pi * min(max(share, 0.0), 1.0)))
-
-
-def _check(kind: str) -> None:
-    if kind not in KINDS:
-        raise ValueError(f"schedule {kind!r}: expected one of {', '.join(KINDS)}")

@@ -1,8 +1,8 @@
 """Time and memory of causal relative attention, side by side in one run.
 
-    python scripts/bench/attention.py lengths=512,1024,2048 repeats=9
-    python scripts/bench/attention.py device=cuda dtype=bfloat16 tokens=32768 results=results.csv
-    python scripts/bench/attention.py rehearse=true                 # tiny, within seconds
+    python -m scripts.bench.attention lengths=512,1024,2048 repeats=9
+    python -m scripts.bench.attention device=cuda dtype=bfloat16 tokens=32768 results=results.csv
+    python -m scripts.bench.attention rehearse=true                 # tiny, within seconds
 
 Candidates (``only=`` chooses):
 
@@ -32,13 +32,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from common import in_turns, options, record, several, spread, textbook, wait
 from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention import Axis, Span, Terms, attend, fused, why_not
 from musictx.attention.fused.config import Config
 from musictx.attention.setting import Setting
+from scripts.bench.common import in_turns, record, spread, textbook, wait
+from scripts.words import options, several
+from scripts.words import run as script
 
 DEFAULTS = {
     "device": "cpu", "dtype": "float32", "lengths": "512,1024,2048", "batch": "1", "tokens": "0",
@@ -201,7 +203,7 @@ def memory_of(name: str, length: int, given: dict[str, str]) -> str:
     if given["device"] != "cpu":
         return f"{extra_megabytes(name, length, given):.0f}"
     words = [f"{k}={v}" for k, v in (given | {"lengths": str(length), "measure": name}).items()]
-    command = [sys.executable, __file__, *words]
+    command = [sys.executable, "-m", "scripts.bench.attention", *words]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     return f"{json.loads(answer.stdout.splitlines()[-1]):.0f}"
 
@@ -260,4 +262,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    script(main)

@@ -1,4 +1,4 @@
-"""What the benchmarks beside this file share: options, clocks, and rows of results.csv."""
+"""What the benchmarks share: the textbook's skew, clocks, and rows of results.csv."""
 
 from __future__ import annotations
 
@@ -48,21 +48,6 @@ def textbook(
             hidden = hidden | (query_pieces[:, None, :, None] != key_pieces[:, None, None, :])
         weights = logits.masked_fill(hidden, float("-inf")).softmax(-1)
         return F.dropout(weights, dropout) @ v
-
-
-def options(words: list[str], defaults: dict[str, str], tiny: dict[str, str]) -> dict[str, str]:
-    """``name=value`` words over ``defaults``; with rehearse=true ``tiny`` comes between them."""
-    known = {"rehearse": "false"} | defaults
-    for word in words:
-        if word.partition("=")[0] not in known or "=" not in word:
-            raise SystemExit(f"{word}: expected name=value with a name of " + ", ".join(known))
-    given = dict(word.split("=", 1) for word in words)
-    return known | (tiny if given.get("rehearse") == "true" else {}) | given
-
-
-def several(text: str) -> list[str]:
-    """The parts of ``a,b,c``."""
-    return [part for part in text.split(",") if part]
 
 
 def wait(device: torch.device) -> None:

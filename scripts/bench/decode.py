@@ -1,9 +1,9 @@
 """Tokens a second of generation: in C++, over a growing cache, over a ring, without any cache.
 
-    python scripts/bench/decode.py [model=paper] [prompt=1024] [tokens=64] [rows=1,16] [device=cpu]
-    python scripts/bench/decode.py model=piano prompt=500 rows=1,16 weights=float32,bfloat16,int8
-    python scripts/bench/decode.py device=cuda dtype=bfloat16 rows=1,64,256 results=results.csv
-    python scripts/bench/decode.py rehearse=true
+    python -m scripts.bench.decode [model=paper] [prompt=1024] [tokens=64] [rows=1,16] [device=cpu]
+    python -m scripts.bench.decode model=piano prompt=500 rows=1,16 weights=float32,bfloat16,int8
+    python -m scripts.bench.decode device=cuda dtype=bfloat16 rows=1,64,256 results=results.csv
+    python -m scripts.bench.decode rehearse=true
 
 All draw by the same seeds from the same model, by ``sampling.engine``: a file of conf/model,
 untrained, or a model that comes with musictx, whose context the prompt and the tokens must fit.
@@ -12,9 +12,7 @@ Prompts are the model's own. Before anything is printed the ids are compared; wi
 distribution. On CUDA the step over a ring is one recorded graph.
 
 Rows continue one prompt with seeds of their own, as the samples of ``musictx generate`` do
-(``prompts=own``: each its own prompt). At the end stand the ratios that are asked of the step; the
-engine of an earlier commit (``against=``, empty: none) runs in a process of its own, a network of
-the same shape where it does not know all that the model has.
+(``prompts=own``: each its own prompt). At the end stand the ratios that are asked of the step.
 
 GB/s are the bytes of weights, tables and cache by the time of a step, beside what this machine
 reads at most (``bandwidth``, bytes a second; measured on the CPU): small models are read from the
@@ -25,14 +23,11 @@ the clock's, for a machine that others use too; with OMP_NUM_THREADS=1.
 from __future__ import annotations
 
 import copy
-import sys
 import time
 from collections.abc import Callable
 
-import earlier
 import numpy as np
 import torch
-from common import milliseconds, options, record, several, spread, wait
 
 from musictx import bundle, shipped
 from musictx.compose import compose
@@ -43,11 +38,13 @@ from musictx.model.weights import rounded
 from musictx.sampling import engine
 from musictx.tokens.build import build
 from musictx.train import network
+from scripts.bench.common import milliseconds, record, spread, wait
+from scripts.words import options, run, several
 
 DEFAULTS = {
     "model": "paper", "prompt": "1024", "tokens": "64", "rows": "1", "device": "auto",
     "dtype": "float32", "weights": "float32", "position": "huang", "caches": "auto",
-    "bandwidth": "auto", "results": "", "prompts": "one", "against": "cd2e28c", "clock": "wall",
+    "bandwidth": "auto", "results": "", "prompts": "one", "clock": "wall",
 }  # fmt: skip
 TINY = {
     "model": "tiny",
@@ -55,7 +52,6 @@ TINY = {
     "tokens": "8",
     "rows": "1,3",
     "device": "cpu",
-    "against": "",
 }
 #: (weights, cache, rows) -> milliseconds a step, x recomputed, share of the bandwidth.
 Found = dict[tuple[str, str, int], tuple[float, float, float]]
@@ -201,13 +197,6 @@ def main(words: list[str]) -> int:
             if nats > LOST:
                 print(f"WRONG rows={rows} weights={weights}: expected at most {LOST}")
                 return 1
-        if given["against"] and rows == 1:
-            old, found["float32", given["against"]] = earlier.measured(
-                given["against"], exact, ids, tokens
-            )
-            if old is not None and not torch.equal(old[:, :few], wanted):
-                print(f"WRONG {given['against']}: other ids than recomputed")
-                return 1
         by_growing = found.get(("float32", "growing"), slow)
         for (weights, name), times in found.items():
             low, middle, high = spread(times)
@@ -242,9 +231,6 @@ def asked(
     for weights in several(given["weights"]):
         one, slow, share = fast[weights, "native", few]
         told = [f"{slow:.0f} x recomputed, {share:.0%} of the bandwidth"]
-        old = fast.get(("float32", given["against"], few))
-        if old is not None:
-            told.insert(0, f"{old[0] / one:.1f} x {given['against']}")
         if many > few:
             rate = many * one / few / fast[weights, "native", many][0]
             told.append(f"{many} rows make {rate:.1f} x the tokens of {few}")
@@ -252,4 +238,4 @@ def asked(
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(main)

@@ -1,9 +1,9 @@
 """musictx beside other ways to get a music transformer: training step, memory, decoding.
 
     pip install x-transformers transformers          # not needed by musictx itself
-    python scripts/bench/others.py                   # a table; nothing else should run meanwhile
-    python scripts/bench/others.py only=musictx,textbook window=512 threads=1
-    python scripts/bench/others.py rehearse=true     # tiny, within seconds
+    python -m scripts.bench.others                   # a table; nothing else should run meanwhile
+    python -m scripts.bench.others only=musictx,textbook window=512 threads=1
+    python -m scripts.bench.others rehearse=true     # tiny, within seconds
 
 Every network has the same shape (``layers= width= heads=``), vocabulary and window; tokens are
 random, weights float32, the optimizer AdamW. Each runs in a process of its own and reports
@@ -31,9 +31,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import torch
-from common import options, several
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from scripts.words import options, run, several
 
 VOCABULARY = 392
 DEFAULTS = {
@@ -71,7 +72,7 @@ def main(words: list[str]) -> int:
             print(f"{CASES[case]:44} not installed")
             continue
         told = [f"{name}={getattr(asked, name)}" for name in NUMBERS]
-        command = [sys.executable, __file__, f"measure={case}", *told]
+        command = [sys.executable, "-m", "scripts.bench.others", f"measure={case}", *told]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
             failed += 1
@@ -237,4 +238,4 @@ def check_textbook(asked: SimpleNamespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(main)

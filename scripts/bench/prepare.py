@@ -1,7 +1,7 @@
 """How fast files of MIDI become tokens, beside MidiTok on the same files and core.
 
-    python scripts/bench/prepare.py FOLDER [files=30] [repeats=3] [seed=0]
-    python scripts/bench/prepare.py FOLDER rehearse=true      # two files, once
+    python -m scripts.bench.prepare FOLDER [files=30] [repeats=3] [seed=0]
+    python -m scripts.bench.prepare FOLDER rehearse=true      # two files, once
 
 Reads and encodes ``files`` of FOLDER (drawn by ``seed``) with musictx as ``musictx prepare`` does -
 notes, pedals, content hash, ids - and with MidiTok's REMI, in turn, ``repeats`` times, in this one
@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import common
 import miditok
 import numpy as np
 import symusic
@@ -33,19 +32,20 @@ from musictx.data.encode import encode, read_file
 from musictx.data.prepare import prepare
 from musictx.data.sources import Folder
 from musictx.tokens.build import build
+from scripts.words import options, run
 
 DEFAULTS = {"files": "30", "repeats": "3", "seed": "0"}
 TINY = {"files": "2", "repeats": "1"}
 
 
-def main() -> None:
-    if len(sys.argv) < 2 or "=" in sys.argv[1]:
+def main(words: list[str]) -> None:
+    if not words or "=" in words[0]:
         sys.exit(__doc__)
-    given = common.options(sys.argv[2:], DEFAULTS, TINY)
-    options = {name: int(given[name]) for name in DEFAULTS}
-    items = list(Folder(sys.argv[1]).items())
-    random.Random(options["seed"]).shuffle(items)
-    items = items[: options["files"]]
+    given = options(words[1:], DEFAULTS, TINY)
+    files, repeats, seed = (int(given[name]) for name in DEFAULTS)
+    items = list(Folder(words[0]).items())
+    random.Random(seed).shuffle(items)
+    items = items[:files]
     compared = sum(same_notes(item.source) for item in items)
     print(f"{len(items)} files, {sum(i.size for i in items) / 1e6:.1f} MB; the notes of ", end="")
     print(f"{compared} are those that symusic reads, the others were damaged and put right")
@@ -57,7 +57,7 @@ def main() -> None:
         "symusic, reading only": lambda: [symusic.Score(item.source) for item in items],
     }
     rates: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(options["repeats"] + 1):
+    for _ in range(repeats + 1):
         for name, work in ways.items():
             rates[name].append(len(items) / seconds(work))
     median = {name: statistics.median(found[1:]) for name, found in rates.items()}  # 1: warm-up
@@ -104,4 +104,4 @@ def same_notes(path: str) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

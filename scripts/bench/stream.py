@@ -1,6 +1,6 @@
 """Music without end: memory, density and hanging notes by the hour, for docs/performance.md.
 
-    python scripts/bench/stream.py [model=piano] [hours=6] [every=0.5] [seed=0] [rehearse=true]
+    python -m scripts.bench.stream [model=piano] [hours=6] [every=0.5] [seed=0] [rehearse=true]
 
 Reads a stream of events (``musictx.stream``) for so many hours of music and tells after every
 ``every`` hours: tokens drawn, notes a second, the longest note, and the memory that the process
@@ -11,21 +11,20 @@ ran backwards.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 
-import common
 import torch
 
 import musictx
+from scripts.words import options, run
 
 DEFAULTS = {"model": "piano", "hours": "6", "every": "0.5", "seed": "0"}
 TINY = {"hours": "0.002", "every": "0.001"}
 
 
 def main(words: list[str]) -> int:
-    given = common.options(words, DEFAULTS, TINY)
+    given = options(words, DEFAULTS, TINY)
     torch.set_num_threads(1)
     every, until = float(given["every"]) * 3600, float(given["hours"]) * 3600
     bundle, began = musictx.load(given["model"]), time.monotonic()
@@ -59,4 +58,4 @@ def held() -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(main)

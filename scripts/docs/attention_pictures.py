@@ -37,24 +37,28 @@ def build(name: str, **more: Any) -> positions.PositionScheme:
 
 def rows_of_table(name: str, *, causal: bool = True, **more: Any) -> torch.Tensor:
     """Which row of the table each (query, key) takes; NaN where the key is hidden."""
-    scheme = build(name, causal=causal, **more)
-    terms = scheme.terms(reach=LENGTH - 1)
-    where = Setting((Span(0, LENGTH),), (Span(0, LENGTH),), causal)
+    terms, where, rows = measured(name, causal, **more)
+    return hidden(rows.float(), terms, where)
+
+
+def biases(name: str, head: int) -> torch.Tensor:
+    terms, where, rows = measured(name, True)
+    return hidden(terms.axes[0].bias.detach()[head][rows], terms, where)
+
+
+def measured(name: str, causal: bool, **more: Any) -> tuple[Any, Setting, torch.Tensor]:
+    """The terms of a scheme, where they were asked, and the row of their one table by (query,
+    key)."""
+    terms = build(name, causal=causal, **more).terms(reach=LENGTH - 1)
+    places = (Span(0, LENGTH),) * 2  # in the order of all tokens, and in the piece
+    where = Setting(places, places, causal)
     (rows,) = reference.distance_rows(terms, where, torch.device("cpu"))
-    return hidden(rows[0].float(), terms, where)
+    return terms, where, rows[0]
 
 
 def hidden(matrix: torch.Tensor, terms: Any, where: Setting) -> torch.Tensor:
     seen = reference.visible(where, torch.device("cpu"), terms.blocks)[0, 0]
     return matrix.masked_fill(~seen, float("nan"))
-
-
-def biases(name: str, *, causal: bool, head: int = 0, **more: Any) -> torch.Tensor:
-    scheme = build(name, causal=causal, **more)
-    terms = scheme.terms(reach=LENGTH - 1)
-    where = Setting((Span(0, LENGTH),), (Span(0, LENGTH),), causal)
-    (rows,) = reference.distance_rows(terms, where, torch.device("cpu"))
-    return hidden(terms.axes[0].bias.detach()[head][rows[0]], terms, where)
 
 
 def family() -> None:
@@ -68,20 +72,17 @@ def family() -> None:
             "viridis",
         ),
     ]
-    scheme = build("transformer_xl", causal=False)
-    terms = scheme.terms(reach=LENGTH - 1)
-    where = Setting((Span(0, LENGTH),), (Span(0, LENGTH),))
-    (rows,) = reference.distance_rows(terms, where, torch.device("cpu"))
+    terms, _, rows = measured("transformer_xl", False)
     torch.manual_seed(4)
     logits = terms.axes[0].table.detach()[0] @ torch.randn(SIZE)
-    panels.append(("transformer_xl: ⟨q, W R⟩\nof one query vector", logits[rows[0]], "RdBu"))
+    panels.append(("transformer_xl: ⟨q, W R⟩\nof one query vector", logits[rows], "RdBu"))
     buckets = build("t5", causal=False, buckets=16, max_distance=24)
     axis = buckets.terms().axes[0]
     delta = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
     which = buckets.buckets[delta.clamp(axis.low, axis.high) - axis.low].float()
     panels.append(("t5, full: bucket\n(16, both sides)", which, "tab20"))
-    panels.append(("alibi: slope of head 1\n(of 4)", biases("alibi", causal=True, head=0), "magma"))
-    panels.append(("alibi: slope of head 3", biases("alibi", causal=True, head=2), "magma"))
+    panels.append(("alibi: slope of head 1\n(of 4)", biases("alibi", 0), "magma"))
+    panels.append(("alibi: slope of head 3", biases("alibi", 2), "magma"))
     ones = torch.ones(1, 1, LENGTH, SIZE)
     at = Span(0, LENGTH)
     products = (turned(ones, at) @ turned(ones, at).transpose(-1, -2))[0, 0]
@@ -153,7 +154,7 @@ def two_axes() -> list[tuple[str, torch.Tensor, str]]:
 def locality() -> None:
     """Section 3.5: which keys each query sees, and the two triangles that make a block."""
     scheme = build("huang_local", block=4)
-    where = Setting((Span(0, 16),), (Span(0, 16),))
+    where = Setting((Span(0, 16),) * 2, (Span(0, 16),) * 2)
     seen = reference.visible(where, torch.device("cpu"), scheme.terms().blocks)[0, 0]
     figure, axes = plt.subplots(1, 2, figsize=(6.8, 3.4))
     full = torch.ones(16, 16).tril()

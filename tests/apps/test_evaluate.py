@@ -40,7 +40,8 @@ def trained(tmp_path, corpus):
     """A model folder whose card names the corpus as musictx train writes it."""
     prepare(corpus_config(tmp_path, corpus), build(**SMALL), progress=False)
     told = {
-        "name": "tunes",
+        "name": "folder",
+        "label": "tunes",
         "path": str(corpus),
         "shards": str(tmp_path / "shards"),
         "held out": {"validation": 0.1, "test": 0.0},

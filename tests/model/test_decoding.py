@@ -26,20 +26,6 @@ def test_cached_decoding_equals_the_full_forward_for_any_split(scheme, cuts, att
 
 @every_scheme
 @torch.no_grad()
-def test_forked_rows_equal_separate_runs(scheme):
-    model = build(scheme)
-    prompt, rest = random_ids(1, 10), random_ids(3, 6, seed=2)
-    cache = model.new_cache(1, 16)
-    model(prompt, cache=cache)
-    fork = cache.fork(3)
-    together = torch.cat([model(rest[:, i : i + 1], cache=fork) for i in range(6)], dim=1)
-    for row in range(3):
-        whole = model(torch.cat([prompt, rest[row : row + 1]], dim=1))
-        close(together[row : row + 1], whole[:, 10:])
-
-
-@every_scheme
-@torch.no_grad()
 def test_slide_drops_the_oldest_tokens_and_keeps_all_distances(scheme):
     """In one layer keys know nothing of other tokens, so sliding is exactly a shorter input."""
     model = build(scheme, layers=1)

@@ -285,7 +285,7 @@ def _sounding(result):
 
 def test_the_note_limits_of_the_corpus_hold_unless_options_say_otherwise(piano):
     eager = make(piano, note_on=6.0, note_off=-6.0)
-    limits = {"longest_note": 0.5, "most_notes": 3}
+    limits = {"longest_note": [[0, 0.25]], "most_notes": 3}
 
     def play(**options):
         (sample,) = continue_music(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from musictx.attention.positions.base import PositionScheme, Sizes
-from musictx.attention.terms import Positions, Span, angles, frequencies
+from musictx.attention.terms import Positions, angles, as_tensor, frequencies
 
 
 class Plain(PositionScheme):
@@ -27,7 +27,7 @@ class Sinusoidal(PositionScheme):
     """
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
-        place = positions.tensor(x.device) if isinstance(positions, Span) else positions
+        place = as_tensor(positions, x.device)
         width = x.shape[-1]
         return x + (sinusoids(place, width) * width**-0.5).to(x.dtype)
 
@@ -51,7 +51,7 @@ class Learned(PositionScheme):
         return {"max_distance": context}
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
-        place = positions.tensor(x.device) if isinstance(positions, Span) else positions
+        place = as_tensor(positions, x.device)
         return x + self.table[place.clamp(0, len(self.table) - 1)].to(x.dtype)
 
 
@@ -84,7 +84,7 @@ class AddedPositions(nn.Module):
 
     def forward(self, x: Tensor, positions: Positions) -> Tensor:
         """Embeddings (B, T, width) at ``positions`` -> the same shape."""
-        place = positions.tensor(x.device) if isinstance(positions, Span) else positions
+        place = as_tensor(positions, x.device)
         if self.join is not None:
             waves = sinusoids(place, self.sinusoids) * x.shape[-1] ** -0.5
             x = self.join(torch.cat([x, waves.to(x.dtype).expand(*x.shape[:2], -1)], dim=-1))

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from musictx.attention.terms import Positions, Span
+from musictx.attention.terms import Positions, as_tensor
 from musictx.errors import ConfigError
 
 
@@ -97,8 +97,7 @@ class Voice(Reader):
         self.register_buffer("labels", torch.arange(voices), persistent=False)
 
     def read(self, ids: Tensor, places: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
-        place = places.tensor(ids.device) if isinstance(places, Span) else places
-        place = place.expand_as(ids)
+        place = as_tensor(places, ids.device).expand_as(ids)
         as_key = ((place - 1) % self.voices).masked_fill(place == 0, -1)
         return place % self.voices, as_key
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.positions.base import PositionScheme
-from musictx.attention.terms import Positions, Span, angles, frequencies
+from musictx.attention.terms import Positions, angles, as_tensor, frequencies
 
 
 class Rotary(PositionScheme):
@@ -25,11 +25,10 @@ class Rotary(PositionScheme):
 
 def turned(x: Tensor, positions: Positions) -> Tensor:
     """x (B, H, T, D) turned by ``positions``, D even: same shape and dtype."""
-    place = positions.tensor(x.device) if isinstance(positions, Span) else positions.to(x.device)
     precise = torch.promote_types(x.dtype, torch.float32)
     half = x.shape[-1] // 2
-    angle = angles(place, frequencies(half, x.device))
-    angle = angle[:, None] if place.dim() == 2 else angle  # (T, D/2) or (B, 1, T, D/2)
+    place = as_tensor(positions, x.device)
+    angle = angles(place, frequencies(half, x.device))[:, None]  # (1 or B, 1, T, D/2)
     cosine, sine = angle.cos().to(precise), angle.sin().to(precise)
     first, second = x.to(precise).unflatten(-1, (half, 2)).unbind(-1)
     both = torch.stack([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
