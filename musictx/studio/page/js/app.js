@@ -64,7 +64,7 @@ export class App extends Emitter {
   solo = /** @type {Set<number>} */ (new Set());
   online = true;
   /** What keys and buttons of other parts can ask for; the panels fill this in. */
-  actions = { compose() {}, listen() {}, accept() {}, setAside() {}, record() {} };
+  actions = { compose() {}, listen() {}, accept() {}, setAside() {}, record() {}, notation() {} };
 
   constructor() {
     super();

@@ -108,7 +108,8 @@ function barText({ chords, quiet }, bar, key) {
     }
     const ticks = (piece.end - piece.start) * (triplet ? 1.5 : 1);
     if (!piece.chord) {
-      tokens.push({ text: `${quiet ? "x" : "z"}${length(ticks)}` });
+      // The bracket of a triplet hangs on its first and last sign, so those are never invisible.
+      tokens.push({ text: `${quiet && !triplet ? "x" : "z"}${length(ticks)}` });
       return;
     }
     const tied = piece.chord.start < bar.at;

@@ -26,6 +26,7 @@ export function pageCommands(app, { openHelp }) {
     { keys: ["Ctrl+Z"], group: "Page", what: "Undo", run: () => app.piece.can_undo && app.mirror.undo() },
     { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], group: "Page", what: "Redo", run: () => app.piece.can_redo && app.mirror.redo() },
     { keys: ["Ctrl+O"], group: "Page", what: "All pieces", run: () => leave(app) },
+    { keys: ["V"], group: "Page", what: "Notation, or the piano roll", run: () => app.actions.notation() },
     { keys: ["T"], group: "Page", what: "Theme: system, light, dark", piece: false, run: () => nextTheme(app) },
     { keys: ["?"], group: "Page", what: "These keys", piece: false, run: () => openHelp() },
   ];

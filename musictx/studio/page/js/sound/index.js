@@ -1,6 +1,6 @@
 /** Sound in the page: the player that all parts use, and the bar that shows it. */
 
-import { fill, h, iconButton, set } from "../core/dom.js";
+import { fill, h, icon, iconButton, set } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
@@ -33,6 +33,8 @@ export function mountSound(app, bar) {
     const { begin, end } = app.selection.range ?? { begin: 0, end: app.beats.bars(0, app.piece.duration).end };
     return /** @type {[number, number]} */ ([begin, end]);
   };
+
+  let shown = false; // which picture the button has
 
   const page = {
     get position() { return player.position; },
@@ -93,6 +95,7 @@ export function mountSound(app, bar) {
 
   function show() {
     const on = page.playing;
+    if (on !== shown) play.replaceChildren(icon((shown = on) ? "stop" : "play"));
     set(play, { "aria-pressed": on, "aria-label": on ? "Stop (Space)" : "Play (Space)" });
     for (const [button, pressed] of [[repeat, loop], [clicks, player.metronome], [along, remembered("along", true)]]) {
       button.setAttribute("aria-pressed", String(pressed));

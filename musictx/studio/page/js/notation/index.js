@@ -1,0 +1,145 @@
+/** The piece as notation, in the place of the roll: abcjs draws what abc.js writes. */
+
+import { h, iconButton } from "../core/dom.js";
+import { toAbc } from "./abc.js";
+
+const ABCJS = new URL("../../vendor/abcjs/abcjs.min.js", import.meta.url);
+const BAR_WIDTH = 230; // pixels that a bar takes, about
+const MOST_BARS = 400; // more are drawn no sooner than somebody waits for them
+
+/** abcjs is a script of the older kind: it makes a global. */
+let loading = null;
+const abcjs = () => (loading ??= new Promise((resolve, reject) => {
+  document.head.append(h("script", {
+    src: ABCJS.href, onload: () => resolve(/** @type {any} */ (window).ABCJS), onerror: () => reject(new Error("abcjs is missing")),
+  }));
+}));
+
+/**
+ * abcjs puts a style sheet into its picture, for dragging, which this page does not do; the content
+ * security policy would refuse it, with a complaint in the console.
+ */
+function withoutStyles(draw) {
+  const make = document.createElementNS;
+  document.createElementNS = (space, name) => make.call(document, space, name === "style" ? "metadata" : name);
+  try {
+    return draw();
+  } finally {
+    document.createElementNS = make;
+  }
+}
+
+/** @param {import("../app.js").App} app @param {HTMLElement} frame  of the roll @param {HTMLElement} tools */
+export function mountNotation(app, frame, tools) {
+  const sheet = h("div.sheet");
+  const remark = h("p.hint", { role: "status" });
+  const view = h("section#notation", { "aria-label": "Notation", tabIndex: 0, hidden: true }, remark, sheet);
+  frame.after(view);
+  const button = iconButton("score", "Notation or piano roll (V)", toggle, { "aria-pressed": false });
+  tools.append(button);
+
+  let stale = true;
+  /** @type {{from: number, to: number, ids: number[]}[]} */
+  let marks = [];
+  /** note -> its heads, as many as it is tied over. @type {Map<number, Element[]>} */
+  let heads = new Map();
+  let sounding = new Set();
+  let frameRequest = 0;
+
+  function toggle() {
+    view.hidden = !view.hidden;
+    frame.hidden = !view.hidden;
+    button.setAttribute("aria-pressed", String(!view.hidden));
+    if (!view.hidden) {
+      refresh();
+      view.focus();
+    } else {
+      app.roll.focus();
+    }
+  }
+
+  async function refresh() {
+    stale = true;
+    if (view.hidden || !app.piece) return;
+    const library = await abcjs();
+    if (!stale || view.hidden || !app.piece) return;
+    stale = false;
+    draw(library);
+  }
+
+  function draw(library) {
+    const { piece } = app;
+    const width = Math.max(300, view.clientWidth - 72);
+    const document = { ...piece, notes: [...piece.notes.values()].map((n) => [n.id, n.start, n.end, n.pitch, n.velocity, n.track]) };
+    const { abc, marks: found, onGrid, bars } = toAbc(document, {
+      barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), last: MOST_BARS - 1,
+    });
+    marks = found;
+    const drums = piece.tracks.some((track) => track.drum);
+    remark.textContent = [
+      !abc && "There are no notes to write.",
+      onGrid < 0.85 && "This was not played to the beat of its bars, so the notation is only near to it.",
+      bars > MOST_BARS && `The first ${MOST_BARS} bars.`,
+      drums && "Drums are not written.",
+    ].filter(Boolean).join(" ");
+    const [tune] = withoutStyles(() => library.renderAbc(sheet, abc || "X:1\nK:C\n", {
+      staffwidth: width, add_classes: true, paddingleft: 8, paddingright: 8, foregroundColor: "currentColor",
+      selectTypes: ["note"], clickListener: (/** @type {any} */ element) => choose(element),
+    }));
+    heads = new Map();
+    const at = new Map(found.map((mark) => [mark.from, mark]));
+    for (const { absEl, svgEl } of tune?.engraver?.selectables ?? []) {
+      const mark = at.get(absEl.abcelem?.startChar);
+      for (const id of mark?.ids ?? []) heads.set(id, [...(heads.get(id) ?? []), svgEl]);
+    }
+    showSelection();
+  }
+
+  /** A note head was clicked: its notes are selected, as in the roll. */
+  function choose(element) {
+    const mark = marks.find(({ from, to }) => element.startChar >= from && element.startChar < to);
+    if (!mark) return;
+    app.selection.pickNotes(mark.ids);
+    const note = app.piece?.notes.get(mark.ids[0]);
+    if (!note) return;
+    app.point(note.start, note.pitch);
+    for (const id of mark.ids) {
+      const one = app.piece.notes.get(id);
+      if (one) app.player.audition(one.pitch, one.velocity, one.track);
+    }
+  }
+
+  function showSelection() {
+    for (const [id, elements] of heads) for (const element of elements) element.classList.toggle("picked", app.selection.notes.has(id));
+  }
+
+  /** Heads that sound are in the colour of the playhead; the page turns with them. */
+  function follow() {
+    frameRequest = 0;
+    if (view.hidden || !app.piece) return;
+    const { playing, position } = app.player;
+    const now = new Set();
+    if (playing) for (const note of app.piece.notes.values()) if (note.start <= position && note.end > position) now.add(note.id);
+    for (const id of sounding) if (!now.has(id)) for (const element of heads.get(id) ?? []) element.classList.remove("sounding");
+    for (const id of now) {
+      if (sounding.has(id)) continue;
+      for (const element of heads.get(id) ?? []) element.classList.add("sounding");
+      if (app.settings.follow) reveal(heads.get(id)?.[0]);
+    }
+    sounding = now;
+    if (playing) frameRequest = requestAnimationFrame(follow);
+  }
+
+  function reveal(element) {
+    if (!element) return;
+    const [box, seen] = [element.getBoundingClientRect(), view.getBoundingClientRect()];
+    if (box.bottom > seen.bottom - 40 || box.top < seen.top) view.scrollBy({ top: box.top - seen.top - 80, behavior: "smooth" });
+  }
+
+  app.actions.notation = toggle;
+  app.on("piece", refresh);
+  app.on("opened", refresh);
+  app.on("selection", showSelection);
+  app.on("play", () => { frameRequest ||= requestAnimationFrame(follow); });
+  new ResizeObserver(refresh).observe(view);
+}
