@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from musictx import formats
 from musictx.config.studio import StudioLimits
+from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.render import audio
 from musictx.studio.errors import Refused
@@ -70,10 +71,16 @@ class Exports:
         go_on()
         part = _part(score(), wanted)
         path = self._folder / f"{next(self._count)}.{wanted.kind}"
-        if wanted.kind == "wav":
-            audio.write(part, path, limits=self._limits, on_block=go_on)
-        else:
-            formats.write(part, path)
+        try:
+            if wanted.kind == "wav":
+                audio.write(part, path, limits=self._limits, on_block=go_on)
+            else:
+                formats.write(part, path)
+        except UserError as error:
+            if wanted.kind == "musicxml" and "grid" in str(error):
+                sentence = "this music is on no grid of beats, so it has no notation; quantise it"
+                raise Refused(f"{sentence}, or export it as MIDI") from None
+            raise
         with self._lock:
             self._files[wanted] = path
             while len(self._files) > KEPT:
