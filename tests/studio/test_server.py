@@ -237,7 +237,8 @@ def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(tmp_path):
             assert sentence in json.loads(said)["error"]
         await file("x.mid", 404, take="6")
         notes = [(i * 0.317 + i * i * 0.0091, 12.0, 60, 80, 0, False, 0) for i in range(20)]
-        free = await made(client, midi.to_bytes(Score(notes=notes)))
+        slow = Score(notes=notes, tempos=[(0, 30)], ticks_per_quarter=480)
+        free = await made(client, midi.to_bytes(slow))
         path = f"/api/sessions/{free['id']}"
         said = json.loads((await file("x.musicxml", 400))[0])["error"]
         assert said.endswith("has no notation; quantise it, or export it as MIDI")
