@@ -21,6 +21,15 @@ import { mountSound } from "./sound/index.js";
 
 const at = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const app = new App();
+const showTitle = (piece) => { document.title = piece ? `${piece.name} · musictx studio` : "musictx studio"; };
+
+// First of all listeners, so that the parts are seen when they are told of a piece.
+app.on("opened", (piece) => {
+  document.body.dataset.page = piece ? "piece" : "start";
+  if (location.hash.slice(1) !== (piece?.id ?? "")) location.hash = piece?.id ?? "";
+  showTitle(piece);
+});
+app.on("piece", showTitle);
 
 // First of all: what is hidden cannot be given the focus.
 app.on("opened", (piece) => {

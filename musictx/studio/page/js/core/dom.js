@@ -28,7 +28,7 @@ export function set(element, properties) {
     if (value === undefined) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, of] of Object.entries(value)) element.style.setProperty(key, of);
-    else if (name.includes("-") || name === "role" || name === "for" || name === "list") {
+    else if (name.includes("-") || name === "role" || ["for", "list", "alt"].includes(name)) {
       if (value === null || value === false) element.removeAttribute(name);
       else element.setAttribute(name, value === true ? "true" : String(value));
     } else if (element[name] !== value) element[name] = value;
@@ -39,6 +39,30 @@ export function set(element, properties) {
 export function fill(element, ...children) {
   element.replaceChildren(...children.filter((child) => child !== null && child !== false && child !== undefined));
 }
+
+/**
+ * Keeps a list of elements true to a list of things: each thing keeps its element, so that the
+ * focus stays and a click is never lost to news that come in between.
+ * @template Thing
+ * @param {HTMLElement} parent
+ * @param {Thing[]} things
+ * @param {(thing: Thing) => string | number} key
+ * @param {(thing: Thing) => {element: HTMLElement, update: (thing: Thing, place: number) => void}} make
+ */
+export function keyed(parent, things, key, make) {
+  const old = rowsOf.get(parent) ?? new Map();
+  const rows = new Map(things.map((thing) => [key(thing), old.get(key(thing)) ?? make(thing)]));
+  rowsOf.set(parent, rows);
+  for (const [name, row] of old) if (rows.get(name) !== row) row.element.remove();
+  things.forEach((thing, place) => {
+    const row = rows.get(key(thing));
+    row.update(thing, place);
+    if (parent.children[place] !== row.element) parent.insertBefore(row.element, parent.children[place] ?? null);
+  });
+}
+
+/** @type {WeakMap<HTMLElement, Map<any, any>>} */
+const rowsOf = new WeakMap();
 
 /** A button with a picture; the label is for screen readers and the tooltip. */
 export function iconButton(name, label, onclick, properties = {}) {

@@ -1,6 +1,6 @@
 /** The history: every take with its seed and the command that makes it again. */
 
-import { fill, h, icon } from "../core/dom.js";
+import { fill, h, icon, keyed } from "../core/dom.js";
 import { stateWords } from "../document/takes.js";
 import { count, when } from "../document/words.js";
 
@@ -10,32 +10,39 @@ export function mountHistory(app, panel) {
   const none = h("p.hint.empty", null, "What you ask for is listed here, with its seed and the command that makes the same notes on the command line.");
   fill(panel, none, list);
 
-  /** @param {import("../document/types.js").Take} take */
-  function entry(take) {
-    const accepted = take.proposals.filter((proposal) => app.accepted(take, proposal)).map((proposal) => proposal.number);
-    const finished = take.proposals.filter((proposal) => proposal.notes.length).length;
-    const remarks = [stateWords(take), `seed ${take.seed}`, take.model].filter(Boolean).join(" · ");
+  /** @param {import("../document/types.js").Take} of */
+  function entry({ id, label, made, command }) {
+    const remarks = h("small");
+    const kept = h("small.accepted");
+    const show = h("button.small", { type: "button", onclick: () => app.show(id, accepted(app.takes.get(id))[0] ?? 1) });
+    const again = h("button.small.quiet", { type: "button", title: "Sets the panel as it was, with this seed", onclick: () => app.emit("ask", app.takes.get(id)) }, icon("again"), "As asked");
     const copy = h("button.icon.small", {
-      type: "button", title: "Copy the command", "aria-label": `Copy the command of take ${take.id}`,
-      onclick: () => copyText(app, take.command),
+      type: "button", title: "Copy the command", "aria-label": `Copy the command of take ${id}`, onclick: () => copyText(app, command),
     }, icon("copy"));
-    const item = h("li.take", null,
-      h("div.take-head", null, h("b", null, take.label), h("small", null, when(take.made))),
-      h("small", null, remarks),
-      accepted.length > 0 && h("small.accepted", null, icon("check"), `proposal ${accepted.join(", ")} accepted`),
-      take.command && h("div.command", null, h("code", { tabIndex: 0 }, take.command), copy),
-      h("div.buttons", null,
-        h("button.small", { type: "button", disabled: !finished, onclick: () => app.show(take.id, accepted[0] ?? 1) }, `Show ${count(take.proposals.length, "proposal")}`),
-        h("button.small.quiet", { type: "button", title: "Sets the panel as it was, with this seed", onclick: () => app.emit("ask", take) }, icon("again"), "As asked")));
-    item.classList.toggle("on", take.id === app.shown.take);
-    item.classList.toggle("aside", take.aside);
-    return item;
+    const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, kept,
+      command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy), h("div.buttons", null, show, again));
+
+    /** @param {import("../document/types.js").Take} take */
+    function update(take) {
+      const numbers = accepted(take);
+      remarks.textContent = [stateWords(take), `seed ${take.seed}`, take.model].filter(Boolean).join(" · ");
+      fill(kept, icon("check"), `proposal ${numbers.join(", ")} accepted`);
+      kept.hidden = !numbers.length;
+      show.textContent = `Show ${count(take.proposals.length, "proposal")}`;
+      show.disabled = !take.proposals.some((proposal) => proposal.notes.length);
+      element.classList.toggle("on", id === app.shown.take);
+      element.classList.toggle("aside", take.aside);
+    }
+    return { element, update };
   }
+
+  /** Numbers of the proposals that are in the piece. @param {import("../document/types.js").Take} take */
+  const accepted = (take) => take.proposals.filter((proposal) => app.accepted(take, proposal)).map((proposal) => proposal.number);
 
   function refresh() {
     const takes = app.takes.list;
     none.hidden = takes.length > 0;
-    fill(list, ...takes.map(entry));
+    keyed(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
   }
 
   let waiting = 0;

@@ -1,7 +1,7 @@
 /** The tray below the roll: the proposals of a take side by side, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
-import { fill, h, icon, iconButton } from "../core/dom.js";
+import { fill, h, icon, iconButton, keyed, set } from "../core/dom.js";
 import { isRunning, stateWords } from "../document/takes.js";
 import { count } from "../document/words.js";
 import { hearing } from "../sound/along.js";
@@ -17,7 +17,7 @@ export function mountProposals(app, tray) {
   const progress = h("div.progress", { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 });
   const aside = h("button.small", { type: "button", onclick: setAside });
   const cards = h("ul.cards");
-  let canvases = /** @type {Map<number, HTMLCanvasElement>} */ (new Map());
+  const canvases = /** @type {Map<number, HTMLCanvasElement>} */ (new Map());
   let frame = 0;
   fill(tray, progress,
     h("header", null, title, state, h("span.gap"), aside, iconButton("close", "Close the proposals; the history keeps them", () => app.show(null))), cards);
@@ -37,33 +37,38 @@ export function mountProposals(app, tray) {
     aside.textContent = isRunning(take) ? "Stop" : "Set aside";
     aside.title = "Alt+X";
     aside.hidden = take.aside && !isRunning(take);
-    const focus = document.activeElement?.closest?.("#proposals [data-focus]")?.dataset.focus;
-    canvases = new Map();
-    fill(cards, ...take.proposals.map((proposal) => card(take, proposal)));
-    if (focus) /** @type {HTMLElement} */ (cards.querySelector(`[data-focus="${focus}"]`))?.focus();
+    keyed(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
     paint();
   }
 
-  /** @param {Take} take @param {Proposal} proposal */
-  function card(take, proposal) {
-    const { number } = proposal;
-    const on = number === app.shown.proposal;
+  /** @param {Proposal} of */
+  function card({ number }) {
+    const id = app.shown.take;
+    const now = () => ({ take: app.takes.get(id), proposal: app.takes.get(id).proposals.find((each) => each.number === number) });
     const canvas = h("canvas", { "aria-hidden": "true" });
-    canvases.set(number, canvas);
-    const ready = proposal.state === "done";
-    const accepted = app.accepted(take, proposal);
-    const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
-    const show = h("button.show", {
-      type: "button", "aria-pressed": on, "aria-label": `Proposal ${number}: ${words}. Show it in the roll`, onclick: () => app.show(take.id, number),
-    }, canvas, h("span.number", null, String(number)), h("span.words", null, words));
-    const listen = h("button.small.quiet", { type: "button", disabled: !proposal.notes.length, title: "Listen (Alt+P)", onclick: () => hear(take, proposal) }, icon("play"), "Listen");
-    const accept = h("button.small", { type: "button", disabled: !ready || accepted, title: "Accept (Alt+A)", onclick: () => keep(take, proposal) }, icon("check"), "Accept");
-    listen.setAttribute("aria-label", `Listen to proposal ${number}`);
-    accept.setAttribute("aria-label", `Accept proposal ${number}`);
-    if (on && ready) accept.classList.add("gold");
-    [show, listen, accept].forEach((button, i) => { button.dataset.focus = `${number}-${i}`; });
-    return h(`li.card${on ? ".on" : ""}`, null, show,
-      proposal.remark && h("p.hint.remark", { title: proposal.remark }, proposal.remark), h("div.buttons", null, listen, accept));
+    const state = h("span.words");
+    const show = h("button.show", { type: "button", onclick: () => app.show(id, number) }, canvas, h("span.number", null, String(number)), state);
+    const listen = h("button.small.quiet", { type: "button", title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => hear(now().take, now().proposal) }, icon("play"), "Listen");
+    const accept = h("button.small", { type: "button", title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => keep(now().take, now().proposal) }, icon("check"), "Accept");
+    const remark = h("p.hint.remark");
+    const element = h("li.card", null, show, remark, h("div.buttons", null, listen, accept));
+
+    /** @param {Proposal} proposal */
+    function update(proposal) {
+      const on = number === app.shown.proposal;
+      const accepted = app.accepted(now().take, proposal);
+      const ready = proposal.state === "done" && !accepted;
+      const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
+      canvases.set(number, canvas);
+      state.textContent = words;
+      set(show, { "aria-pressed": String(on), "aria-label": `Proposal ${number}: ${words}. Show it in the roll` });
+      set(remark, { textContent: proposal.remark ?? "", title: proposal.remark ?? "", hidden: !proposal.remark });
+      listen.disabled = !proposal.notes.length;
+      accept.disabled = !ready;
+      accept.classList.toggle("gold", on && ready);
+      element.classList.toggle("on", on);
+    }
+    return { element, update };
   }
 
   /** Draws the small rolls with the next frame. */
@@ -114,7 +119,12 @@ export function mountProposals(app, tray) {
     accept: withShown((take, proposal) => proposal.state === "done" && !app.accepted(take, proposal) && keep(take, proposal)),
     setAside,
   });
-  app.takes.on("notes", ({ take }) => take.id === app.shown.take && paint());
+  app.takes.on("notes", ({ take }) => {
+    if (take.id !== app.shown.take) return;
+    // The first note of a proposal: from now on one can listen.
+    if (take.proposals.some((each) => each.notes.length === 1)) refresh();
+    else paint();
+  });
   for (const event of ["takes", "shown", "piece", "opened", "settings"]) app.on(/** @type {any} */ (event), refresh);
   new ResizeObserver(paint).observe(tray);
 }

@@ -1,6 +1,6 @@
 /** The list of tracks: colours, names, mute and solo, which ones are meant. */
 
-import { fill, h, iconButton } from "../core/dom.js";
+import { fill, h, iconButton, keyed, set } from "../core/dom.js";
 import { freeNotes, toTrack } from "../document/edits.js";
 import { PROGRAMS } from "../document/programs.js";
 import { count, instrument, trackName } from "../document/words.js";
@@ -19,65 +19,86 @@ export function mountTracks(app, panel) {
     list, hint);
 
   function refresh() {
-    const piece = app.piece;
+    const { piece } = app;
     if (!piece) return;
-    const focus = document.activeElement?.closest?.("#tracks [data-focus]")?.dataset.focus;
-    fill(list, ...piece.tracks.map((track, i) => row(track, i, counts.get(track.id) ?? 0)));
-    if (focus) /** @type {HTMLElement} */ (list.querySelector(`[data-focus="${focus}"]`))?.focus();
+    keyed(list, piece.tracks, (track) => track.id, row);
     const names = piece.tracks.filter((track) => app.selection.tracks.has(track.id)).map(trackName);
     hint.textContent = names.length
       ? `Selecting and composing keep to ${names.join(" and ")}.`
       : piece.tracks.length > 1 ? "Click a track to select and compose in that one alone; Shift adds another." : "";
   }
 
-  /** @param {Track} track */
-  function row(track, place, notes) {
-    const selected = app.selection.tracks.has(track.id);
-    const name = trackName(track);
+  /** @param {Track} of */
+  function row({ id }) {
+    const name = h("span");
+    const sound = h("span.instrument");
     const button = h("button.pick", {
-      type: "button", "aria-pressed": undefined, title: `${count(notes, "note")}. Click to select this track`,
-      onclick: (event) => pick(track.id, event.shiftKey || event.ctrlKey || event.metaKey),
-      ondblclick: () => edit(track.id),
-    }, h("span", null, name), h("span.instrument", null, instrument(track)));
-    button.setAttribute("aria-label", `${name}, ${count(notes, "note")}${selected ? ", selected" : ""}`);
-    const flag = (letter, word, set) => h(`button.flag.${word}`, {
-      type: "button", title: `${word[0].toUpperCase()}${word.slice(1)} ${name}`, "aria-label": `${word} ${name}`, "aria-pressed": set.has(track.id),
-      onclick() {
-        if (!set.delete(track.id)) set.add(track.id);
-        app.emit("mix", null);
-      },
-    }, letter);
-    const item = h("li.track", { style: { "--colour": trackColour(track, place) } }, button,
-      h("span", null, flag("M", "mute", app.muted), flag("S", "solo", app.solo)),
-      iconButton("more", `Name and instrument of ${name}`, () => edit(track.id), { "aria-expanded": editing === track.id }));
-    [...item.querySelectorAll("button")].forEach((each, i) => { each.dataset.focus = `${track.id}-${i}`; });
-    item.classList.toggle("selected", selected);
-    item.classList.toggle("silent", !app.audible(track.id));
-    if (editing === track.id) item.append(editor(track, notes));
-    return item;
+      type: "button", onclick: (event) => pick(id, event.shiftKey || event.ctrlKey || event.metaKey), ondblclick: () => edit(id),
+    }, name, sound);
+    const flags = [["M", "mute", app.muted], ["S", "solo", app.solo]].map(([letter, word, set]) => ({
+      word, set,
+      button: h(`button.flag.${word}`, {
+        type: "button",
+        onclick() {
+          if (!set.delete(id)) set.add(id);
+          app.emit("mix", null);
+        },
+      }, letter),
+    }));
+    const more = iconButton("more", "", () => edit(id));
+    let form = /** @type {ReturnType<typeof editor> | null} */ (null); // made when it is first opened
+    const element = h("li.track", null, button, h("span", null, ...flags.map((flag) => flag.button)), more);
+
+    /** @param {Track} track */
+    function update(track, place) {
+      const label = trackName(track);
+      const notes = count(counts.get(id) ?? 0, "note");
+      const selected = app.selection.tracks.has(id);
+      name.textContent = label;
+      sound.textContent = instrument(track);
+      set(button, { title: `${notes}. Click to select this track`, "aria-label": `${label}, ${notes}${selected ? ", selected" : ""}` });
+      for (const flag of flags) set(flag.button, { title: `${flag.word} ${label}`, "aria-label": `${flag.word} ${label}`, "aria-pressed": String(flag.set.has(id)) });
+      set(more, { title: "Name and instrument", "aria-label": `Name and instrument of ${label}`, "aria-expanded": String(editing === id) });
+      element.style.setProperty("--colour", trackColour(track, place));
+      element.classList.toggle("selected", selected);
+      element.classList.toggle("silent", !app.audible(id));
+      if (form) form.element.hidden = editing !== id;
+      if (editing !== id) return;
+      if (!form) element.append((form = editor(id)).element);
+      form.update(track);
+    }
+    return { element, update };
   }
 
-  /** @param {Track} track */
-  function editor(track, notes) {
-    const name = h("input", { type: "text", value: track.name, maxLength: 60, placeholder: instrument(track), onchange: () => save(track, { name: name.value.trim() }) });
-    const sound = h("select", { onchange: () => save(track, sound.value === "drums" ? { drum: true } : { drum: false, program: Number(sound.value) }) },
-      ...PROGRAMS.map((label, i) => h("option", { value: String(i), selected: !track.drum && track.program === i }, label)),
-      h("option", { value: "drums", selected: track.drum }, "Drums"));
-    const picked = [...app.selection.notes];
-    const moved = picked.filter((id) => app.piece.notes.get(id)?.track !== track.id);
-    name.dataset.focus = `${track.id}-name`;
-    return h("div.edit", null,
-      h("label", null, "Name", name), h("label", null, "Instrument", sound),
-      moved.length > 0 && h("button.small", {
-        type: "button", onclick: () => app.change(toTrack(freeNotes(app.piece, picked), track.id)),
-      }, `Move ${count(moved.length, "selected note")} here`),
-      app.piece.tracks.length > 1 && h("button.small", { type: "button", onclick: () => drop(track, notes) }, "Delete this track"));
+  /** The form below a track's row. */
+  function editor(id) {
+    const now = () => app.piece.tracks.find((track) => track.id === id);
+    const name = h("input", { type: "text", maxLength: 60, onchange: () => save(now(), { name: name.value.trim() }) });
+    const sound = h("select", { onchange: () => save(now(), sound.value === "drums" ? { drum: true } : { drum: false, program: Number(sound.value) }) },
+      ...PROGRAMS.map((label, i) => h("option", { value: String(i) }, label)), h("option", { value: "drums" }, "Drums"));
+    const take = h("button.small", { type: "button", onclick: () => app.change(toTrack(freeNotes(app.piece, app.selection.notes), id)) });
+    const away = h("button.small", { type: "button", onclick: () => drop(now()) }, "Delete this track");
+    const element = h("div.edit", { onkeydown: (event) => event.key === "Escape" && edit(id) },
+      h("label", null, "Name", name), h("label", null, "Instrument", sound), take, away);
+
+    /** @param {Track} track */
+    function update(track) {
+      if (document.activeElement !== name) name.value = track.name;
+      sound.value = track.drum ? "drums" : String(track.program);
+      const others = [...app.selection.notes].filter((note) => app.piece.notes.get(note)?.track !== id).length;
+      take.textContent = `Move ${count(others, "selected note")} here`;
+      take.hidden = !others;
+      away.hidden = app.piece.tracks.length < 2;
+    }
+    return { element, update };
   }
 
   function edit(id) {
-    editing = editing === id ? null : id;
+    const open = editing !== id;
+    editing = open ? id : null;
     refresh();
-    /** @type {HTMLElement} */ (list.querySelector(`[data-focus="${editing}-name"]`))?.focus();
+    const place = app.piece.tracks.findIndex((track) => track.id === id);
+    /** @type {HTMLElement} */ (list.children[place]?.querySelector(open ? "input" : "[aria-expanded]"))?.focus();
   }
 
   function pick(id, more) {
@@ -87,13 +108,13 @@ export function mountTracks(app, panel) {
     app.selection.pickTracks(app.piece, tracks);
   }
 
-  /** @param {Track} track @param {Partial<Track>} with_ */
-  function save(track, with_) {
-    const tracks = app.piece.tracks.map((each) => (each.id === track.id ? { ...each, ...with_ } : each));
+  /** @param {Track} track @param {Partial<Track>} change */
+  function save(track, change) {
+    const tracks = app.piece.tracks.map((each) => (each.id === track.id ? { ...each, ...change } : each));
     app.change({ label: `change track ${trackName(track)}`, tracks });
   }
 
-  function add() {
+  async function add() {
     const id = Math.max(-1, ...app.piece.tracks.map((track) => track.id)) + 1;
     app.change({ label: "add a track", tracks: [...app.piece.tracks, { id, name: "", program: 0, drum: false }] });
     app.selection.pickTracks(app.piece, [id]);
@@ -112,6 +133,7 @@ export function mountTracks(app, panel) {
     for (const note of piece.notes.values()) counts.set(note.track, (counts.get(note.track) ?? 0) + 1);
     refresh();
   });
+  app.on("opened", () => { editing = null; });
   app.on("selection", refresh);
   app.on("mix", refresh);
   app.on("settings", refresh);

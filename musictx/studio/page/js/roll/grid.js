@@ -39,9 +39,17 @@ export function drawGrid(ctx, view, beats, division, colours) {
   }
 }
 
-/** Least pixels between two lines, and between two numbers. */
+/** Least pixels between two lines of the grid, two bars, two numbers. */
 const APART = 9;
+const BARS = 14;
 const NUMBERS = 42;
+
+/** Every how many bars there is room for something: 1, 2, 4, 8 ... */
+function every(pixels, bar) {
+  let bars = 1;
+  while (bars * bar < pixels && bars < 4096) bars *= 2;
+  return bars;
+}
 
 /**
  * Where lines are drawn: bars with their numbers, beats and grid only where there is room.
@@ -50,21 +58,18 @@ const NUMBERS = 42;
 export function gridLines(view, beats, division) {
   const bars = [];
   const lines = { grid: /** @type {number[]} */ ([]), beat: /** @type {number[]} */ ([]) };
+  const long = (time) => (beats.bar(time).end - beats.bar(time).begin) * view.scale;
+  const shortest = Math.min(long(view.left), long((view.left + view.right) / 2), long(view.right));
+  const drawn = every(BARS, shortest);
+  const numbered = every(NUMBERS, shortest);
   let last = null;
-  let lastBar = -Infinity;
-  let lastNumber = -Infinity;
   for (const { time, bar, beat } of beats.between(view.left, view.right)) {
     const x = view.x(time);
     if (last !== null && division > 1 && (x - last) / division >= APART) {
       for (let i = 1; i < division; i++) lines.grid.push(last + ((x - last) * i) / division);
     }
     if (beat === 1) {
-      if (x - lastBar >= APART / 2) {
-        const numbered = x - lastNumber >= NUMBERS;
-        bars.push({ x, bar, numbered });
-        if (numbered) lastNumber = x;
-        lastBar = x;
-      }
+      if ((bar - 1) % drawn === 0) bars.push({ x, bar, numbered: (bar - 1) % numbered === 0 });
     } else if (last === null || x - last >= APART) lines.beat.push(x);
     last = x;
   }

@@ -68,6 +68,7 @@ export class Roll {
     });
     app.on("opened", (piece) => {
       if (!piece) return;
+      this.#resize();
       this.fit();
       const first = this.index.notes[0];
       app.point(first?.start ?? 0, first?.pitch ?? 60);

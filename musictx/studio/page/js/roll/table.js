@@ -34,15 +34,14 @@ export function openTable(app) {
       type: "checkbox", checked: selection.notes.has(note.id), "aria-label": `Select ${pitchWords(note.pitch)}, ${positionWords(beats, note.start)}`,
       onchange: () => selection.pickNotes([note.id], "toggle"),
     });
-    const beatsLong = beats.index(note.end) - beats.index(note.start);
     return h("tr", null, h("td", null, box), h("td", null, positionLabel(beats, note.start)),
       h("td", null, pitchLabel(note.pitch)), h("td", null, `${(note.end - note.start).toFixed(2)} s`),
       h("td", null, `${dynamicWords(note.velocity)} (${note.velocity})`), h("td", null, tracks.get(note.track) ?? ""),
-      h("td", null, piece.locked.has(note.id) ? "locked" : beatsLong > 16 ? "long" : ""));
+      h("td", null, piece.locked.has(note.id) ? "locked" : ""));
   }
 
   turn(0);
-  const head = ["Selected", "Bar and beat", "Pitch", "Length", "Loudness", "Track", "Remarks"];
+  const head = ["Selected", "Bar and beat", "Pitch", "Length", "Loudness", "Track", "Locked"];
   openDialog(chosen ? "The selected notes" : "The notes",
     h("div.table-head", null, where, before, after),
     h("div.table", { tabIndex: 0, role: "region", "aria-label": "Notes" },

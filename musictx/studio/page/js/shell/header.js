@@ -29,13 +29,14 @@ export function mountHeader(app, header) {
       if (event.key === "Enter" || event.key === "Escape") app.roll.focus();
     },
   });
+  const heading = h("h1.unseen");
   const state = h("span.state", { role: "status" });
   const undo = iconButton("undo", "Undo (Ctrl+Z)", () => app.mirror.undo());
   const redo = iconButton("redo", "Redo (Ctrl+Shift+Z)", () => app.mirror.redo());
   fill(header,
     h("button.icon.mark", { type: "button", title: "All pieces", "aria-label": "All pieces", onclick: () => leave(app) },
       h("img", { src: "/page/icon.svg", alt: "" })),
-    name, state, h("span.gap"), undo, redo, h("span.rule"),
+    heading, name, state, h("span.gap"), undo, redo, h("span.rule"),
     menu("open", "Open", openItems), menu("export", "Export", exportItems), h("span.rule"),
     themeButton(app), iconButton("help", "Keys and help (?)", () => openHelp()));
 
@@ -62,6 +63,7 @@ export function mountHeader(app, header) {
 
   app.on("piece", (piece) => {
     if (document.activeElement !== name) name.value = piece.name;
+    heading.textContent = piece.name;
     undo.disabled = !piece.can_undo;
     redo.disabled = !piece.can_redo;
   });
