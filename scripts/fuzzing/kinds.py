@@ -162,11 +162,12 @@ def _write_font(folder: Path) -> None:
         {fonts.KEYS: fonts.span(60, 127), fonts.CUTOFF: 6000, fonts.SAMPLE: 1},
     ]
     presets = {(0, 0): [{fonts.INSTRUMENT: 0}], (128, 0): [{fonts.INSTRUMENT: 0, fonts.FINE: 5}]}
-    fonts.build(folder / "font.sf2", [sound, sound], [zones], presets)
+    for name, vorbis in (("font.sf2", False), ("font.sf3", True)):
+        fonts.build(folder / name, [sound, sound], [zones], presets, vorbis=vorbis)
 
 
 def _make_font(rng: Random, examples: Path, folder: Path) -> Path:
-    data = (examples / "font.sf2").read_bytes()
+    data = (examples / rng.choice(("font.sf2", "font.sf3"))).read_bytes()
     at = data.index(b"pdta") if rng.random() < 0.8 else 0  # most of the rest is a recording
     return _put(folder / "x.sf2", data[:at] + mutate.bytes_(rng, data[at:], data))
 

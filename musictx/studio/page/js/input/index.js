@@ -35,7 +35,7 @@ export function mountInput(app, player) {
     keys.enabled = !keys.enabled;
     show();
     app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave, C and V the loudness, Shift holds." : "The computer's keys are commands again.");
-  });
+  }, { className: "icon piano" });
   const octave = h("span.octave", { role: "status", hidden: true });
   const midi = h("button.quiet.midi", { type: "button", title: "Listen to MIDI keyboards", "aria-pressed": false, onclick: listen }, icon("midi"), h("span", null, "MIDI"));
 
@@ -48,6 +48,7 @@ export function mountInput(app, player) {
     }
     try {
       connection = await connectMidi({ ...hears, onInputs: show });
+      show();
     } catch (error) {
       app.emit("message", { text: error.message, kind: "error" });
     }

@@ -19,11 +19,13 @@ export function mountSound(app, bar) {
     getDocument: () => app.piece,
     onState(state, why) {
       bar.dataset.state = state;
-      if (state === "file") app.emit("message", { text: `This browser plays the server's sound file instead of single notes (${why}).`, kind: "error" });
-      else app.emit("play", page);
+      if (state !== "file") app.emit("play", page);
+      else if (!told) app.emit("message", { text: `This browser plays the server's sound file instead of single notes (${why}).`, kind: "error" });
+      told ||= state === "file";
     },
     onPosition: show,
   });
+  let told = false;
   let loop = false;
   let listening = null; // a proposal that is listened to, instead of the piece
 
@@ -62,7 +64,7 @@ export function mountSound(app, bar) {
 
   app.actions.record = () => input.record.click();
   const play = iconButton("play", "Play or stop (Space)", () => page.toggle());
-  const start = iconButton("start", "To the beginning (Home in the bar)", () => page.seek(stretch()?.[0] ?? 0));
+  const start = iconButton("start", "To the beginning", () => page.seek(stretch()?.[0] ?? 0));
   const repeat = iconButton("loop", "Repeat the selected bars, or the whole piece", () => {
     loop = !loop;
     show();
