@@ -145,6 +145,16 @@ test("news of another page's revision brings its document", async () => {
   mirror.heard(1);
 });
 
+test("after a lost connection the document is looked at again, once", async () => {
+  const { server, mirror } = opened();
+  server.do({ remove: [5] });
+  mirror.distrust();
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  agree(mirror, server);
+  assert.equal(await mirror.change({ label: "delete", remove: [6] }), true);
+  agree(mirror, server);
+});
+
 test("what the server refuses is taken back alone", async () => {
   const { server, mirror, refused } = opened();
   const wrong = mirror.change({ label: "wrong", remove: [-1, 2] });

@@ -81,7 +81,10 @@ export class App extends Emitter {
     this.stream.on("note", (news) => this.takes.composed(news));
     this.stream.on("proposal", (news) => this.takes.finish(news));
     this.stream.on("document", ({ revision }) => this.mirror.heard(revision));
-    this.stream.on("state", (online) => this.#connected(online));
+    this.stream.on("state", (online) => {
+      if (online && !this.online) this.mirror.distrust();
+      this.#connected(online);
+    });
     this.takes.on("change", (take) => this.emit("takes", take));
   }
 

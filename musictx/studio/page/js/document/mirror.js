@@ -31,6 +31,7 @@ export class Mirror extends Emitter {
   #jobs = [];
   #running = false;
   #newest = 0; // revision that the server spoke of
+  #distrusted = false; // news may have been missed
 
   /** Requests can be replaced in a test. */
   constructor(requests = { get, post }, patience = PATIENCE) {
@@ -85,6 +86,12 @@ export class Mirror extends Emitter {
   /** The server speaks of a revision: another page may have changed the document. */
   heard(revision) {
     this.#newest = Math.max(this.#newest, revision);
+    if (!this.#running) this.#catchUp();
+  }
+
+  /** News may have been missed, as after a lost connection: looks at the document again. */
+  distrust() {
+    this.#distrusted = true;
     if (!this.#running) this.#catchUp();
   }
 
@@ -146,11 +153,12 @@ export class Mirror extends Emitter {
   }
 
   async #catchUp() {
-    if (this.#confirmed && this.#newest > this.#confirmed.revision) await this.#reload();
+    if (this.#confirmed && (this.#distrusted || this.#newest > this.#confirmed.revision)) await this.#reload();
   }
 
   async #reload() {
     const { id } = this.#confirmed;
+    this.#distrusted = false;
     try {
       const document = await this.requests.get(session(id));
       if (this.#confirmed?.id === id) this.#confirm(fromWire(document));

@@ -220,7 +220,8 @@ export class Roll {
     if (selection.range) over.drawRange(ctx, view, selection.range, colours);
     over.drawLocks(ctx, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
-      over.drawSelected(ctx, view, visible.filter((note) => selection.notes.has(note.id)), colours);
+      const gone = new Set(shown?.proposal.removes);
+      over.drawSelected(ctx, view, visible.filter((note) => selection.notes.has(note.id) && !gone.has(note.id)), colours);
     }
     if (shown) {
       const { take, proposal } = shown;
