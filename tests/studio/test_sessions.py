@@ -1,0 +1,64 @@
+"""The folder of all sessions."""
+
+import gc
+import weakref
+
+import pytest
+
+from musictx.studio import sessions as room
+from musictx.studio.change import Change
+from musictx.studio.document import Document
+from musictx.studio.errors import Refused
+from musictx.studio.sessions import Sessions
+from tests.studio.changes import LIMITS
+
+
+def test_a_session_is_one_object_while_held_and_no_memory_when_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "KEPT", 1)
+    sessions = Sessions(tmp_path, LIMITS)
+    held = sessions.create(Document(name="a"))
+    held.do(Change(add=((0, 0.0, 1.0, 60, 80, 0),)), 0)
+    other = sessions.create(Document(name="b"))
+    assert sessions.get(held.id) is held
+    name, state, gone = held.id, held.document.state(), weakref.ref(held)
+    del held
+    sessions.get(other.id)
+    gc.collect()
+    assert gone() is None
+    assert sessions.get(name).document.state() == state
+
+
+def test_what_is_deleted_can_be_brought_back_by_hand_but_not_changed(tmp_path):
+    sessions = Sessions(tmp_path, LIMITS)
+    session = sessions.create(Document(name="a"))
+    sessions.delete(session.id)
+    with pytest.raises(Refused) as refused:
+        session.do(Change(name="b"), 0)
+    assert refused.value.http == 404
+    assert sessions.list() == []
+    session.folder.rename(tmp_path / session.id)
+    assert [line["id"] for line in sessions.list()] == [session.id]
+    assert sessions.get(session.id).document.name == "a"
+
+
+def test_the_list_is_kept_while_journals_are_and_leaves_out_what_is_no_session(
+    tmp_path, monkeypatch
+):
+    sessions = Sessions(tmp_path, LIMITS)
+    first, second = (sessions.create(Document(name=name)) for name in "ab")
+    for name in ("Not one", ".hidden", "empty"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "journal.jsonl").write_text("" if name == "empty" else "{}\n")
+    assert [line["id"] for line in sessions.list()] == [second.id, first.id]
+    read = []
+    monkeypatch.setattr(room, "listed", lambda f: read.append(f.name) or {"id": f.name})
+    first.do(Change(name="c"), 0)
+    found = [line["id"] for line in sessions.list() if line["id"] != "empty"]
+    assert found == [first.id, second.id]
+    assert second.id not in read
+
+
+def test_what_a_killed_one_was_just_writing_is_removed(tmp_path):
+    (tmp_path / ".part-12345678-20261122-x-1234").mkdir(parents=True)
+    Sessions(tmp_path, LIMITS)
+    assert list(tmp_path.iterdir()) == []
