@@ -2,16 +2,15 @@
 
     python -m scripts.ship model=runs/jsb/best/model name=chorale corpus.path=FILE.json
     python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
-        [sliding=true] [attention=auto] [dtype=float16] [ahead=1] [out=musictx/models]
+        [ahead=1] [out=musictx/models]
 
 Writes OUT/NAME: weights in float16, attention=auto, and a card with what scripts/ships/NAME.yaml
 says of it, the numbers measured here of the weights as stored, and the command it was made by with
 the folders taken out.
 
 The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
-only so many of each split and ``sliding=false`` leaves the slow row out; the card says so.
-``attention`` is what measures, not what is stored. ``ahead`` softens what is known ahead to this
-share (``Conditions.soften``). The folder is whole before the first number is
+only so many of each split and leaves the slow row out; the card says so. ``ahead`` softens what is
+known ahead to this share (``Conditions.soften``). The folder is whole before the first number is
 measured, and its card grows with each.
 """
 
@@ -41,9 +40,6 @@ DEFAULTS = {
     "model": "",
     "name": "",
     "windows": "",
-    "sliding": "true",
-    "attention": "auto",
-    "dtype": "float16",
     "ahead": "1",
     "out": str(ROOT / "musictx" / "models"),
 }
@@ -62,12 +58,8 @@ PROTOCOLS = {
 def without_places(command: str) -> str:
     """The command with files by their bare names and without output folders."""
     words = [word for word in command.split() if not word.startswith(PRIVATE)]
-    return " ".join(
-        f"corpus.path={Path(w.removeprefix('corpus.path=')).name}"
-        if w.startswith("corpus.path=")
-        else w
-        for w in words
-    )
+    at = "corpus.path="
+    return " ".join(at + Path(w.removeprefix(at)).name if w.startswith(at) else w for w in words)
 
 
 def described(name: str) -> dict[str, Any]:
@@ -80,15 +72,8 @@ def described(name: str) -> dict[str, Any]:
     return found
 
 
-def with_attention(model: MusicTransformer, name: str) -> MusicTransformer:
-    """The same model, its attention computed by the implementation ``name``."""
-    made = MusicTransformer(**model.config | {"attention": name})
-    made.load_state_dict(model.state_dict())
-    return made.eval().requires_grad_(False)
-
-
 def rows(
-    model: MusicTransformer, shards: Shards, kind: str, window: int, sliding: bool
+    model: MusicTransformer, shards: Shards, kind: str, window: int, rehearsal: bool
 ) -> dict[str, dict[str, Any]]:
     """Name of a row -> how it is measured."""
     if kind == "chorales":
@@ -98,7 +83,7 @@ def rows(
     found: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
     if trained_on != window:
         found[f"windows of {trained_on}, as in training"] = {"window": trained_on}
-    if sliding:
+    if not rehearsal:
         found[f"windows of {window}, a quarter apart"] = {
             "window": window,
             "stride": window // SLIDE,
@@ -150,16 +135,17 @@ def main(words: list[str]) -> Path:
     if given["ahead"] != "1" and source.model.conditions is not None:
         source.model.conditions.soften(float(given["ahead"]))
         card["known ahead, share of its strength"] = float(given["ahead"])
-    model, out = with_attention(source.model, "auto"), Path(given["out"]) / given["name"]
-    bundle.save(out, model, source.tokenizer, card, dtype=given["dtype"])
+    model, out = source.model, Path(given["out"]) / given["name"]
+    model.config["attention"] = "auto"
+    bundle.save(out, model, source.tokenizer, card, dtype="float16")
     size = (out / "model.safetensors").stat().st_size
     if size > MOST:
         raise UserError(f"{out}: {size:,} bytes of weights, expected at most {MOST:,}")
-    stored = with_attention(bundle.load(out).model, given["attention"])  # as rounded in the file
-    ways = rows(stored, shards, measure["kind"], measure["window"], given["sliding"] == "true")
+    stored = bundle.load(out).model  # as rounded in the file
     few = {"windows": int(given["windows"])} if given["windows"] else {}
+    ways = rows(stored, shards, measure["kind"], measure["window"], bool(few))
     for found in numbers(stored, shards, measure["kind"], ways, **few):
-        bundle.save(out, model, source.tokenizer, card | {"numbers": found}, dtype=given["dtype"])
+        bundle.save(out, model, source.tokenizer, card | {"numbers": found}, dtype="float16")
     print(f"{out}: {size / 1e6:.1f} MB")
     return out
 

@@ -38,7 +38,7 @@ from torch.nn import functional as F
 from musictx.attention import Axis, Span, Terms, attend, fused, why_not
 from musictx.attention.fused.config import Config
 from musictx.attention.setting import Setting
-from scripts.bench.common import in_turns, record, spread, textbook, wait
+from scripts.bench.common import in_turns, record, spread, wait
 from scripts.words import options, several
 from scripts.words import run as script
 
@@ -57,8 +57,15 @@ def terms_of(table: Tensor) -> Terms:
     return Terms(table.shape[-1] ** -0.5, (Axis(table=table, high=table.shape[1] - 1),))
 
 
-def by_textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-    return textbook(q, k, v, terms_of(table))
+def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+    """The skew of Huang et al. (2018), section 3.4.1, every operation in the dtype of q."""
+    length = q.shape[2]
+    (axis,) = terms_of(table).axes
+    rows = axis.descending(table, length)
+    moved = F.pad(q @ rows.transpose(-1, -2), (1, 0)).reshape(*q.shape[:2], length + 1, length)
+    logits = (q @ k.transpose(-1, -2) + moved[:, :, 1:]) * q.shape[-1] ** -0.5
+    hidden = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
+    return logits.masked_fill(hidden, float("-inf")).softmax(-1) @ v
 
 
 def plain(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
@@ -104,7 +111,7 @@ def by_config(config: Config) -> Candidate:
 
 def candidates(length: int, given: dict[str, str]) -> dict[str, Candidate]:
     device, dtype = torch.device(given["device"]), getattr(torch, given["dtype"])
-    found: dict[str, Candidate] = {"textbook": by_textbook, "reference": by_name("reference")}
+    found: dict[str, Candidate] = {"textbook": textbook, "reference": by_name("reference")}
     found["chunked"] = by_name("chunked")
     probe = torch.zeros(1, 1, 1, int(given["size"]), dtype=dtype, device=device)
     if device.type == "cpu":
@@ -157,7 +164,7 @@ def wrong(length: int, given: dict[str, str]) -> list[str]:
         [t.detach().double().requires_grad_() for t in tensors],
         upstream.double(),
     )
-    dense = step(by_textbook, tensors, upstream)
+    dense = step(textbook, tensors, upstream)
     found = []
     for name, run in candidates(length, given).items():
         if name == "sdpa":

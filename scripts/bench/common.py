@@ -1,4 +1,4 @@
-"""What the benchmarks share: the textbook's skew, clocks, and rows of results.csv."""
+"""What the benchmarks share: clocks, and rows of results.csv."""
 
 from __future__ import annotations
 
@@ -13,41 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
-
-from musictx.attention import Terms
 
 COLUMNS = (
     *("date", "machine", "threads", "torch", "commit", "implementation", "batch", "heads"),
     *("length", "size", "dtype", "pass", "median_ms", "spread_ms", "extra_peak_mb"),
 )
-
-
-def textbook(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    *,
-    query_pieces: Tensor | None = None,
-    key_pieces: Tensor | None = None,
-    dropout: float = 0.0,
-    **_: Any,
-) -> Tensor:
-    """The skew of Huang et al. (2018), section 3.4.1, every operation in the dtype of q."""
-    length = q.shape[2]
-    with torch.autocast(q.device.type, enabled=False):
-        (axis,) = terms.axes
-        assert axis.table is not None
-        table = axis.descending(axis.table.to(q.dtype), length)
-        moved = F.pad(q @ table.transpose(-1, -2), (1, 0)).reshape(*q.shape[:2], length + 1, length)
-        logits = (q @ k.transpose(-1, -2) + moved[:, :, 1:]) * terms.scale
-        hidden = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)[None, None]
-        if query_pieces is not None and key_pieces is not None:
-            hidden = hidden | (query_pieces[:, None, :, None] != key_pieces[:, None, None, :])
-        weights = logits.masked_fill(hidden, float("-inf")).softmax(-1)
-        return F.dropout(weights, dropout) @ v
 
 
 def wait(device: torch.device) -> None:

@@ -16,15 +16,13 @@ Rows continue one prompt with seeds of their own, as the samples of ``musictx ge
 
 GB/s are the bytes of weights, tables and cache by the time of a step, beside what this machine
 reads at most (``bandwidth``, bytes a second; measured on the CPU): small models are read from the
-processor's own cache, which is faster. ``clock=processor`` takes the processor's time instead of
-the clock's, for a machine that others use too; with OMP_NUM_THREADS=1.
+processor's own cache, which is faster.
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -44,7 +42,7 @@ from scripts.words import options, run, several
 DEFAULTS = {
     "model": "paper", "prompt": "1024", "tokens": "64", "rows": "1", "device": "auto",
     "dtype": "float32", "weights": "float32", "position": "huang", "caches": "auto",
-    "bandwidth": "auto", "results": "", "prompts": "one", "clock": "wall",
+    "bandwidth": "auto", "results": "", "prompts": "one",
 }  # fmt: skip
 TINY = {
     "model": "tiny",
@@ -55,7 +53,6 @@ TINY = {
 }
 #: (weights, cache, rows) -> milliseconds a step, x recomputed, share of the bandwidth.
 Found = dict[tuple[str, str, int], tuple[float, float, float]]
-CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 #: Nats a token that rounded weights may lose.
 LOST = 0.002
 
@@ -77,30 +74,25 @@ class NeverEnd:
 
 
 def recomputed(
-    model: MusicTransformer, ids: torch.Tensor, count: int, now: Callable[[], float]
+    model: MusicTransformer, ids: torch.Tensor, count: int
 ) -> tuple[torch.Tensor, list[float]]:
     """Continuation by a full forward pass for each token; ids, and milliseconds of each."""
     times, generators = [], [np.random.default_rng(seed) for seed in range(len(ids))]
     ended = torch.zeros(len(ids), dtype=torch.bool)
     with torch.inference_mode():
         for _ in range(count):
-            begin = now()
+            begin = time.perf_counter()
             logits = engine.forbid(model(ids)[:, -1].double(), None)
             logits[:, engine.EOS] = -torch.inf
             drawn = engine.draw(logits.cpu(), generators, ended)[:, None]
             ids = torch.cat([ids, drawn.to(ids.device)], dim=1)
             wait(ids.device)
-            times.append(1e3 * (now() - begin))
+            times.append(1e3 * (time.perf_counter() - begin))
     return ids[:, -count:].cpu(), sorted(times)
 
 
 def cached(
-    model: MusicTransformer,
-    ids: torch.Tensor,
-    count: int,
-    cache: str,
-    rows: int,
-    now: Callable[[], float] = time.perf_counter,
+    model: MusicTransformer, ids: torch.Tensor, count: int, cache: str, rows: int
 ) -> tuple[torch.Tensor, list[float]]:
     """The same by the engine; ``ids`` may be one row for all."""
     steps = engine.generate(
@@ -114,9 +106,9 @@ def cached(
     )
     drawn, times = [next(steps)], []
     for _ in range(count - 1):
-        begin = now()
+        begin = time.perf_counter()
         drawn.append(next(steps))
-        times.append(1e3 * (now() - begin))
+        times.append(1e3 * (time.perf_counter() - begin))
     return torch.stack(drawn, dim=1), sorted(times)
 
 
@@ -163,7 +155,6 @@ def build_model(given: dict[str, str]) -> MusicTransformer:
 def main(words: list[str]) -> int:
     given = options(words, DEFAULTS, TINY)
     prompt, tokens = int(given["prompt"]), int(given["tokens"])
-    now = CLOCKS[given["clock"]]
     device = choose_device(given["device"])
     exact = build_model(given).to(device=device, dtype=getattr(torch, given["dtype"]))
     shape = exact.config
@@ -182,12 +173,12 @@ def main(words: list[str]) -> int:
         own, _ = cached(exact, begin, prompt - 1, "auto", texts)
         ids = torch.cat([begin, own.to(device)], dim=1)
         few = min(tokens, 8)  # the slow way costs the same for each token
-        wanted, slow = recomputed(exact, ids.expand(rows, -1), few, now)
+        wanted, slow = recomputed(exact, ids.expand(rows, -1), few)
         found = {("float32", "recomputed"): slow}
         for weights in several(given["weights"]):
             model = rounded(copy.deepcopy(exact), weights)
             for cache in caches if weights == "float32" else ["native"]:
-                got, found[weights, cache] = cached(model, ids, tokens, cache, rows, now)
+                got, found[weights, cache] = cached(model, ids, tokens, cache, rows)
                 if weights == given["dtype"] and not torch.equal(got[:, :few], wanted):
                     print(f"WRONG rows={rows} cache={cache}: other ids than recomputed")
                     return 1

@@ -35,31 +35,7 @@ from tests.untrained import saved
 
 SMALL = {"name": "performance", "low": 48, "high": 84, "max_shift_ms": 500, "velocity_bins": 4}
 TOKENIZER = build(**SMALL)
-MUSICXML = """<?xml version="1.0" encoding="UTF-8"?>
-<score-partwise version="4.0"><part-list><score-part id="P1"><part-name>One</part-name>
-<score-instrument id="I1"><instrument-name>x</instrument-name></score-instrument>
-<midi-instrument id="I1"><midi-channel>1</midi-channel><midi-program>41</midi-program>
-</midi-instrument></score-part>
-<score-part id="P2"><part-name>Two</part-name></score-part></part-list>
-<part id="P1"><measure number="1"><attributes><divisions>4</divisions>
-<key><fifths>-2</fifths></key><time><beats>3</beats><beat-type>4</beat-type></time>
-<transpose><chromatic>-2</chromatic></transpose>
-</attributes><direction><sound tempo="96"/></direction>
-<note><pitch><step>C</step><alter>1</alter><octave>4</octave></pitch><duration>4</duration></note>
-<note><chord/><pitch><step>E</step><octave>4</octave></pitch><duration>4</duration></note>
-<note><rest/><duration>2</duration></note>
-<note><grace/><pitch><step>D</step><octave>5</octave></pitch></note>
-<note><pitch><step>G</step><octave>4</octave></pitch><duration>6</duration>
-<tie type="start"/></note>
-<backup><duration>12</duration></backup><forward><duration>3</duration></forward>
-<note><unpitched><display-step>C</display-step></unpitched><duration>1</duration></note></measure>
-<measure number="2"><note><pitch><step>G</step><octave>4</octave></pitch><duration>12</duration>
-<tie type="stop"/></note></measure></part>
-<part id="P2"><measure number="1"><attributes><divisions>6</divisions></attributes>
-<sound tempo="120"/>
-<note><pitch><step>C</step><octave>3</octave></pitch><duration>18</duration></note>
-</measure></part></score-partwise>
-"""
+MUSICXML = Path(__file__).with_name("parts.musicxml").read_text(encoding="utf-8")
 
 
 class Kind(NamedTuple):

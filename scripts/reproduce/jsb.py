@@ -94,12 +94,8 @@ def train(
 def evaluate(split: str, folder: Path, given: Mapping[str, str]) -> list[str]:
     """The words of its measurement: whole pieces, of which the longest has 2560 notes."""
     corpus = ["corpus=jsb", f"corpus.path={given['path']}", f"corpus.shards={given['runs']}/shards"]
-    out = [
-        f"split={split}",
-        "window=2560",
-        f"out={folder.with_name(folder.name + f'-{split}.json')}",
-    ]
-    return ["evaluate", f"model={folder}", *corpus, *out]
+    out = folder.with_name(folder.name + f"-{split}.json")
+    return ["evaluate", f"model={folder}", *corpus, f"split={split}", "window=2560", f"out={out}"]
 
 
 def calibrate(model: Path, transposed: str, given: Mapping[str, str], rest: Sequence[str]) -> Path:

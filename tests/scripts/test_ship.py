@@ -43,7 +43,7 @@ def test_a_shipped_model_states_its_numbers_and_nothing_private(ship, tmp_path):
 
 
 def test_a_rehearsal_says_so(ship):
-    numbers = bundle.load(ship("windows=2", "sliding=false")).card["numbers"]
+    numbers = bundle.load(ship("windows=2")).card["numbers"]
     assert "A REHEARSAL" in numbers["measured on"]
     assert not any("quarter" in name for name in numbers if name.startswith("windows"))
 
