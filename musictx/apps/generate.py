@@ -162,22 +162,21 @@ def run(config: GenerateConfig) -> list[Result]:
             bundle,
             [given],
             [score],
-            samples=config.samples,
             seeds=[work.seed],
-            sampling=config.sampling,
-            end=config.end,
-            seconds=config.seconds,
-            bars=config.bars,
-            tokens=config.tokens,
-            include_primer=config.include_primer,
-            quantise=config.quantise,
-            context=config.context,
             steering=[steer],
+            **asked_by(config),
             progress=progress,
         )
         for number, sample, why in nearest(versions, config.keep, likeness):
             found[number] = work.write(number, sample, new_notes(sample), sample.remark, why)
     return [found[number] for number in (found if config.keep else sorted(found))]
+
+
+def asked_by(config: GenerateConfig) -> dict[str, Any]:
+    """What ``config`` asks of :func:`pieces`, beside primers, seeds and steering."""
+    names = ("samples", "sampling", "end", "seconds", "bars", "tokens")
+    more = ("include_primer", "quantise", "context")
+    return {name: getattr(config, name) for name in names + more}
 
 
 def _total(config: GenerateConfig) -> tuple[float | None, str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -295,12 +296,7 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
     if path is None:
         raise UserError(f"{option}: missing; give a MIDI file")
     score = read_music(path, option, "to work on", config.limits)
-    if isinstance(config, InfillConfig):
-        chorale = config.voices, config.particles
-        task = gap(score, config.begin, config.end, config.tracks, *chorale)
-    else:
-        task = under(score, config.melody_track)
-    wanted = wanted_of(config)
+    task, asked_for = task_of(config, score), asked_by(config)
     work = Work.of(config, path)
     found: list[Result] = []
     length = (task.end - task.begin) * config.samples
@@ -308,14 +304,24 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
         versions = composed(
             work.bundle,
             task,
-            samples=config.samples,
             seed=work.seed,
-            sampling=config.sampling,
-            controls=wanted,
-            guidance=config.guidance,
-            quantise=config.quantise,
+            **asked_for,
             progress=lambda seconds: progress(1, seconds),
         )
         for sample in versions:
             found.append(work.write(len(found), sample, new_notes(sample), sample.remark))
     return found
+
+
+def task_of(config: InfillConfig | AccompanyConfig, score: Score) -> Task:
+    """What ``config`` asks to be composed for the music in its file."""
+    if isinstance(config, AccompanyConfig):
+        return under(score, config.melody_track)
+    chorale = config.voices, config.particles
+    return gap(score, config.begin, config.end, config.tracks, *chorale)
+
+
+def asked_by(config: InfillConfig | AccompanyConfig) -> dict[str, Any]:
+    """What ``config`` asks of :func:`composed`, beside the task and the seed."""
+    names = ("samples", "sampling", "guidance", "quantise")
+    return {"controls": wanted_of(config)} | {name: getattr(config, name) for name in names}

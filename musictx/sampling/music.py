@@ -151,6 +151,16 @@ def continuations(
             raise interrupt
 
 
+def alike(
+    tokenizer: Tokenizer, primer: Primer, steering: Steering, context: int
+) -> tuple[int | bool, ...]:
+    """What has to be equal of primers that are continued as rows of one batch, so that each gives
+    what it gives alone: how many ids are read, of how long a past, between which marks."""
+    fronts, marks = _around(tokenizer, [steering], [primer])
+    room, ids = context - 1 - len(fronts[0]) - len(marks), len(primer.ids)
+    return len(fronts[0]), len(marks), min(ids, room), ids > room
+
+
 def _around(
     tokenizer: Tokenizer, steering: Sequence[Steering], pieces: Sequence[Primer]
 ) -> tuple[list[np.ndarray], list[int]]:

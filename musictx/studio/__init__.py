@@ -6,4 +6,8 @@ document   the music that a page shows, and its operations; change: one operatio
 journal    operations on disk, each there before it is acknowledged; session: both together
 exchange   Score <-> document, and files out of it
 events     what pages are told while things happen
+composer   the thread that composes; queue: whose turn it is; models: what each can do
+asked      what a page asks for, and its command line; inputs: the file it is computed from
+performing the calls of the commands, several takes at once; listening: what they tell on the way
+takes      what came of it, on disk
 """

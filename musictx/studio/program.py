@@ -41,11 +41,7 @@ async def _serve(config: StudioConfig) -> None:
     from aiohttp import web
 
     from musictx.studio.app import STUDIO, application
-
-    try:
-        from musictx.studio.composer import Composer  # type: ignore[import-not-found]
-    except ImportError:
-        from musictx.studio.silent import Silent as Composer
+    from musictx.studio.composer import Composer
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,0 +1,215 @@
+"""What a page asks for, checked; and the command line that asks for the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from musictx.beats import Beats
+from musictx.compose.commands import SPOKEN, known_options
+from musictx.compose.words import POSITIONAL
+from musictx.config import (
+    AccompanyConfig,
+    GenerateConfig,
+    HarmoniseConfig,
+    InfillConfig,
+    ModelFolder,
+    SamplingConfig,
+    TokenSampling,
+)
+from musictx.config.checks import DAY, LARGEST_SEED
+from musictx.studio.change import whole
+from musictx.studio.errors import Refused
+from musictx.studio.models import TASKS, Model, Models
+from musictx.tokens.controls import asked
+
+#: Versions of a take.
+MOST_SAMPLES = 8
+#: Seconds, and bars, of new music that are composed at once.
+LONGEST, MOST_BARS = 600.0, 500
+#: Seconds of new music where no length is given.
+USUAL = 8.0
+#: Options of sampling that a melody harmonised does not know; its key is its own.
+NOT_FOR_MELODIES = {f.name for f in dataclasses.fields(SamplingConfig)} - {
+    f.name for f in dataclasses.fields(TokenSampling)
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a page. Times are in seconds of the document, tracks its ids (None: all).
+
+    begin, end   the selection;  seconds, bars  how much new music, where that is free
+    controls, sampling, guidance, quantise  options of the commands
+    keep         share of the selected notes that stay in a variation
+    """
+
+    task: str
+    begin: float
+    end: float
+    tracks: tuple[int, ...] | None = None
+    seconds: float | None = None
+    bars: int | None = None
+    samples: int = 3
+    controls: Mapping[str, float] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    keep: float = 0.5
+    guidance: float = 1.0
+    quantise: str = "none"
+
+    def config(self, model: Model, seed: int, file: str | None, **more: Any) -> Any:
+        """The options of the command that does it; ``more`` are those that the input decides.
+
+        Raises :class:`UserError` for what cannot be asked for.
+        """
+        from musictx.arguments import sampling_of  # torch is loaded by then
+
+        melody = self.task == "harmonise"
+        given = {k: v for k, v in self.sampling.items() if not melody or k not in NOT_FOR_MELODIES}
+        sampling = sampling_of(given, TokenSampling if melody else SamplingConfig)
+        common: dict[str, Any] = {"model": ModelFolder(model.name), "seed": seed}
+        common |= {"samples": self.samples, "sampling": sampling}
+        if melody:
+            return HarmoniseConfig(melody=file, **common, **more)
+        controls = dict(self.controls)
+        if "density" in controls:
+            sampling.density = controls.pop("density")
+        common |= {name: f"{value:g}" for name, value in controls.items()}
+        common |= {"guidance": self.guidance, "quantise": self.quantise}
+        if self.task == "accompany":
+            return AccompanyConfig(melody=file, **common, **more)
+        if self.task in ("replace", "vary"):
+            return InfillConfig(file=file, **common, **more)
+        return GenerateConfig(primer=file, **common, **more)
+
+
+def parse(data: Mapping[str, Any], models: Models, duration: float) -> tuple[Request, Model, Any]:
+    """The request of a page, the model for it and the seed that it gives, or None.
+
+    Raises :class:`Refused`, or another :class:`UserError`, in one sentence that names the part that
+    cannot be.
+    """
+    known = {f.name for f in dataclasses.fields(Request)} | {"model", "seed", "revision"}
+    unknown = sorted(set(data) - known)
+    if unknown:
+        raise Refused(f"take: no part is called {', '.join(map(repr, unknown))[:80]}")
+    given = {name: value for name, value in data.items() if value is not None}
+    task = given.get("task")
+    if task not in TASKS:
+        raise Refused(f"task={str(task)[:20]}: expected one of {', '.join(TASKS)}")
+    model = models.chosen(given.pop("model", None), task)
+    seed = given.pop("seed", None)
+    if seed is not None:
+        seed = whole(seed, 0, LARGEST_SEED, "seed")
+    given.pop("revision", None)
+    for name in ("controls", "sampling"):
+        if not isinstance(given.get(name, {}), Mapping):
+            raise Refused(f"{name}: expected a JSON object")
+    begin = _number(given.get("begin", 0.0), 0, DAY, "begin")
+    end = _number(given.get("end", max(duration, begin)), 0, DAY, "end")
+    if end < begin:
+        raise Refused(f"end={end:g}: expected a place after begin={begin:g}")
+    found = {"begin": begin, "end": end, **_lengths(given, task)}
+    if "tracks" in given:
+        if not isinstance(given["tracks"], list):
+            raise Refused("tracks: expected a list of tracks, or null for all")
+        found["tracks"] = tuple(whole(one, 0, 65_534, "tracks") for one in given["tracks"])
+    found["samples"] = whole(given.get("samples", 1), 1, MOST_SAMPLES, "samples")
+    controls = dict(given.get("controls", {}))
+    for name, value in controls.items():
+        if name not in model.steers:
+            raise Refused(f"{str(name)[:20]}: the model {model.name} does not know it")
+        if type(value) not in (int, float, str):
+            raise Refused(f"{name}: expected a number or a word")
+    controls = asked(controls)
+    sampling = dict(given.get("sampling", {}))
+    for name, low, high in (("keep", 0, 1), ("guidance", 0, 20)):
+        if name in given:
+            found[name] = _number(given[name], low, high, name)
+    if "quantise" in given:
+        found["quantise"] = str(given["quantise"])
+    request = Request(task=task, controls=controls, sampling=sampling, **found)
+    request.config(model, seed or 0, None)  # what is wrong with an option is said now
+    return request, model, seed
+
+
+def _lengths(given: Mapping[str, Any], task: str) -> dict[str, Any]:
+    if task not in ("new", "continue"):
+        return {}
+    if "bars" in given:
+        return {"bars": whole(given["bars"], 1, MOST_BARS, "bars")}
+    seconds = _number(given.get("seconds", USUAL), 0, LONGEST, "seconds")
+    if seconds < 0.1:
+        raise Refused(f"seconds={seconds:g}: expected at least 0.1")
+    return {"seconds": seconds}
+
+
+def _number(value: Any, low: float, high: float, name: str) -> float:
+    if type(value) not in (int, float) or not low <= value <= high:
+        raise Refused(f"{name}={str(value)[:20]}: expected a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def label(request: Request, clock: Beats) -> str:
+    """What is asked for, in a few words."""
+    length = f"{request.seconds or 0:g} s"
+    if request.bars is not None:
+        length = "1 bar" if request.bars == 1 else f"{request.bars} bars"
+    if request.task == "new":
+        return f"new piece, {length}"
+    if request.task == "continue":
+        return f"continue for {length}"
+    first = clock.bar(float(clock.quarters(request.begin)))[0]
+    last = max(clock.bar(float(clock.quarters(request.end)) - 1e-3)[0], first)
+    bars = f"bar {first}" if first == last else f"bars {first} to {last}"
+    if request.task == "vary":
+        return f"vary {bars}, {100 * request.keep:.0f} % kept"
+    return f"{request.task} {bars}"
+
+
+def words(command: str, config: Any) -> list[str]:
+    """The words after ``musictx COMMAND`` that make ``config``: what differs from its defaults."""
+    plain, known = type(config)(), known_options(command)
+    spoken = {option: word for word, option in SPOKEN.get(command, {}).items()}
+    file, found = None, []
+    for name in known:
+        value, usual = _value(config, name), _value(plain, name)
+        if value == usual:
+            continue
+        if name == POSITIONAL[command]:
+            file = str(value)
+            continue
+        short = name.removeprefix("sampling.")
+        name = short if short not in known else name
+        name = {"model.path": "model"}.get(name, spoken.get(name, name))
+        found.append(f"{name}={_word(value)}")
+    return [*([file] if file is not None else []), *found]
+
+
+def command_line(request: Request, config: Any) -> str:
+    """The line that a person types to get the same notes, in the folder of the takes."""
+    command = command_of(request.task)
+    verb = "continue" if request.task == "continue" else command
+    return shlex.join(["musictx", verb, *words(command, config)])
+
+
+def command_of(task: str) -> str:
+    """The command that does a task."""
+    commands = {"new": "generate", "continue": "generate", "replace": "infill", "vary": "infill"}
+    return commands.get(task, task)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
+
+
+def _value(config: Any, name: str) -> Any:
+    for part in name.split("."):
+        config = getattr(config, part)
+    return config

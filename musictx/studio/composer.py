@@ -1,0 +1,289 @@
+"""One thread that composes: it owns torch and the models; everybody else asks it.
+
+Requests wait in a fair queue (:mod:`musictx.studio.queue`); those of one kind run together. All
+that a page may see of a take is changed under one lock and told to ``publish`` afterwards.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from musictx.beats import Beats
+from musictx.config.studio import StudioConfig
+from musictx.errors import UserError
+from musictx.studio import asked as requests
+from musictx.studio.errors import Refused
+from musictx.studio.exchange import score_of
+from musictx.studio.inputs import Input, Outcome, Tracks, prepare
+from musictx.studio.models import Model, Models
+from musictx.studio.queue import Queue
+from musictx.studio.session import Publish, Session
+from musictx.studio.sessions import Sessions
+from musictx.studio.takes import Proposal, Take, Takes, save, save_input, stem
+
+if TYPE_CHECKING:
+    from musictx.bundle import Bundle
+    from musictx.studio.performing import Ready
+
+#: Takes that may wait: of one session, of all.
+MOST_OF_SESSION, MOST = 8, 64
+#: Seconds that the thread is waited for when the studio closes.
+LEAVE_SECONDS = 5.0
+
+
+@dataclass(eq=False)
+class Job:
+    """A take that waits or is composed."""
+
+    session: Session
+    take: Take
+    model: Model
+    config: Any
+    source: Input
+    tracks: list[Tracks] = field(default_factory=list)
+    ready: Ready | None = None
+    stopped: bool = False
+
+
+class Composer:
+    """Takes for all sessions. ``publish(session id, kind of event, data)`` may be called from any
+    thread; so may every method here.
+
+    The default model is loaded, and tried once, at the start; others at their first use. Raises
+    :class:`UserError` if the model of ``config`` is none.
+    """
+
+    def __init__(self, sessions: Sessions, publish: Publish, config: StudioConfig) -> None:
+        self._sessions, self._publish, self._config = sessions, publish, config
+        self._models = Models(config)
+        self._lock = threading.RLock()
+        self._work = threading.Condition(self._lock)
+        self._queue: Queue[Job] = Queue()
+        self._jobs: dict[tuple[str, int], Job] = {}  # that wait or are composed
+        self._takes: WeakKeyDictionary[Session, Takes] = WeakKeyDictionary()
+        self._bundles: dict[str, Bundle] = {}
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="composer", daemon=True)
+        self._thread.start()
+
+    # ----------------------------------------------------------------------------- for the server
+
+    def models(self) -> list[dict[str, Any]]:
+        """What there is to compose with."""
+        return self._models.json()
+
+    def takes(self, session: Session) -> list[dict[str, Any]]:
+        """All takes of a session, in their order."""
+        with self._lock:
+            return [take.json() for take in self._of(session).all]
+
+    def submit(self, session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Queue what a page asks for; the new take. Its files are on disk then.
+
+        Raises :class:`Refused`, or another :class:`UserError`, in one sentence."""
+        document = session.copy()
+        if request.get("revision") not in (None, document.revision):
+            raise Refused(
+                "the music was changed in between; it is read again",
+                409,
+                revision=document.revision,
+            )
+        asked, model, seed = requests.parse(request, self._models, document.duration)
+        if seed is None:
+            from musictx.apps.results import fresh_seed
+
+            seed = fresh_seed()
+        source = prepare(document, asked, model, seed)
+        with self._lock:
+            if self._closing:
+                raise Refused("the studio is closing", 503)
+            if len(self._queue.waiting(session.id)) >= MOST_OF_SESSION:
+                raise Refused(f"{MOST_OF_SESSION} takes are waiting already; stop one first", 429)
+            if len(self._queue) >= MOST:
+                raise Refused(f"{MOST} takes of everybody are waiting; try again later", 429)
+            takes = self._of(session)
+            number, takes.following = takes.following, takes.following + 1
+        file = None if source.data is None else f"{stem(number)}.mid"
+        config = asked.config(model, seed, file, **source.options)
+        take = Take(
+            id=number,
+            task=asked.task,
+            label=requests.label(asked, Beats(score_of(document, ()))),
+            seed=seed,
+            model=model.name,
+            begin=asked.begin,
+            end=asked.end,
+            tracks=None if asked.tracks is None else list(asked.tracks),
+            request=dict(request),
+            command=requests.command_line(asked, config),
+            input=None if file is None else f"takes/{file}",
+            proposals=[Proposal(i + 1) for i in range(asked.samples)],
+        )
+        if source.data is not None:
+            save_input(session.folder, number, source.data)
+        save(session.folder, take)
+        job = Job(session, take, model, config, source)
+        job.tracks = [Tracks(source, model) for _ in take.proposals]
+        with self._lock:
+            takes.all.append(take)
+            self._jobs[session.id, number] = job
+            self._queue.add(session.id, job)
+            self._tell_places()
+            self._work.notify()
+            return take.json()
+
+    def cancel(self, session: Session, number: int) -> None:
+        """Stop a take, at once; set one that is over aside."""
+        with self._lock:
+            take = self._of(session).find(number)
+            if take is None:
+                raise Refused(f"there is no take {number}", 404)
+            job = self._jobs.pop((session.id, number), None)
+            if job is not None:
+                job.stopped = True
+                self._queue.remove(session.id, job)
+                take.finish("stopped")
+            else:
+                take.aside = True
+            self.keep(session, take)
+            self._tell_places()
+
+    def close(self) -> None:
+        """Stop what is composed or waits, and the thread."""
+        with self._lock:
+            self._closing = True
+            for job in [*self._jobs.values()]:
+                self.cancel(job.session, job.take.id)
+            self._work.notify()
+        self._thread.join(LEAVE_SECONDS)
+
+    def _of(self, session: Session) -> Takes:
+        if session not in self._takes:
+            self._takes[session] = Takes(session.folder)
+        return self._takes[session]
+
+    # ------------------------------------------------------------------- for the work of the thread
+
+    def keep(self, session: Session, take: Take) -> None:
+        """A take stands differently: on disk, then told."""
+        with self._lock:
+            try:
+                save(session.folder, take)
+            except UserError as error:  # no room on the disk: it is told all the same
+                print(f"musictx studio: {self._plain(error, session)}", file=sys.stderr)
+            self._publish(session.id, "take", take.json(notes=False))
+
+    def _tell_places(self) -> None:
+        """Those whose place in the queue has changed."""
+        for job in self._jobs.values():
+            place = self._queue.place(job.session.id, job)
+            if job.take.place != place and job.take.state == "waiting":
+                job.take.place = place
+                self._publish(job.session.id, "take", job.take.json(notes=False))
+
+    def _plain(self, error: Exception, session: Session) -> str:
+        """A sentence for the page, without the machine's own names of folders."""
+        text = " ".join(str(error).split())
+        folders = {str(bundle.folder): name for name, bundle in [*self._bundles.items()]}
+        folders[str(session.folder)] = session.id
+        folders[str(self._config.folder)] = "the studio's folder"
+        for folder, name in folders.items():
+            text = text.replace(folder, name)
+        return text
+
+    # ---------------------------------------------------------------------------------- the thread
+
+    def _run(self) -> None:
+        try:
+            self._warm()
+        except Exception as error:  # said to whoever asks for it
+            print(f"musictx studio: {error}", file=sys.stderr)
+        while True:
+            with self._work:
+                while not self._closing and not len(self._queue):
+                    self._work.wait()
+                if self._closing:
+                    return
+                batch = self._queue.take(self._fits)
+                for job in batch:
+                    job.take.state, job.take.place = "composing", 0
+                    self._publish(job.session.id, "take", job.take.json(notes=False))
+                self._tell_places()
+            self._compose(batch)
+
+    def _warm(self) -> None:
+        """Load the default model, and all that composing needs, and try it."""
+        from musictx.apps.generate import generate
+        from musictx.studio import performing  # noqa: F401
+
+        generate(self._bundle(self._models.chosen(self._models.default, "new")), seconds=0.3)
+
+    def _bundle(self, model: Model) -> Bundle:
+        if model.name not in self._bundles:
+            from musictx.bundle import load
+
+            weights = self._config.model.weights
+            self._bundles[model.name] = load(model.folder, self._config.device, weights=weights)
+        return self._bundles[model.name]
+
+    def _fits(self, chosen: list[Job], other: Job) -> bool:
+        """Whether ``other`` can run with those that are chosen: takes of one kind, length and
+        settings by one model that is loaded."""
+        from musictx.config import GenerateConfig
+        from musictx.studio import performing
+
+        some = [*chosen, other]
+        if any(not isinstance(job.config, GenerateConfig) for job in some):
+            return False
+        bundle = self._bundles.get(chosen[0].model.name)
+        if other.model != chosen[0].model or bundle is None:
+            return False
+        try:
+            for job in some:
+                job.ready = job.ready or performing.ready(job, bundle)
+        except UserError:  # it will be told when its own turn comes
+            return False
+        return performing.fit([job.ready for job in chosen if job.ready], some[-1].ready)  # type: ignore[arg-type]
+
+    def _compose(self, batch: list[Job]) -> None:
+        from musictx.studio.listening import Listening, Stopped
+
+        listening = Listening(self, batch, self._publish)
+        try:
+            listening.compose(self._bundle(batch[0].model))
+            error = None
+        except Stopped:
+            error = None
+        except UserError as fault:
+            error = self._plain(fault, batch[0].session)
+        except MemoryError:
+            error = "this machine has too little memory for it; ask for less"
+        except Exception as fault:
+            traceback.print_exc()
+            error = f"a fault of musictx ({type(fault).__name__}); the terminal says more"
+        with self._lock:
+            for job in batch:
+                if self._jobs.pop((job.session.id, job.take.id), None) is not None:
+                    job.take.finish("failed", error or "it was not finished")
+                    self.keep(job.session, job.take)
+            self._tell_places()
+
+    def finished(self, job: Job, proposal: Proposal, found: Outcome, remark: str | None) -> None:
+        """A proposal is finished, and its file is written."""
+        with self._lock:
+            if job.stopped:
+                return
+            proposal.take(found, remark)
+            if all(one.state == "done" for one in job.take.proposals):
+                del self._jobs[job.session.id, job.take.id]
+                job.take.progress = 1.0
+                job.take.finish("done")
+            self.keep(job.session, job.take)
+            data = {"take": job.take.id, "proposal": vars(proposal).copy()}
+            self._publish(job.session.id, "proposal", data)

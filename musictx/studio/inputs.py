@@ -1,0 +1,311 @@
+"""A request and a document -> the file that a take is computed from; its results -> proposals.
+
+The file is what a person would have given the command: nothing else of the document counts. Notes
+inside a gap that stay, since they are locked or kept in a variation, stand on tracks of their own
+named "locked".
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from musictx import midi
+from musictx.beats import Beats
+from musictx.notes import DRUMS, PEDAL, Score
+from musictx.studio.asked import Request
+from musictx.studio.change import NamedNote, Track
+from musictx.studio.document import Document
+from musictx.studio.errors import Refused
+from musictx.studio.exchange import score_of
+from musictx.studio.models import Model
+
+#: (start, end, pitch, velocity, track of a result)
+Key = tuple[float, float, int, int, int]
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a take is computed from.
+
+    data      the file; None for a new piece;  score  as it is read back
+    options   of the command: those that depend on the file
+    begin     seconds of the document at which the new music begins, where it is a new piece
+    tracks    track of the file -> id in the document
+    numbers   note of the file -> its number in the document
+    replaced  numbers of the notes that leave whatever comes
+    following  of a continuation: (seconds, number) of what stands after its beginning, and gives
+              way as far as the new music reaches
+    there     the tracks of the document
+    """
+
+    request: Request
+    data: bytes | None
+    score: Score | None
+    options: Mapping[str, Any]
+    begin: float = 0.0
+    tracks: Mapping[int, int] = field(default_factory=dict)
+    numbers: Mapping[Key, list[int]] = field(default_factory=dict)
+    replaced: tuple[int, ...] = ()
+    following: tuple[tuple[float, int], ...] = ()
+    there: tuple[Track, ...] = ()
+
+
+def prepare(document: Document, request: Request, model: Model, seed: int) -> Input:
+    """What the take of ``request`` is computed from; :class:`Refused` where there is nothing."""
+    for track in request.tracks or ():
+        if track not in {one.id for one in document.tracks}:
+            raise Refused(f"tracks: there is no track {track}")
+    if request.task == "new":
+        return _new(document, request)
+    if not document.notes:
+        raise Refused("there are no notes yet; draw some, load a file, or begin with a new piece")
+    make = {"continue": _continued, "replace": _gap, "vary": _gap}.get(request.task, _melody)
+    return make(document, request, model, seed)
+
+
+def _new(document: Document, request: Request) -> Input:
+    clock, begin = Beats(score_of(document, ())), 0.0
+    if document.notes:
+        begin = float(clock.seconds(clock.bar_line(float(clock.quarters(document.duration)))))
+    seconds = request.seconds
+    if request.bars is not None:  # of the document's own: a model may count in seconds
+        line = clock.bar_line(float(clock.quarters(begin)), request.bars)
+        seconds = round(float(clock.seconds(line)) - begin, 4)
+    options = {"seconds": seconds}
+    return Input(request, None, None, options, begin=begin, there=document.tracks)
+
+
+def _continued(document: Document, request: Request, model: Model, seed: int) -> Input:
+    seam, chosen = request.end, _chosen(document, request)
+    kept = [row[0] for row in document.rows() if row[5] in chosen and row[1] < seam - 1e-6]
+    if not kept:
+        raise Refused(f"there are no notes before {seam:.1f} s that could be continued")
+    score = score_of(document, kept)
+    notes = score.notes.copy()
+    notes["end"] = np.minimum(notes["end"], seam)
+    pedals = score.pedals[(score.pedals["time"] < seam) & np.isin(score.pedals["track"], [*chosen])]
+    last = max(notes["end"].max(), notes["start"].max())
+    lifted = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
+    score = replace(score, notes=notes, pedals=np.concatenate([pedals, lifted]))
+    options = {"seconds": request.seconds, "bars": request.bars}
+    following = tuple(
+        (row[1], row[0])
+        for row in document.rows()
+        if row[5] in chosen and row[1] >= seam - 1e-6 and row[0] not in document.locked
+    )
+    return replace(_written(document, request, score, options), following=following)
+
+
+def _gap(document: Document, request: Request, model: Model, seed: int) -> Input:
+    begin, end = (round(at, 4) for at in (request.begin, request.end))
+    if end <= begin:
+        raise Refused("select some bars, or notes, to compose anew")
+    if begin >= document.duration:
+        raise Refused("the selection begins after the last note; continue goes on from there")
+    chosen = _chosen(document, request)
+    rows = document.rows()
+    drums = {track.id for track in document.tracks if track.drum}
+    if not model.programs and chosen & drums:
+        if request.tracks is not None:
+            raise Refused(f"the model {model.name} writes no drums; leave their track out")
+        chosen -= drums
+    stays = _staying(document, request, chosen, seed)
+    used = {row[5] for row in rows if row[0] not in stays}
+    if not chosen & used:
+        what = "every note there is locked" if stays else "there are no notes on these tracks"
+        raise Refused(f"{what}: there is nothing to compose anew")
+    score = score_of(document)
+    notes, names = score.notes.copy(), dict(score.names)
+    following = max(track.id for track in document.tracks) + 1
+    moved = np.array([row[0] in stays for row in rows], bool)
+    for number, track in enumerate(np.unique(notes["track"][moved]).tolist()):
+        names[following + number] = "locked" if not number else f"locked {number + 1}"
+        notes["track"][moved & (score.notes["track"] == track)] = following + number
+    order = np.unique(notes["track"]).tolist()
+    places = [place for place, track in enumerate(order, 1) if track in chosen]
+    options = {"begin": _moment(begin), "end": _moment(end)}
+    if len(places) < len(order):
+        options["tracks"] = ",".join(map(str, places))
+    pedals = score.pedals[np.isin(score.pedals["track"], order)]
+    score = replace(score, notes=notes, names=names, pedals=pedals)
+    return _written(document, request, score, options)
+
+
+def _moment(seconds: float) -> str:
+    """Seconds as the command line takes them."""
+    return f"{seconds:.4f}".rstrip("0").rstrip(".") + "s"
+
+
+def _staying(document: Document, request: Request, chosen: set[int], seed: int) -> set[int]:
+    """Numbers of the notes inside the gap that stay."""
+    inside = [
+        row[0]
+        for row in document.rows()
+        if row[5] in chosen and request.begin - 1e-3 <= row[1] < request.end - 1e-6
+    ]
+    stays = {number for number in inside if number in document.locked}
+    if request.task == "vary":
+        free = [number for number in inside if number not in stays]
+        random = np.random.default_rng((seed, 1))
+        count = round(request.keep * len(free))
+        stays |= {free[i] for i in random.permutation(len(free))[:count].tolist()}
+    return stays
+
+
+def _melody(document: Document, request: Request, model: Model, seed: int) -> Input:
+    chosen = _chosen(document, request) - {track.id for track in document.tracks if track.drum}
+    kept = [
+        row[0]
+        for row in document.rows()
+        if row[5] in chosen and request.begin - 1e-3 <= row[1] < request.end - 1e-6
+    ]
+    if not kept:
+        raise Refused("there are no pitched notes in the selection; select a melody")
+    score = score_of(document, kept)
+    tracks, gone = np.unique(score.notes["track"]), tuple[int, ...]()
+    score = replace(score, pedals=score.pedals[np.isin(score.pedals["track"], tracks)])
+    if request.task == "harmonise":
+        from musictx.apps.infill import highest  # torch is loaded by then
+
+        score, gone = score.with_notes(highest(score.notes)), tuple(kept)
+    return _written(document, request, score, {}, gone)
+
+
+def _chosen(document: Document, request: Request) -> set[int]:
+    if request.tracks is None:
+        return {track.id for track in document.tracks}
+    return set(request.tracks)
+
+
+def _written(
+    document: Document,
+    request: Request,
+    score: Score,
+    options: Mapping[str, Any],
+    replaced: tuple[int, ...] = (),
+) -> Input:
+    """The file of ``score``, read back, so that the take is computed from what is in it."""
+    data = midi.to_bytes(score)
+    back = midi.read(data)
+    places = np.unique(back.notes["track"]).tolist()
+    tracks = dict(zip(places, np.unique(score.notes["track"]).tolist()))
+    numbers: dict[Key, list[int]] = {}
+    if request.task in ("replace", "vary"):
+        numbers = _numbered(document.rows(), score, back, tracks)
+    return Input(
+        request,
+        data,
+        back,
+        {name: value for name, value in options.items() if value is not None},
+        tracks=tracks,
+        numbers=numbers,
+        replaced=replaced,
+        there=document.tracks,
+    )
+
+
+def _numbered(
+    rows: Iterable[NamedNote], score: Score, back: Score, tracks: Mapping[int, int]
+) -> dict[Key, list[int]]:
+    """Which notes of the document those of its file are: of one track and pitch in their order,
+    since times are rounded to ticks."""
+    groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for row, note in zip(rows, score.notes.tolist()):  # both by start
+        groups[note[6], note[2]].append(row[0])
+    found: defaultdict[Key, list[int]] = defaultdict(list)
+    for note in sorted(keys(back.notes)):
+        waiting = groups[tracks[note[4]], note[2]]
+        if waiting:
+            found[note].append(waiting.pop(0))
+    return dict(found)
+
+
+def keys(notes: np.ndarray) -> list[Key]:
+    """What tells notes apart, of each."""
+    return [(s, e, p, v, t) for s, e, p, v, _, _, t in notes.tolist()]
+
+
+class Tracks:
+    """The tracks of a result in the document: known ones, and new ones as they are met."""
+
+    def __init__(self, source: Input, model: Model) -> None:
+        self._source, self._model = source, model
+        self._places = {} if source.request.task == "harmonise" else dict(source.tracks)
+        self._next = max((track.id for track in source.there), default=-1) + 1
+        self.new: dict[int, int] = {}  # key -> id
+
+    def of(self, key: int) -> int:
+        """The id in the document for the track of an event."""
+        if key not in self._places:
+            own = self._own(key) if self._source.request.task == "new" else None
+            if own is None:
+                own, self._next = self._next, self._next + 1
+                self.new[key] = own
+            self._places[key] = own
+        return self._places[key]
+
+    def key(self, note: tuple[Any, ...]) -> int:
+        """What events call the track of a finished note."""
+        *_, program, drum, track = note
+        if self._source.request.task == "new" and self._model.programs:
+            return DRUMS if drum else int(program)
+        return int(track)
+
+    def _own(self, key: int) -> int | None:
+        """A track of the document for the same instrument, in a new piece."""
+        if self._model.four_voices:
+            return None
+        drum, program = key == DRUMS, 0 if key == DRUMS else key
+        for track in self._source.there:
+            same = track.drum == drum and (drum or track.program == program)
+            if same and track.id not in self._places.values():
+                return track.id
+        return None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished proposal: rows (start, end, pitch, velocity, track), new tracks, and the numbers
+    of the notes that it replaces, in terms of the document."""
+
+    notes: list[tuple[float, float, int, int, int]]
+    tracks: list[dict[str, Any]]
+    removes: list[int]
+
+
+def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcome:
+    """What ``score``, a result, changes in the document: its notes that the file has not come, and
+    the file's that it has not leave; a note that is as before stays.
+
+    until  seconds up to which the new music of a continuation reaches
+    """
+    task, before = source.request.task, Counter[Key]()
+    if source.score is not None and task != "harmonise":
+        before.update(keys(source.score.notes))
+    rows: list[tuple[float, float, int, int, int]] = []
+    looks: dict[int, tuple[int, bool, int]] = {}  # program, drums and track of each key
+    for note in score.notes.tolist():
+        start, end, pitch, velocity, program, drum, track = note
+        place = (start, end, pitch, velocity, track)
+        if before[place] > 0:
+            before[place] -= 1
+            continue
+        key = tracks.key(note)
+        looks[key] = program, drum, track
+        start, end = round(start + source.begin, 6), round(end + source.begin, 6)
+        rows.append((start, end, pitch, velocity, tracks.of(key)))
+    removes = [*source.replaced]
+    removes += [number for start, number in source.following if start < until - 1e-6]
+    for place, count in before.items():
+        removes += source.numbers.get(place, [])[::-1][:count]
+    new = [
+        Track(number, score.names.get(looks[key][2], ""), *looks[key][:2])._asdict()
+        for key, number in tracks.new.items()
+        if key in looks
+    ]
+    return Outcome(rows, new, sorted(removes))

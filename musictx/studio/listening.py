@@ -1,0 +1,89 @@
+"""From the composing thread to the pages: notes while they are composed, finished proposals."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from musictx.bundle import Bundle
+from musictx.sampling.batch import Sample
+from musictx.sampling.events import Event
+from musictx.studio import performing
+from musictx.studio.inputs import outcome
+from musictx.studio.session import Publish
+from musictx.studio.takes import save_result
+
+if TYPE_CHECKING:
+    from musictx.studio.composer import Composer, Job
+
+#: Seconds between two messages about the notes of a take, and about how far it is.
+NOTES_EVERY, PROGRESS_EVERY = 0.1, 0.25
+
+
+class Stopped(Exception):
+    """Nobody waits any more for what is composed."""
+
+
+class Listening:
+    """Told of all that happens to a batch (:class:`~musictx.studio.performing.Listener`); raises
+    :class:`Stopped` once all its takes are stopped or done."""
+
+    def __init__(self, composer: Composer, batch: list[Job], publish: Publish) -> None:
+        self._composer, self._batch, self._publish = composer, batch, publish
+        self._waiting: defaultdict[tuple[int, int], list[list[Any]]] = defaultdict(list)
+        self._told, self._last = 0.0, 0.0
+
+    def compose(self, bundle: Bundle) -> None:
+        performing.perform(self._batch, bundle, self)
+
+    def event(self, take: int, proposal: int, event: Event) -> None:
+        """A note begins or ends."""
+        job = self._batch[take]
+        if job.stopped:
+            return
+        one = job.take.proposals[proposal]
+        track = job.tracks[proposal].of(event.track)
+        at = round(event.seconds + job.source.begin, 4)
+        told = ["on", at, event.pitch, event.velocity, track]
+        first = one.state == "waiting"
+        one.state = "composing"
+        self._waiting[take, proposal].append(told if event.on else ["off", at, event.pitch, track])
+        if first:
+            self._flush()
+
+    def step(self, share: float) -> None:
+        """After each step: ``share`` of all is done."""
+        if all(job.stopped or not job.take.running for job in self._batch):
+            raise Stopped
+        now = time.monotonic()
+        if self._waiting and now - self._last >= NOTES_EVERY:
+            self._flush()
+        if now - self._told >= PROGRESS_EVERY:
+            self._told = now
+            for job in self._batch:
+                if not job.stopped and job.take.running:
+                    job.take.progress = round(share, 3)
+                    self._publish(job.session.id, "take", job.take.json(notes=False))
+            time.sleep(0)  # the server's threads wait for the interpreter
+
+    def finished(self, take: int, proposal: int, sample: Sample) -> None:
+        """A proposal is there: on disk, then told."""
+        job = self._batch[take]
+        self._flush()
+        if job.stopped:
+            return
+        one, until = job.take.proposals[proposal], sample.seam + sample.seconds
+        found = outcome(job.source, sample.score, until, job.tracks[proposal])
+        save_result(job.session.folder, job.take.id, one.number, sample.score)
+        self._composer.finished(job, one, found, sample.remark)
+
+    def _flush(self) -> None:
+        """Tell the notes that wait."""
+        self._last = time.monotonic()
+        for (take, proposal), events in self._waiting.items():
+            job = self._batch[take]
+            if not job.stopped:
+                data = {"take": job.take.id, "proposal": proposal + 1, "events": events}
+                self._publish(job.session.id, "note", data)
+        self._waiting.clear()

@@ -1,0 +1,139 @@
+"""The models that the studio composes with: what each can do, in words, without loading it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from musictx import shipped
+from musictx.config.studio import StudioConfig
+from musictx.studio.change import clean_name
+from musictx.studio.errors import Refused
+from musictx.tokens.controls import CONTROLS
+
+#: What can be asked for; the first two by every model.
+TASKS = ("new", "continue", "replace", "vary", "accompany", "harmonise")
+#: Of each control: its label, a sentence, and the lowest value, the highest and the step of a
+#: slider.
+SLIDERS = {
+    "density": ("Density", "How many notes begin in a second.", 0.5, 20.0, 0.5),
+    "loudness": ("Loudness", "How hard the keys are struck.", 28.0, 108.0, 1.0),
+    "register": ("Register", "How high the notes lie on average; 60 is middle C.", 42.0, 80.0, 1.0),
+    "polyphony": ("Fullness", "How many notes sound at once.", 1.0, 12.0, 0.5),
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model folder, called ``name``.
+
+    four_voices  it writes chorales;  controls  it can be steered, fill gaps and accompany
+    programs     it keeps instruments, and drums, apart
+    """
+
+    name: str
+    folder: Path
+    title: str
+    sentence: str
+    four_voices: bool
+    controls: bool
+    programs: bool
+
+    @classmethod
+    def of(cls, name: str, folder: Path) -> Model:
+        """What the files of the model folder say."""
+        told = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["config"]
+        title, sentence = _card(folder / "CARD.md")
+        return cls(
+            name,
+            folder,
+            title or name,
+            sentence or "A model of your own.",
+            told.get("name") == shipped.FOUR_VOICES,
+            bool(told.get("controls")),
+            told.get("tracks") == "programs",
+        )
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Those of :data:`TASKS` that it can do."""
+        if self.four_voices:
+            return ("new", "continue", "replace", "harmonise")
+        return TASKS[:5] if self.controls else TASKS[:2]
+
+    @property
+    def steers(self) -> tuple[str, ...]:
+        """The controls that it knows; a density can be asked of any but a model of chorales."""
+        if self.four_voices:
+            return ()
+        return tuple(CONTROLS) if self.controls else ("density",)
+
+    def json(self, default: bool) -> dict[str, Any]:
+        """The model as a page gets it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "sentence": self.sentence,
+            "tasks": list(self.tasks),
+            "controls": [_slider(name) for name in self.steers],
+            "default": default,
+        }
+
+
+def _slider(name: str) -> dict[str, Any]:
+    label, sentence, low, high, step = SLIDERS[name]
+    control = CONTROLS[name]
+    words = {word: float(value) for word, value in control.words.items() if low <= value <= high}
+    found = {"name": name, "label": label, "sentence": sentence, "unit": control.unit}
+    return found | {"low": low, "high": high, "step": step, "words": words}
+
+
+def _card(path: Path) -> tuple[str, str]:
+    """The heading of a model's card for people and its first sentence; "" where there is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return "", ""
+    found = re.match(r"#\s+(.+)\n+(?![#-])((?:.+\n?)+)", text)
+    if found is None:
+        return "", ""
+    first = re.split(r"(?<=[.!?])\s", " ".join(found[2].split()))[0]
+    return clean_name(found[1]), first[:300]
+
+
+class Models:
+    """Those that come with musictx, and the one that the studio was started with, which comes
+    first: or else the newest under runs/, as everywhere."""
+
+    def __init__(self, config: StudioConfig) -> None:
+        ours = shipped.models()
+        given = config.model.path
+        default = shipped.find_latest() if given is None else shipped.locate(given)
+        named = {folder: name for name, folder in ours.items()}
+        name = named.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default.resolve()))
+        if default not in named and name in ours:
+            name = f"my-{name}"
+        folders = {name: default} | ours
+        self._all = {name: Model.of(name, folder) for name, folder in folders.items()}
+        self.default = name
+
+    def json(self) -> list[dict[str, Any]]:
+        """All of them as a page gets them, the default one first."""
+        return [model.json(model.name == self.default) for model in self._all.values()]
+
+    def chosen(self, name: str | None, task: str) -> Model:
+        """The model of that name, or the first that can do ``task``; :class:`Refused` where it
+        cannot."""
+        able = [model for model in self._all.values() if task in model.tasks]
+        if name is None and able:
+            return able[0]
+        if name not in self._all:
+            raise Refused(f"model={str(name)[:40]}: expected one of {', '.join(self._all)}")
+        model = self._all[name]
+        if task not in model.tasks:
+            names = " or ".join(one.name for one in able) or "none that is here"
+            raise Refused(f"model={name}: this model cannot {task}; {names} can")
+        return model

@@ -1,0 +1,135 @@
+"""Takes: what was asked for, how far it is, what came of it; on disk before anybody is told.
+
+In the folder ``takes/`` of a session:
+    0007.mid               what take 7 was computed from; a new piece has none
+    0007-1.mid, 0007-2.mid its proposals, as its command writes them
+    0007.json              all of it; what is composed when the process ends is stopped
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from musictx import midi
+from musictx.files import tidy, write_bytes, write_text
+from musictx.notes import Score
+from musictx.studio.inputs import Outcome
+
+#: States of a take that are not over; of a take that is.
+RUNNING = ("waiting", "composing")
+OVER = ("done", "failed", "stopped")
+
+
+@dataclass
+class Proposal:
+    """One version of a take; see :class:`~musictx.studio.inputs.Outcome`."""
+
+    number: int
+    state: str = "waiting"
+    notes: Sequence[Any] = ()
+    tracks: Sequence[dict[str, Any]] = ()
+    removes: Sequence[int] = ()
+    remark: str | None = None
+    accepted: bool = False
+
+    def take(self, found: Outcome, remark: str | None) -> None:
+        """It is finished."""
+        self.notes, self.tracks, self.removes = found.notes, found.tracks, found.removes
+        self.state, self.remark = "done", remark
+
+
+@dataclass
+class Take:
+    """One request and what came of it, as pages see it."""
+
+    id: int
+    task: str
+    label: str
+    seed: int
+    model: str
+    begin: float
+    end: float
+    tracks: list[int] | None
+    request: dict[str, Any]
+    command: str
+    input: str | None
+    state: str = "waiting"
+    place: int = 0
+    progress: float = 0.0
+    aside: bool = False
+    error: str | None = None
+    made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    proposals: list[Proposal] = field(default_factory=list)
+
+    @property
+    def running(self) -> bool:
+        return self.state in RUNNING
+
+    def json(self, notes: bool = True) -> dict[str, Any]:
+        """For a page, with the notes of its proposals or without."""
+        found = {**vars(self), "proposals": [vars(one).copy() for one in self.proposals]}
+        if not notes:
+            for one in found["proposals"]:
+                del one["notes"]
+        return found
+
+    def finish(self, state: str, error: str | None = None) -> None:
+        """It is over: what is not done of it never will be."""
+        self.state, self.place, self.error = state, 0, error
+        for one in self.proposals:
+            if one.state in RUNNING:
+                one.state = "failed"
+
+
+class Takes:
+    """The takes of one session, in their order, from its folder."""
+
+    def __init__(self, session_folder: Path) -> None:
+        self.all: list[Take] = []
+        folder = session_folder / "takes"
+        tidy(folder)
+        for path in sorted(folder.glob("*.json")):
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+                self.all.append(_restored(json.loads(path.read_text(encoding="utf-8"))))
+        self.all.sort(key=lambda take: take.id)
+        names = [re.match(r"(\d+)", path.name) for path in folder.glob("*")]
+        self.following = max([int(name[1]) for name in names if name], default=0) + 1
+
+    def find(self, number: int) -> Take | None:
+        """The take of that number."""
+        return next((take for take in self.all if take.id == number), None)
+
+
+def _restored(data: dict[str, Any]) -> Take:
+    take = Take(**{**data, "proposals": [Proposal(**one) for one in data["proposals"]]})
+    if take.running:  # the process ended in the middle of it
+        take.finish("stopped")
+    return take
+
+
+def stem(number: int) -> str:
+    """The name of a take's files, without ending."""
+    return f"{number:04d}"
+
+
+def save(folder: Path, take: Take) -> None:
+    """Write down how a take stands, in the folder of its session."""
+    text = json.dumps(asdict(take), separators=(",", ":"), allow_nan=False)
+    write_text(folder / "takes" / f"{stem(take.id)}.json", text)
+
+
+def save_input(folder: Path, number: int, data: bytes) -> None:
+    """Write the file that a take is computed from."""
+    write_bytes(folder / "takes" / f"{stem(number)}.mid", data)
+
+
+def save_result(folder: Path, take: int, proposal: int, score: Score) -> None:
+    """Write the file of a finished proposal."""
+    write_bytes(folder / "takes" / f"{stem(take)}-{proposal}.mid", midi.to_bytes(score))

@@ -1,0 +1,346 @@
+"""The composer: what a take is computed from, that its command gives the same notes, who waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import threading
+import time
+from collections import Counter
+
+import pytest
+import torch
+
+import musictx
+from musictx import cli, shipped
+from musictx.compose import compose
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.studio import performing
+from musictx.studio.errors import Refused
+from tests.studio.composers import composing, models, take_of
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(autouse=True)
+def _only_tiny(tiny, monkeypatch):
+    monkeypatch.setattr(shipped, "models", lambda: tiny)
+
+
+@pytest.fixture
+def studio(tmp_path):
+    with composing(tmp_path / "studio") as found:
+        yield found
+
+
+def finished(studio, session, **request) -> dict:
+    composer, _, told = studio
+    take = composer.submit(session, request)
+    assert take["state"] in ("waiting", "composing")
+    end = told.wait(session, take["id"])
+    assert end["state"] == "done", end["error"]
+    return take_of(composer, session, take["id"])
+
+
+def heard(notes) -> Counter:
+    """Notes by what is heard, to the half millisecond of a file's ticks."""
+    return Counter((round(n[0], 2), round(n[1], 2), *map(int, n[2:4])) for n in notes)
+
+
+REQUESTS = [
+    {"task": "new", "seconds": 2.5, "samples": 2},
+    {"task": "new", "bars": 2, "model": "chorale"},
+    {"task": "new", "seconds": 2, "model": "pop", "controls": {"density": 8, "register": 70}},
+    {"task": "continue", "seconds": 3, "samples": 2, "sampling":
+     {"temperature": 1.1, "key": "F#m"}},
+    {"task": "continue", "end": 5.0, "bars": 2, "tracks": [0], "quantise": "16"},
+    {"task": "replace", "begin": 3.75, "end": 5.0, "samples": 2, "guidance": 2, "controls":
+     {"loudness": 70}},
+    {"task": "replace", "begin": 1.1, "end": 2.6, "tracks": [1], "model": "pop"},
+    {"task": "vary", "begin": 3.75, "end": 5.625, "keep": 0.4},
+    {"task": "accompany", "tracks": [0], "begin": 0, "end": 2, "model": "pop", "samples": 2},
+    {"task": "accompany", "end": 2.5, "sampling": {"low": "C2", "high": "C5"}},
+    {"task": "harmonise", "tracks": [0], "begin": 0, "end": 2.5, "sampling": {"key": "C"}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r["task"])
+def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_file(
+    request_, studio, monkeypatch, capsys
+):
+    composer, new_session, told = studio
+    session = new_session()
+    session.do(musictx.studio.change.Change(lock=(20, 21)), 0)
+    before = session.copy()
+    written = []
+
+    def look(_, kind, data):
+        if kind == "proposal":
+            name = f"{data['take']:04d}-{data['proposal']['number']}.mid"
+            kept = json.loads((session.folder / "takes" / f"{data['take']:04d}.json").read_text())
+            assert kept["proposals"][data["proposal"]["number"] - 1]["state"] == "done"
+            written.append((session.folder / "takes" / name).exists())
+
+    told.look = look
+    take = finished(studio, session, seed=5, revision=1, **request_)
+    count = request_.get("samples", 1)
+    assert written == [True] * count
+    assert take["seed"] == 5
+    verb, *words = shlex.split(take["command"])[1:]
+    command = "generate" if verb == "continue" else verb
+
+    monkeypatch.chdir(session.folder / "takes")
+    config = compose(command, words)
+    job = composer_config(composer, session, take, before)
+    assert config == job
+    assert cli.main([verb, *words, "out=again"]) == 0, capsys.readouterr()
+    results = sorted((session.folder / "takes" / "again").glob("*.mid"))
+    assert len(results) == count
+    for result, proposal in zip(results, take["proposals"]):
+        again = musictx.read(result)
+        ours = musictx.read(session.folder / "takes" / f"0001-{proposal['number']}.mid")
+        assert again == ours
+        assert proposal["notes"]
+        # What the page has after accepting: what the file has, and what it was not made from.
+        document = session.copy()
+        document.apply(document.check(document.accepting(1, proposal, ""), composer._config.limits))
+        if request_["task"] in ("replace", "vary"):
+            assert heard(row[1:] for row in document.rows()) == heard(again.notes.tolist())
+        elif request_["task"] == "continue":
+            took = {n for n in before.notes if n not in document.notes}
+            assert all(before.notes[n][0] >= request_.get("end", before.duration) for n in took)
+            assert heard(proposal["notes"]) <= heard(again.notes.tolist())
+        elif request_["task"] == "accompany":
+            assert not proposal["removes"]
+            assert heard(proposal["notes"]) <= heard(again.notes.tolist())
+            assert {row[4] for row in proposal["notes"]} == {t["id"] for t in proposal["tracks"]}
+        elif request_["task"] == "harmonise":
+            assert heard(proposal["notes"]) == heard(again.notes.tolist())
+            assert [t["name"] for t in proposal["tracks"]] == ["Soprano", "Alto", "Tenor", "Bass"]
+        else:  # after the end, from a bar line on
+            begin = min(row[0] for row in proposal["notes"])
+            assert begin >= before.duration
+            assert len(proposal["notes"]) == len(again)
+        locked = {before.notes[n] for n in (20, 21)} & set(document.notes.values())
+        assert len(locked) == 2 or request_["task"] == "harmonise"
+    notes = [d for d in told.of(session, "note") if d["proposal"] == 1]
+    if request_["task"] != "harmonise":
+        events = [event for data in notes for event in data["events"]]
+        ons = Counter((round(e[1], 2), e[2], e[4]) for e in events if e[0] == "on")
+        rows = take["proposals"][0]["notes"]
+        assert ons == Counter((round(r[0], 2), r[2], r[4]) for r in rows)
+
+
+def composer_config(composer, session, take, document):
+    """The options by which the take was composed."""
+    from musictx.studio import asked, inputs
+
+    wish, model, seed = asked.parse(take["request"], composer._models, document.duration)
+    source = inputs.prepare(document, wish, model, seed)
+    file = None if source.data is None else f"{take['id']:04d}.mid"
+    return wish.config(model, seed, file, **source.options)
+
+
+def test_locked_notes_and_a_share_of_the_others_stay(studio):
+    composer, new_session, _ = studio
+    session = new_session()
+    document = session.copy()
+    inside = [r[0] for r in document.rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
+    session.do(musictx.studio.change.Change(lock=tuple(inside[:4])), 0)
+    take = finished(studio, session, task="vary", begin=3.75, end=11.25, keep=0.5, seed=1)
+    (proposal,) = take["proposals"]
+    assert not set(proposal["removes"]) & set(inside[:4])
+    free = len(inside) - 4
+    assert len(proposal["removes"]) == free - round(0.5 * free)
+    other = finished(studio, session, task="vary", begin=3.75, end=11.25, keep=0.5, seed=2)
+    assert other["proposals"][0]["removes"] != proposal["removes"]
+    names = musictx.read(session.folder / take["input"]).names
+    assert "locked" in names.values()
+    session.do(musictx.studio.change.Change(lock=tuple(inside)), 1)
+    with pytest.raises(Refused, match="writes no drums"):
+        composer.submit(session, {"task": "replace", "begin": 3.75, "end": 11.25, "tracks": [2]})
+
+
+class Held:
+    """The composing thread waits before each batch, and batches are counted."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.go, self.batches = threading.Event(), []
+        real = performing.perform
+
+        def perform(batch, bundle, listener):
+            self.batches.append([(job.session.id, job.take.id) for job in batch])
+            assert self.go.wait(20)
+            real(batch, bundle, listener)
+
+        monkeypatch.setattr(performing, "perform", perform)
+
+
+def test_takes_of_one_kind_are_rows_of_one_engine_and_each_is_as_alone(studio, monkeypatch):
+    composer, new_session, told = studio
+    held = Held(monkeypatch)
+    one, two, three = (new_session() for _ in range(3))
+    first = composer.submit(one, {"task": "new", "seconds": 1})
+    told.wait(one, first["id"], ("composing",))
+    same, all_three = {"task": "continue", "seconds": 1, "samples": 2}, (one, two, three)
+    numbers = [composer.submit(s, same | {"seed": i})["id"] for i, s in enumerate(all_three)]
+    other = composer.submit(two, same | {"seconds": 1.5, "seed": 9})["id"]
+    places = [take_of(composer, s, n)["place"] for s, n in zip(all_three, numbers)]
+    assert places == [1, 2, 3]
+    assert take_of(composer, two, other)["place"] == 4
+
+    def stop(_, kind, data):  # the second is cancelled as soon as one of its notes is told
+        if kind == "note" and data["take"] == numbers[1] and _ == two.id:
+            composer.cancel(two, numbers[1])
+
+    told.look = stop
+    held.go.set()
+    ends = [told.wait(s, n)["state"] for s, n in zip(all_three, numbers)]
+    assert ends == ["done", "stopped", "done"]
+    told.wait(two, other)
+    assert held.batches[1] == list(zip((one.id, two.id, three.id), numbers))
+    assert held.batches[2] == [(two.id, other)]
+    told.look = None
+    for seed, session, number in ((0, one, numbers[0]), (2, three, numbers[2])):
+        alone = finished(studio, session, **same, seed=seed)
+        together = take_of(composer, session, number)
+        assert alone["proposals"] == together["proposals"]
+        assert alone["proposals"][0]["notes"] != alone["proposals"][1]["notes"]
+    stopped = take_of(composer, two, numbers[1])
+    assert {one["state"] for one in stopped["proposals"]} <= {"failed", "done"}
+
+
+def test_cancelling_stops_at_once_and_nothing_is_told_afterwards(studio):
+    composer, new_session, told = studio
+    session = new_session()
+    long = composer.submit(session, {"task": "new", "seconds": 500, "samples": 4})
+    waiting = composer.submit(session, {"task": "replace", "begin": 1, "end": 3})
+    told.wait(session, long["id"], ("composing",))
+    while not told.of(session, "note"):
+        time.sleep(0.01)
+    composer.cancel(session, waiting["id"])
+    assert take_of(composer, session, waiting["id"])["state"] == "stopped"
+    since = time.monotonic()
+    composer.cancel(session, long["id"])
+    count = len(told.of(session, "note"))
+    nxt = composer.submit(session, {"task": "new", "seconds": 0.5})
+    told.wait(session, nxt["id"], ("composing",))
+    assert time.monotonic() - since < 0.3
+    told.wait(session, nxt["id"])
+    later = [data for data in told.of(session, "note")[count:] if data["take"] == long["id"]]
+    assert not later
+    composer.cancel(session, nxt["id"])  # it is over: set aside
+    assert take_of(composer, session, nxt["id"])["aside"]
+    with pytest.raises(Refused, match="there is no take 99"):
+        composer.cancel(session, 99)
+
+
+def test_takes_are_there_again_and_what_was_composed_is_stopped(tmp_path):
+    with composing(tmp_path) as studio:
+        _, new_session, _ = studio
+        session = new_session()
+        take = finished(studio, session, task="new", seconds=1, seed=3)
+        path = session.folder / "takes" / "0001.json"
+    data = json.loads(path.read_text())
+    (tmp_path / session.id / "takes" / "0002.json").write_text(
+        json.dumps(data | {"id": 2, "state": "composing"})
+    )
+    (tmp_path / session.id / "takes" / "0004.mid").write_bytes(b"of a take that never was told")
+    (tmp_path / session.id / "takes" / "0003.json").write_text("{torn")
+    with composing(tmp_path) as (composer, _, _):
+        back = composer._sessions.get(session.id)
+        assert [t["state"] for t in composer.takes(back)] == ["done", "stopped"]
+        assert composer.takes(back)[0] == json.loads(json.dumps(take))
+        assert composer.submit(back, {"task": "new", "seconds": 0.5})["id"] == 5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"task": "sing"}, "task=sing: expected one of new"),
+        ({}, "task=None: expected one of new"),
+        ({"task": "new", "sample": 3}, "no part is called 'sample'"),
+        ({"task": "new", "samples": 9}, "samples: expected a whole number from 1 to 8, not 9"),
+        ({"task": "new", "seconds": float("nan")}, "seconds=nan: expected a number"),
+        ({"task": "new", "seconds": 1e9}, "seconds=.*from 0 to 600"),
+        ({"task": "new", "model": "../x"}, r"model=\.\./x: expected one of piano"),
+        ({"task": "harmonise", "model": "piano"}, "cannot harmonise; chorale can"),
+        ({"task": "vary", "model": "plain"}, "cannot vary; piano or pop can"),
+        ({"task": "new", "controls": {"colour": 1}}, "colour: the model piano does not know it"),
+        ({"task": "new", "controls": {"density": [1]}}, "density: expected a number or a word"),
+        ({"task": "new", "controls": {"density": "loud"}}, "density=loud: expected a number"),
+        ({"task": "new", "sampling": {"temperature": "hot"}}, "temperature='hot': expected a num"),
+        ({"task": "new", "sampling": {"temperature": -1}}, r"sampling.temperature=-1"),
+        ({"task": "new", "sampling": {"key": "H"}}, "sampling.key=H"),
+        ({"task": "new", "sampling": {"heat": 1}}, "sampling.heat: no such option"),
+        ({"task": "new", "quantise": "7"}, "quantise=7: expected one of"),
+        ({"task": "replace", "begin": 3, "end": 2}, "end=2: expected a place after begin=3"),
+        ({"task": "replace", "begin": 3, "end": 3}, "select some bars"),
+        ({"task": "replace", "begin": 300, "end": 301}, "after the last note"),
+        ({"task": "replace", "begin": 0, "end": 3, "tracks": [7]}, "there is no track 7"),
+        ({"task": "replace", "begin": 0, "end": 3, "tracks": [2]}, "writes no drums"),
+        ({"task": "continue", "end": 0}, "no notes before 0.0 s"),
+        ({"task": "accompany", "tracks": [2]}, "no pitched notes in the selection"),
+        ({"task": "new", "seed": -1}, "seed: expected a whole number"),
+        ({"task": "new", "revision": 12}, "changed in between"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said_and_leaves_nothing(wrong, sentence, studio):
+    composer, new_session, _ = studio
+    session = new_session()
+    with pytest.raises(UserError, match=sentence) as error:
+        composer.submit(session, wrong)
+    assert len(str(error.value)) < 300
+    assert str(session.folder.parent) not in str(error.value)
+    assert composer.takes(session) == []
+    assert not (session.folder / "takes").exists() or not os.listdir(session.folder / "takes")
+
+
+def test_too_many_waiting_and_faults_inside_are_said_and_the_thread_goes_on(studio, monkeypatch):
+    composer, new_session, told = studio
+    held = Held(monkeypatch)
+    session, other = new_session(), new_session()
+    with pytest.raises(Refused, match="there are no notes yet"):
+        composer.submit(new_session(Score()), {"task": "continue"})
+    first = composer.submit(session, {"task": "new", "seconds": 0.5})["id"]
+    told.wait(session, first, ("composing",))
+    for _ in range(8):
+        composer.submit(session, {"task": "harmonise", "tracks": [1]})
+    with pytest.raises(Refused, match="8 takes are waiting already"):
+        composer.submit(session, {"task": "new", "seconds": 0.5})
+    bad = composer.submit(other, {"task": "continue", "seconds": 1})["id"]
+    for number in range(2, 10):
+        composer.cancel(session, number)
+
+    def fault(*_, **__):
+        raise UserError(f"{composer._bundles['piano'].folder}/x: {session.folder} is odd")
+
+    monkeypatch.setattr(performing, "_generated", fault)
+    held.go.set()
+    end = told.wait(session, first)
+    assert (end["state"], end["error"]) == ("failed", f"piano/x: {session.id} is odd")
+    assert told.wait(other, bad)["state"] == "failed"
+    monkeypatch.undo()
+    monkeypatch.setattr(shipped, "models", lambda: {})
+    assert finished(studio, other, task="new", seconds=0.5)["proposals"][0]["state"] == "done"
+
+
+def test_models_say_what_they_can_do(studio):
+    composer, _, _ = studio
+    found = {model["name"]: model for model in composer.models()}
+    assert [name for name, model in found.items() if model["default"]] == ["piano"]
+    assert found["piano"]["tasks"] == ["new", "continue", "replace", "vary", "accompany"]
+    assert found["chorale"]["tasks"] == ["new", "continue", "replace", "harmonise"]
+    assert found["plain"]["tasks"] == ["new", "continue"]
+    assert [c["name"] for c in found["piano"]["controls"]] == [
+        "density", "loudness", "register", "polyphony"]  # fmt: skip
+    for control in found["piano"]["controls"]:
+        assert all(control["low"] <= v <= control["high"] for v in control["words"].values())
+        assert control["unit"]
