@@ -74,6 +74,7 @@ def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
     press("Control+Shift+z")
     tab_to("Export")
     press("Enter")
+    page.locator(".menu[open] a").first.wait_for()
     press("ArrowDown")
     with page.expect_download() as download:
         press("Enter")
