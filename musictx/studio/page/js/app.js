@@ -41,7 +41,7 @@ import { Selection } from "./selection.js";
  * settings: tool, grid, theme. mix: muted or solo tracks. cursor: the roll's cursor has moved.
  * play: the player began, ended, or jumped. say: something for screen readers.
  * ask: the panel is to be set as a take was asked. message: a sentence for everybody. connection: is the server there?
- * @extends {Emitter<{ask: Take, piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, play: Player, say: string, message: {text: string, kind: "error" | "done"}, connection: boolean}>}
+ * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, play: Player, say: string, message: {text: string, kind: "error" | "done"}, connection: boolean}>}
  */
 export class App extends Emitter {
   mirror = new Mirror();

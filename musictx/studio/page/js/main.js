@@ -71,7 +71,7 @@ async function follow() {
 window.addEventListener("hashchange", follow);
 get("models").then((models) => {
   app.models = models;
-  app.emit("settings", app.settings);
+  app.emit("models", models);
 }, (error) => app.fail(error));
 follow();
 // For those who look from outside: the browser's console, and the tests.

@@ -18,7 +18,7 @@ export function h(spec, properties, ...children) {
     else element.classList.add(part.slice(1));
   }
   set(element, properties ?? {});
-  element.append(...children.filter((child) => child !== null && child !== false && child !== undefined));
+  element.append(...present(children));
   return element;
 }
 
@@ -35,9 +35,12 @@ export function set(element, properties) {
   }
 }
 
-/** Replaces what is in an element. */
+/** Children that are there: no null and no false. @param {(Node | string | null | false | undefined)[]} children */
+const present = (children) => /** @type {(Node | string)[]} */ (children.filter((child) => child !== null && child !== undefined && child !== false));
+
+/** Replaces what is in an element. @param {Element} element @param {...(Node | string | null | false | undefined)} children */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.filter((child) => child !== null && child !== false && child !== undefined));
+  element.replaceChildren(...present(children));
 }
 
 /**
@@ -111,7 +114,7 @@ const PATHS = {
   dice: "M5 5h14v14H5zM9 9h.01M15 15h.01M15 9h.01M9 15h.01",
 };
 
-/** @param {keyof typeof PATHS} name */
+/** @param {string} name  one of PATHS */
 export function icon(name) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", name === "undo" || name === "redo" ? "0 3 24 24" : "0 0 24 24");

@@ -170,7 +170,7 @@ export function mountCompose(app, panel) {
     app.selection.tracks = new Set(take.tracks ?? []);
     app.selection.pickRange(app.piece, take.request.begin === undefined ? null : { begin: take.request.begin, end: take.request.end });
   });
-  app.on("settings", build);
+  app.on("models", build);
   app.on("opened", (piece) => {
     if (!piece) return;
     wish.task = piece.notes.size ? "continue" : "new";

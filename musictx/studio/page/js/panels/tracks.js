@@ -35,7 +35,7 @@ export function mountTracks(app, panel) {
     const button = h("button.pick", {
       type: "button", onclick: (event) => pick(id, event.shiftKey || event.ctrlKey || event.metaKey), ondblclick: () => edit(id),
     }, name, sound);
-    const flags = [["M", "mute", app.muted], ["S", "solo", app.solo]].map(([letter, word, set]) => ({
+    const flag = (letter, word, set) => ({
       word, set,
       button: h(`button.flag.${word}`, {
         type: "button",
@@ -44,7 +44,8 @@ export function mountTracks(app, panel) {
           app.emit("mix", null);
         },
       }, letter),
-    }));
+    });
+    const flags = [flag("M", "mute", app.muted), flag("S", "solo", app.solo)];
     const more = iconButton("more", "", () => edit(id));
     let form = /** @type {ReturnType<typeof editor> | null} */ (null); // made when it is first opened
     const element = h("li.track", null, button, h("span", null, ...flags.map((flag) => flag.button)), more);

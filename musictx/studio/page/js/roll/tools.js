@@ -7,7 +7,7 @@ import { selectedEdits } from "./commands.js";
 import { openTable } from "./table.js";
 
 /** Lines a beat: what the grid can be. */
-const GRIDS = [[1, "Beat"], [2, "1/2 beat"], [3, "1/3 beat"], [4, "1/4 beat"], [6, "1/6 beat"], [8, "1/8 beat"], [0, "No grid"]];
+const GRIDS = /** @type {[number, string][]} */ ([[1, "Beat"], [2, "1/2 beat"], [3, "1/3 beat"], [4, "1/4 beat"], [6, "1/6 beat"], [8, "1/8 beat"], [0, "No grid"]]);
 
 /** @param {import("../app.js").App} app @param {HTMLElement} bar */
 export function mountTools(app, bar) {

@@ -1,6 +1,5 @@
 /** Key strokes go to commands: those of the roll while it has the focus, those of the page always. */
 
-import { openDialog } from "./dialog.js";
 import { chord } from "./chord.js";
 import { openHelp, setCommands } from "./help.js";
 import { pageCommands } from "./commands.js";
@@ -9,7 +8,7 @@ import { rollCommands } from "../roll/commands.js";
 /** @param {import("../app.js").App} app */
 export function mountKeys(app) {
   const roll = rollCommands(app);
-  const page = pageCommands(app, { openHelp, openDialog });
+  const page = pageCommands(app, { openHelp });
   setCommands([...page, ...roll]);
   const table = (commands) => new Map(commands.flatMap((command) => command.keys.map((key) => [key, command])));
   const ofRoll = table(roll);

@@ -49,7 +49,6 @@ export function mountStart(app, screen) {
   }
 
   app.on("opened", (piece) => {
-    screen.hidden = Boolean(piece);
     if (piece) return;
     refresh();
     screen.querySelector("h1").focus();
