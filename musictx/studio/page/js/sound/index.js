@@ -85,6 +85,7 @@ export function mountSound(app, bar) {
       remember("volume", player.volume);
       shade();
     },
+    onpointerup: () => app.piece && app.roll.focus(), // so that keys go on being commands
   });
   const shade = () => volume.style.setProperty("--part", `${volume.value}%`);
   const where = h("output.where", { "aria-label": "Position" });

@@ -1,0 +1,190 @@
+"""Sound and notation in a real Chromium: what is heard is measured, not believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.browser.desk import Desk, wait_for
+
+pytest.importorskip("playwright.sync_api")
+
+#: Puts a meter before the loudspeakers, and a MIDI keyboard that the test plays.
+METER = """
+const connect = AudioNode.prototype.connect;
+AudioNode.prototype.connect = function (to, ...more) {
+  if (to instanceof AudioDestinationNode && this.context instanceof AudioContext) {
+    window.meter = new AnalyserNode(this.context, {fftSize: 2048});
+    connect.call(this, window.meter);
+  }
+  return connect.call(this, to, ...more);
+};
+window.loudness = () => {
+  if (!window.meter) return 0;
+  const frames = new Float32Array(2048);
+  window.meter.getFloatTimeDomainData(frames);
+  return Math.sqrt(frames.reduce((sum, x) => sum + x * x, 0) / frames.length);
+};
+navigator.requestMIDIAccess = async () => {
+  window.keyboard = {name: "Test keys", state: "connected"};
+  window.press = (...data) => keyboard.onmidimessage({data, timeStamp: performance.now()});
+  return {inputs: new Map([["1", keyboard]]), onstatechange: null};
+};
+"""
+#: A note of an instrument from 0.5 to 1 s, rendered by the page's synthesiser: two seconds.
+RENDER = """async ([program, drum, key]) => {
+  const {createSynth} = await import("/page/js/sound/synth.js");
+  const context = new OfflineAudioContext(2, 88200, 44100);
+  const synth = await createSynth(context);
+  synth.node.connect(context.destination);
+  await synth.setChannel(3, program, drum);
+  synth.send([[0.5, 3, 0x90, key, 90], [1, 3, 0x80, key, 0]]);
+  await new Promise((resolve) => setTimeout(resolve, 200)); // messages have arrived
+  return [...(await context.startRendering()).getChannelData(0)];
+}"""
+#: A take that is being composed after the end of the piece.
+TAKE = """() => {
+  const begin = musictx.piece.duration;
+  const proposal = {number: 1, state: "composing", notes: [], tracks: [], removes: []};
+  musictx.takes.update({id: 1, task: "continue", label: "continue", state: "composing", place: 0,
+    progress: 0.1, seed: 1, model: "piano", begin, end: begin + 4, tracks: null, request: {},
+    command: "", aside: false, error: null, made: "", proposals: [proposal]});
+  musictx.show(1, 1);
+  window.compose = (...events) => musictx.takes.composed({take: 1, proposal: 1, events});
+  return begin;
+}"""
+LOUD, SILENT = 3e-3, 1e-3
+
+
+@pytest.fixture
+def meter(context):
+    context.add_init_script(METER)
+
+
+@pytest.fixture
+def desk(meter, page, studio):
+    return Desk(page, studio.url)
+
+
+def loud(desk) -> None:
+    wait_for(lambda: desk.page.evaluate("loudness()") > LOUD, 15, "sound")
+
+
+def silent(desk) -> None:
+    wait_for(lambda: desk.page.evaluate("loudness()") < SILENT, 15, "silence")
+
+
+@pytest.mark.parametrize(
+    ("program", "key"), [(0, 69), (52, 69), (48, 57), (32, 45), (73, 81), (24, 57), (42, 57)]
+)
+def test_instruments_sound_in_tune_and_at_their_moment(program, key, desk):
+    """Programs with recordings of their own, and the cello, which is played by the strings."""
+    sound = np.array(desk.page.evaluate(RENDER, [program, False, key]))
+    assert np.abs(sound[:22050]).max() == 0
+    onset = np.argmax(np.abs(sound) > 1e-4) / 44100
+    assert 0.5 <= onset < 0.503
+    assert 0.02 < np.abs(sound).max() < 0.5
+    part = sound[26460:43000] * np.hanning(16540)
+    spectrum = np.abs(np.fft.rfft(part, 1 << 18))
+    hertz = np.fft.rfftfreq(1 << 18, 1 / 44100)
+    wanted = 440 * 2 ** ((key - 69) / 12)
+    near = np.abs(hertz / wanted - 1) < 0.06
+    cents = 1200 * np.log2(hertz[near][spectrum[near].argmax()] / wanted)
+    assert abs(cents) < 25
+    assert sound[-4410:].std() < 0.3 * sound[30000:43000].std()
+
+
+def test_drums_are_drums(desk):
+    snare, kick = (np.array(desk.page.evaluate(RENDER, [0, True, key])) for key in (38, 36))
+    power = [np.abs(np.fft.rfft(sound)) ** 2 for sound in (snare, kick)]
+    hertz = np.fft.rfftfreq(88200, 1 / 44100)
+    centres = [(p * hertz).sum() / p.sum() for p in power]
+    assert centres[0] > 3 * centres[1]
+
+
+def test_mute_solo_and_volume(desk):
+    desk.open_example("Ode to joy")
+    desk.button("Play (Space)").click()
+    loud(desk)
+    desk.page.locator("#tracks .flag.mute").click()
+    silent(desk)
+    desk.page.locator("#tracks .flag.mute").click()
+    loud(desk)
+    desk.page.get_by_role("slider", name="Volume").fill("0")
+    silent(desk)
+    desk.page.get_by_role("slider", name="Volume").fill("80")
+    loud(desk)
+    desk.button("Stop (Space)").click()
+    silent(desk)
+    assert desk.page.evaluate("!musictx.player.playing")
+
+
+def test_new_music_is_heard_while_it_is_composed(desk):
+    desk.open_example("Ode to joy")
+    desk.page.locator("#roll").click()  # a gesture, without which no browser sounds
+    begin = desk.page.evaluate(TAKE)
+    desk.page.evaluate(
+        "b => compose(['on', b, 60, 90, 0], ['on', b + 1, 64, 90, 0], ['off', b + 1, 60, 0])", begin
+    )
+    loud(desk)
+    # It waits where the notes end that are known, and goes on with the next.
+    desk.until("document.querySelector('#transport').dataset.state === 'waiting'")
+    assert desk.page.evaluate("musictx.player.position") == pytest.approx(begin + 1, abs=0.1)
+    silent(desk)
+    desk.page.evaluate("b => compose(['off', b + 2, 64, 0], ['on', b + 3, 67, 90, 0])", begin)
+    loud(desk)
+    desk.until("musictx.player.position > x", begin + 1.5)
+
+
+def test_a_midi_keyboard_plays_and_is_recorded(desk):
+    desk.open_empty()
+    desk.button("MIDI", exact=True).click()
+    desk.page.get_by_title("Listening to Test keys").wait_for()
+    desk.page.evaluate("press(0x90, 60, 100)")
+    loud(desk)
+    desk.page.evaluate("press(0x80, 60, 0)")
+    silent(desk)
+    desk.page.keyboard.press("r")
+    desk.until("musictx.player.position > 0.2")
+    desk.page.evaluate("press(0xb0, 64, 127); press(0x90, 72, 77); press(0x80, 72, 0)")
+    desk.page.wait_for_timeout(400)
+    desk.page.evaluate("press(0xb0, 64, 0)")
+    desk.page.keyboard.press("r")
+    desk.until("musictx.piece.notes.size === 1")
+    (note,) = desk.notes()
+    assert note[3:5] == [72, 77]
+    assert 0.3 < note[2] - note[1] < 3  # held by the pedal
+
+
+def test_without_a_synthesiser_the_servers_sound_plays(desk, context):
+    context.watched.expected.append("no synthesiser")
+    desk.page.evaluate("() => { window.AudioWorkletNode = null; }")
+    desk.open_example("Ode to joy")
+    desk.button("Play (Space)").click()
+    desk.until("musictx.player.position > 0.5", None, 60)
+    assert desk.page.get_by_text("plays the server's sound file").is_visible()
+    desk.page.keyboard.press("Space")
+    desk.until("!musictx.player.playing")
+
+
+def test_notation_follows_and_selects(desk):
+    desk.open_example("Ode to joy")
+    desk.page.locator("#roll").focus()
+    desk.page.keyboard.press("v")
+    heads = desk.page.locator("#notation .abcjs-note")
+    heads.first.wait_for()
+    tied = desk.page.evaluate(
+        "import('/page/js/notation/abc.js').then(({toAbc}) => toAbc({...musictx.piece,"
+        " notes: [...musictx.piece.notes.values()].map(n =>"
+        " [n.id, n.start, n.end, n.pitch, n.velocity, n.track])}).marks.length)"
+    )
+    assert heads.count() == tied >= desk.page.evaluate("musictx.piece.notes.size")
+    heads.nth(4).click(force=True)
+    desk.until("musictx.selection.notes.size === 1")
+    assert desk.page.locator("#notation .picked").count() == 1
+    desk.page.keyboard.press("Space")
+    loud(desk)
+    desk.page.locator("#notation .sounding").first.wait_for()
+    desk.page.keyboard.press("Space")
+    desk.page.keyboard.press("v")
+    assert desk.page.locator("#roll").is_visible()
