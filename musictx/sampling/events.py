@@ -139,8 +139,9 @@ class _ReadEvents:
         drums = tokenizer.kinds.index("drum") if "drum" in tokenizer.kinds else -1
         self._drums = np.flatnonzero(tokenizer.kind_of == drums).tolist()
         self._decode = tokenizer.decode
-        for token_id in past.tolist():
-            self(token_id, 0.0)
+        for token_id in _last(past, leads), _last(past, np.flatnonzero(events.program >= 0)):
+            if token_id is not None:
+                self(token_id, 0.0)
 
     def __call__(self, token_id: int, seconds: float) -> list[tuple[float, bool, int, int, int]]:
         events = self._events
@@ -157,6 +158,12 @@ class _ReadEvents:
             stroke = (True, pitch, self._velocity), (False, pitch, 0)
             return [(seconds, *one, DRUMS) for one in stroke]
         return []
+
+
+def _last(past: np.ndarray, ids: np.ndarray | list[int]) -> int | None:
+    """The last of ``past`` that is one of ``ids``."""
+    found = past[np.isin(past, ids)]
+    return int(found[-1]) if len(found) else None
 
 
 class _ReadSteps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from musictx.tokens.controls import asked
 #: Versions of a take.
 MOST_SAMPLES = 8
 #: Seconds, and bars, of new music that are composed at once.
-LONGEST, MOST_BARS = 600.0, 500
+LONGEST, MOST_BARS = 300.0, 128
 #: Seconds of new music where no length is given.
 USUAL = 8.0
 #: Options of sampling that a melody harmonised does not know; its key is its own.
@@ -70,7 +71,7 @@ class Request:
         melody = self.task == "harmonise"
         given = {k: v for k, v in self.sampling.items() if not melody or k not in NOT_FOR_MELODIES}
         sampling = sampling_of(given, TokenSampling if melody else SamplingConfig)
-        common: dict[str, Any] = {"model": ModelFolder(model.name), "seed": seed}
+        common: dict[str, Any] = {"model": ModelFolder(model.word), "seed": seed}
         common |= {"samples": self.samples, "sampling": sampling}
         if melody:
             return HarmoniseConfig(melody=file, **common, **more)
@@ -126,6 +127,9 @@ def parse(data: Mapping[str, Any], models: Models, duration: float) -> tuple[Req
             raise Refused(f"{name}: expected a number or a word")
     controls = asked(controls)
     sampling = dict(given.get("sampling", {}))
+    for name, value in sampling.items():
+        if type(value) is float and not math.isfinite(value):
+            raise Refused(f"sampling.{str(name)[:20]}={value}: expected a number")
     for name, low, high in (("keep", 0, 1), ("guidance", 0, 20)):
         if name in given:
             found[name] = _number(given[name], low, high, name)

@@ -24,6 +24,8 @@ from musictx.studio.errors import Refused
 from musictx.studio.exchange import score_of
 from musictx.studio.models import Model
 
+#: Notes of a melody.
+LONGEST_MELODY = 5000
 #: (start, end, pitch, velocity, track of a result)
 Key = tuple[float, float, int, int, int]
 
@@ -166,6 +168,8 @@ def _melody(document: Document, request: Request, model: Model, seed: int) -> In
     ]
     if not kept:
         raise Refused("there are no pitched notes in the selection; select a melody")
+    if len(kept) > LONGEST_MELODY:
+        raise Refused(f"{len(kept)} notes are too long a melody; select {LONGEST_MELODY} at most")
     score = score_of(document, kept)
     tracks, gone = np.unique(score.notes["track"]), tuple[int, ...]()
     score = replace(score, pedals=score.pedals[np.isin(score.pedals["track"], tracks)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +29,15 @@ SLIDERS = {
 
 @dataclass(frozen=True)
 class Model:
-    """A model folder, called ``name``.
+    """A model folder, called ``name``; ``word`` is what the command line calls it, in the folder of
+    the takes of a session.
 
     four_voices  it writes chorales;  controls  it can be steered, fill gaps and accompany
     programs     it keeps instruments, and drums, apart
     """
 
     name: str
+    word: str
     folder: Path
     title: str
     sentence: str
@@ -43,12 +46,13 @@ class Model:
     programs: bool
 
     @classmethod
-    def of(cls, name: str, folder: Path) -> Model:
+    def of(cls, name: str, word: str, folder: Path) -> Model:
         """What the files of the model folder say."""
         told = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["config"]
         title, sentence = _card(folder / "CARD.md")
         return cls(
             name,
+            word,
             folder,
             title or name,
             sentence or "A model of your own.",
@@ -104,6 +108,16 @@ def _card(path: Path) -> tuple[str, str]:
     return clean_name(found[1]), first[:300]
 
 
+def _word(folder: Path, takes: Path) -> str | None:
+    """How a command in the folder ``takes`` names a model folder: by the way there, if both are
+    below the folder that the studio was started in. Other ways would tell too much of a machine."""
+    here = Path.cwd().resolve()
+    folder, takes = folder.resolve(), takes.expanduser().resolve()
+    if not (folder.is_relative_to(here) and takes.is_relative_to(here)):
+        return None
+    return Path(os.path.relpath(folder, takes)).as_posix()
+
+
 class Models:
     """Those that come with musictx, and the one that the studio was started with, which comes
     first: or else the newest under runs/, as everywhere."""
@@ -111,13 +125,15 @@ class Models:
     def __init__(self, config: StudioConfig) -> None:
         ours = shipped.models()
         given = config.model.path
-        default = shipped.find_latest() if given is None else shipped.locate(given)
+        default = (shipped.find_latest() if given is None else shipped.locate(given)).resolve()
         named = {folder: name for name, folder in ours.items()}
-        name = named.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default.resolve()))
+        name = named.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
         if default not in named and name in ours:
             name = f"my-{name}"
+        words = {one: one for one in ours}
+        words.setdefault(name, _word(default, Path(config.folder) / "session" / "takes") or name)
         folders = {name: default} | ours
-        self._all = {name: Model.of(name, folder) for name, folder in folders.items()}
+        self._all = {one: Model.of(one, words[one], at) for one, at in folders.items()}
         self.default = name
 
     def json(self) -> list[dict[str, Any]]:
@@ -130,7 +146,7 @@ class Models:
         able = [model for model in self._all.values() if task in model.tasks]
         if name is None and able:
             return able[0]
-        if name not in self._all:
+        if not isinstance(name, str) or name not in self._all:
             raise Refused(f"model={str(name)[:40]}: expected one of {', '.join(self._all)}")
         model = self._all[name]
         if task not in model.tasks:

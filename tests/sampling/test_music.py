@@ -15,6 +15,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import batch, music
 from musictx.sampling.primer import NOTHING, encode_primer
+from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
 from tests.sampling.pieces import TUNE, continue_music, make, rows, score
@@ -316,3 +317,34 @@ def transposed(notes, semitones):
     moved = notes.copy()
     moved["pitch"] += semitones
     return moved
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    tokens=st.lists(st.integers(20, 70), min_size=2, max_size=4),
+    levels=st.lists(st.sampled_from([(0, 0, 0, 0), (3, 0, 2, 0)]), min_size=4, max_size=4),
+    shift=st.sampled_from([0.0, 0.013]),
+)
+def test_primers_that_are_alike_are_continued_together_as_alone(tokens, levels, shift):
+    """Pasts shorter and longer than the context; on beats, where a mark is read after them."""
+    tokenizer = build(name="performance", low=48, high=84, velocity_bins=4, controls=True)
+    model, context = make(tokenizer, context=40), 40
+    beats = Score(notes=TUNE.notes, tempos=[(0.0, 120.0)]).shifted(shift)
+    primers = [encode_primer(tokenizer, beats, tokens=n) for n in tokens]
+    steering = [Steering(level) for level in levels[: len(primers)]]
+    groups: dict = {}
+    for row, (primer, steer) in enumerate(zip(primers, steering)):
+        groups.setdefault(music.alike(tokenizer, primer, steer, context), []).append(row)
+    asked = {"seconds": 1.0, "context": context}
+    for rows_ in groups.values():
+        chosen = [primers[row] for row in rows_], [steering[row] for row in rows_]
+        seeds = [(3, row) for row in rows_]
+        together = music.continue_each(
+            model, tokenizer, chosen[0], seeds=seeds, steering=chosen[1], **asked
+        )
+        for sample, *own in zip(together, *chosen, seeds):
+            primer, steer, seed = own
+            (alone,) = music.continue_each(
+                model, tokenizer, [primer], seeds=[seed], steering=[steer], **asked
+            )
+            assert alone.ids.tolist() == sample.ids.tolist()
