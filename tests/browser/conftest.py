@@ -32,9 +32,14 @@ QUIET = [
 SOON, COMPOSED = 15_000, 120_000
 
 
+def chromium_path() -> str | None:
+    """The system's own; playwright brings none along."""
+    return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[playwright.Browser]:
-    place = next((found for name in NAMES if (found := shutil.which(name))), None)
+    place = chromium_path()
     if place is None:
         pytest.skip(f"no Chromium at hand: none of {', '.join(NAMES)}")
     with playwright.sync_playwright() as driver:
