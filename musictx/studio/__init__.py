@@ -1,10 +1,11 @@
 """``musictx studio``: a page on one's own machine where music is made by selecting.
 
 program    the command: listens, opens the browser, stops cleanly
-app        the routes; guard: who may ask, and what every answer carries
+app        the routes; guard: who may ask, and what every answer carries; requests: what one brings
 document   the music that a page shows, and its operations; change: one operation, checked
-journal    operations on disk, each there before it is acknowledged; session: both together
-exchange   Score <-> document, and files out of it
+journal    operations on disk, each there before it is acknowledged
+session    a document and its journal; sessions: the folder of all
+exchange   Score <-> document; uploads: files in; exports: files out
 events     what pages are told while things happen
 composer   the thread that composes; queue: whose turn it is; models: what each can do
 asked      what a page asks for, and its command line; inputs: the file it is computed from
