@@ -10,6 +10,8 @@ from musictx.notes import METER, TEMPO, Score
 
 #: Quarter notes a minute where a piece has no mark, as MIDI has it.
 BPM = 120.0
+#: Music keeps to a grid if this share of its notes begins so near to a line of it, in seconds.
+ON_GRID, NEAR = 0.9, 0.012
 
 
 class Beats:
@@ -40,6 +42,11 @@ class Beats:
         mark = np.maximum(np.searchsorted(self._at, quarters, side="right") - 1, 0)
         since = np.asarray(quarters) - self._at[mark]
         return self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
+
+    def keep_to(self, times: np.ndarray, lines: int) -> bool:
+        """Whether ``times`` in seconds stand on a grid of so many lines in a quarter note."""
+        near = self.seconds(np.round(self.quarters(times) * lines) / lines)
+        return bool(np.mean(np.abs(near - times) < NEAR) >= ON_GRID)
 
     def bar(self, quarters: float) -> tuple[int, float]:
         """(number of the bar, 1 at the start; quarter notes since its line)."""

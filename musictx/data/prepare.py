@@ -43,7 +43,7 @@ def prepare(
               current folder
     part      "3/16": only the third of sixteen parts, into a folder part-03-of-16 in the shard
               folder; with all sixteen there it is the shard folder of the whole corpus
-    progress  show a bar with files a second and the files rejected so far (on a terminal)
+    progress  tell how many files have been read
 
     Shards given without a ``corpus.path`` are taken as they are. Raises ``UserError`` if there is
     no usable piece or the place cannot be written, and then leaves no new folder behind.

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from musictx.config import CorpusConfig, Limits
 from musictx.data import chunks, encode, parallel, splits
 from musictx.data.chunks import Outcome
 from musictx.data.corpora import Corpus, Item
+from musictx.progress import progress
 from musictx.tokens.vocab import Tokenizer
 
 Part = tuple[int, int]
@@ -67,7 +67,7 @@ class Encoded:
         self._first: list[int] = []  # the number of the first piece of each chunk
         self._hashes = bytearray()
         self._official = bytearray()
-        self._rejected = 0
+        self._done = 0
 
     @property
     def hashes(self) -> np.ndarray:
@@ -89,7 +89,7 @@ class Encoded:
                 raise FileNotFoundError(name)
             yield from outcomes
 
-    def _todo(self, bar: tqdm) -> Iterator[tuple[int, list[Item]]]:
+    def _todo(self) -> Iterator[tuple[int, list[Item]]]:
         """The numbered chunks whose outcomes no earlier run has left."""
         decides = settings(self.job.corpus, self.job.tokenizer)
         for number, chunk in enumerate(chunks.in_chunks(self.job.items())):
@@ -101,18 +101,16 @@ class Encoded:
             if done is None:
                 yield number, chunk
             else:
-                self._note(number, done, bar)
+                self._note(number, done)
 
-    def _note(self, number: int, outcomes: Sequence[Outcome], bar: tqdm) -> None:
+    def _note(self, number: int, outcomes: Sequence[Outcome]) -> None:
         found = np.array([bytes.fromhex(o.hash) for o in outcomes], splits.HASH).tobytes()
         first = self._first[number] * splits.HASH.itemsize
         self._hashes[first : first + len(found)] = found
-        self._rejected += sum(bool(o.reason) for o in outcomes)
-        bar.set_postfix(rejected=self._rejected, refresh=False)
-        bar.update(len(outcomes))
+        self._done += len(outcomes)
 
-    def encode(self, progress: bool) -> None:
-        """Encode every chunk whose file is not there (or cannot be read) yet."""
+    def encode(self, told: bool) -> None:
+        """Encode every chunk whose file is not there (or cannot be read) yet; progress is told."""
         work = functools.partial(
             encode.encode_items,
             read=self.job.found.read,
@@ -121,16 +119,17 @@ class Encoded:
             corpus=self.job.corpus,
         )
         count = len(self.job.found) // (self.job.part[1] if self.job.part else 1)
-        quiet = None if progress else True  # None: a bar only on a terminal
-        with tqdm(total=count, unit="file", desc="reading MIDI", disable=quiet) as bar:
-            todo = self._todo(bar)
+        quiet = contextlib.nullcontext(lambda done: None)
+        with progress("reading MIDI", "files", count) if told else quiet as tell:
+            todo = self._todo()
             first = list(islice(todo, 2))
             workers = (self.job.corpus.workers or parallel.cores()) if len(first) > 1 else 1
             running = parallel.run(work, chain(first, todo), encode.crashed, workers=workers)
             with contextlib.closing(running):  # no worker outlives a Ctrl-C
                 for number, outcomes in running:
                     chunks.store(self.job.partial / self._files[number], outcomes)
-                    self._note(number, outcomes, bar)
+                    self._note(number, outcomes)
+                    tell(self._done)
 
 
 def _in_part(name: str, part: Part) -> bool:

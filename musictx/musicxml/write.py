@@ -18,8 +18,6 @@ from musictx.notes import Score
 
 #: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
 DIVISIONS = 24
-#: A score is on the grid if this share of its notes begins so near to a tick, in seconds.
-ON_GRID, NEAR = 0.9, 0.012
 #: Length in ticks -> (type, dots, whether it stands in a triplet).
 _VALUES = {
     96: ("whole", 0, False),
@@ -60,8 +58,7 @@ def to_bytes(score: Score) -> bytes:
     clock = Beats(score)
     notes = score.notes
     start = _ticks(clock, notes["start"])
-    near = np.abs(clock.seconds(start / DIVISIONS) - notes["start"]) < NEAR
-    if len(notes) and (not len(score.tempos) or near.mean() < ON_GRID):
+    if len(notes) and not (len(score.tempos) and clock.keep_to(notes["start"], DIVISIONS)):
         raise UserError(
             "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
             "a continuation on that of its primer"
@@ -253,10 +250,8 @@ def _note(
         ET.SubElement(note, "unpitched")
     else:
         pitch = ET.SubElement(note, "pitch")
-        step, alter = (
-            (_FLAT if flats else _SHARP)[head[0] % 12][0],
-            (_FLAT if flats else _SHARP)[head[0] % 12][1:],
-        )
+        name = (_FLAT if flats else _SHARP)[head[0] % 12]
+        step, alter = name[0], name[1:]
         _text(pitch, "step", step)
         if alter != "0":
             _text(pitch, "alter", alter)

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from musictx.beats import BPM, Beats
+from musictx.beats import BPM, NEAR, Beats
 from musictx.errors import UserError
 from musictx.notes import PEDAL, Score
 from musictx.tokens.vocab import Tokenizer
 
 #: Names of grids -> lines in a quarter note.
 GRIDS = {"16": 4, "8": 2, "8t": 3}
-#: A piece is on the grid if this share of its notes begins so near to a sixteenth, in seconds.
-ON_GRID, NEAR = 0.9, 0.012
 
 
 class Timeline:
@@ -65,12 +63,7 @@ def on_grid(score: Score) -> bool:
     if not len(score.tempos) or len(score) < 4:
         return False
     clock = Beats(score)
-    quarters = clock.quarters(score.notes["start"])
-    shares = []
-    for lines in (4, 3):
-        near = clock.seconds(np.round(quarters * lines) / lines)
-        shares.append(np.mean(np.abs(near - score.notes["start"]) < NEAR))
-    return max(shares) >= ON_GRID
+    return any(clock.keep_to(score.notes["start"], lines) for lines in (4, 3))
 
 
 def quantised(notes: np.ndarray, clock: Beats, grid: str) -> np.ndarray:
