@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { frontier, isRunning, play, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
+import { frontier, isRunning, placeOf, play, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
 import { chord, chordLabels } from "../../../musictx/studio/page/js/shell/chord.js";
 import { beatsOf, pieceOf } from "./music.mjs";
@@ -40,6 +40,15 @@ test("a take grows by its stream, and what was written at the end counts", () =>
   takes.update({ ...takeOf(), state: "done", proposals: [{ number: 1, state: "done" }, { number: 2, state: "done" }] });
   assert.deepEqual(takes.get(7).proposals[0].removes, [1]);
   assert.equal(takes.get(7).proposals[0].notes.length, 2);
+});
+
+test("the music of a take stands where it was asked, or after it", () => {
+  const place = (task, asked, begin = 4, end = 12) => placeOf(takeOf({ task, begin, end, request: asked }), new Beats(beatsOf(20)));
+  assert.deepEqual(place("replace", {}), { begin: 4, end: 12 });
+  assert.deepEqual(place("continue", { bars: 4 }), { begin: 12, end: 20 });
+  assert.deepEqual(place("continue", { seconds: 5 }), { begin: 12, end: 17 });
+  assert.deepEqual(place("new", { bars: 2 }, 0, 0), { begin: 0, end: 4 });
+  assert.deepEqual(place("continue", { bars: 2 }, 0, 11.5), { begin: 11.5, end: 14 }, "up to a line of a bar");
 });
 
 test("after a new connection the server's list counts, but what was streamed stays", () => {

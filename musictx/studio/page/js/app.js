@@ -9,7 +9,7 @@ import { ServerError } from "./core/api.js";
 import { Beats } from "./document/beats.js";
 import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
-import { Takes } from "./document/takes.js";
+import { placeOf, Takes } from "./document/takes.js";
 import { Selection } from "./selection.js";
 
 /** @typedef {import("./document/types.js").Piece} Piece */
@@ -147,6 +147,11 @@ export class App extends Emitter {
   get ghost() {
     const shown = this.proposal;
     return shown && !this.accepted(shown.take, shown.proposal) ? shown : null;
+  }
+
+  /** Where the music of a take stands. @param {Take} take */
+  place(take) {
+    return placeOf(take, this.beats);
   }
 
   /** The track that new notes go to: the first that is selected, else the first of the piece. */

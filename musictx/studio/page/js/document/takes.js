@@ -55,6 +55,19 @@ export function frontier(proposal, begin) {
   return last;
 }
 
+/**
+ * Where the music of a take stands: what was selected, or so many bars (or seconds) after it.
+ * @param {Take} take @param {import("./beats.js").Beats} beats @returns {{begin: number, end: number}}
+ */
+export function placeOf(take, beats) {
+  const { begin, end, task, request } = take;
+  if (task !== "continue" && task !== "new") return { begin, end };
+  if (!request.bars) return { begin: end, end: end + (request.seconds ?? 8) };
+  let line = end;
+  for (let bar = 0; bar < request.bars; bar++) line = beats.bar(line + 1e-3).end;
+  return { begin: end, end: line };
+}
+
 /** What a take says of itself in a few words. @param {Take} take */
 export function stateWords(take) {
   if (take.aside && take.state === "done") return "set aside";

@@ -56,7 +56,7 @@
  * @property {number} progress  0 to 1
  * @property {number} seed
  * @property {string} model
- * @property {number} begin
+ * @property {number} begin  of what was selected; see placeOf for where the new music stands
  * @property {number} end
  * @property {number[] | null} tracks
  * @property {Record<string, any>} request  as it was asked

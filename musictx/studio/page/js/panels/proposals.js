@@ -87,7 +87,8 @@ export function mountProposals(app, tray) {
   /** Plays a proposal with all that it leaves as it is, from the bar before it; it may still be composed. */
   function hear(take, { number }) {
     app.show(take.id, number);
-    const begin = take.begin > 0 ? app.beats.bar(take.begin - 1e-3).begin : 0;
+    const { begin: first } = app.place(take);
+    const begin = first > 0 ? app.beats.bar(first - 1e-3).begin : 0;
     app.player.play(begin, hearing(app, take, number));
   }
 
@@ -96,7 +97,7 @@ export function mountProposals(app, tray) {
     app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`);
     if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
     app.show(null);
-    app.roll.lookAt(take.begin, take.end);
+    app.roll.lookAt(app.place(take));
     app.roll.focus();
   }
 

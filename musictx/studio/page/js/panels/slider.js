@@ -33,7 +33,9 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
   const reset = free ? iconButton("close", `Leave ${label.toLowerCase()} to the model`, () => change(null)) : null;
   reset?.classList.add("small");
   const buttons = Object.entries(marks).map(([word, at]) =>
-    h("button.mark", { type: "button", onclick: () => change(at) }, word));
+    h(`button.mark${/^[pmf]+$/.test(word) ? ".dynamic" : ""}`, {
+      type: "button", "aria-label": `${label}: ${word}`, style: { "--at": String((at - low) / (high - low)) }, onclick: () => change(at),
+    }, word));
   const element = h("div.slider", null,
     h("div.slider-head", null, h("label", { for: id }, label), output, reset),
     input,

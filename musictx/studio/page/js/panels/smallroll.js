@@ -4,6 +4,8 @@ import { frontier } from "../document/takes.js";
 import { ramp } from "../roll/colours.js";
 import { begin, sizeCanvas } from "../roll/roll.js";
 
+const HEAD = 26; // pixels at the top that the number and the words take
+
 /**
  * @param {HTMLCanvasElement} canvas @param {import("../app.js").App} app
  * @param {import("../document/types.js").Take} take @param {import("../document/types.js").Proposal} proposal
@@ -15,16 +17,16 @@ export function drawSmall(canvas, app, take, proposal) {
   if (canvas.width !== Math.round(width * ratio)) sizeCanvas(canvas, width, height);
   canvas.style.width = "";
   canvas.style.height = "";
-  const till = frontier(proposal, take.begin);
-  const end = Math.max(take.end, till, take.begin + 1);
-  const lead = Math.min(take.begin, (end - take.begin) * 0.2);
-  const from = take.begin - lead;
+  const place = app.place(take);
+  const till = frontier(proposal, place.begin);
+  const end = Math.max(place.end, till, place.begin + 1);
+  const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
   const gone = new Set(app.accepted(take, proposal) ? [] : proposal.removes);
   const around = index.between(from, end).filter((note) => !gone.has(note.id));
   const all = [...around, ...proposal.notes];
   const low = Math.min(60, ...all.map((note) => note.pitch)) - 2;
   const high = Math.max(67, ...all.map((note) => note.pitch)) + 2;
-  const step = height / (high - low + 1);
+  const step = (height - HEAD) / (high - low + 1);
   const scale = width / (end - from);
   const ctx = begin(/** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")));
   ctx.fillStyle = colours["row-white"];
@@ -32,7 +34,7 @@ export function drawSmall(canvas, app, take, proposal) {
   ctx.fillStyle = colours.beat;
   for (const { time, beat } of app.beats.between(from, end)) if (beat === 1) ctx.fillRect(Math.round((time - from) * scale), 0, 1, height);
   const bar = (note, stop) => {
-    ctx.fillRect((note.start - from) * scale, (high - note.pitch) * step, Math.max(1.5, (stop - note.start) * scale - 0.5), Math.max(2, step - 0.5));
+    ctx.fillRect((note.start - from) * scale, HEAD + (high - note.pitch) * step, Math.max(1.5, (stop - note.start) * scale - 0.5), Math.max(2, step - 0.5));
   };
   const tracks = new Map((app.piece?.tracks ?? []).map((track, i) => [track.id, ramp(track, i, colours.dark)[8]]));
   ctx.globalAlpha = 0.55;

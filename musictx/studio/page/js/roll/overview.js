@@ -72,7 +72,8 @@ export class Overview {
     const shown = app.ghost;
     if (shown) {
       ctx.fillStyle = colours.gold;
-      ctx.fillRect((shown.take.begin / view.length) * width, HEIGHT - 4, ((shown.take.end - shown.take.begin) / view.length) * width, 4);
+      const { begin: from, end: to } = app.place(shown.take);
+      ctx.fillRect((from / view.length) * width, HEIGHT - 4, ((to - from) / view.length) * width, 4);
     }
     ctx.strokeStyle = colours["ink-2"];
     ctx.lineWidth = 1;

@@ -79,7 +79,7 @@ export class Roll {
       this.#measure();
       this.invalidate();
       if (!shown) return;
-      this.lookAt(shown.take.begin, shown.take.end);
+      this.lookAt(app.place(shown.take));
       this.#revealGhost(shown.proposal);
     });
     app.on("takes", () => {
@@ -134,7 +134,7 @@ export class Roll {
   }
 
   /** Scrolls to a stretch, and zooms out if it is longer than what is seen. */
-  lookAt(begin, end) {
+  lookAt({ begin, end }) {
     const { view } = this;
     if (begin >= view.left && end <= view.right) return;
     const wide = Math.max(end - begin, 1) * 1.25;
@@ -146,7 +146,7 @@ export class Roll {
 
   /** Keeps the frontier of a proposal in sight. */
   #growing(take, proposal) {
-    const at = frontier(proposal, take.begin);
+    const at = frontier(proposal, this.app.place(take).begin);
     if (this.app.player.playing && this.app.settings.follow) return;
     if (at > this.view.right - 30 / this.view.scale) {
       this.view.left = at - (this.view.width * 0.6) / this.view.scale;
@@ -166,7 +166,7 @@ export class Roll {
   /** How far one can scroll: some bars after the end, or after what is proposed. */
   #measure() {
     const { piece, beats, proposal } = this.app;
-    const end = Math.max(piece?.duration ?? 0, proposal ? Math.max(proposal.take.end, frontier(proposal.proposal, 0)) : 0);
+    const end = Math.max(piece?.duration ?? 0, proposal ? Math.max(this.app.place(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
     this.view.length = beats.bars(0, end + 0.01).end + 8 * (beats.bar(end).end - beats.bar(end).begin);
   }
 
@@ -225,7 +225,7 @@ export class Roll {
     }
     if (shown) {
       const { take, proposal } = shown;
-      const till = frontier(proposal, take.begin);
+      const till = frontier(proposal, app.place(take).begin);
       over.drawGhosts(ctx, view, proposal.notes, till, proposal.state === "composing", colours);
     }
     for (const paint of this.painters) paint(ctx, view, colours);

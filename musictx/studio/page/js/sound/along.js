@@ -42,7 +42,7 @@ export function hearing(app, take, number) {
     },
     edge() {
       const proposal = now();
-      return proposal?.state === "composing" || proposal?.state === "waiting" ? frontier(proposal, take.begin) : Infinity;
+      return proposal?.state === "composing" || proposal?.state === "waiting" ? frontier(proposal, app.place(take).begin) : Infinity;
     },
     proposal: { take: take.id, proposal: number },
   };
@@ -57,6 +57,6 @@ export function listenAlong(app, player, page) {
   app.takes.on("notes", ({ take, proposal }) => {
     if (take.id !== app.shown.take || proposal.number !== app.shown.proposal || heard.has(take.id)) return;
     heard.add(take.id);
-    if (remembered("along", true) && !page.playing) page.play(take.begin, hearing(app, take, proposal.number));
+    if (remembered("along", true) && !page.playing) page.play(app.place(take).begin, hearing(app, take, proposal.number));
   });
 }
