@@ -21,7 +21,7 @@ from typing import Any
 
 from musictx.config.studio import StudioLimits
 from musictx.errors import UserError
-from musictx.files import write_bytes, write_text
+from musictx.files import tidy, write_bytes, write_text
 from musictx.formats import read
 from musictx.studio import exchange
 from musictx.studio.change import Change, recorded
@@ -47,6 +47,8 @@ class Session:
         self._done: list[int] = []  # places in the journal of the operations that can be undone
         self._undone: list[int] = []
         self._snapshot_at, self._snapshot_size = 0, 0
+        for place in (folder, folder / "takes"):
+            tidy(place)
         self._read()
 
     # --------------------------------------------------------------------------------- reading

@@ -60,5 +60,10 @@ def test_the_list_is_kept_while_journals_are_and_leaves_out_what_is_no_session(
 
 def test_what_a_killed_one_was_just_writing_is_removed(tmp_path):
     (tmp_path / ".part-12345678-20261122-x-1234").mkdir(parents=True)
-    Sessions(tmp_path, LIMITS)
+    sessions = Sessions(tmp_path, LIMITS)
     assert list(tmp_path.iterdir()) == []
+    session = sessions.create(Document(name="a"))
+    there = sorted(session.folder.iterdir())
+    (session.folder / ".part-12345678-document.json").touch()
+    assert Sessions(tmp_path, LIMITS).get(session.id).folder == session.folder
+    assert sorted(session.folder.iterdir()) == there
