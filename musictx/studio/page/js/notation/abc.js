@@ -10,7 +10,7 @@ const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 /** @typedef {{from: number, to: number, ids: number[], start: number, end: number}} Mark place in the text, notes, ticks */
 
 /**
- * @param {{notes: number[][], tracks: any[], beats: number[][], meters?: number[][], keys?: number[][]}} document
+ * @param {import("./grid.js").Sheet & {tracks: any[]}} document
  * @param {{barsPerLine?: number, first?: number, last?: number, tracks?: Iterable<number>}} [options] first and
  *     last: bars, counted from 0
  * @returns {{abc: string, marks: Mark[], onGrid: number, bars: number}}
@@ -27,7 +27,7 @@ export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, t
 
   const keyOf = (bar) => bar.key ?? guessed;
   const [opening] = bars;
-  let abc = `X:1\nM:${opening.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${keyName(...keyOf(opening))}\n`;
+  let abc = `X:1\nM:${opening.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${keyName(keyOf(opening))}\n`;
   const rows = [];
   let number = 0;
   for (const part of parts) {
@@ -47,7 +47,7 @@ export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, t
       for (let i = a; i < Math.min(a + barsPerLine, bars.length); i++) {
         const bar = bars[i], before = bars[i - 1];
         if (before && String(before.meter) !== String(bar.meter)) abc += `[M:${bar.meter.join("/")}]`;
-        if (before && String(keyOf(before)) !== String(keyOf(bar))) abc += `[K:${keyName(...keyOf(bar))}]`;
+        if (before && String(keyOf(before)) !== String(keyOf(bar))) abc += `[K:${keyName(keyOf(bar))}]`;
         for (const { text, chord, start, end } of barText(row, bar, keyOf(bar))) {
           if (chord) marks.push({ from: abc.length, to: abc.length + text.length, ids: chord.notes.map((n) => n.id), start, end });
           abc += text;

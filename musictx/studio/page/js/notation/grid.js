@@ -4,17 +4,18 @@
 export const QUARTER = 24;
 const NEAR = 0.06; // quarters by which a note may miss the grid and still be on it
 
-/** @typedef {{at: number, ticks: number, time: number, number: number, meter: [number, number], key: [number, number]}} Bar */
+/** What of a document notation needs. @typedef {{notes: number[][], beats: number[][], meters: number[][], keys: any[][]}} Sheet */
+/** @typedef {{at: number, ticks: number, time: number, number: number, meter: [number, number], key: [number, any]}} Bar */
 /** @typedef {{id: number, start: number, end: number, pitch: number, track: number}} GridNote ticks */
 
 /**
  * The bars of a document up to its last note, in ticks from the first bar's start.
- * @param {{beats: number[][], meters: number[][], keys: number[][], notes: number[][]}} document
+ * @param {Sheet} document
  * @returns {Bar[]}
  */
 export function barsOf({ beats, meters, keys, notes }) {
   const last = notes.reduce((end, note) => Math.max(end, note[2]), 0);
-  const holds = (/** @type {number[][]} */ list, time, /** @type {any} */ otherwise) =>
+  const holds = (/** @type {any[][]} */ list, time, /** @type {any} */ otherwise) =>
     list.findLast((one) => one[0] <= time + 1e-6)?.slice(1) ?? otherwise;
   const bars = [];
   let at = 0;
@@ -33,7 +34,7 @@ export function barsOf({ beats, meters, keys, notes }) {
 }
 
 /** Seconds -> quarters from the first beat, along the beats. */
-export function quartersOf({ beats, meters }) {
+export function quartersOf(/** @type {Sheet} */ { beats, meters }) {
   const lengths = beats.map(([time]) => 4 / ((meters ?? []).findLast((m) => m[0] <= time + 1e-6)?.[2] ?? 4));
   const at = [0];
   for (const length of lengths) at.push(at.at(-1) + length);
@@ -54,7 +55,7 @@ export function quartersOf({ beats, meters }) {
  * triplet, whichever its notes are nearer to.
  * @returns {{notes: GridNote[], onGrid: number}} onGrid: the share of starts that were on the grid already
  */
-export function gridded(document) {
+export function gridded(/** @type {Sheet} */ document) {
   const quarters = quartersOf(document);
   const raw = document.notes.map(([id, start, end, pitch, , track]) => ({
     id, pitch, track, start: quarters(start), end: quarters(end),

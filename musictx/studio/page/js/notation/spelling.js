@@ -5,8 +5,8 @@ const LETTERS = ["C", "G", "D", "A", "E", "B", "F"]; // C is place 0, G 1, ..., 
 const MAJOR = ["Cb", "Gb", "Db", "Ab", "Eb", "Bb", "F", "C", "G", "D", "A", "E", "B", "F#", "C#"];
 const MINOR = ["Ab", "Eb", "Bb", "F", "C", "G", "D", "A", "E", "B", "F#", "C#", "G#", "D#", "A#"];
 
-/** Name of a key as ABC writes it. */
-export function keyName(/** @type {number} */ sharps, minor = 0) {
+/** Name of a key as ABC writes it; a key is [sharps, minor]. */
+export function keyName(/** @type {[number, any]} */ [sharps, minor]) {
   const at = Math.min(Math.max(sharps, -7), 7) + 7;
   return minor ? `${MINOR[at]}m` : MAJOR[at];
 }
@@ -29,7 +29,7 @@ export function likelyKey(/** @type {Iterable<number>} */ pitches) {
  * are those nearest to it on the line of fifths: from a major key's flat third to its sharp fifth (C: E flat
  * to G sharp), from a minor key's flat second to its sharp fourth (A: B flat to D sharp).
  */
-export function spelled(/** @type {number} */ pitch, /** @type {number} */ sharps, minor = 0) {
+export function spelled(/** @type {number} */ pitch, /** @type {number} */ sharps, /** @type {any} */ minor = false) {
   const lowest = sharps - (minor ? 2 : 3);
   let place = (((pitch * 7) % 12) + 12) % 12;
   while (place > lowest + 11) place -= 12;

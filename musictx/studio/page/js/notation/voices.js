@@ -29,10 +29,11 @@ export function partsOf(notes, tracks) {
     const low = Math.min(...own.map((n) => n.pitch)), high = Math.max(...own.map((n) => n.pitch));
     const one = lines[i].length === 1 && lines[i][0].every((chord) => chord.notes.length === 1);
     if (one || low >= MIDDLE - 5 || high <= MIDDLE + 4) {
-      return { name: track.name, staves: [{ clef: heights[i] >= MIDDLE - 3 ? "treble" : "bass", voices: lines[i] }], choir: false };
+      const staff = /** @type {Staff} */ ({ clef: heights[i] >= MIDDLE - 3 ? "treble" : "bass", voices: lines[i] });
+      return { name: track.name, staves: [staff], choir: false };
     }
     const hands = [own.filter((n) => n.pitch >= MIDDLE), own.filter((n) => n.pitch < MIDDLE)];
-    const staves = hands.map((hand, k) => ({ clef: k ? "bass" : "treble", voices: voicesOf(hand) }));
+    const staves = hands.map((hand, k) => /** @type {Staff} */ ({ clef: k ? "bass" : "treble", voices: voicesOf(hand) }));
     return { name: track.name, staves, choir: false };
   });
 }

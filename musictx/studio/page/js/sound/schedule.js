@@ -56,6 +56,7 @@ export function firstFrom(/** @type {any[]} */ list, /** @type {number} */ momen
  * @returns {Event[]}
  */
 export function noteEvents(notes, channels, from, to, stop = Infinity, open = []) {
+  /** @type {Event[]} */
   const events = [];
   for (let i = firstFrom(notes, from, (n) => n.start); i < notes.length && notes[i].start < to; i++) {
     const { start, end, pitch, velocity, track } = notes[i];
@@ -70,6 +71,7 @@ export function noteEvents(notes, channels, from, to, stop = Infinity, open = []
 
 /** What holds already at `from`: notes begun before, and where the pedals stand. @returns {Event[]} */
 export function heldEvents(notes, pedals, channels, from, stop = Infinity) {
+  /** @type {Event[]} */
   const events = [];
   for (const { start, end, pitch, velocity, track } of notes) {
     if (start >= from) break;
@@ -87,11 +89,12 @@ export function heldEvents(notes, pedals, channels, from, stop = Infinity) {
 export function pedalEvents(pedals, channels, from, to) {
   return pedals
     .filter(([time, , track]) => time >= from && time < to && channels.has(track))
-    .map(([time, value, track]) => [time, channels.get(track), 0xb0, 64, value]);
+    .map(([time, value, track]) => /** @type {Event} */ ([time, channels.get(track), 0xb0, 64, value]));
 }
 
 /** Clicks of the metronome in [from, to), the first beat of a bar another one. @returns {Event[]} */
 export function clickEvents(/** @type {number[][]} */ beats, from, to) {
+  /** @type {Event[]} */
   const events = [];
   for (let i = firstFrom(beats, from, (b) => b[0]); i < beats.length && beats[i][0] < to; i++) {
     const [time, , beat] = beats[i];
