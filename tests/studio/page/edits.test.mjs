@@ -3,6 +3,7 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import * as edits from "../../../musictx/studio/page/js/document/edits.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
+import { keyWords, opening, retimed } from "../../../musictx/studio/page/js/document/timing.js";
 import { hull, notesIn, Selection } from "../../../musictx/studio/page/js/selection.js";
 import { beatsOf, pieceOf, randomly, randomNotes, rows, whole } from "./music.mjs";
 
@@ -122,4 +123,50 @@ test("what leaves the piece leaves the selection", () => {
   assert.deepEqual([...selection.notes], [1, 3]);
   assert.equal(hull([]), null);
   assert.equal(notesIn(piece, { begin: 100, end: 200 }).length, 0);
+});
+
+/** Quarter notes from the beginning to a moment, by the marks of a piece. */
+function quarters(piece, seconds) {
+  let sum = 0;
+  piece.tempos.forEach(([time, tempo], i) => {
+    const end = Math.min(seconds, piece.tempos[i + 1]?.[0] ?? Infinity);
+    if (end > time) sum += ((end - time) * tempo) / 60;
+  });
+  return sum;
+}
+
+test("in another tempo every note, pedal and mark keeps its beat", () => {
+  const piece = pieceOf(randomNotes(randomly(17), 30), {
+    tempos: [[0, 100], [10, 60]], meters: [[0, 4, 4], [9.6, 3, 4]], keys: [[0, 0, false], [12, 2, true]], pedals: [[3, 127, 0], [11, 0, 0]],
+  });
+  const wish = { ...opening(piece), tempo: 150 };
+  const after = apply(piece, retimed(piece, wish, true));
+  for (const note of piece.notes.values()) {
+    for (const end of ["start", "end"]) assert.ok(Math.abs(quarters(after, after.notes.get(note.id)[end]) - quarters(piece, note[end])) < 1e-6);
+  }
+  for (const marks of ["tempos", "meters", "keys", "pedals"]) {
+    after[marks].forEach(([time], i) => assert.ok(Math.abs(quarters(after, time) - quarters(piece, piece[marks][i][0])) < 1e-6));
+  }
+  assert.deepEqual(after.tempos.map(([, tempo]) => Math.round(tempo)), [150, 90]);
+  const there = apply(after, retimed(after, opening(piece), true));
+  for (const note of piece.notes.values()) assert.ok(Math.abs(there.notes.get(note.id).start - note.start) < 1e-9, "and back");
+});
+
+test("or only the grid moves", () => {
+  const piece = pieceOf(randomNotes(randomly(18), 5), { tempos: [[0, 100], [10, 60]] });
+  const after = apply(piece, retimed(piece, { ...opening(piece), tempo: 90 }, false));
+  assert.deepEqual(rows(after), rows(piece));
+  assert.deepEqual(after.tempos, [[0, 90]]);
+});
+
+test("meter and key are those of the beginning, later ones stay; nothing different is no operation", () => {
+  const piece = pieceOf([], { meters: [[0, 4, 4], [8, 3, 4]], keys: [] });
+  const now = opening(piece);
+  assert.deepEqual(now, { tempo: 120, beats: 4, unit: 4, key: null });
+  assert.equal(retimed(piece, now, true), null);
+  const operation = retimed(piece, { ...now, beats: 6, unit: 8, key: { sharps: -3, minor: true } }, true);
+  assert.deepEqual(operation, { label: "6/8, C minor", meters: [[0, 6, 8], [8, 3, 4]], keys: [[0, -3, true]] });
+  const marked = apply(piece, operation);
+  assert.deepEqual(retimed(marked, { ...opening(marked), key: null }, true).keys, []);
+  assert.deepEqual([keyWords(0, false), keyWords(7, true), keyWords(-7, false)], ["C major", "A♯ minor", "C♭ major"]);
 });

@@ -21,7 +21,7 @@ class Server {
 
   do(wire) {
     const after = apply(fromWire(this.document), { ...wire, add: wire.add?.map(noteFromWire), change: wire.change?.map(noteFromWire) });
-    for (const [id] of wire.add ?? []) assert.ok(id >= this.document.next_id, `the id ${id} was taken`);
+    wire.add?.forEach(([id], i) => assert.equal(id, this.document.next_id + i, "ids without gaps"));
     this.states = [...this.states.slice(0, this.place + 1), { ...this.document, notes: rows(after), locked: [...after.locked], next_id: after.next_id, name: after.name }];
     this.place++;
     this.revision++;
@@ -163,6 +163,30 @@ test("what the server refuses is taken back alone", async () => {
   agree(mirror, server);
   assert.ok(mirror.piece.notes.has(2));
   assert.equal(refused[0].message, "there is no note -1");
+});
+
+test("a note that was drawn and moved while others came keeps its move", async () => {
+  const { server, mirror, refused } = opened();
+  mirror.accept(1, 1); // brings a note with the id that the page would give next
+  const id = mirror.piece.next_id;
+  const note = { id, start: 3, end: 4, pitch: 50, velocity: 80, track: 0 };
+  mirror.change({ label: "draw", add: [note] });
+  mirror.change({ label: "move", change: [{ ...note, pitch: 51 }], lock: [id] });
+  await mirror.settled();
+  agree(mirror, server);
+  assert.deepEqual(refused, []);
+  assert.equal(mirror.piece.notes.get(id).pitch, 60);
+  assert.equal(mirror.piece.notes.get(id + 1).pitch, 51);
+  assert.deepEqual([...mirror.piece.locked], [id + 1]);
+});
+
+test("new notes are numbered without gaps, also when some before them were refused", async () => {
+  const { server, mirror } = opened();
+  const draw = (more) => ({ label: "draw", add: [{ id: mirror.piece.next_id, start: 3, end: 4, pitch: 50, velocity: 80, track: 0 }], ...more });
+  mirror.change(draw({ remove: [-1] }));
+  await mirror.change(draw({}));
+  agree(mirror, server);
+  assert.equal(server.document.next_id, 21);
 });
 
 test("what is sent is what was meant", () => {

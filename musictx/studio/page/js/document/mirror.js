@@ -171,9 +171,10 @@ export class Mirror extends Emitter {
   #confirm(piece) {
     this.#confirmed = piece;
     this.#shown = piece;
+    const names = new Map();
     for (const job of this.#jobs) {
       if (!job.operation) continue;
-      job.operation = renumber(job.operation, this.#shown.next_id);
+      job.operation = renumber(job.operation, this.#shown.next_id, names);
       this.#shown = apply(this.#shown, job.operation);
     }
     this.emit("change", this.#shown);

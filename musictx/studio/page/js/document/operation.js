@@ -42,8 +42,8 @@ export function apply(piece, operation) {
   for (const id of operation.unlock ?? []) locked.delete(id);
   let duration = 0;
   for (const note of notes.values()) if (note.end > duration) duration = note.end;
-  const { tracks, tempos, meters, keys, name } = { ...piece, ...defined(operation) };
-  return { ...piece, notes, locked, next_id, duration, tracks, tempos, meters, keys, name };
+  const { tracks, tempos, meters, keys, pedals, name } = { ...piece, ...defined(operation) };
+  return { ...piece, notes, locked, next_id, duration, tracks, tempos, meters, keys, pedals, name };
 }
 
 /** What is sent for an operation. @param {Operation} operation @param {number} revision */
@@ -58,19 +58,19 @@ export function toWire(operation, revision) {
 }
 
 /**
- * An operation whose new notes get ids from `next` on: for one that was made before the server
- * added notes of its own.
- * @param {Operation} operation @param {number} next @returns {Operation}
+ * An operation as it must be sent: its new notes are numbered from `next` on without gaps, which they
+ * were not if the server added or refused notes since. `names` has the ids that changed so far, old
+ * to new, for this operation and those after it; it grows.
+ * @param {Operation} operation @param {number} next @param {Map<number, number>} names @returns {Operation}
  */
-export function renumber(operation, next) {
-  if (!operation.add?.some((note) => note.id < next)) return operation;
-  const ids = new Map(operation.add.map((note, i) => [note.id, next + i]));
-  const moved = (list) => list?.map((id) => ids.get(id) ?? id);
-  return {
-    ...operation,
-    add: operation.add.map((note) => ({ ...note, id: ids.get(note.id) })),
-    ...(operation.lock && { lock: moved(operation.lock) }),
-  };
+export function renumber(operation, next, names) {
+  operation.add?.forEach((note, i) => note.id !== next + i && names.set(note.id, next + i));
+  if (!names.size) return operation;
+  const renamed = (id) => names.get(id) ?? id;
+  const notes = (list) => list?.map((note) => ({ ...note, id: renamed(note.id) }));
+  const { add, change, remove, lock, unlock } = operation;
+  const parts = { add: notes(add), change: notes(change), remove: remove?.map(renamed), lock: lock?.map(renamed), unlock: unlock?.map(renamed) };
+  return { ...operation, ...defined(parts) };
 }
 
 const defined = (table) => Object.fromEntries(Object.entries(table).filter(([, value]) => value !== undefined));

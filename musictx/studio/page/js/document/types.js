@@ -21,6 +21,7 @@
  * @property {[number, number][]} tempos  [time, beats a minute]
  * @property {[number, number, number][]} meters  [time, numerator, denominator]
  * @property {[number, number, boolean][]} keys  [time, sharps, minor]
+ * @property {[number, number, number][]} pedals  [time, value, track]
  *
  * @typedef {object} Operation  one step that can be undone; any part but the label may be missing
  * @property {string} label
@@ -33,6 +34,7 @@
  * @property {[number, number][]} [tempos]
  * @property {[number, number, number][]} [meters]
  * @property {[number, number, boolean][]} [keys]
+ * @property {[number, number, number][]} [pedals]
  * @property {string} [name]
  *
  * @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Ghost

@@ -5,6 +5,7 @@ import { setVelocity } from "../document/edits.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
 import { openTable } from "./table.js";
+import { timingButton } from "./timing.js";
 
 /** Lines a beat: what the grid can be. */
 const GRIDS = /** @type {[number, string][]} */ ([[1, "Beat"], [2, "1/2 beat"], [3, "1/3 beat"], [4, "1/4 beat"], [6, "1/6 beat"], [8, "1/8 beat"], [0, "No grid"]]);
@@ -31,7 +32,7 @@ export function mountTools(app, bar) {
     view.zoomTime(factor, view.width / 2);
     app.roll.invalidate();
   };
-  fill(bar, h("span.group", null, select, draw), h("label.grid", null, grid), what, some, h("span.gap"),
+  fill(bar, h("span.group", null, select, draw), timingButton(app), h("label.grid", null, grid), what, some, h("span.gap"),
     h("span.group.zoom", null, iconButton("minus", "Zoom out (-)", () => zoom(0.8)), iconButton("plus", "Zoom in (+)", () => zoom(1.25)),
       iconButton("fit", "See the piece from its beginning (0)", () => app.roll.fit())),
     iconButton("table", "The notes as a table (N)", () => openTable(app)));
