@@ -122,7 +122,9 @@ def test_mute_solo_and_volume(desk):
 
 
 def test_new_music_is_heard_while_it_is_composed(desk):
+    desk.page.evaluate("() => { musictx.stream.on('takes', () => { window.streaming = true; }); }")
     desk.open_example("Ode to joy")
+    desk.until("window.streaming")  # what the server says first would take the test's take away
     desk.page.locator("#roll").click()  # a gesture, without which no browser sounds
     begin = desk.page.evaluate(TAKE)
     desk.page.evaluate(

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {
-  channelsOf, clickEvents, heldEvents, noteEvents, pedalEvents, prepared,
+  channelsOf, clickEvents, heldEvents, noteEvents, pedalEvents, prepared, standingPedals,
 } from "../../../musictx/studio/page/js/sound/schedule.js";
 import { Transport } from "../../../musictx/studio/page/js/sound/transport.js";
 
@@ -45,9 +45,9 @@ test("a key that is struck again ends before, on its own track only", () => {
 
 test("notes that hold at the start sound from there, and pedals stand where they stood", () => {
   const sorted = prepared([note(0, 2, 60), note(0, 0.5, 61), note(1, 2, 62)]);
-  const events = heldEvents(sorted, [[0.1, 127, 0], [5, 0, 0]], CHANNELS, 1);
-  assert.deepEqual(sounding(events), [[1, 2, 1, 60]]);
-  assert.deepEqual(events.filter((e) => e[2] === 0xb0).map((e) => [e[1], e[4]]), [[1, 127], [2, 0]]);
+  assert.deepEqual(sounding(heldEvents(sorted, CHANNELS, 1)), [[1, 2, 1, 60]]);
+  const pedals = standingPedals([[0.1, 127, 0], [5, 0, 0]], CHANNELS, 1);
+  assert.deepEqual(pedals, [[1, 1, 0xb0, 64, 127], [1, 2, 0xb0, 64, 0]]);
   assert.deepEqual(pedalEvents([[0.1, 127, 0], [5, 0, 0], [5, 9, 3]], CHANNELS, 1, 6), [[5, 1, 0xb0, 64, 0]]);
 });
 

@@ -17,6 +17,7 @@ export function createOutput() {
     failure: "",
     /** The synthesiser, or null where this browser cannot run it. To be called first by a gesture. */
     async synth() {
+      if (context?.state === "suspended") context.resume(); // while the gesture still counts
       loading ??= start();
       const found = await loading;
       if (context?.state === "suspended") await Promise.race([context.resume(), new Promise((r) => setTimeout(r, 500))]);

@@ -1,5 +1,5 @@
 // Playing: the document or a proposal, from a moment, in a loop; single notes; the metronome.
-import { channelsOf, clickEvents, heldEvents, METRONOME, noteEvents, pedalEvents, prepared } from "./schedule.js";
+import { channelsOf, clickEvents, heldEvents, METRONOME, noteEvents, pedalEvents, prepared, standingPedals } from "./schedule.js";
 import { createOutput } from "./output.js";
 import { Transport } from "./transport.js";
 import { playFile } from "./fallback.js";
@@ -70,6 +70,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
       frame();
       return;
     }
+    let { tracks } = ask();
     let channels = await arrange(ask(), synth);
     if (mine !== started) return;
     const clicks = options.countIn ?? [];
@@ -77,7 +78,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     const transport = new Transport(from, now + (clicks[0] ?? 0), loop);
     synth.send(clicks.flatMap((before, i) => clickEvents([[now + clicks[0] - before, 0, i === 0 ? 1 : 2]], 0, Infinity)));
 
-    let known = null, sorted = [], last = 0, tracks = null, held = true;
+    let known = null, sorted = [], last = 0, held = true;
     /** Notes that began before their end was known. */
     let open = [];
     const tick = () => {
@@ -103,21 +104,19 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
       const time = output.context.currentTime;
       const limit = Math.min(edge, transport.loop ? Infinity : options.end ?? Infinity);
       const events = [];
-      if (held) {
-        const [{ when }] = transport.stretches;
-        events.push(...heldEvents(sorted, pedals, channels, from, transport.loop?.[1])
-          .map(([at, ...rest]) => [at + when - from, ...rest]));
-        held = false;
-      }
       const windows = transport.take(time + (document.hidden ? AHEAD_HIDDEN : AHEAD), limit);
       for (const { from: a, to: b, offset, stop: cut } of windows) {
         const found = [
+          // A pedal that is down at the end of a loop need not be so at its beginning.
+          ...(held || a === transport.loop?.[0] ? standingPedals(pedals, channels, a) : []),
+          ...(held ? heldEvents(sorted, channels, a, cut) : []),
           ...noteEvents(sorted, channels, a, b, Math.min(cut, options.end ?? Infinity), open),
           ...pedalEvents(pedals, channels, a, b),
           ...(metronome ? clickEvents(current.beats ?? [], a, b) : []),
         ];
         events.push(...found.map(([at, ...rest]) => [at + offset, ...rest]));
         for (const note of open) note.offset ??= offset;
+        held = false;
       }
       synth.send(events);
       const place = transport.at(time);
@@ -144,11 +143,11 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     frame();
   }
 
-  function frame() {
-    if (!run) return;
+  function frame(mine = run) {
+    if (!mine || mine !== run) return;
     cursor = run.position();
     onPosition(cursor);
-    requestAnimationFrame(frame);
+    requestAnimationFrame(() => frame(mine));
   }
 
   function stop() {

@@ -69,8 +69,8 @@ export function noteEvents(notes, channels, from, to, stop = Infinity, open = []
   return events;
 }
 
-/** What holds already at `from`: notes begun before, and where the pedals stand. @returns {Event[]} */
-export function heldEvents(notes, pedals, channels, from, stop = Infinity) {
+/** Notes that began before `from` and hold there. @returns {Event[]} */
+export function heldEvents(notes, channels, from, stop = Infinity) {
   /** @type {Event[]} */
   const events = [];
   for (const { start, end, pitch, velocity, track } of notes) {
@@ -79,10 +79,14 @@ export function heldEvents(notes, pedals, channels, from, stop = Infinity) {
     if (channel === undefined || end === Infinity || end - from < SHORTEST) continue;
     events.push([from, channel, 0x90, pitch, velocity], [Math.min(end, stop), channel, 0x80, pitch, 0]);
   }
+  return events;
+}
+
+/** Where the sustain pedals stand at `from`. @returns {Event[]} */
+export function standingPedals(pedals, channels, from) {
   const stands = new Map();
   for (const [time, value, track] of pedals) if (time < from) stands.set(track, value);
-  for (const [track, channel] of channels) events.push([from, channel, 0xb0, 64, stands.get(track) ?? 0]);
-  return events;
+  return [...channels].map(([track, channel]) => [from, channel, 0xb0, 64, stands.get(track) ?? 0]);
 }
 
 /** Sustain pedals that move in [from, to). @returns {Event[]} */
