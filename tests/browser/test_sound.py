@@ -49,7 +49,7 @@ TAKE = """() => {
   const begin = musictx.piece.duration;
   const proposal = {number: 1, state: "composing", notes: [], tracks: [], removes: []};
   musictx.takes.update({id: 1, task: "continue", label: "continue", state: "composing", place: 0,
-    progress: 0.1, seed: 1, model: "piano", begin, end: begin + 4, tracks: null, request: {},
+    progress: 0.1, seed: 1, model: "piano", begin: 0, end: begin, tracks: null, request: {},
     command: "", aside: false, error: null, made: "", proposals: [proposal]});
   musictx.show(1, 1);
   window.compose = (...events) => musictx.takes.composed({take: 1, proposal: 1, events});
