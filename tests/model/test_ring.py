@@ -95,36 +95,6 @@ def test_equals_the_ordinary_step(
     torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
 
 
-def test_a_cache_that_has_slid_is_taken_over() -> None:
-    """Its tokens go to the slots of their positions; of too many the last remain."""
-    model = make("huang").double()
-    ids = torch.randint(V, (2, 20))
-    cache = prefilled(model, ids[:, :15], 20)
-    cache.slide(4)  # positions 4..14
-    wide, small = (RingCache(cache, rows=2, capacity=n) for n in (13, 6))
-    again = prefilled(model, ids[:, :15], 20)
-    with torch.no_grad():
-        for token in ids[:, 15:17].split(1, dim=1):
-            want = model(token, cache=cache)
-            again.slide(again.length - 5)
-            torch.testing.assert_close(model(token, cache=small), model(token, cache=again))
-            torch.testing.assert_close(model(token, cache=wide), want)
-
-
-def test_one_prompt_serves_all_rows_and_a_ring_begins_anew() -> None:
-    model = make("huang")
-    ids = torch.randint(V, (1, 6))
-    cache = prefilled(model, ids, 16)
-    alone, three = (RingCache(cache, rows=n, capacity=16) for n in (1, 3))
-    with torch.no_grad():
-        for _ in range(2):
-            for ring in (alone, three):
-                ring.load(cache)
-            one = model(ids[:, :1], cache=alone)
-            many = model(ids[:, :1].expand(3, 1), cache=three)
-            torch.testing.assert_close(many, one.expand(3, -1, -1), rtol=1e-5, atol=1e-5)
-
-
 def test_half_precision_stays_within_its_rounding() -> None:
     model = make("huang").bfloat16()
     ids = torch.randint(V, (2, 20))

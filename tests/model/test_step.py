@@ -209,31 +209,6 @@ def test_rows_that_begin_alike_share_it_bit_for_bit(scheme: str, weights: str) -
         torch.testing.assert_close(got, own(token), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("scheme", ["huang", "two_d"])
-def test_selected_rows_go_on_as_copies(scheme: str) -> None:
-    model = make(scheme)
-    ids = torch.randint(V, (3, 90))
-    step = NativeStep(model, prefilled(model, ids[:, :3], 3), rows=3, capacity=70)
-    for token in ids[:, 3:80].unbind(1):
-        step(token)
-    chosen = torch.tensor([2, 2, 0])
-    step.select(chosen)
-    got = torch.stack([step(token[chosen]).clone() for token in ids[:, 80:].unbind(1)], 1)
-    same(got, ordinary(model, ids, 3, 70)[chosen, -10:])
-
-
-def test_a_cache_that_has_slid_is_taken_over_and_a_ring_begins_anew() -> None:
-    model = make("two_d")
-    ids = torch.randint(V, (2, 20))
-    step = NativeStep(model, prefilled(model, ids[:, :9], 9), rows=2, capacity=6)
-    cache = prefilled(model, ids[:, :15], 20)
-    cache.slide(4)  # positions 4..14
-    step.load(cache)
-    cache.slide(cache.length - 5)
-    with torch.no_grad():
-        same(step(ids[:, 15]), model(ids[:, 15:16], cache=cache)[:, 0])
-
-
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_rounding_keeps_what_a_format_can_hold(weights: str) -> None:
     """The largest error is half of the last place: 2^-9 of each weight, or 1/254 of the largest."""

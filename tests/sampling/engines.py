@@ -1,13 +1,16 @@
 """A tiny model, a run of the engine and a constraint, for the tests of sampling."""
 
+import pytest
 import torch
 
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature
+from tests import compiler
 
 V = 12
 GREEDY = [Temperature(0.0)]
+CACHES = ["growing", "ring", pytest.param("native", marks=compiler.needed)]
 
 
 def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):

@@ -11,7 +11,9 @@ from musictx.sampling import engine
 from musictx.sampling.processors import Temperature, TopK
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests import compiler
-from tests.sampling.engines import GREEDY, Only, V, make, run
+from tests.sampling.engines import CACHES, GREEDY, Only, V, make, run
+
+caches = pytest.mark.parametrize("cache", CACHES)
 
 SCHEMES = ["huang", "none", "sinusoidal"]
 
@@ -136,10 +138,12 @@ def test_forked_rows_equal_separate_runs(scheme):
         assert set(row[len(alone) :]) <= {PAD}
 
 
-def test_a_prompt_for_each_row_equals_separate_runs():
+@caches
+def test_a_prompt_for_each_row_equals_separate_runs(cache):
     model = make(context=16)
     prompts = [[BOS, 4, 5], [BOS, 9, 8], [CUT, 6, 6]]
-    together = run(model, prompts, rows=3, max_tokens=10, constraint=Only(3, range(4, V)))
+    more = {"rows": 3, "max_tokens": 10, "cache": cache}
+    together = run(model, prompts, constraint=Only(3, range(4, V)), **more)
     for i, prompt in enumerate(prompts):
         alone = run(model, prompt, max_tokens=10, seeds=[i], constraint=Only(1, range(4, V)))
         assert together[i] == alone[0]
@@ -291,11 +295,14 @@ def test_memory_follows_what_is_drawn_not_what_may_be():
     assert len([next(steps) for _ in range(70)]) == 70
 
 
-def test_selected_rows_go_on_as_copies():
+@caches
+def test_selected_rows_go_on_as_copies(cache):
     """Fork and resampling are one thing: a row chosen twice gives the logits of that row twice."""
     model = make(context=16)
     with torch.inference_mode():
-        music = engine.Decoder(model, torch.tensor([[BOS]]), rows=3, capacity=16, longest=16)
+        music = engine.Decoder(
+            model, torch.tensor([[BOS]]), rows=3, capacity=16, longest=16, cache=cache
+        )
         for ids in ([4, 5, 6], [7, 8, 9], [9, 4, 5]):
             music.append(torch.tensor(ids))
             if ids[0] == 7:

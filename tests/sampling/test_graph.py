@@ -7,17 +7,20 @@ import math
 import pytest
 import torch
 
+from musictx.model.step import NativeStep
 from musictx.sampling import engine
+from musictx.sampling.graph import RingStep
 from musictx.sampling.processors import Temperature, TopP
 from musictx.tokens.vocab import BOS, CUT, PAD
 from tests import compiler
-from tests.sampling.engines import GREEDY, make
+from tests.model import test_ring
+from tests.sampling.engines import CACHES, GREEDY, make
 
+STEPS = [RingStep, pytest.param(NativeStep, marks=compiler.needed)]
 SCHEMES = ["huang", "rotary", "sinusoidal", "learned", "alibi", "t5", "none"]
 
 
-RINGS = ["ring", *(["native"] if compiler.THERE else [])]
-ring = pytest.mark.parametrize("ring", RINGS)
+ring = pytest.mark.parametrize("ring", CACHES[1:])
 
 
 def both(model, prompt, ring, **more):
@@ -38,13 +41,6 @@ def test_the_same_ids_within_the_context(scheme, rules, ring):
     )
     assert got == wanted
     assert len({tuple(row) for row in got}) == (1 if rules == GREEDY else 3)
-
-
-@ring
-def test_a_prompt_for_each_row(ring):
-    model = make(context=12)
-    wanted, got = both(model, [[BOS, 4, 5], [CUT, 6, 6]], ring, rows=2, max_tokens=9, seeds=[0, 1])
-    assert got == wanted
 
 
 @pytest.mark.parametrize("scheme", ["sinusoidal", "learned"])
@@ -74,3 +70,21 @@ def test_a_full_window_slides_by_one(ring):
 def test_an_unknown_cache_is_named():
     with pytest.raises(ValueError, match="cache=static: expected one of auto, native, ring"):
         next(engine.generate(make(), [BOS], rows=1, max_tokens=1, seeds=[0], cache="static"))
+
+
+@pytest.mark.parametrize("capacity", [6, 13])
+@pytest.mark.parametrize("scheme", ["huang", "two_d"])
+@pytest.mark.parametrize("step", STEPS)
+@torch.no_grad()
+def test_a_cache_that_has_slid_is_taken_over_where_another_was(step, scheme, capacity):
+    """Its tokens go to the slots of their positions; of too many the last remain."""
+    model = test_ring.make(scheme)
+    ids = torch.randint(test_ring.V, (2, 20))
+    taken = step(model, test_ring.prefilled(model, ids[:1, :9], 9), rows=2, capacity=capacity)
+    cache = test_ring.prefilled(model, ids[:, :15], 20)
+    cache.slide(4)  # positions 4..14
+    taken.load(cache)
+    for token in ids[:, 15:].split(1, dim=1):
+        cache.slide(max(0, cache.length - capacity + 1))
+        wanted = model(token, cache=cache)[:, 0]
+        torch.testing.assert_close(taken(token[:, 0]), wanted, rtol=1e-4, atol=1e-4)
