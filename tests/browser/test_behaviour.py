@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import re
 import time
+import urllib.request
 import zipfile
 
 import mido
+import numpy as np
 import pytest
 from playwright.sync_api import Page
 
+import musictx
 from musictx import shipped
+from musictx.notes import NOTE, Score
 from tests.browser.desk import Desk, wait_for
 from tests.browser.served import Served
 
@@ -220,3 +224,73 @@ def test_other_pages_of_the_web_are_refused(desk, chromium):
     assert len(desk.notes()) > 0
     names = desk.page.evaluate("fetch('/api/sessions').then(r => r.json())")
     assert "stranger" not in {one["name"] for one in names}
+
+
+def test_stop_stops_at_once_and_the_next_take_begins(desk):
+    desk.open_example("Mozart K545")
+    desk.task("Continue")
+    desk.set_slider("Length", 32)
+    long = desk.compose()
+    desk.until(f"musictx.takes.get({long}).state === 'composing'", seconds=60)
+    began = time.monotonic()
+    desk.button("Stop", exact=True).click()
+    desk.until(f"musictx.takes.get({long}).state === 'stopped'")
+    assert time.monotonic() - began < 2
+    desk.set_slider("Length", 1)
+    desk.proposals(1)
+    desk.composed(desk.compose())
+
+
+def test_a_page_that_is_closed_while_music_is_composed_finds_it_later(desk):
+    desk.open_example("Mozart K545")
+    desk.task("Continue")
+    desk.set_slider("Length", 4)
+    take = desk.compose()
+    desk.until(f"musictx.takes.get({take}).state === 'composing'", seconds=60)
+    desk.page.reload()
+    desk.until("window.musictx?.takes?.list.length === 1")
+    found = desk.composed(take)
+    assert all(proposal["notes"] for proposal in found["proposals"])
+    desk.page.get_by_role("tab", name="History").click()
+    desk.button("Show 3 proposals").click()
+    desk.accept(3)
+    assert len(desk.notes()) == 50 + len(found["proposals"][2]["notes"])
+
+
+def test_ten_thousand_notes_scroll_and_zoom_within_a_frame(desk, tmp_path):
+    """Drawing alone, by this machine's processor; a display has 16 ms for each frame."""
+    table = np.zeros(10_000, NOTE)
+    table["start"] = np.arange(10_000) * 0.05
+    table["end"] = table["start"] + 0.3
+    table["pitch"] = 36 + np.arange(10_000) * 7 % 60
+    table["velocity"], table["track"] = 80, np.arange(10_000) % 4
+    musictx.write(Score(notes=table), tmp_path / "many.mid")
+    desk.open_file(tmp_path / "many.mid")
+    desk.until("window.musictx?.piece?.notes.size === 10000")
+    desk.page.evaluate("musictx.roll.timings.length = 0")
+    box = desk.page.locator("#roll").bounding_box()
+    desk.page.mouse.move(box["x"] + 300, box["y"] + 200)
+    for step in range(60):
+        if step % 10 == 9:
+            desk.page.keyboard.down("Control")
+        desk.page.mouse.wheel(0 if step % 10 == 9 else 120, 120 if step % 10 == 9 else 0)
+        desk.page.keyboard.up("Control")
+    timings = desk.page.evaluate("musictx.roll.timings")
+    print(f"{len(timings)} frames, median {np.median(timings):.1f} ms, most {max(timings):.1f} ms")
+    assert len(timings) >= 10
+    assert np.median(timings) < 16
+
+
+def test_midi_is_dragged_out_of_the_page(desk):
+    desk.open_example("Ode to joy")
+    desk.page.locator("summary[aria-label=Export]").click()
+    link = desk.page.locator(".menu[open] a").filter(has_text="MIDI").first
+    dragged = link.evaluate(
+        "e => {const data = new DataTransfer();"
+        " e.dispatchEvent(new DragEvent('dragstart', {dataTransfer: data, bubbles: true}));"
+        " return data.getData('DownloadURL')}"
+    )
+    kind, name, address = dragged.split(":", 2)
+    assert (kind, name) == ("audio/midi", "Ode to joy.mid")
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        assert answer.read(4) == b"MThd"
