@@ -29,6 +29,7 @@ import { Selection } from "./selection.js";
  * @property {number} position  seconds of the playhead
  * @property {boolean} playing
  * @property {(from?: number, what?: Playable) => void} play  the piece, or what is given instead
+ * @property {() => void} playSelection  what is selected once, or from the cursor
  * @property {() => void} stop
  * @property {() => void} toggle
  * @property {(seconds: number) => void} seek

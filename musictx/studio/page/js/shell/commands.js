@@ -17,6 +17,7 @@ export function pageCommands(app, { openHelp }) {
   };
   return [
     { keys: ["Space"], group: "Playing", what: "Play or stop", run: () => app.player.toggle() },
+    { keys: ["Shift+Space"], group: "Playing", what: "Play what is selected, or from the cursor", run: () => app.player.playSelection() },
     { keys: ["R"], group: "Playing", what: "Record what is played on keys, or end it", run: () => app.actions.record() },
     { keys: ["Ctrl+Enter"], group: "Composing", what: "Compose with what the panel says", run: () => app.actions.compose() },
     { keys: ["Alt+N", "Alt+Shift+N"], group: "Composing", what: "Next, previous proposal", run: (event) => step(event.shiftKey ? -1 : 1) },

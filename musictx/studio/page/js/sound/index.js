@@ -4,6 +4,7 @@ import { fill, h, icon, iconButton, set } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
+import { hull } from "../selection.js";
 import { createPlayer } from "./player.js";
 import { remember, remembered } from "./remember.js";
 
@@ -51,6 +52,13 @@ export function mountSound(app, bar) {
       const music = notes && (() => ({ ...app.piece, notes: notes(), tracks: tracks() }));
       player.play(from, { music, edge, loop: listening ? null : within, proposal: options.proposal });
     },
+    /** The selection once, or on from the cursor where nothing is selected. */
+    playSelection() {
+      const { range, notes } = app.selection;
+      const chosen = range ?? hull([...notes].flatMap((id) => app.piece.notes.get(id) ?? []));
+      listening = null;
+      player.play(chosen?.begin ?? app.cursor.time, { end: chosen?.end });
+    },
     stop() { player.stop(); },
     toggle() { page.playing ? page.stop() : page.play(); },
     seek(seconds) {
@@ -88,7 +96,7 @@ export function mountSound(app, bar) {
     onpointerup: () => app.piece && app.roll.focus(), // so that keys go on being commands
   });
   const shade = () => volume.style.setProperty("--part", `${volume.value}%`);
-  const where = h("output.where", { "aria-label": "Position" });
+  const where = h("span.where", { role: "timer", "aria-label": "Position" });
   const input = mountInput(app, player);
   fill(bar, start, play, input.record, where, repeat, clicks, along, h("span.gap"), ...input.controls, h("label.volume", null, volume));
 

@@ -81,6 +81,7 @@ class Synth extends AudioWorkletProcessor {
       while (this.queue.length && this.queue[0][0] <= now + 0.5 / sampleRate) {
         const [, channel, status, one, two] = this.queue.shift();
         this.message(channel, status, one, two);
+        this.idle = 0;
       }
       const wait = this.queue.length ? Math.ceil((this.queue[0][0] - now) * sampleRate - 0.5) : Infinity;
       const frames = Math.min(left.length - done, Math.max(wait, 1));
