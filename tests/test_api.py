@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import musictx
-from musictx import arguments
+from musictx import arguments, shipped
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -190,3 +190,49 @@ def test_temperatures_by_kind_can_be_given_as_a_dict():
     assert given.temperatures == {"note_on": 0.5}
     with pytest.raises(UserError, match=r"sampling.temperatures=1: expected numbers by kind"):
         arguments.sampling_of({"temperatures": 1}, SamplingConfig)
+
+
+def test_notes_and_progress_are_told_and_an_error_in_what_is_told_stops_composing(tmp_path):
+    controls = {"name": "performance", "low": 40, "high": 90, "controls": True}
+    steered = musictx.load(saved(tmp_path / "s", tokens=controls, context=96))
+    chorale = musictx.load(saved(tmp_path / "c", tokens={"name": "chorale"}, context=400))
+    tune = musictx.read(shipped.examples()["ode_to_joy"])
+    tune = tune.with_notes(tune.notes[tune.notes["start"] < 4.0])
+    calls = {
+        "generate": lambda **told: musictx.generate(steered, seconds=1.0, samples=2, **told),
+        "continue": lambda **told: musictx.generate(steered, primer=tune, seconds=1.0, **told),
+        "infill": lambda **told: musictx.infill(tune, steered, begin="1s", end="2s", **told),
+        "accompany": lambda **told: musictx.accompany(tune, steered, **told),
+        "harmonise": lambda **told: musictx.harmonise(tune, chorale, particles=2, **told),
+    }
+    for name, call in calls.items():
+        events, shares = [], []
+        told = {"progress": lambda *done, to=shares: to.append(done[-1])}
+        if name != "harmonise":
+            told["on_event"] = lambda number, event, to=events: to.append((number, event))
+        samples = call(**told)
+        assert [sample.score for sample in samples] == [sample.score for sample in call()]
+        assert shares == sorted(shares)
+        assert shares[-1] > 0.9
+        strikes = sum(event.on for _, event in events)
+        assert strikes == sum(sample.notes for sample in samples) or name == "harmonise"
+
+        def stop(*_):
+            raise ZeroDivisionError
+
+        for way in told:
+            with pytest.raises(ZeroDivisionError):
+                call(**{way: stop})
+
+
+def test_primers_with_a_seed_each_are_continued_as_alone(tmp_path):
+    model = musictx.load(saved(tmp_path / "m", context=64))
+    tune = musictx.read(shipped.examples()["mozart_k545"])
+    both = musictx.generate(model, primer=[tune, tune], seed=[4, 9], seconds=1.0)
+    alone = [musictx.generate(model, primer=tune, seed=n, seconds=1.0)[0] for n in (4, 9)]
+    assert [one.score for one in both] == [one.score for one in alone]
+    for wrong in ({"seed": [1, 2]}, {"seed": [1], "primer": [tune, tune]}):
+        with pytest.raises(
+            UserError, match=r"seed=.*, or a list with one for each"
+        ):
+            musictx.generate(model, seconds=1.0, **wrong)

@@ -118,8 +118,9 @@ class Batch:
     ) -> None:
         self.tokenizer, self.primers, self.length, self.end = tokenizer, primers, length, end
         self.grid, self.include = grid, include
-        states = {id(primer): primer.state(tokenizer) for primer in primers}
-        lines = {id(primer): Timeline(tokenizer, primer.score) for primer in primers}
+        different = {id(primer): primer for primer in primers}
+        states = {key: primer.state(tokenizer) for key, primer in different.items()}
+        lines = {key: Timeline(tokenizer, primer.score) for key, primer in different.items()}
         self.lines = [lines[id(primer)] for primer in primers]
         self._tellers: list[Teller] = []
         self.until = [length.until(tokenizer, primer) for primer in primers]

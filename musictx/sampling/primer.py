@@ -22,10 +22,12 @@ class Primer:
     ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint16))
     seconds: float = 0.0
     score: Score | None = None
+    after: GrammarState | None = field(default=None, repr=False, compare=False)
+    """The grammar's state after the ids, where it is known already."""
 
     def state(self, tokenizer: Tokenizer) -> GrammarState:
-        """The grammar's state after it."""
-        return tokenizer.grammar(self.ids)
+        """The grammar's state after it, the caller's own."""
+        return tokenizer.grammar(self.ids) if self.after is None else self.after.copy()
 
     @property
     def density(self) -> float | None:
@@ -72,12 +74,12 @@ def encode_primer(
             f"{_reasons(left_out)}; give a primer with other notes"
         )
     state = tokenizer.grammar()
-    kept, moment, notes = 0, 0.0, 0
+    kept, moment, notes, passed = 0, 0.0, 0, False
     for token_id in ids.tolist():
         if tokens is not None and kept == tokens:
             break
         state.advance(token_id)
-        if seconds is not None and state.seconds > seconds + 1e-6:
+        if passed := seconds is not None and state.seconds > seconds + 1e-6:
             break
         kept, moment, notes = kept + 1, state.seconds, state.notes
     starts = tokenizer.decode(ids).notes["start"]
@@ -91,7 +93,7 @@ def encode_primer(
         between = (starts[notes - 1] + starts[notes]) / 2
         end = timeline.Timeline(tokenizer, score).placed(between)
         score = timeline.cut(score, float(end) + 1e-9)
-    return Primer(ids[:kept], moment, score)
+    return Primer(ids[:kept], moment, score, None if passed else state)
 
 
 def _reasons(left_out: Mapping[str, int]) -> str:

@@ -151,7 +151,7 @@ class Composer:
                 take.finish("stopped")
             else:
                 take.aside = True
-            self.keep(session, take)
+            self._keep(session, take)
             self._tell_places()
 
     def close(self) -> None:
@@ -170,14 +170,16 @@ class Composer:
 
     # ------------------------------------------------------------------- for the work of the thread
 
-    def keep(self, session: Session, take: Take) -> None:
-        """A take stands differently: on disk, then told."""
-        with self._lock:
-            try:
-                save(session.folder, take)
-            except UserError as error:  # no room on the disk: it is told all the same
-                print(f"musictx studio: {self._plain(error, session)}", file=sys.stderr)
-            self._publish(session.id, "take", take.json(notes=False))
+    def _keep(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
+        """A take stands differently, by a ``proposal`` that is finished: on disk, then told."""
+        try:
+            save(session.folder, take)
+        except UserError as error:  # no room on the disk: it is told all the same
+            print(f"musictx studio: {self._plain(error, session)}", file=sys.stderr)
+        if proposal is not None:
+            data = {"take": take.id, "proposal": vars(proposal).copy()}
+            self._publish(session.id, "proposal", data)
+        self._publish(session.id, "take", take.json(notes=False))
 
     def _tell_places(self) -> None:
         """Those whose place in the queue has changed."""
@@ -271,7 +273,7 @@ class Composer:
             for job in batch:
                 if self._jobs.pop((job.session.id, job.take.id), None) is not None:
                     job.take.finish("failed", error or "it was not finished")
-                    self.keep(job.session, job.take)
+                    self._keep(job.session, job.take)
             self._tell_places()
 
     def finished(self, job: Job, proposal: Proposal, found: Outcome, remark: str | None) -> None:
@@ -284,6 +286,4 @@ class Composer:
                 del self._jobs[job.session.id, job.take.id]
                 job.take.progress = 1.0
                 job.take.finish("done")
-            self.keep(job.session, job.take)
-            data = {"take": job.take.id, "proposal": vars(proposal).copy()}
-            self._publish(job.session.id, "proposal", data)
+            self._keep(job.session, job.take, proposal)

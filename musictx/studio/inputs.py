@@ -17,7 +17,7 @@ import numpy as np
 from musictx import midi
 from musictx.beats import Beats
 from musictx.notes import DRUMS, PEDAL, Score
-from musictx.studio.asked import Request
+from musictx.studio.asked import LONGEST, Request
 from musictx.studio.change import NamedNote, Track
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -78,6 +78,7 @@ def _new(document: Document, request: Request) -> Input:
     if request.bars is not None:  # of the document's own: a model may count in seconds
         line = clock.bar_line(float(clock.quarters(begin)), request.bars)
         seconds = round(float(clock.seconds(line)) - begin, 4)
+        _not_too_long(seconds, request.bars)
     options = {"seconds": seconds}
     return Input(request, None, None, options, begin=begin, there=document.tracks)
 
@@ -88,6 +89,10 @@ def _continued(document: Document, request: Request, model: Model, seed: int) ->
     if not kept:
         raise Refused(f"there are no notes before {seam:.1f} s that could be continued")
     score = score_of(document, kept)
+    if request.bars is not None:
+        clock = Beats(score)
+        line = clock.bar_line(float(clock.quarters(seam)), request.bars)
+        _not_too_long(float(clock.seconds(line)) - seam, request.bars)
     notes = score.notes.copy()
     notes["end"] = np.minimum(notes["end"], seam)
     pedals = score.pedals[(score.pedals["time"] < seam) & np.isin(score.pedals["track"], [*chosen])]
@@ -101,6 +106,11 @@ def _continued(document: Document, request: Request, model: Model, seed: int) ->
         if row[5] in chosen and row[1] >= seam - 1e-6 and row[0] not in document.locked
     )
     return replace(_written(document, request, score, options), following=following)
+
+
+def _not_too_long(seconds: float, bars: int) -> None:
+    if seconds > 2 * LONGEST:
+        raise Refused(f"bars={bars}: at this tempo they last {seconds:.0f} s; ask for fewer")
 
 
 def _gap(document: Document, request: Request, model: Model, seed: int) -> Input:
@@ -122,6 +132,14 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
         what = "every note there is locked" if stays else "there are no notes on these tracks"
         raise Refused(f"{what}: there is nothing to compose anew")
     score = score_of(document)
+    if model.four_voices:
+        if stays:
+            raise Refused(f"the model {model.name} keeps no locked notes there; unlock them first")
+        if (count := len(used - drums)) != 4:
+            raise Refused(
+                f"the model {model.name} writes in four voices, a track each; here are {count} "
+                "tracks with notes"
+            )
     notes, names = score.notes.copy(), dict(score.names)
     following = max(track.id for track in document.tracks) + 1
     moved = np.array([row[0] in stays for row in rows], bool)

@@ -63,7 +63,7 @@ class Listening:
             self._told = now
             for job in self._batch:
                 if not job.stopped and job.take.running:
-                    job.take.progress = round(share, 3)
+                    job.take.progress = round(min(share, 0.99), 3)
                     self._publish(job.session.id, "take", job.take.json(notes=False))
             time.sleep(0)  # the server's threads wait for the interpreter
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -271,7 +272,7 @@ def test_takes_of_one_kind_are_rows_of_one_engine_and_each_is_as_alone(studio, m
 def test_cancelling_stops_at_once_and_nothing_is_told_afterwards(studio):
     composer, new_session, told = studio
     session = new_session()
-    long = composer.submit(session, {"task": "new", "seconds": 500, "samples": 4})
+    long = composer.submit(session, {"task": "new", "seconds": 300, "samples": 8})
     waiting = composer.submit(session, {"task": "replace", "begin": 1, "end": 3})
     told.wait(session, long["id"], ("composing",))
     while not told.of(session, "note"):
@@ -338,6 +339,7 @@ def test_takes_are_there_again_and_what_was_composed_is_stopped(tmp_path):
         ({"task": "replace", "begin": 300, "end": 301}, "after the last note"),
         ({"task": "replace", "begin": 0, "end": 3, "tracks": [7]}, "there is no track 7"),
         ({"task": "replace", "begin": 0, "end": 3, "tracks": [2]}, "writes no drums"),
+        ({"task": "replace", "begin": 0, "end": 3, "model": "chorale"}, "four voices.*2 tracks"),
         ({"task": "continue", "end": 0}, "no notes before 0.0 s"),
         ({"task": "accompany", "tracks": [2]}, "no pitched notes in the selection"),
         ({"task": "new", "seed": -1}, "seed: expected a whole number"),
@@ -382,6 +384,46 @@ def test_too_many_waiting_and_faults_inside_are_said_and_the_thread_goes_on(stud
     monkeypatch.undo()
     monkeypatch.setattr(shipped, "models", lambda: {})
     assert finished(studio, other, task="new", seconds=0.5)["proposals"][0]["state"] == "done"
+
+
+def test_nothing_is_lost_whoever_asks_and_stops_at_once(studio):
+    composer, new_session, told = studio
+    sessions, ends = [new_session() for _ in range(5)], Counter()
+
+    def person(number):
+        random, session = np.random.default_rng(number), sessions[number % 5]
+        for _ in range(6):
+            wish = {"task": ["new", "continue", "replace"][random.integers(3)], "samples": 2}
+            wish |= {"begin": 1.0, "end": 2.0, "seconds": 0.5}
+            try:
+                take = composer.submit(session, wish)["id"]
+            except Refused:
+                ends["refused"] += 1
+                continue
+            if random.integers(3) == 0:
+                time.sleep(float(random.uniform(0, 0.05)))
+                composer.cancel(session, take)
+            end = told.wait(session, take)
+            ends[end["state"]] += 1
+
+    people = [threading.Thread(target=person, args=(number,)) for number in range(10)]
+    for one in people:
+        one.start()
+    for one in people:
+        one.join(60)
+    assert sum(ends.values()) == 60
+    assert set(ends) <= {"done", "stopped", "refused"}
+    assert ends["done"] > 20
+    takes = [take for session in sessions for take in composer.takes(session)]
+    assert len(takes) == 60 - ends["refused"]
+    assert not composer._jobs
+    assert not len(composer._queue)
+    for session in sessions:
+        own = composer.takes(session)
+        assert [take["id"] for take in own] == list(range(1, len(own) + 1))
+        kept = sorted((session.folder / "takes").glob("*.json"))
+        on_disk = [json.loads(path.read_text()) for path in kept]
+        assert [take["state"] for take in on_disk] == [take["state"] for take in own]
 
 
 def test_models_say_what_they_can_do(studio):
