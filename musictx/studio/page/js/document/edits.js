@@ -51,7 +51,7 @@ export function move(notes, by, semitones) {
   const { seconds, semitones: up } = bounded(notes, by, semitones);
   if (Math.abs(seconds) < 1e-9 && !up) return null;
   return changed("move", notes, (note) => ({
-    ...note, start: note.start + seconds, end: note.end + seconds, pitch: note.pitch + up,
+    ...note, start: Math.max(0, note.start + seconds), end: note.end + seconds, pitch: note.pitch + up,
   }));
 }
 
@@ -60,7 +60,7 @@ export function resize(notes, edge, by) {
   if (Math.abs(by) < 1e-9) return null;
   return changed("lengthen", notes, (note) => edge === "end"
     ? { ...note, end: Math.max(note.end + by, note.start + SHORTEST) }
-    : { ...note, start: Math.min(Math.max(0, note.start + by), note.end - SHORTEST) });
+    : { ...note, start: Math.max(0, Math.min(note.start + by, note.end - SHORTEST)) });
 }
 
 /** @param {Note[]} notes */
@@ -69,12 +69,6 @@ export function louder(notes, by) {
     const velocity = clampVelocity(note.velocity + by);
     return velocity === note.velocity ? note : { ...note, velocity };
   });
-}
-
-/** @param {Note[]} notes */
-export function setVelocity(notes, velocity) {
-  const to = clampVelocity(velocity);
-  return changed("loudness of", notes, (note) => (note.velocity === to ? note : { ...note, velocity: to }));
 }
 
 const clampVelocity = (velocity) => Math.min(127, Math.max(1, Math.round(velocity)));

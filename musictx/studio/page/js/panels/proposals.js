@@ -5,6 +5,7 @@ import { fill, h, icon, iconButton, keyed, set } from "../core/dom.js";
 import { isRunning, stateWords } from "../document/takes.js";
 import { count } from "../document/words.js";
 import { hearing } from "../sound/along.js";
+import { exportLink } from "../shell/export.js";
 import { drawSmall } from "./smallroll.js";
 
 /** @typedef {import("../document/types.js").Take} Take */
@@ -50,8 +51,10 @@ export function mountProposals(app, tray) {
     const show = h("button.show", { type: "button", onclick: () => app.show(id, number) }, canvas, h("span.number", null, String(number)), state);
     const listen = h("button.small.quiet", { type: "button", title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => hear(now().take, now().proposal) }, icon("play"), "Listen");
     const accept = h("button.small", { type: "button", title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => keep(now().take, now().proposal) }, icon("check"), "Accept");
+    const file = exportLink(app, "mid", { take: id, proposal: number }, icon("export"));
+    set(file, { title: "The piece with this proposal as MIDI: click, or drag it into another program", "aria-label": `Save the piece with proposal ${number} as MIDI` });
     const remark = h("p.hint.remark");
-    const element = h("li.card", null, show, remark, h("div.buttons", null, listen, accept));
+    const element = h("li.card", null, show, remark, h("div.buttons", null, listen, file, accept));
 
     /** @param {Proposal} proposal */
     function update(proposal) {
@@ -66,6 +69,7 @@ export function mountProposals(app, tray) {
       listen.disabled = !proposal.notes.length;
       accept.disabled = !ready;
       accept.classList.toggle("gold", on && ready);
+      file.hidden = proposal.state !== "done";
       element.classList.toggle("on", on);
     }
     return { element, update };
@@ -125,6 +129,10 @@ export function mountProposals(app, tray) {
     // The first note of a proposal: from now on one can listen.
     if (take.proposals.some((each) => each.notes.length === 1)) refresh();
     else paint();
+  });
+  app.on("opened", (piece) => {
+    const running = piece && app.takes.list.find(isRunning);
+    if (running) app.show(running.id);
   });
   for (const event of ["takes", "shown", "piece", "opened", "settings"]) app.on(/** @type {any} */ (event), refresh);
   new ResizeObserver(paint).observe(tray);

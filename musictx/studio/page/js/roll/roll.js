@@ -45,6 +45,8 @@ export class Roll {
     this.element = h("div#roll", {
       tabIndex: 0, role: "application", "aria-roledescription": "piano roll", "aria-describedby": "roll-help",
     }, this.canvases.back, this.canvases.over);
+    this.empty = h("p.empty-roll", { hidden: true }, "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.");
+    this.element.append(this.empty);
     this.overview = new Overview(this);
     this.corner = h("div.corner");
     fill(frame, this.corner, this.canvases.ruler, this.canvases.keys, this.element, this.overview.canvas,
@@ -194,6 +196,7 @@ export class Roll {
     this.#stale = { back: false, over: false };
     const shown = app.ghost;
     const visible = this.index.between(view.left, view.right);
+    this.empty.hidden = piece.notes.size > 0 || Boolean(shown) || this.dragged.length > 0;
     if (back) this.#drawBack(piece, visible, shown);
     this.#drawOver(piece, visible, shown);
     if (back) this.overview.draw();

@@ -1,7 +1,6 @@
 /** The bar above the roll: tool, grid, what is selected and what can be done with it. */
 
 import { fill, h, iconButton } from "../core/dom.js";
-import { setVelocity } from "../document/edits.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
 import { openTable } from "./table.js";
@@ -27,6 +26,7 @@ export function mountTools(app, bar) {
     iconButton("quantise", "Quantise to the grid (Q)", actions.quantise), lock,
     iconButton("erase", "Delete (Del)", actions.erase),
     iconButton("close", "Select nothing (Esc)", () => app.selection.drop()));
+  let mean = 80; // velocity of the selected notes
   const zoom = (factor) => {
     const { view } = app.roll;
     view.zoomTime(factor, view.width / 2);
@@ -38,7 +38,8 @@ export function mountTools(app, bar) {
     iconButton("table", "The notes as a table (N)", () => openTable(app)));
 
   loudness.addEventListener("input", () => showLoudness(Number(loudness.value)));
-  loudness.addEventListener("change", () => actions.apply((notes) => setVelocity(notes, Number(loudness.value))));
+  // All get louder or softer by as much, so that what stands out still does.
+  loudness.addEventListener("change", () => actions.louder(Number(loudness.value) - mean));
 
   function showLoudness(velocity) {
     loudness.value = String(velocity);
@@ -63,7 +64,8 @@ export function mountTools(app, bar) {
     what.textContent = text || "Nothing selected";
     what.classList.toggle("none", !text);
     some.hidden = !notes.length;
-    if (notes.length) showLoudness(Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length));
+    if (notes.length) mean = Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length);
+    showLoudness(mean);
     lock.setAttribute("aria-pressed", String(notes.length > 0 && notes.every((note) => piece.locked.has(note.id))));
   }
 

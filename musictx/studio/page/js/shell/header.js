@@ -1,19 +1,12 @@
 /** The header: the piece's name, undo and redo, opening, exporting, theme, help. */
 
 import { fill, h, icon, iconButton } from "../core/dom.js";
-import { session } from "../core/api.js";
 import { title } from "../document/words.js";
+import { exportLink, FORMATS } from "./export.js";
 import { chooseFile, examples, leave, openEmpty, openExample } from "./files.js";
 import { openHelp } from "./help.js";
 import { menu } from "./menu.js";
 import { themeButton } from "./theme.js";
-
-const FORMATS = [
-  ["mid", "MIDI", ".mid, for any sequencer"],
-  ["musicxml", "MusicXML", ".musicxml, for notation"],
-  ["wav", "Sound", ".wav"],
-  ["png", "Picture", ".png, a piano roll"],
-];
 
 /** @param {import("../app.js").App} app @param {HTMLElement} header */
 export function mountHeader(app, header) {
@@ -55,10 +48,11 @@ export function mountHeader(app, header) {
   function exportItems() {
     if (!app.piece) return [];
     const { stretch } = app.selection.range ? app.selection.scope(app.piece) : { stretch: null };
-    const links = FORMATS.map(([suffix, label, sentence]) => exportLink(app, suffix, label, sentence, null));
+    const item = (suffix, label, sentence, query = {}) =>
+      exportLink(app, suffix, query, icon("export"), label, sentence && h("small", null, sentence));
+    const links = FORMATS.map(([suffix, label, sentence]) => item(suffix, label, sentence));
     if (!stretch) return [...links, h("hr"), h("small", null, "Drag MIDI out of this menu into another program.")];
-    const some = FORMATS.slice(0, 3).map(([suffix, label]) => exportLink(app, suffix, `Selected bars as ${label}`, "", stretch));
-    return [...links, h("hr"), ...some];
+    return [...links, h("hr"), ...FORMATS.slice(0, 3).map(([suffix, label]) => item(suffix, `Selected bars as ${label}`, "", stretch))];
   }
 
   app.on("piece", (piece) => {
@@ -71,18 +65,4 @@ export function mountHeader(app, header) {
     state.textContent = { saved: "Saved", saving: "Saving …", lost: "Not connected" }[now];
   });
   app.on("opened", () => { state.textContent = ""; });
-}
-
-/** A link to an export, which can be dragged into another program where the browser lets it. */
-function exportLink(app, suffix, label, sentence, stretch) {
-  const file = `${app.piece.name.replace(/[^\p{L}\p{N} _-]+/gu, "").trim() || "piece"}.${suffix}`;
-  const query = stretch ? `?begin=${stretch.begin}&end=${stretch.end}` : "";
-  const href = `/api/${session(app.piece.id, "export", file)}${query}`;
-  return h("a.button", {
-    href, download: file, draggable: true,
-    ondragstart(event) {
-      const type = suffix === "mid" ? "audio/midi" : "application/octet-stream";
-      event.dataTransfer.setData("DownloadURL", `${type}:${file}:${new URL(href, location.href)}`);
-    },
-  }, icon("export"), label, sentence && h("small", null, sentence));
 }

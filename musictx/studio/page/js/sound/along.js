@@ -57,6 +57,8 @@ export function listenAlong(app, player, page) {
   app.takes.on("notes", ({ take, proposal }) => {
     if (take.id !== app.shown.take || proposal.number !== app.shown.proposal || heard.has(take.id)) return;
     heard.add(take.id);
+    // Before the first click or key a browser lets no page sound.
+    if (navigator.userActivation?.hasBeenActive === false) return;
     if (remembered("along", true) && !page.playing) page.play(app.place(take).begin, hearing(app, take, proposal.number));
   });
 }

@@ -1,0 +1,39 @@
+/** Links to exports: the piece, a part of it, or a proposal, as a file. */
+
+import { session } from "../core/api.js";
+import { h, set } from "../core/dom.js";
+
+/** Formats with what they are for. */
+export const FORMATS = [
+  ["mid", "MIDI", ".mid, for any sequencer"],
+  ["musicxml", "MusicXML", ".musicxml, for notation"],
+  ["wav", "Sound", ".wav"],
+  ["png", "Picture", ".png, a piano roll"],
+];
+
+/**
+ * A link that saves a file, and that can be dragged into another program where the browser lets it.
+ * @param {import("../app.js").App} app @param {string} suffix
+ * @param {Record<string, string | number>} query  begin, end, take, proposal
+ * @param {...(Node | string | null | false)} children
+ */
+export function exportLink(app, suffix, query, ...children) {
+  const link = h("a.button", {
+    draggable: true,
+    ondragstart(event) {
+      const type = suffix === "mid" ? "audio/midi" : "application/octet-stream";
+      event.dataTransfer.setData("DownloadURL", `${type}:${link.download}:${link.href}`);
+    },
+  }, ...children);
+  // The name is that of the moment: the piece may be renamed meanwhile.
+  const point = () => {
+    const name = app.piece.name.replace(/[^\p{L}\p{N} _-]+/gu, "").trim() || "piece";
+    const words = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
+    const download = `${name}${query.take ? ` ${query.take}-${query.proposal}` : ""}.${suffix}`;
+    set(link, { download, href: `/api/${session(app.piece.id, "export", download)}?${words}` });
+  };
+  link.addEventListener("pointerdown", point);
+  link.addEventListener("focus", point);
+  point();
+  return link;
+}
