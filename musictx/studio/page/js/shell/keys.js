@@ -32,7 +32,7 @@ export function mountKeys(app) {
 
   // A click on a button leaves the focus in the roll, so that the keys go on working there.
   document.addEventListener("mousedown", (event) => {
-    const button = /** @type {HTMLElement} */ (event.target).closest?.("button, summary, .button");
+    const button = /** @type {HTMLElement} */ (event.target).closest?.("button, .button");
     if (!button || !app.piece || button.closest("dialog")) return;
     if (button.getAttribute("draggable") === "true") return;
     event.preventDefault();
