@@ -1,7 +1,7 @@
 // The sound card: one AudioContext, made after a gesture, with the synthesiser, a limiter and a volume.
 import { createSynth } from "./synth.js";
 
-const LOUDER = 2; // a single note of the synthesiser reaches a twentieth of full scale
+const LOUDER = 4; // two hands at a piano reach a sixteenth of full scale in the synthesiser, a band a third
 
 export function createOutput() {
   /** @type {AudioContext | null} */
