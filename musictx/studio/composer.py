@@ -132,6 +132,7 @@ class Composer:
         job.tracks = [Tracks(source, model) for _ in take.proposals]
         with self._lock:
             takes.all.append(take)
+            takes.all.sort(key=lambda one: one.id)  # others may have been quicker
             self._jobs[session.id, number] = job
             self._queue.add(session.id, job)
             self._tell_places()

@@ -47,10 +47,25 @@ class Listening:
         at = round(event.seconds + job.source.begin, 4)
         told = ["on", at, event.pitch, event.velocity, track]
         first = one.state == "waiting"
-        one.state = "composing"
+        if first:
+            one.state, one.notes = "composing", []
+        self._so_far(one.notes, told if event.on else None, at, event.pitch, track)
         self._waiting[take, proposal].append(told if event.on else ["off", at, event.pitch, track])
         if first:
             self._flush()
+
+    @staticmethod
+    def _so_far(rows: Any, began: list[Any] | None, at: float, pitch: int, track: int) -> None:
+        """A page that connects now is told of the notes until now; those that sound end where they
+        begin."""
+        if began is not None:
+            rows.append((at, at, pitch, began[3], track))
+            return
+        for place in range(len(rows) - 1, -1, -1):
+            start, end, *note = rows[place]
+            if start == end and (note[0], note[2]) == (pitch, track):
+                rows[place] = (start, at, *note)
+                return
 
     def step(self, share: float) -> None:
         """After each step: ``share`` of all is done."""

@@ -29,7 +29,8 @@ OVER = ("done", "failed", "stopped")
 
 @dataclass
 class Proposal:
-    """One version of a take; see :class:`~musictx.studio.inputs.Outcome`."""
+    """One version of a take; see :class:`~musictx.studio.inputs.Outcome`. While it is composed it
+    has the notes so far."""
 
     number: int
     state: str = "waiting"
@@ -85,7 +86,7 @@ class Take:
         self.state, self.place, self.error = state, 0, error
         for one in self.proposals:
             if one.state in RUNNING:
-                one.state = "failed"
+                one.state, one.notes = "failed", ()
 
 
 class Takes:

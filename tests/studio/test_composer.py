@@ -279,6 +279,8 @@ def test_cancelling_stops_at_once_and_nothing_is_told_afterwards(studio):
         time.sleep(0.01)
     composer.cancel(session, waiting["id"])
     assert take_of(composer, session, waiting["id"])["state"] == "stopped"
+    so_far = take_of(composer, session, long["id"])["proposals"]  # for a page that connects now
+    assert any(one["notes"] and one["state"] == "composing" for one in so_far)
     since = time.monotonic()
     composer.cancel(session, long["id"])
     count = len(told.of(session, "note"))
@@ -286,6 +288,7 @@ def test_cancelling_stops_at_once_and_nothing_is_told_afterwards(studio):
     told.wait(session, nxt["id"], ("composing",))
     assert time.monotonic() - since < 0.3
     told.wait(session, nxt["id"])
+    assert not any(one["notes"] for one in take_of(composer, session, long["id"])["proposals"])
     later = [data for data in told.of(session, "note")[count:] if data["take"] == long["id"]]
     assert not later
     composer.cancel(session, nxt["id"])  # it is over: set aside
