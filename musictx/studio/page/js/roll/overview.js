@@ -24,7 +24,7 @@ export class Overview {
       const scroll = (now) => {
         view.left = this.#time(now) - grip;
         view.bound();
-        roll.invalidate();
+        roll.wander();
       };
       scroll(event);
       this.canvas.onpointermove = scroll;

@@ -1,6 +1,6 @@
 /** Mouse, pen and fingers on the roll, its ruler and its keys. */
 
-import { bounded, draw, freeNotes, move, resize } from "../document/edits.js";
+import { bounded, draw, erase, freeNotes, move, resize } from "../document/edits.js";
 import { stretchWords, count } from "../document/words.js";
 import { band, drag, stroke } from "./gestures.js";
 
@@ -31,7 +31,7 @@ function wheel(roll, event) {
   else if (event.altKey) view.zoomPitch(factor, event.offsetY);
   else if (event.shiftKey) view.pan((event.deltaY || event.deltaX) * unit, 0);
   else view.pan(event.deltaX * unit, event.deltaY * unit);
-  roll.invalidate();
+  roll.wander();
 }
 
 function mountStage(app, roll) {
@@ -54,10 +54,11 @@ function mountStage(app, roll) {
   };
 
   element.addEventListener("pointerdown", (event) => {
-    if (event.button === 2 || !app.piece) return;
+    if (!app.piece) return;
     const at = point(event);
     roll.focus();
     event.preventDefault();
+    if (event.button === 2) return wipe(app, roll, at);
     element.setPointerCapture(event.pointerId);
     roll.busy = true;
     if (event.pointerType === "touch") {
@@ -110,7 +111,7 @@ function mountStage(app, roll) {
 function start(app, roll, at, event, touch) {
   const { view, index } = roll;
   const { selection, settings } = app;
-  if (event.button === 1 || (event.button === 0 && event.altKey)) return pan(roll, at);
+  if (event.button === 1) return pan(roll, at);
   const hit = index.hit(view, at.x, at.y, touch ? FINGER : 0, (note) => selection.notes.has(note.id));
   const more = event.shiftKey || event.ctrlKey || event.metaKey;
   app.point(app.beats.floor(view.time(at.x), settings.division), view.pitch(at.y));
@@ -138,6 +139,12 @@ function start(app, roll, at, event, touch) {
   return { ...band(app, roll, at, more ? "add" : "set"), click: () => !more && selection.drop() };
 }
 
+/** The other button of the mouse with the pencil: deletes a note. */
+function wipe(app, roll, at) {
+  const hit = app.settings.tool === "draw" && roll.index.hit(roll.view, at.x, at.y);
+  if (hit) app.change(erase(freeNotes(app.piece, [hit.note.id])));
+}
+
 function drawOne(app, roll, at) {
   const start = app.beats.floor(roll.view.time(at.x), app.settings.division);
   const end = app.beats.step(start, app.settings.division, 1);
@@ -156,6 +163,7 @@ function pan(roll, from) {
     from, pans: true,
     move(at) {
       roll.view.pan(last.x - at.x, last.y - at.y);
+      roll.wander();
       last = at;
     },
   };
@@ -175,6 +183,7 @@ function pinch(roll, fingers) {
       const now = shape();
       const { view } = roll;
       view.pan(last.x - now.x, last.y - now.y);
+      roll.wander();
       if (last.wide > 40 && now.wide > 40) view.zoomTime(now.wide / last.wide, now.x);
       if (last.tall > 60 && now.tall > 60) view.zoomPitch(now.tall / last.tall, now.y);
       last = now;

@@ -36,6 +36,7 @@ export class Roll {
   #stale = { back: false, over: false };
   #frame = 0;
   #lit = "";
+  #following = true;
 
   /** @param {import("../app.js").App} app @param {HTMLElement} frame */
   constructor(app, frame) {
@@ -92,7 +93,10 @@ export class Roll {
       if (take === app.proposal?.take && proposal === app.proposal.proposal) this.#growing(take, proposal);
       this.invalidate("over");
     });
-    app.on("play", () => this.invalidate("over"));
+    app.on("play", () => {
+      this.#following = true;
+      this.invalidate("over");
+    });
     app.on("cursor", () => this.invalidate("over"));
     app.on("settings", () => this.repaint());
     onSystemTheme(() => this.repaint());
@@ -258,11 +262,18 @@ export class Roll {
     drawKeys(begin(this.contexts.keys), view, this.corner.clientWidth, lit, colours);
   }
 
+  /** Someone looks elsewhere: the page is not turned until the playhead is seen again. */
+  wander() {
+    this.#following = false;
+    this.invalidate();
+  }
+
   /** Turns the page when the playhead leaves it. */
   #follow(seconds) {
     const { view } = this;
     const x = view.x(seconds);
-    if (x > view.width * 0.92 || x < 0) {
+    if (x >= 0 && x <= view.width * 0.92) this.#following = true;
+    else if (this.#following) {
       view.left = seconds - (view.width * 0.08) / view.scale;
       view.bound();
       this.#stale.back = true;

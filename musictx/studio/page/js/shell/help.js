@@ -16,6 +16,7 @@ const MOUSE = [
   ["Drag in the ruler", "Select bars"],
   ["Drag in the roll", "Select notes; drag a note to move it, its ends to change its length"],
   ["Double click", "Draw a note"],
+  ["Pencil, other button", "Delete a note"],
   ["Wheel, with Ctrl, with Alt", "Scroll, zoom in time, zoom in pitch"],
   ["Alt while dragging", "Leave the grid"],
   ["Two fingers", "Scroll and zoom; hold one finger, then drag: select notes"],
