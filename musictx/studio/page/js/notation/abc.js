@@ -17,9 +17,11 @@ const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
  */
 export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, tracks } = {}) {
   const wanted = tracks && new Set(tracks);
-  const { notes, onGrid } = gridded(document);
   const all = barsOf(document);
   const bars = all.slice(first, last + 1);
+  const [begin, end] = [all[first]?.time ?? 0, all[last + 1]?.time ?? Infinity];
+  const near = document.notes.filter((note) => note[2] > begin - 1 && note[1] < end + 1);
+  const { notes, onGrid } = gridded({ ...document, notes: near });
   const parts = partsOf(notes, document.tracks.filter((track) => !wanted || wanted.has(track.id)));
   const melodic = parts.flatMap((part) => part.staves.flatMap((staff) => staff.voices.flat().flatMap((chord) => chord.notes)));
   const guessed = [likelyKey(melodic.map((note) => note.pitch)), 0];

@@ -1,4 +1,5 @@
 // Time as notation sees it: bars, and notes on a grid of ticks. Pure.
+import { firstFrom } from "../sound/schedule.js";
 
 /** Ticks of a quarter: a 32nd is 3, an eighth of a triplet 8. */
 export const QUARTER = 24;
@@ -68,7 +69,7 @@ export function gridded(/** @type {Sheet} */ document) {
   for (const note of raw) {
     for (const place of [note.start, note.end]) {
       const quarter = Math.floor(place + NEAR);
-      within.set(quarter, [...(within.get(quarter) ?? []), place - quarter]);
+      listed(within, quarter).push(place - quarter);
     }
   }
   for (const [quarter, places] of within) {
@@ -91,6 +92,11 @@ export function gridded(/** @type {Sheet} */ document) {
   return { notes: joined(notes), onGrid };
 }
 
+function listed(map, key) {
+  if (!map.has(key)) map.set(key, []);
+  return map.get(key);
+}
+
 function missed(place, steps) {
   return Math.abs(place * steps - Math.round(place * steps)) / steps;
 }
@@ -98,11 +104,12 @@ function missed(place, steps) {
 /** Notes that were let go a little early reach to the next one of their track: no rests of a breath. */
 function joined(notes) {
   const starts = new Map();
-  for (const note of notes) starts.set(note.track, [...(starts.get(note.track) ?? []), note.start]);
+  for (const note of notes) listed(starts, note.track).push(note.start);
   for (const list of starts.values()) list.sort((a, b) => a - b);
   return notes.map(({ loose, ...note }) => {
     if (!loose) return note;
-    const next = starts.get(note.track).find((start) => start >= note.end);
+    const own = starts.get(note.track);
+    const next = own[firstFrom(own, note.end)];
     return next !== undefined && next - note.end <= QUARTER / 4 ? { ...note, end: next } : note;
   });
 }

@@ -62,6 +62,7 @@ export function mountNotation(app, frame, tools) {
     stale = true;
     if (view.hidden || !app.piece) return;
     const library = await abcjs();
+    await new Promise(requestAnimationFrame); // news that come together are drawn once
     if (!stale || view.hidden || !app.piece) return;
     stale = false;
     draw(library);
