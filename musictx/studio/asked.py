@@ -54,7 +54,7 @@ class Request:
     tracks: tuple[int, ...] | None = None
     seconds: float | None = None
     bars: int | None = None
-    samples: int = 3
+    samples: int = 1
     controls: Mapping[str, float] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
     keep: float = 0.5

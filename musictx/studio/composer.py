@@ -125,9 +125,12 @@ class Composer:
             input=None if file is None else f"takes/{file}",
             proposals=[Proposal(i + 1) for i in range(asked.samples)],
         )
-        if source.data is not None:
-            save_input(session.folder, number, source.data)
-        save(session.folder, take)
+        try:
+            if source.data is not None:
+                save_input(session.folder, number, source.data)
+            save(session.folder, take)
+        except UserError as error:  # no room on the disk
+            raise Refused(self._plain(error, session), 507) from None
         job = Job(session, take, model, config, source)
         job.tracks = [Tracks(source, model) for _ in take.proposals]
         with self._lock:
@@ -193,11 +196,9 @@ class Composer:
     def _plain(self, error: Exception, session: Session) -> str:
         """A sentence for the page, without the machine's own names of folders."""
         text = " ".join(str(error).split())
-        folders = {str(bundle.folder): name for name, bundle in [*self._bundles.items()]}
-        folders[str(session.folder)] = session.id
-        folders[str(self._config.folder)] = "the studio's folder"
+        folders = self._models.folders | {session.folder: session.id}
         for folder, name in folders.items():
-            text = text.replace(folder, name)
+            text = text.replace(str(folder), name)
         return text
 
     # ---------------------------------------------------------------------------------- the thread

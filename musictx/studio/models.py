@@ -140,6 +140,11 @@ class Models:
         """All of them as a page gets them, the default one first."""
         return [model.json(model.name == self.default) for model in self._all.values()]
 
+    @property
+    def folders(self) -> dict[Path, str]:
+        """Where each is, and its name."""
+        return {model.folder: model.name for model in self._all.values()}
+
     def chosen(self, name: str | None, task: str) -> Model:
         """The model of that name, or the first that can do ``task``; :class:`Refused` where it
         cannot."""

@@ -21,7 +21,7 @@ import musictx
 from musictx import cli, shipped
 from musictx.compose import compose
 from musictx.config import ModelFolder, StudioConfig
-from musictx.errors import UserError
+from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.studio import asked, inputs, performing
 from musictx.studio.change import Change
@@ -387,6 +387,31 @@ def test_too_many_waiting_and_faults_inside_are_said_and_the_thread_goes_on(stud
     monkeypatch.undo()
     monkeypatch.setattr(shipped, "models", lambda: {})
     assert finished(studio, other, task="new", seconds=0.5)["proposals"][0]["state"] == "done"
+
+
+def test_a_damaged_model_and_a_full_disk_are_said_without_names_of_folders(
+    tiny, tmp_path, monkeypatch, capsys
+):
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny["piano"], broken)
+    (broken / "model.safetensors").write_bytes(b"no weights")
+    with composing(tmp_path / "s", model=ModelFolder(str(broken))) as (composer, new_session, told):
+        session = new_session()
+        take = composer.submit(session, {"task": "new", "seconds": 1})["id"]
+        end = told.wait(session, take)
+        assert end["state"] == "failed"
+        assert "broken/model.safetensors" in end["error"]
+        assert str(tmp_path) not in end["error"]
+
+        def full(*_):
+            raise WriteError(f"{session.folder}/takes/0002.mid: cannot be written: no space left")
+
+        monkeypatch.setattr("musictx.studio.composer.save_input", full)
+        with pytest.raises(Refused, match=f"^{session.id}/takes/0002.mid: cannot be written") as no:
+            composer.submit(session, {"task": "continue", "model": "plain"})
+        assert no.value.http == 507
+        assert len(composer.takes(session)) == 1
+    assert "musictx studio:" in capsys.readouterr().err
 
 
 def test_nothing_is_lost_whoever_asks_and_stops_at_once(studio):
