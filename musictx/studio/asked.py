@@ -128,7 +128,7 @@ def parse(data: Mapping[str, Any], models: Models, duration: float) -> tuple[Req
     controls = asked(controls)
     sampling = dict(given.get("sampling", {}))
     for name, value in sampling.items():
-        if type(value) is float and not math.isfinite(value):
+        if name == "temperatures" or (type(value) is float and not math.isfinite(value)):
             raise Refused(f"sampling.{str(name)[:20]}={value}: expected a number")
     for name, low, high in (("keep", 0, 1), ("guidance", 0, 20)):
         if name in given:

@@ -11,6 +11,7 @@ from typing import Any
 
 from musictx import shipped
 from musictx.config.studio import StudioConfig
+from musictx.errors import UserError
 from musictx.studio.change import clean_name
 from musictx.studio.errors import Refused
 from musictx.tokens.controls import CONTROLS
@@ -47,8 +48,12 @@ class Model:
 
     @classmethod
     def of(cls, name: str, word: str, folder: Path) -> Model:
-        """What the files of the model folder say."""
-        told = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["config"]
+        """What the files of the model folder say; :class:`UserError` where they are damaged."""
+        path = folder / "tokenizer.json"
+        try:
+            told = dict(json.loads(path.read_text(encoding="utf-8"))["config"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"model={folder}: {path.name} is damaged ({error})") from None
         title, sentence = _card(folder / "CARD.md")
         return cls(
             name,
@@ -105,6 +110,8 @@ def _card(path: Path) -> tuple[str, str]:
     if found is None:
         return "", ""
     first = re.split(r"(?<=[.!?])\s", " ".join(found[2].split()))[0]
+    if first.startswith("Made with"):  # a card that nobody has written a word for
+        return "", ""
     return clean_name(found[1]), first[:300]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -14,7 +15,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
@@ -23,11 +24,11 @@ from musictx.compose import compose
 from musictx.config import ModelFolder, StudioConfig
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
-from musictx.studio import asked, inputs, performing
+from musictx.studio import asked, exchange, inputs, performing
 from musictx.studio.change import Change
 from musictx.studio.errors import Refused
 from musictx.studio.models import TASKS, Models
-from tests.studio.composers import composing, models, take_of
+from tests.studio.composers import composing, models, song, take_of
 
 torch.set_num_threads(1)
 
@@ -203,6 +204,52 @@ def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny, data, task):
     json.dumps(dataclasses.asdict(wish), allow_nan=False)
 
 
+def a(*values):
+    return st.sampled_from(values)
+
+
+@settings(max_examples=8)
+@given(
+    st.fixed_dictionaries(
+        {"task": a("new", "continue", "replace", "accompany", "harmonise"), "begin": a(0.0, 1.25)},
+        optional={
+            "samples": st.integers(1, 8),
+            "seed": st.integers(0, 2**31 - 1),
+            "guidance": a(0.0, 1.0, 2.5),
+            "quantise": a("none", "8t", "16"),
+            "tracks": a([0], [0, 1], [1]),
+            "seconds": st.floats(0.1, 300),
+            "controls": st.dictionaries(a("density", "loudness", "register"), a(0, 7.3, 66)),
+            "sampling": st.fixed_dictionaries(
+                {},
+                optional={
+                    "temperature": st.floats(0, 2),
+                    "top_p": a(None, 0.1, 1.0, 1),
+                    "top_k": a(0, 40),
+                    "key": a("auto", "F#m", "Bb"),
+                    "low": a("C2", "36"),
+                    "high": a("C7", "96"),
+                    "restrike": st.booleans(),
+                },
+            ),
+        },
+    )
+)
+def test_the_command_of_a_request_means_what_it_is_composed_with(tiny, tmp_path_factory, wish):
+    """Whatever the options are, through the words of the command line and Hydra."""
+    wish.pop("controls" if wish["task"] == "harmonise" else "", None)
+    request, model, seed = asked.parse(wish, Models(StudioConfig()), 9.0)
+    source = inputs.prepare(exchange.document_of(song()), request, model, seed or 0)
+    folder = tmp_path_factory.mktemp("takes")
+    file = None if source.data is None else "0001.mid"
+    if file is not None:
+        (folder / file).write_bytes(source.data)
+    config = request.config(model, seed or 0, file, **source.options)
+    verb, *words = shlex.split(asked.command_line(request, config))[1:]
+    with contextlib.chdir(folder):
+        assert compose("generate" if verb == "continue" else verb, words) == config
+
+
 def test_the_newest_own_model_is_the_default_and_its_command_finds_it(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(tiny["plain"], tmp_path / "runs" / "mine" / "model")
@@ -334,6 +381,7 @@ def test_takes_are_there_again_and_what_was_composed_is_stopped(tmp_path):
         ({"task": "new", "sampling": {"temperature": "hot"}}, "temperature='hot': expected a num"),
         ({"task": "new", "sampling": {"temperature": -1}}, r"sampling.temperature=-1"),
         ({"task": "new", "sampling": {"min_p": float("inf")}}, "sampling.min_p=inf: expected a nu"),
+        ({"task": "new", "sampling": {"temperatures": {"note_on": 1}}}, "sampling.temperatures="),
         ({"task": "new", "sampling": {"key": "H"}}, "sampling.key=H"),
         ({"task": "new", "sampling": {"heat": 1}}, "sampling.heat: no such option"),
         ({"task": "new", "quantise": "7"}, "quantise=7: expected one of"),
