@@ -44,8 +44,13 @@ class Problem(ctypes.Structure):
         ("kept", ctypes.c_float),
     )
 
+    def __init__(self, **fields: float) -> None:
+        super().__init__(**fields)
+        self._held: list[object] = []  # the memory that is pointed to
+
     def point(self, **tensors: Tensor | None) -> None:
-        """Sets pointers to dense tensors, which must outlive the call; missing ones are null."""
+        """Sets pointers to dense tensors; missing ones are null."""
+        self._held.append(tensors)
         for name, tensor in tensors.items():
             assert tensor is None or tensor.is_contiguous()
             setattr(self, name, None if tensor is None else tensor.data_ptr())

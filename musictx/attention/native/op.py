@@ -24,57 +24,25 @@ _INPUTS = (
 )
 
 
-def _forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    table: Tensor | None,
-    bias: Tensor | None,
-    query_pieces: Tensor | None,
-    key_pieces: Tensor | None,
-    scale: float,
-    dropout: float,
-    seed: int,
-) -> tuple[Tensor, Tensor]:
-    """(out (B, H, Tq, D), log sum of weights (B, H, Tq)), float32.
-
-    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D): of one dtype. Products are
-    float32, or of bfloat16 where the inputs are and the library has ``bf16``. table (H or 1, Tk, D)
-    and bias (H or 1, Tk) in descending distance, any dtype.
-    """
-    out = torch.empty(q.shape, dtype=torch.float32)
-    log_sum = torch.empty(q.shape[:3], dtype=torch.float32)
-    inputs = _dense(q, k, v, table, bias, query_pieces, key_pieces)
-    problem = _problem(inputs, scale, dropout, seed)
+def _forward(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    """(out (B, H, Tq, D), log sum of weights (B, H, Tq)), float32; see :func:`_problem`."""
+    out, log_sum = _shapes(q)
+    problem = _problem(q, *others)
     problem.point(out=out, log_sum=log_sum)
     library.load().run(False, problem)
     return out, log_sum
 
 
-def _gradients(
-    upstream: Tensor,
-    out: Tensor,
-    log_sum: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    table: Tensor | None,
-    bias: Tensor | None,
-    query_pieces: Tensor | None,
-    key_pieces: Tensor | None,
-    scale: float,
-    dropout: float,
-    seed: int,
-) -> tuple[Tensor, ...]:
+def _gradients(upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
     """Gradients of q, k, v, table and bias, float32; of what is not there, an empty tensor."""
+    q, k, _, table, bias = inputs[:5]
     batch, heads, keys, size = k.shape
     dq = torch.empty(q.shape, dtype=torch.float32)
     dk, dv = (torch.zeros(k.shape, dtype=torch.float32) for _ in range(2))
     # For each batch row and head its own, added up below in a fixed order.
     dtable = None if table is None else torch.zeros(batch, heads, keys, size)
     dbias = None if bias is None else torch.zeros(batch, heads, keys)
-    inputs = _dense(q, k, v, table, bias, query_pieces, key_pieces)
-    problem = _problem(inputs, scale, dropout, seed)
+    problem = _problem(*inputs)
     upstream = upstream.to(_dtype(q)).contiguous()
     problem.point(upstream=upstream, out=out, log_sum=log_sum)
     problem.point(dq=dq, dk=dk, dv=dv, dtable=dtable, dbias=dbias)
@@ -95,7 +63,7 @@ def _dtype(q: Tensor) -> torch.dtype:
     return torch.bfloat16 if half else torch.float32
 
 
-def _dense(
+def _problem(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -103,28 +71,17 @@ def _dense(
     bias: Tensor | None,
     query_pieces: Tensor | None,
     key_pieces: Tensor | None,
-) -> dict[str, Tensor | None]:
-    """The inputs as the kernel reads them; the table, perhaps a float32 master, as q."""
-    dtype = _dtype(q)
-    wanted = {
-        "q": q.to(dtype),
-        "k": k.to(dtype),
-        "v": v.to(dtype),
-        "table": None if table is None else table.to(dtype),
-        "bias": None if bias is None else bias.to(torch.float32),
-        "query_pieces": query_pieces,
-        "key_pieces": key_pieces,
-    }
-    return {name: None if x is None else x.contiguous() for name, x in wanted.items()}
-
-
-def _problem(
-    inputs: dict[str, Tensor | None], scale: float, dropout: float, seed: int
+    scale: float,
+    dropout: float,
+    seed: int,
 ) -> library.Problem:
-    q, k, table, bias = (inputs[name] for name in ("q", "k", "table", "bias"))
-    assert q is not None
-    assert k is not None
-    dropped = round(dropout * 2**32)
+    """What the kernel reads, dense.
+
+    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D): of one dtype. Products are
+    float32, or of bfloat16 where the inputs are and the library has ``bf16``. table (H or 1, Tk,
+    D), perhaps a float32 master, and bias (H or 1, Tk) in descending distance, any dtype.
+    """
+    dtype, dropped = _dtype(q), round(dropout * 2**32)
     problem = library.Problem(
         batch=q.shape[0],
         heads=q.shape[1],
@@ -136,13 +93,18 @@ def _problem(
         block=BLOCK,
         run=max(RUN, 2 * BLOCK),
         threads=torch.get_num_threads(),
-        bf16=q.dtype == torch.bfloat16,
+        bf16=dtype == torch.bfloat16,
         seed=seed,
         dropped=dropped,
         scale=scale,
         kept=1.0 - dropped / 2**32,
     )
-    problem.point(**inputs)
+    read = {"q": q.to(dtype), "k": k.to(dtype), "v": v.to(dtype)}
+    optional = {"table": (table, dtype), "bias": (bias, torch.float32)}
+    optional |= {"query_pieces": (query_pieces, torch.int64)}
+    optional |= {"key_pieces": (key_pieces, torch.int64)}
+    read |= {name: x.to(kind) for name, (x, kind) in optional.items() if x is not None}
+    problem.point(**{name: x.contiguous() for name, x in read.items()})
     return problem
 
 
