@@ -161,6 +161,12 @@ class Score:
         """Seconds from 0 to the end of the last note; 0.0 without notes."""
         return float(self.notes["end"].max()) if len(self) else 0.0
 
+    @property
+    def one_voice(self) -> bool:
+        """Whether each of several notes begins where the one before it ends, or later."""
+        starts, ends = self.notes["start"][1:], self.notes["end"][:-1]
+        return len(self.notes) > 1 and bool((starts >= ends - 0.02).all())
+
     def with_notes(self, notes: np.ndarray | Iterable[tuple]) -> Score:
         """This piece with other notes; pedals and marks stay."""
         return replace(self, notes=_column(NOTE, "start", notes))

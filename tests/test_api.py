@@ -232,7 +232,5 @@ def test_primers_with_a_seed_each_are_continued_as_alone(tmp_path):
     alone = [musictx.generate(model, primer=tune, seed=n, seconds=1.0)[0] for n in (4, 9)]
     assert [one.score for one in both] == [one.score for one in alone]
     for wrong in ({"seed": [1, 2]}, {"seed": [1], "primer": [tune, tune]}):
-        with pytest.raises(
-            UserError, match=r"seed=.*, or a list with one for each"
-        ):
+        with pytest.raises(UserError, match=r"seed=.*, or a list with one for each"):
             musictx.generate(model, seconds=1.0, **wrong)

@@ -196,8 +196,7 @@ def primer_of(
     if music is None:
         return NOTHING
     name, tokenizer = name or "primer", bundle.tokenizer
-    starts, ends = music.notes["start"][1:], music.notes["end"][:-1]
-    if tokenizer.bpm is not None and len(music) > 1 and bool((starts >= ends - 0.02).all()):
+    if tokenizer.bpm is not None and music.one_voice:
         raise UserError(
             f"primer={name}: this is one voice, and the model writes four; did you mean "
             f"`musictx harmonise {name}`?"

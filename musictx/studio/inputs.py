@@ -89,6 +89,10 @@ def _continued(document: Document, request: Request, model: Model, seed: int) ->
     if not kept:
         raise Refused(f"there are no notes before {seam:.1f} s that could be continued")
     score = score_of(document, kept)
+    if model.four_voices and score.one_voice:
+        raise Refused(
+            f"this is one voice, and the model {model.name} continues four; harmonise it first"
+        )
     if request.bars is not None:
         clock = Beats(score)
         line = clock.bar_line(float(clock.quarters(seam)), request.bars)
@@ -137,8 +141,8 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
             raise Refused(f"the model {model.name} keeps no locked notes there; unlock them first")
         if (count := len(used - drums)) != 4:
             raise Refused(
-                f"the model {model.name} writes in four voices, a track each; here are {count} "
-                "tracks with notes"
+                f"the model {model.name} writes in four voices, a track each; with notes there "
+                f"{'is' if count == 1 else 'are'} {count} track{'s' * (count != 1)}"
             )
     notes, names = score.notes.copy(), dict(score.names)
     following = max(track.id for track in document.tracks) + 1

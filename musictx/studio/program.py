@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import signal
+import sys
 import threading
 import webbrowser
 from pathlib import Path
@@ -35,6 +37,11 @@ def run(config: StudioConfig) -> None:
     check_writable(folder, "folder")
     with Lock(folder / ".lock", "folder", "is a studio with"):
         asyncio.run(_serve(config))
+    if any(thread.name == "composer" for thread in threading.enumerate()):
+        # It has not come out of torch in time, which aborts where Python ends around it. All that
+        # was acknowledged is on the disk.
+        sys.stdout.flush()
+        os._exit(0)
 
 
 async def _serve(config: StudioConfig) -> None:

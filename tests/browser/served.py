@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds until the address must be printed, and a stopped one must be gone.
-START, LEAVE = 60.0, 15.0
+START, LEAVE = 120.0, 30.0
 
 
 class Served:

@@ -294,3 +294,14 @@ def test_midi_is_dragged_out_of_the_page(desk):
     assert (kind, name) == ("audio/midi", "Ode to joy.mid")
     with urllib.request.urlopen(address, timeout=30) as answer:
         assert answer.read(4) == b"MThd"
+
+
+def test_what_a_model_cannot_is_said_in_the_page(desk):
+    desk.page.context.watched.expected += ["status of 400"]
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    desk.page.locator("details.more summary").click()
+    desk.page.get_by_role("combobox", name="Model").select_option("chorale")
+    desk.page.locator("button.go").click()
+    said = desk.page.get_by_role("alert").first.inner_text()
+    assert "this is one voice, and the model chorale continues four; harmonise it first" in said
