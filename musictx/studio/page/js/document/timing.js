@@ -27,7 +27,9 @@ const opened = (marks, ...values) => [[0, ...values], ...marks.slice(1)];
 export function faster(piece, tempo) {
   const factor = tempo / opening(piece).tempo;
   const at = (seconds) => seconds / factor;
+  /** @type {(marks: any[]) => any[]} */
   const later = (marks) => marks.map(([time, ...rest]) => [at(time), ...rest]);
+  /** @type {[number, number][]} */
   const tempos = piece.tempos.length ? piece.tempos.map(([time, of]) => [at(time), of * factor]) : [[0, tempo]];
   return {
     tempos, meters: later(piece.meters), keys: later(piece.keys), pedals: later(piece.pedals),

@@ -240,6 +240,7 @@ function mountRuler(app, roll) {
     anchor = null;
     roll.invalidate();
   });
+  ruler.addEventListener("pointercancel", () => { anchor = null; });
   ruler.addEventListener("dblclick", (event) => {
     app.selection.pickRange(app.piece, app.beats.bar(roll.view.time(event.offsetX)));
   });
