@@ -1,4 +1,14 @@
-/** Starts the page: makes the App, gives it to every part, and opens what the address names. */
+/**
+ * Starts the page: makes the App, gives it to every part, and opens what the address names.
+ *
+ *     app.js, selection.js   what the parts share: state and events
+ *     document/              the piece and its takes, edits, bars and beats, words; no elements
+ *     roll/                  the piano roll: view, drawing, pointer, keys
+ *     panels/                tracks, composing, proposals, history
+ *     shell/                 header, menus, dialogs, start screen, keys, theme, messages
+ *     sound/, input/, notation/   the player and its bar, what is played in, staves
+ *     core/                  requests, elements, events
+ */
 
 import { App } from "./app.js";
 import { get, session } from "./core/api.js";
