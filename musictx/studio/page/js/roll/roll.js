@@ -242,19 +242,21 @@ export class Roll {
     over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
     over.drawPlayhead(ctx, view, player.position, colours);
     drawRuler(begin(this.contexts.ruler), view, RULER, app.beats, selection.range, player.position, colours);
-    this.#drawKeys(piece);
+    this.#drawKeys(piece, shown?.proposal);
   }
 
   /** Keys light up with the notes that sound; drawn only when something changed. */
-  #drawKeys(piece) {
+  #drawKeys(piece, proposal) {
     const { view, colours, app } = this;
     const lit = new Map();
     if (app.player.playing) {
       const now = app.player.position;
+      const gone = new Set(proposal?.removes);
       for (const note of this.index.between(now, now + 1e-6)) {
         const place = piece.tracks.findIndex((track) => track.id === note.track);
-        if (place >= 0 && app.audible(note.track)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);
+        if (place >= 0 && app.audible(note.track) && !gone.has(note.id)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);
       }
+      for (const { start, end, pitch } of proposal?.notes ?? []) if (start <= now && (end ?? Infinity) > now) lit.set(pitch, colours.gold);
     } else if (this.hovered !== null) lit.set(this.hovered, app.pen ? trackColour(app.pen, piece.tracks.indexOf(app.pen)) : colours.select);
     const state = `${[...lit]} ${view.top} ${view.row}`;
     if (state === this.#lit) return;
