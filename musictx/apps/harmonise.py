@@ -43,7 +43,7 @@ def harmonisations(
     tune = tune_of(melody, voices, bars, phrase_ends, figures)
     steps = samples * len(tune.given)
 
-    def told(step: int) -> None:
+    def told(step: float) -> None:
         if progress is not None:
             progress(step / steps)
 
@@ -66,7 +66,7 @@ def run(config: HarmoniseConfig) -> list[Result]:
     asked = config.samples, config.particles, config.sampling, work.seed
     with progress_of("harmonising", float(config.samples * len(tune.given)), "steps") as progress:
 
-        def told(step: int) -> None:
+        def told(step: float) -> None:
             progress(config.particles * 4, float(step))
 
         for harmony, sample in pieces(work.bundle, tune, *asked, progress=told):
@@ -81,10 +81,10 @@ def pieces(
     particles: int,
     sampling: TokenSampling,
     seed: int,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Iterator[tuple[Harmony, Sample]]:
     """Each harmony of ``tune``, and its piece; see :func:`harmonisations`. ``progress`` is called
-    after each step with the steps of all of them so far; what it raises stops them."""
+    after each step with how much is done, of the steps of all; what it raises stops them."""
     tokenizer = bundle.tokenizer
     if not isinstance(tokenizer, ChoraleTokenizer):
         raise UserError(
@@ -92,7 +92,7 @@ def pieces(
             "four voices: model=chorale, or one trained with tokenizer=chorale"
         )
 
-    def told(step: int) -> None:
+    def told(step: float) -> None:
         if progress is not None:
             progress(number * len(tune.given) + step)
 
@@ -108,6 +108,7 @@ def pieces(
             seed=(seed, number),
             progress=told,
         )
+        told(len(tune.given))
         score, grid, free = tune.harmonised(harmony.grid), harmony.grid, ~tune.fixed
         new = (grid.pitches >= 0) & free
         new[1:] &= ~(grid.tied[1:] & free[:-1])

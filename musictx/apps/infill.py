@@ -180,7 +180,7 @@ def composed(
         sampling = sampling or SamplingConfig()
         steps = len(span.given)
 
-        def told(step: int) -> None:
+        def told(step: float) -> None:
             if progress is not None:
                 progress((task.end - task.begin) * step / steps)
 

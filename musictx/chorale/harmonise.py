@@ -28,6 +28,8 @@ from musictx.tokens.vocab import BOS, EOS
 #: Places that are tried again, each at most so often.
 TRIES = 6
 AGAIN = 2
+#: How much of the work is done when all has been written once, for the one who waits.
+FIRST = 0.6
 #: Beats before and after a fault that are written anew.
 AROUND = 2
 
@@ -52,7 +54,7 @@ def harmonise(
     sampling: TokenSampling | None = None,
     form: Form | None = None,
     seed: int | tuple[int, ...] = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Harmony:
     """The best of ``particles`` ways to write the notes that are not given: the highest
     ln p - rules x faults.
@@ -61,8 +63,7 @@ def harmonise(
     sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
                model has them, with the rules
     form       what the whole melody asks for, weighed like the rules
-    progress   called after each step with the number of steps written, of all where places are
-               tried again
+    progress   called after each step with how much is done, of as many as there are steps
 
     The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
     piece longer than the model's context.
@@ -73,7 +74,10 @@ def harmonise(
 
     def told(step: int, number: int) -> None:
         if progress is not None:
-            progress(len(given) if number else step)
+            tried = (number - 1) * len(given) + step
+            progress(
+                FIRST * step if not number else FIRST * len(given) + (1 - FIRST) * tried / TRIES
+            )
 
     def tried(given: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Found:
         found = filtered(

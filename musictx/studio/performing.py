@@ -132,7 +132,7 @@ def _harmonised(asked: Asked, bundle: Bundle, listener: Listener) -> None:
     steps = config.samples * len(tune.given)
     options = config.samples, config.particles, config.sampling, config.seed
 
-    def told(done: int) -> None:
+    def told(done: float) -> None:
         listener.step(min(done / steps, 1.0))
 
     for number, (_, sample) in enumerate(harmonise.pieces(bundle, tune, *options, progress=told)):

@@ -74,7 +74,7 @@ class Told:
             return next((d for d in mine if d["id"] == number and d["state"] in states), None)
 
         with self.changed:
-            assert self.changed.wait_for(found, 30), self.all
+            assert self.changed.wait_for(found, 30), self.all[-3:]
             return found()
 
     def of(self, session, kind) -> list[dict]:
