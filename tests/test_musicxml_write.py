@@ -120,6 +120,13 @@ def test_a_performance_is_refused_and_leaves_no_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_tempo_of_microseconds_is_refused_before_millions_of_bars_are_written():
+    marks = np.array([(0.0, 6e7)], TEMPO)
+    score = piece((0, 100, 60), (300, 301, 62))
+    with pytest.raises(UserError, match="more than 200000 bars"):
+        w.to_bytes(Score(notes=score.notes, tempos=marks))
+
+
 def test_the_package_writes_and_reads_it(tmp_path):
     score = piece((0, 1, 60), (1, 2, 64))
     path = musictx.write(score, tmp_path / "x.musicxml")

@@ -18,6 +18,9 @@ from musictx.notes import Score
 
 #: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
 DIVISIONS = 24
+#: Bars of all voices together: two hours of an orchestra, but no file whose tempo marks say that a
+#: bar lasts a microsecond.
+MOST_BARS = 200_000
 #: Length in ticks -> (type, dots, whether it stands in a triplet).
 _VALUES = {
     96: ("whole", 0, False),
@@ -53,7 +56,8 @@ def to_bytes(score: Score) -> bytes:
     """``score`` as a MusicXML document (score-partwise 4.0), UTF-8.
 
     Beginnings and ends stand on the nearest of 24 lines in a quarter note. Raises ``UserError`` for
-    music without tempo marks or beside that grid: a performance has no notation.
+    music without tempo marks or beside that grid: a performance has no notation. So it does for
+    music of more than 200,000 bars, those of each voice counted.
     """
     clock = Beats(score)
     notes = score.notes
@@ -68,12 +72,15 @@ def to_bytes(score: Score) -> bytes:
     root = ET.Element("score-partwise", version="4.0")
     listed = ET.SubElement(root, "part-list")
     tracks = np.unique(notes["track"]).tolist() or [0]
+    written = 0
     for number, track in enumerate(tracks):
         mine = notes["track"] == track
         part = ET.SubElement(root, "part", id=f"P{number + 1}")
         names = _list_part(listed, part.get("id", ""), score.names.get(track, ""), notes[mine])
         chords = _chords(start[mine], end[mine], notes[mine], names)
         voices = _voices(chords)
+        written += len(voices) * len(bars)
+        _check_bars(written)
         for index, (begin, stop, implicit) in enumerate(bars):
             measure = ET.SubElement(part, "measure", number=str(index + 1))
             if implicit:
@@ -101,13 +108,22 @@ def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:
     """(begin, end, whether cut short by the next meter) of each bar, in ticks, up to ``last``."""
     lengths = np.maximum(np.round(clock.bar_quarters * DIVISIONS), 1).astype(int)
     meters = list(zip(_ticks(clock, clock.meters["time"]).tolist(), lengths.tolist()))
-    bars = []
+    bars: list[tuple[int, int, bool]] = []
     for (begin, length), (stop, _) in zip(meters, [*meters[1:], (-1, 0)]):
         while begin < (last if stop < 0 else stop):
+            _check_bars(len(bars))
             end = begin + length if stop < 0 else min(begin + length, stop)
             bars.append((begin, end, end - begin < length))
             begin = end
     return bars
+
+
+def _check_bars(count: int) -> None:
+    if count > MOST_BARS:
+        raise UserError(
+            f"musicxml: more than {MOST_BARS} bars; its tempo marks are too fast for notation, or "
+            "it has too many voices"
+        )
 
 
 def _list_part(listed: ET.Element, part: str, name: str, notes: np.ndarray) -> dict[tuple, str]:

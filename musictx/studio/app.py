@@ -102,12 +102,13 @@ class Studio:
                 known = ", ".join(shipped.examples())
                 raise Refused(f"example={example[:40]!r}: expected one of {known}", 404)
             data, name = shipped.examples()[example].read_bytes(), name or example
-        session = await self.run(self._create, name, data)
-        return await self._document(session, 201)
+        session, remark = await self.run(self._create, name, data)
+        return await self._document(session, 201, remark=remark)
 
-    def _create(self, name: str, data: bytes) -> Session:
-        document = uploads.document_of(data, uploads.title(name), self._config.limits)
-        return self.sessions.create(document, (uploads.ending(data), data) if data else None)
+    def _create(self, name: str, data: bytes) -> tuple[Session, str | None]:
+        document, remark = uploads.document_of(data, uploads.title(name), self._config.limits)
+        start = (uploads.ending(data), data) if data else None
+        return self.sessions.create(document, start), remark
 
     async def get(self, request: web.Request) -> web.Response:
         return await self._document(await self.session(request))
@@ -122,6 +123,7 @@ class Studio:
             if take["state"] in ("waiting", "composing"):
                 self.composer.cancel(session, take["id"])
         self.sessions.delete(session.id)
+        self.hub.publish(session.id, "deleted", {})
 
     # ------------------------------------------------------------------------------ operations
 
@@ -267,9 +269,9 @@ class Studio:
 
     # --------------------------------------------------------------------------------- answers
 
-    async def _document(self, session: Session, status: int = 200) -> web.Response:
+    async def _document(self, session: Session, status: int = 200, **more: object) -> web.Response:
         def everything() -> str:
-            return _text(session.json() | {"takes": self._takes(session)})
+            return _text(session.json() | {"takes": self._takes(session)} | more)
 
         return _json(await self.run(everything), status)
 

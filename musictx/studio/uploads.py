@@ -15,6 +15,9 @@ from musictx.studio.change import clean_name
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 
+#: Repairs (:mod:`musictx.midi.scan`) after which there is less music than there was in the file.
+LOSSES = ("truncated track", "damaged track", "missing track")
+
 
 def title(name: str) -> str:
     """What to call a piece that came under the name of a file: without folders and endings."""
@@ -29,18 +32,21 @@ def ending(data: bytes) -> str:
     return ".mid" if data[:4] in (b"MThd", b"RIFF") else ".musicxml"
 
 
-def document_of(data: bytes, name: str, limits: StudioLimits) -> Document:
-    """The music in the bytes of a MIDI or MusicXML file; of none, an empty document.
+def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document, str | None]:
+    """The music in the bytes of a MIDI or MusicXML file; of none, an empty document. With it, if
+    the file is damaged, a sentence that says so.
 
     Raises :class:`Refused`, in a sentence that begins with ``name``, for what is no music, damaged
     or more than ``limits``.
     """
     if not data:
-        return Document(name=name)
+        return Document(name=name), None
     repairs: Counter[str] = Counter()
     try:
         score = read(data, limits=dataclasses.replace(limits, seconds=DAY), repairs=repairs)
     except ReadError as error:
+        if error.reason == "not a MIDI file":
+            raise Refused(f"{name}: this is neither a MIDI file nor MusicXML") from None
         raise Refused(f"{name}: {str(error).partition(': ')[2]}") from None
     if repairs and not len(score):
         raise Refused(f"{name}: it is damaged, and no note could be read ({', '.join(repairs)})")
@@ -50,4 +56,6 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> Document:
             f"{name}: it lasts {last / 3600:.1f} hours, and the studio takes at most "
             f"{limits.seconds / 3600:g}; cut it, or start musictx studio with limits.seconds="
         )
-    return exchange.document_of(score, name)
+    lost = ", ".join(what for what in repairs if what in LOSSES)
+    remark = f"The file is damaged ({lost}). What could be read of it is here." if lost else None
+    return exchange.document_of(score, name), remark

@@ -88,7 +88,7 @@ BOMB = (
 @pytest.mark.parametrize(
     ("data", "status", "sentence"),
     [
-        (b"hello", 400, "x: "),
+        (b"hello", 400, "x: this is neither a MIDI file nor MusicXML"),
         (b"\0" * 100, 400, "x: "),
         (ODE[:20], 400, "x: it is damaged, and no note could be read"),
         (b"MThd\0\0\0\6\0\1\xff\xff\1\xe0", 400, "x: "),
@@ -118,6 +118,18 @@ def test_a_file_that_is_no_music_or_too_much_gets_a_sentence(tmp_path, data, sta
 
     with_studio(tmp_path, script)
     assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_a_file_that_is_damaged_in_part_is_opened_and_said_to_be(tmp_path):
+    async def script(client):
+        for data, remark in ((ODE, None), (ODE[:-60], "The file is damaged (truncated track).")):
+            async with client.post("/api/sessions", data=data) as answer:
+                found = await answer.json()
+            assert found["notes"]
+            assert (found["remark"] or "").startswith(remark or "")
+            assert (found["remark"] is None) == (remark is None)
+
+    with_studio(tmp_path, script)
 
 
 def test_too_many_notes_are_refused_and_a_body_may_come_in_pieces(tmp_path):

@@ -25,7 +25,7 @@ ODE = shipped.examples()["ode_to_joy"].read_bytes()
 def begun(folder, data=b"") -> Session:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    found(folder, document_of(data, "ode", LIMITS), (".mid", data) if data else None)
+    found(folder, document_of(data, "ode", LIMITS)[0], (".mid", data) if data else None)
     return Session(folder, LIMITS)
 
 

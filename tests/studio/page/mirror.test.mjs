@@ -193,3 +193,17 @@ test("what is sent is what was meant", () => {
   const note = { id: 4, start: 1, end: 2, pitch: 60, velocity: 70, track: 1 };
   assert.deepEqual(toWire({ label: "x", add: [note], lock: [4], name: undefined }, 9), { label: "x", add: [[4, 1, 2, 60, 70, 1]], lock: [4], revision: 9 });
 });
+
+test("what is done in a piece that is opened while another's answer is awaited is sent", async () => {
+  const { server, mirror } = opened();
+  server.pause = () => 20;
+  const left = mirror.change({ label: "a", name: "of the first" });
+  assert.ok(mirror.pending);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  const second = new Server({ ...documentOf([]), id: "second" });
+  mirror.requests = second.requests();
+  mirror.show(second.document);
+  assert.equal(await left, false);
+  assert.equal(await mirror.change({ label: "b", name: "of the second" }), true);
+  assert.deepEqual([second.document.name, mirror.piece.name, mirror.pending], ["of the second", "of the second", false]);
+});

@@ -82,6 +82,12 @@ export class App extends Emitter {
     this.stream.on("note", (news) => this.takes.composed(news));
     this.stream.on("proposal", (news) => this.takes.finish(news));
     this.stream.on("document", ({ revision }) => this.mirror.heard(revision));
+    this.stream.on("deleted", () => {
+      const name = this.piece?.name;
+      this.close();
+      this.emit("message", { text: `${name} was deleted by another page. It is in the folder "deleted" beside the other pieces.`, kind: "error" });
+    });
+    this.stream.on("resumed", () => this.mirror.distrust());
     this.stream.on("state", (online) => {
       if (online && !this.online) this.mirror.distrust();
       this.#connected(online);
@@ -183,6 +189,18 @@ export class App extends Emitter {
     const text = error instanceof ServerError ? error.message : `Something in the page failed: ${error}`;
     if (!(error instanceof ServerError)) console.error(error);
     this.emit("message", { text, kind: "error" });
+  }
+
+  /** The answer to a request, null with a sentence where there is none. @template Answer @param {Promise<Answer>} request */
+  async reach(request) {
+    try {
+      const answer = await request;
+      this.#connected(true);
+      return answer;
+    } catch (error) {
+      this.fail(error);
+      return null;
+    }
   }
 
   done(text) {

@@ -15,6 +15,7 @@ import { get, session } from "./core/api.js";
 import { mountAnnouncer } from "./shell/announcer.js";
 import { mountDock } from "./shell/dock.js";
 import { mountDrop } from "./shell/drop.js";
+import { leave } from "./shell/files.js";
 import { mountHeader } from "./shell/header.js";
 import { mountKeys } from "./shell/keys.js";
 import { mountMessages } from "./shell/messages.js";
@@ -33,20 +34,13 @@ const at = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const app = new App();
 const showTitle = (piece) => { document.title = piece ? `${piece.name} · musictx studio` : "musictx studio"; };
 
-// First of all listeners, so that the parts are seen when they are told of a piece.
+// First of all listeners, so that the parts are seen when they are told of a piece: what is hidden cannot be given the focus.
 app.on("opened", (piece) => {
   document.body.dataset.page = piece ? "piece" : "start";
   if (location.hash.slice(1) !== (piece?.id ?? "")) location.hash = piece?.id ?? "";
   showTitle(piece);
 });
 app.on("piece", showTitle);
-
-// First of all: what is hidden cannot be given the focus.
-app.on("opened", (piece) => {
-  document.body.dataset.page = piece ? "piece" : "start";
-  document.title = piece ? `${piece.name} · musictx studio` : "musictx studio";
-  if (location.hash.slice(1) !== (piece?.id ?? "")) location.hash = piece?.id ?? "";
-});
 
 mountMessages(app, at("messages"));
 mountAnnouncer(app, at("announcer"));
@@ -69,20 +63,28 @@ mountStart(app, at("start"));
 async function follow() {
   const id = decodeURIComponent(location.hash.slice(1));
   if (id && id === app.piece?.id) return;
-  if (!id) return app.close();
+  if (!id) return app.piece ? leave(app) : app.close();
   try {
-    app.open(await get(session(id)));
+    const document = await get(session(id));
+    await app.mirror.settled();
+    app.open(document);
   } catch (error) {
     app.close();
     app.fail(error);
   }
 }
 
+// The browser asks whether to leave a page that has more than the server.
+window.addEventListener("beforeunload", (event) => app.mirror.pending && event.preventDefault());
+app.stream.rest(document, () => !app.player.playing);
 window.addEventListener("hashchange", follow);
-get("models").then((models) => {
+async function loadModels() {
+  const models = await app.reach(get("models"));
+  if (!models) return setTimeout(loadModels, 2000);
   app.models = models;
   app.emit("models", models);
-}, (error) => app.fail(error));
+}
+loadModels();
 follow();
 // For those who look from outside: the browser's console, and the tests.
 Object.assign(window, { musictx: app });

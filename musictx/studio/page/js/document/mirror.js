@@ -47,15 +47,24 @@ export class Mirror extends Emitter {
 
   /** Shows a document that has just come from the server. */
   show(document) {
-    this.#jobs = [];
+    this.#leave();
     this.#newest = 0;
     this.#confirm(fromWire(document));
   }
 
   /** Leaves the piece. */
   close() {
-    this.#jobs = [];
+    this.#leave();
     this.#confirmed = this.#shown = null;
+  }
+
+  /** Is there something that the server has not confirmed? */
+  get pending() {
+    return this.#jobs.length > 0;
+  }
+
+  #leave() {
+    for (const job of this.#jobs.splice(0)) job.settle(false);
   }
 
   /** Does an operation; true once the server has it. @param {Operation} operation */
@@ -118,15 +127,15 @@ export class Mirror extends Emitter {
     this.emit("state", "saving");
     while (this.#jobs.length && this.#confirmed) {
       const job = this.#jobs[0];
-      const { id } = this.#confirmed;
       try {
         const answer = await job.send(this.#confirmed.revision);
-        if (this.#confirmed?.id !== id) break; // another piece was opened meanwhile
+        if (this.#jobs[0] !== job) continue; // another piece was opened meanwhile
         this.#jobs.shift();
         this.#answered(job, answer);
         job.settle(true);
       } catch (error) {
         if (!(error instanceof ServerError)) throw error;
+        if (this.#jobs[0] !== job) continue;
         if (error.lost) {
           this.emit("state", "lost");
           await new Promise((resolve) => setTimeout(resolve, this.patience));

@@ -13,7 +13,10 @@ const MOST = 16 * 2 ** 20; // bytes; the server refuses more
 /** @param {App} app @param {string} query @param {Blob} [body] */
 async function open(app, query, body) {
   try {
-    app.open(await post(`sessions?${query}`, body));
+    const document = await post(`sessions?${query}`, body);
+    await app.mirror.settled();
+    app.open(document);
+    if (document.remark) app.emit("message", { text: document.remark, kind: "error" });
     return true;
   } catch (error) {
     app.fail(error);
@@ -46,13 +49,16 @@ export function chooseFile(app) {
   input.click();
 }
 
-/** To the start screen. @param {App} app */
+/** To the start screen, once all is saved. @param {App} app */
 export async function leave(app) {
+  if (app.mirror.pending && !app.online) {
+    location.hash = app.piece.id;
+    app.emit("message", { text: "Not everything is saved yet. Leave the piece when the studio answers again.", kind: "error" });
+    return;
+  }
   await app.mirror.settled();
   app.close();
 }
 
 /** Names of examples; none when the server does not answer. @returns {Promise<string[]>} */
 export const examples = () => get("examples").catch(() => []);
-/** @returns {Promise<{id: string, name: string, changed: string, notes: number, duration: number}[]>} */
-export const earlier = () => get("sessions").catch(() => []);

@@ -1,10 +1,12 @@
 /** The start screen. */
 
-import { remove, session } from "../core/api.js";
+import { get, remove, session } from "../core/api.js";
 import { fill, h, icon, iconButton } from "../core/dom.js";
 import { clock, count, title, when } from "../document/words.js";
-import { chooseFile, earlier, examples, openEmpty, openExample } from "./files.js";
+import { chooseFile, openEmpty, openExample } from "./files.js";
 import { themeButton } from "./theme.js";
+
+const PATIENCE = 2000; // milliseconds until a studio that did not answer is asked again
 
 /** @param {import("../app.js").App} app @param {HTMLElement} screen */
 export function mountStart(app, screen) {
@@ -25,8 +27,15 @@ export function mountStart(app, screen) {
     h("footer", null, "Pieces are kept in the folder that musictx studio was started with. Press ? at any time for the keys."),
   ));
 
+  let again = /** @type {any} */ (0);
   async function refresh() {
-    const [names, pieces] = await Promise.all([examples(), earlier()]);
+    clearTimeout(again);
+    const answers = await app.reach(Promise.all([get("examples"), get("sessions")]));
+    if (!answers) {
+      again = setTimeout(() => !app.piece && refresh(), PATIENCE);
+      return;
+    }
+    const [names, pieces] = answers;
     fill(known, ...names.map((name) => h("button", { type: "button", onclick: () => openExample(app, name) }, title(name))));
     past.hidden = !pieces.length;
     fill(list, ...pieces.map(entry));
