@@ -1,4 +1,4 @@
-"""What the page does beside the journeys: keys alone, wrong input, strangers, haste."""
+"""What the page does beside the journeys: keys alone, wrong input, strangers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import urllib.request
 import zipfile
 
 import mido
-import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-import musictx
 from musictx import shipped
-from musictx.notes import NOTE, Score
 from tests.browser.desk import Desk, wait_for
 from tests.browser.served import Served
 
@@ -165,28 +162,6 @@ def test_hostile_names_are_names_and_nothing_else(name, desk, studio):
     assert {path.name for path in studio.folder.parent.iterdir()} == before
 
 
-def test_the_first_note_is_there_within_two_seconds(desk):
-    """Of a click on Compose, with a model that is warm; a busy machine is given three tries."""
-    desk.open_example("Mozart K545")
-    desk.task("Continue")
-    desk.proposals(1)
-    took = []
-    for _ in range(3):
-        began = time.monotonic()
-        number = desk.compose()
-        wait_for(
-            lambda n=number: desk.page.evaluate(
-                "n => musictx.takes.get(n).proposals[0].notes.length > 0", n
-            )
-        )
-        took.append(time.monotonic() - began)
-        desk.composed(number)
-        if took[-1] < 2:
-            break
-    print(f"first note after {min(took):.2f} s")
-    assert min(took) < 2, took
-
-
 def test_two_pages_show_the_same_piece(desk, context):
     desk.open_example("Ode to joy")
     other = context.new_page()
@@ -255,30 +230,6 @@ def test_a_page_that_is_closed_while_music_is_composed_finds_it_later(desk):
     desk.button("Show 3 proposals").click()
     desk.accept(3)
     assert len(desk.notes()) == 50 + len(found["proposals"][2]["notes"])
-
-
-def test_ten_thousand_notes_scroll_and_zoom_within_a_frame(desk, tmp_path):
-    """Drawing alone, by this machine's processor; a display has 16 ms for each frame."""
-    table = np.zeros(10_000, NOTE)
-    table["start"] = np.arange(10_000) * 0.05
-    table["end"] = table["start"] + 0.3
-    table["pitch"] = 36 + np.arange(10_000) * 7 % 60
-    table["velocity"], table["track"] = 80, np.arange(10_000) % 4
-    musictx.write(Score(notes=table), tmp_path / "many.mid")
-    desk.open_file(tmp_path / "many.mid")
-    desk.until("window.musictx?.piece?.notes.size === 10000")
-    desk.page.evaluate("musictx.roll.timings.length = 0")
-    box = desk.page.locator("#roll").bounding_box()
-    desk.page.mouse.move(box["x"] + 300, box["y"] + 200)
-    for step in range(60):
-        if step % 10 == 9:
-            desk.page.keyboard.down("Control")
-        desk.page.mouse.wheel(0 if step % 10 == 9 else 120, 120 if step % 10 == 9 else 0)
-        desk.page.keyboard.up("Control")
-    timings = desk.page.evaluate("musictx.roll.timings")
-    print(f"{len(timings)} frames, median {np.median(timings):.1f} ms, most {max(timings):.1f} ms")
-    assert len(timings) >= 10
-    assert np.median(timings) < 16
 
 
 def test_midi_is_dragged_out_of_the_page(desk):
