@@ -188,10 +188,8 @@ class Studio:
 
         def work() -> dict[str, Any]:
             one, proposal = self._proposal(session, take, number)
-            answer = session.accept(
-                take, proposal, str(one.get("label", "")), data.get("revision", -1)
-            )
-            return answer | {"takes": self._takes(session)}
+            label = str(one.get("label", ""))
+            return session.accept(take, proposal, label, data.get("revision", -1))
 
         return await self._changed(session, work)
 

@@ -307,7 +307,7 @@ def test_a_proposal_is_accepted_once_undone_and_known(tmp_path):
         done = await asked(client, "POST", f"{path}/takes/1/accept", json=asks)
         assert done["revision"] == 1
         assert [n[0] for n in done["notes"]][:2] == [62, 2]
-        assert done["takes"][0]["proposals"][0]["accepted"]
+        assert (await asked(client, "GET", path))["takes"][0]["proposals"][0]["accepted"]
         undone = await asked(client, "POST", f"{path}/undo", json={"revision": 1})
         assert undone["notes"] == session["notes"]
         again = await asked(client, "GET", path)

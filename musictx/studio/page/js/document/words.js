@@ -82,3 +82,6 @@ export function when(iso, now = new Date()) {
   if (date.toDateString() === now.toDateString()) return `today, ${time}`;
   return date.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
 }
+
+/** A name as the server keeps it: one line, no control or direction marks. */
+export const cleanName = (text) => text.replace(/[\p{C}\p{Z}\s]+/gu, " ").trim();

@@ -2,6 +2,7 @@
 
 import { nextTheme } from "./theme.js";
 import { leave } from "./files.js";
+import { count } from "../document/words.js";
 
 /** @typedef {{keys: string[], what: string, group: string, piece?: boolean, run: (event?: any) => void}} Command */
 
@@ -13,7 +14,13 @@ export function pageCommands(app, { openHelp }) {
     const all = proposals();
     if (!all.length) return;
     const place = all.findIndex((each) => each.number === app.shown.proposal);
-    app.show(app.shown.take, all[(place + by + all.length) % all.length].number);
+    const next = all[(place + by + all.length) % all.length];
+    app.show(app.shown.take, next.number);
+    app.say(`proposal ${next.number}, ${next.state === "done" ? count(next.notes.length, "note") : next.state}`);
+  };
+  /** @param {Promise<boolean>} done */
+  const back = async (done, what) => {
+    if (await done) app.say(`${what}, ${count(app.piece.notes.size, "note")}`);
   };
   return [
     { keys: ["Space"], group: "Playing", what: "Play or stop", run: () => app.player.toggle() },
@@ -24,8 +31,8 @@ export function pageCommands(app, { openHelp }) {
     { keys: ["Alt+P"], group: "Composing", what: "Listen to the proposal", run: () => app.actions.listen() },
     { keys: ["Alt+A"], group: "Composing", what: "Accept the proposal", run: () => app.actions.accept() },
     { keys: ["Alt+X"], group: "Composing", what: "Set the take aside, or stop it", run: () => app.actions.setAside() },
-    { keys: ["Ctrl+Z"], group: "Page", what: "Undo", run: () => app.piece.can_undo && app.mirror.undo() },
-    { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], group: "Page", what: "Redo", run: () => app.piece.can_redo && app.mirror.redo() },
+    { keys: ["Ctrl+Z"], group: "Page", what: "Undo", run: () => app.piece.can_undo && back(app.mirror.undo(), "undone") },
+    { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], group: "Page", what: "Redo", run: () => app.piece.can_redo && back(app.mirror.redo(), "done again") },
     { keys: ["Ctrl+O"], group: "Page", what: "All pieces", run: () => leave(app) },
     { keys: ["V"], group: "Page", what: "Notation, or the piano roll", run: () => app.actions.notation() },
     { keys: ["T"], group: "Page", what: "Theme: system, light, dark", piece: false, run: () => nextTheme(app) },
