@@ -256,3 +256,32 @@ def test_what_a_model_cannot_is_said_in_the_page(desk):
     desk.page.locator("button.go").click()
     said = desk.page.get_by_role("alert").first.inner_text()
     assert "this is one voice, and the model chorale continues four; harmonise it first" in said
+
+
+def test_a_piece_that_another_page_deletes_is_left_with_a_sentence(desk, context):
+    desk.open_example("Ode to joy")
+    other = context.new_page()
+    other.goto(f"{desk.url}/")
+    other.get_by_role("button", name="Delete Ode to joy").first.click()
+    desk.page.get_by_text("Ode to joy was deleted by another page").wait_for()
+    assert desk.page.evaluate("musictx.piece") is None
+    desk.button("Start from nothing").wait_for()
+
+
+def test_a_hidden_page_lets_its_connection_go_and_catches_up(desk, context):
+    desk.open_example("Ode to joy")
+    other = Desk(context.new_page(), desk.url)
+    other.page.goto(f"{desk.url}/#{desk.id}")
+    other.until("window.musictx?.piece")
+    hide = (
+        "hidden => {Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
+        " document.dispatchEvent(new Event('visibilitychange'))}"
+    )
+    desk.page.evaluate(hide, True)
+    desk.page.wait_for_timeout(6000)
+    other.page.evaluate("musictx.change({label: 'rename', name: 'Meanwhile'})")
+    other.settle()
+    desk.page.wait_for_timeout(500)
+    assert desk.page.evaluate("musictx.piece.name") == "Ode to joy"
+    desk.page.evaluate(hide, False)
+    desk.until("musictx.piece.name === 'Meanwhile'")

@@ -61,7 +61,7 @@ export function mountProposals(app, tray) {
       const on = number === app.shown.proposal;
       const accepted = app.accepted(now().take, proposal);
       const ready = proposal.state === "done" && !accepted;
-      const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
+      const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: now().take.state === "stopped" ? "stopped" : "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
       canvases.set(number, canvas);
       state.textContent = words;
       set(show, { "aria-pressed": String(on), "aria-label": `Proposal ${number}: ${words}. Show it in the roll` });
