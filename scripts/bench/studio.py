@@ -1,15 +1,16 @@
 """How soon the studio's page answers: the first note after a click on Compose, frames of the roll.
 
-    python -m scripts.bench.studio [times=5] [notes=10000]
+    python -m scripts.bench.studio [times=5] [notes=10000] [frames=200]
 
 Needs what ``make journeys`` needs. The first note is that of the piano model continuing four bars,
-seen in the page, with a model that is warm; a frame is what the page takes to draw one while a
-piece of so many notes is scrolled and zoomed, without a graphics card.
+seen in the page, with a model that is warm. Then a piece of so many notes is scrolled, without a
+graphics card, showing some bars and zoomed out until half of it is seen: drawing is the time of the
+page's own code in a frame, the frame the time from one to the next (16.7 ms is the screen's rate).
+Last, a note is moved.
 """
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -25,29 +26,63 @@ from tests.browser.conftest import QUIET, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served
 
-DEFAULTS = {"times": "5", "notes": "10000"}
+DEFAULTS = {"times": "5", "notes": "10000", "frames": "200"}
+#: Scrolls by some pixels each frame; `half` zooms out first.
+SCROLL = """async ([half, frames]) => {
+  const { roll } = musictx, { view } = roll;
+  if (half) view.scale = view.width / (view.length / 2);
+  roll.timings.length = 0;
+  const gaps = [];
+  let last = await new Promise(requestAnimationFrame);
+  for (let i = 0; i < frames; i++) {
+    view.left = i * 12 / view.scale;
+    view.bound();
+    roll.invalidate();
+    const now = await new Promise(requestAnimationFrame);
+    gaps.push(now - last);
+    last = now;
+  }
+  return [roll.timings, gaps];
+}"""
+EDIT = """async () => {
+  const began = performance.now();
+  const note = musictx.roll.index.notes[5];
+  musictx.change({ label: "move", change: [{ ...note, pitch: note.pitch + 1 }] });
+  const shown = performance.now() - began;
+  await musictx.mirror.settled();
+  return [shown, performance.now() - began];
+}"""
 
 
 def main(words: list[str]) -> None:
     given = options(words, DEFAULTS)
+    times, frames = int(given["times"]), int(given["frames"])
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         served = Served(Path(folder) / "pieces").start()
         try:
             browser = driver.chromium.launch(executable_path=chromium_path(), args=QUIET)
-            page = browser.new_page(viewport={"width": 1360, "height": 850})
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
             desk = Desk(page, served.url)
-            print("| | median | most |\n|---|--:|--:|")
+            print("| | median | 95 % | most |\n|---|--:|--:|--:|")
             page.goto(f"{served.url}/")
-            _row("first note, s", [_first_note(desk) for _ in range(int(given["times"]) + 1)][1:])
+            _row("first note, s", [_first_note(desk) for _ in range(times + 1)][1:])
             page.goto(f"{served.url}/")
-            _row("frame, ms", _frames(desk, int(given["notes"]), Path(folder) / "many.mid"))
+            _open(desk, int(given["notes"]), Path(folder) / "many.mid")
+            for half, view in ((False, "some bars"), (True, "half of the piece")):
+                drawing, gaps = page.evaluate(SCROLL, [half, frames])
+                _row(f"drawing {view}, ms", drawing)
+                _row(f"frame of {view}, ms", gaps)
+            shown, saved = np.array([page.evaluate(EDIT) for _ in range(times)]).T
+            _row("an edit is shown, ms", shown)
+            _row("and saved, ms", saved)
             browser.close()
         finally:
             served.stop()
 
 
 def _row(what: str, values: list[float]) -> None:
-    print(f"| {what} | {statistics.median(values):.2f} | {max(values):.2f} |", flush=True)
+    median, high, most = np.quantile(values, [0.5, 0.95, 1])
+    print(f"| {what} | {median:.2f} | {high:.2f} | {most:.2f} |", flush=True)
 
 
 def _first_note(desk: Desk) -> float:
@@ -64,7 +99,8 @@ def _first_note(desk: Desk) -> float:
     return took
 
 
-def _frames(desk: Desk, count: int, path: Path) -> list[float]:
+def _open(desk: Desk, count: int, path: Path) -> None:
+    """A piece of ``count`` notes on four tracks."""
     table = np.zeros(count, NOTE)
     table["start"] = np.arange(count) * 0.05
     table["end"] = table["start"] + 0.3
@@ -73,17 +109,6 @@ def _frames(desk: Desk, count: int, path: Path) -> list[float]:
     musictx.write(Score(notes=table), path)
     desk.open_file(path)
     desk.until(f"window.musictx?.piece?.notes.size === {count}", seconds=60)
-    desk.page.evaluate("musictx.roll.timings.length = 0")
-    box = desk.page.locator("#roll").bounding_box()
-    assert box is not None
-    desk.page.mouse.move(box["x"] + 300, box["y"] + 200)
-    for step in range(120):
-        zoom = step % 10 == 9
-        if zoom:
-            desk.page.keyboard.down("Control")
-        desk.page.mouse.wheel(0 if zoom else 120, 120 if zoom else 0)
-        desk.page.keyboard.up("Control")
-    return list(desk.page.evaluate("musictx.roll.timings"))
 
 
 if __name__ == "__main__":

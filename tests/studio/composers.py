@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import Counter
 
 import numpy as np
 
@@ -100,3 +101,17 @@ def composing(folder, **options):
 
 def take_of(composer, session, number) -> dict:
     return next(take for take in composer.takes(session) if take["id"] == number)
+
+
+def finished(studio, session, **request) -> dict:
+    composer, _, told = studio
+    take = composer.submit(session, request)
+    assert take["state"] in ("waiting", "composing")
+    end = told.wait(session, take["id"])
+    assert end["state"] == "done", end["error"]
+    return take_of(composer, session, take["id"])
+
+
+def heard(notes) -> Counter:
+    """Notes by what is heard, to the half millisecond of a file's ticks."""
+    return Counter((round(n[0], 2), round(n[1], 2), *map(int, n[2:4])) for n in notes)

@@ -1,0 +1,231 @@
+"""What a take is computed from, and that its command gives the same notes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import shlex
+import shutil
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import musictx
+from musictx import cli
+from musictx.compose import compose
+from musictx.config import ModelFolder, StudioConfig
+from musictx.errors import UserError
+from musictx.studio import asked, exchange, inputs
+from musictx.studio.change import Change
+from musictx.studio.errors import Refused
+from musictx.studio.models import TASKS, Models
+from tests.studio.composers import finished, heard, song
+
+pytestmark = pytest.mark.usefixtures("only_tiny")
+
+
+REQUESTS = [
+    {"task": "new", "seconds": 2.5, "samples": 2},
+    {"task": "new", "bars": 2, "model": "chorale"},
+    {"task": "new", "seconds": 2, "model": "pop", "controls": {"density": 8, "register": 70}},
+    {"task": "continue", "seconds": 3, "samples": 2, "sampling":
+     {"temperature": 1.1, "key": "F#m"}},
+    {"task": "continue", "end": 5.0, "bars": 2, "tracks": [0], "quantise": "16"},
+    {"task": "replace", "begin": 3.75, "end": 5.0, "samples": 2, "guidance": 2, "controls":
+     {"loudness": 70}},
+    {"task": "replace", "begin": 1.1, "end": 2.6, "tracks": [1], "model": "pop"},
+    {"task": "vary", "begin": 3.75, "end": 5.625, "keep": 0.4},
+    {"task": "accompany", "tracks": [0], "begin": 0, "end": 2, "model": "pop", "samples": 2},
+    {"task": "accompany", "end": 2.5, "sampling": {"low": "C2", "high": "C5"}},
+    {"task": "harmonise", "tracks": [0], "begin": 0, "end": 2.5, "sampling": {"key": "C"}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r["task"])
+def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_file(
+    request_, studio, monkeypatch, capsys
+):
+    composer, new_session, told = studio
+    session = new_session()
+    session.do(Change(lock=(20, 21)), 0)
+    before = session.copy()
+    written = []
+
+    def look(_, kind, data):
+        if kind == "proposal":
+            name = f"{data['take']:04d}-{data['proposal']['number']}.mid"
+            kept = json.loads((session.folder / "takes" / f"{data['take']:04d}.json").read_text())
+            assert kept["proposals"][data["proposal"]["number"] - 1]["state"] == "done"
+            written.append((session.folder / "takes" / name).exists())
+
+    told.look = look
+    take = finished(studio, session, seed=5, revision=1, **request_)
+    count = request_.get("samples", 1)
+    assert written == [True] * count
+    assert take["seed"] == 5
+    verb, *words = shlex.split(take["command"])[1:]
+    command = "generate" if verb == "continue" else verb
+
+    monkeypatch.chdir(session.folder / "takes")
+    config = compose(command, words)
+    job = composer_config(composer, session, take, before)
+    assert config == job
+    assert cli.main([verb, *words, "out=again"]) == 0, capsys.readouterr()
+    results = sorted((session.folder / "takes" / "again").glob("*.mid"))
+    assert len(results) == count
+    for result, proposal in zip(results, take["proposals"]):
+        again = musictx.read(result)
+        ours = musictx.read(session.folder / "takes" / f"0001-{proposal['number']}.mid")
+        assert again == ours
+        assert proposal["notes"]
+        # What the page has after accepting: what the file has, and what it was not made from.
+        document = session.copy()
+        document.apply(document.check(document.accepting(1, proposal, ""), composer._config.limits))
+        if request_["task"] in ("replace", "vary"):
+            assert heard(row[1:] for row in document.rows()) == heard(again.notes.tolist())
+        elif request_["task"] == "continue":
+            took = {n for n in before.notes if n not in document.notes}
+            assert all(before.notes[n][0] >= request_.get("end", before.duration) for n in took)
+            assert heard(proposal["notes"]) <= heard(again.notes.tolist())
+        elif request_["task"] == "accompany":
+            assert not proposal["removes"]
+            assert heard(proposal["notes"]) <= heard(again.notes.tolist())
+            assert {row[4] for row in proposal["notes"]} == {t["id"] for t in proposal["tracks"]}
+        elif request_["task"] == "harmonise":
+            assert heard(proposal["notes"]) == heard(again.notes.tolist())
+            assert [t["name"] for t in proposal["tracks"]] == ["Soprano", "Alto", "Tenor", "Bass"]
+        else:  # after the end, from a bar line on
+            begin = min(row[0] for row in proposal["notes"])
+            assert begin >= before.duration
+            assert len(proposal["notes"]) == len(again)
+        locked = {before.notes[n] for n in (20, 21)} & set(document.notes.values())
+        assert len(locked) == 2 or request_["task"] == "harmonise"
+    notes = [d for d in told.of(session, "note") if d["proposal"] == 1]
+    if request_["task"] != "harmonise":
+        events = [event for data in notes for event in data["events"]]
+        ons = Counter((round(e[1], 2), e[2], e[4]) for e in events if e[0] == "on")
+        rows = take["proposals"][0]["notes"]
+        assert ons == Counter((round(r[0], 2), r[2], r[4]) for r in rows)
+
+
+def composer_config(composer, session, take, document):
+    """The options by which the take was composed."""
+    wish, model, seed = asked.parse(take["request"], composer._models, document.duration)
+    source = inputs.prepare(document, wish, model, seed)
+    file = None if source.data is None else f"{take['id']:04d}.mid"
+    return wish.config(model, seed, file, **source.options)
+
+
+def test_locked_notes_and_a_share_of_the_others_stay(studio):
+    composer, new_session, _ = studio
+    session = new_session()
+    document = session.copy()
+    inside = [r[0] for r in document.rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
+    session.do(Change(lock=tuple(inside[:4])), 0)
+    take = finished(studio, session, task="vary", begin=3.75, end=11.25, keep=0.5, seed=1)
+    (proposal,) = take["proposals"]
+    assert not set(proposal["removes"]) & set(inside[:4])
+    free = len(inside) - 4
+    assert len(proposal["removes"]) == free - round(0.5 * free)
+    other = finished(studio, session, task="vary", begin=3.75, end=11.25, keep=0.5, seed=2)
+    assert other["proposals"][0]["removes"] != proposal["removes"]
+    names = musictx.read(session.folder / take["input"]).names
+    assert "locked" in names.values()
+    session.do(Change(lock=tuple(inside)), 1)
+    with pytest.raises(Refused, match="writes no drums"):
+        composer.submit(session, {"task": "replace", "begin": 3.75, "end": 11.25, "tracks": [2]})
+
+
+PARTS = [f.name for f in dataclasses.fields(asked.Request)] + ["seed", "model", "x"]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(PARTS),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+            | st.sampled_from(["density", "key", "any", "piano", "16"]),
+            lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
+                st.sampled_from(["density", "temperature", "key", "top_k", "low", "temperatures"]),
+                inner, max_size=2),
+            max_leaves=4,
+        ),
+    ),
+    st.sampled_from(TASKS),
+)  # fmt: skip
+def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny, data, task):
+    there = Models(StudioConfig())
+    try:
+        wish, model, seed = asked.parse(data | {"task": task}, there, 10.0)
+    except UserError:
+        return
+    config = wish.config(model, seed or 0, None)
+    line = asked.command_line(wish, config)
+    assert shlex.split(line)[0] == "musictx"
+    json.dumps(dataclasses.asdict(wish), allow_nan=False)
+
+
+def a(*values):
+    return st.sampled_from(values)
+
+
+@settings(max_examples=8)
+@given(
+    st.fixed_dictionaries(
+        {"task": a("new", "continue", "replace", "accompany", "harmonise"), "begin": a(0.0, 1.25)},
+        optional={
+            "samples": st.integers(1, 8),
+            "seed": st.integers(0, 2**31 - 1),
+            "guidance": a(0.0, 1.0, 2.5),
+            "quantise": a("none", "8t", "16"),
+            "tracks": a([0], [0, 1], [1]),
+            "seconds": st.floats(0.1, 300),
+            "controls": st.dictionaries(a("density", "loudness", "register"), a(0, 7.3, 66)),
+            "sampling": st.fixed_dictionaries(
+                {},
+                optional={
+                    "temperature": st.floats(0, 2),
+                    "top_p": a(None, 0.1, 1.0, 1),
+                    "top_k": a(0, 40),
+                    "key": a("auto", "F#m", "Bb"),
+                    "low": a("C2", "36"),
+                    "high": a("C7", "96"),
+                    "restrike": st.booleans(),
+                },
+            ),
+        },
+    )
+)
+def test_the_command_of_a_request_means_what_it_is_composed_with(tiny, tmp_path_factory, wish):
+    """Whatever the options are, through the words of the command line and Hydra."""
+    wish.pop("controls" if wish["task"] == "harmonise" else "", None)
+    request, model, seed = asked.parse(wish, Models(StudioConfig()), 9.0)
+    source = inputs.prepare(exchange.document_of(song()), request, model, seed or 0)
+    folder = tmp_path_factory.mktemp("takes")
+    file = None if source.data is None else "0001.mid"
+    if file is not None:
+        (folder / file).write_bytes(source.data)
+    config = request.config(model, seed or 0, file, **source.options)
+    verb, *words = shlex.split(asked.command_line(request, config))[1:]
+    with contextlib.chdir(folder):
+        assert compose("generate" if verb == "continue" else verb, words) == config
+
+
+def test_the_newest_own_model_is_the_default_and_its_command_finds_it(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(tiny["plain"], tmp_path / "runs" / "mine" / "model")
+    there = Models(StudioConfig())
+    assert there.default == "mine"
+    assert [one["name"] for one in there.json()] == ["mine", *tiny]
+    wish, model, _ = asked.parse({"task": "new", "seconds": 1}, there, 0.0)
+    (tmp_path / "studio" / "x" / "takes").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "studio" / "x" / "takes")
+    words = shlex.split(asked.command_line(wish, wish.config(model, 1, None, seconds=1.0)))
+    assert compose("generate", words[2:]).model.path == "../../../runs/mine/model"
+    (tmp_path / "away").mkdir()
+    monkeypatch.chdir(tmp_path / "away")
+    elsewhere = StudioConfig(model=ModelFolder(str(tmp_path / "runs" / "mine")))
+    assert Models(elsewhere).chosen(None, "new").word == "mine"
