@@ -140,7 +140,8 @@ class Document:
 
     def accepting(self, take: int, proposal: Mapping[str, Any], label: str) -> Change:
         """The change that brings the notes of a ``proposal`` of a take, and takes away those that
-        it replaces: also those of another proposal of the same take."""
+        it replaces: also those of another proposal of the same take. A track that new ones leave
+        without notes goes."""
         before = tuple(row for row in self.accepted if row[0] == take)
         brought = {n for _, _, first, count in before for n in range(first, first + count)}
         gone = [
@@ -155,13 +156,17 @@ class Document:
             if of not in places:
                 raise Refused("this proposal plays on a track that is no longer there")
             added.append((self.next_id + len(added), start, end, pitch, velocity, places[of]))
+        if proposal.get("tracks"):  # such as the melody's, where four voices take its place
+            used = {values[4] for number, values in self.notes.items() if number not in set(gone)}
+            emptied = {self.notes[number][4] for number in gone} - used - {row[5] for row in added}
+            tracks = tuple(track for track in tracks if track.id not in emptied)
         return Change(
             label,
             remove=tuple(gone),
             add=tuple(added),
             accept=((take, int(proposal["number"]), self.next_id, len(added)),),
             reject=before,
-            tracks=tracks if len(tracks) > len(self.tracks) else None,
+            tracks=tracks if tracks != self.tracks else None,
         )
 
     def _places(

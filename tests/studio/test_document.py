@@ -180,6 +180,26 @@ def test_a_proposal_is_accepted_as_one_operation():
         document.accepting(4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
 
 
+def test_a_track_that_new_ones_leave_empty_goes_and_comes_back():
+    document = two_notes()
+    before = copy.deepcopy(document)
+    voices = [{"id": n, "name": f"voice {n}", "program": 52, "drum": False} for n in (1, 2)]
+    notes = [[0, 1, 60, 80, 1], [0, 1, 48, 80, 2]]
+    proposal = {"number": 1, "notes": notes, "removes": [0, 1], "tracks": voices}
+    back = document.apply(document.check(document.accepting(4, proposal, "x"), LIMITS))
+    assert [track.id for track in document.tracks] == [1, 2]
+    other = proposal | {"number": 2, "notes": [[0, 1, 62, 80, 1], [0, 1, 50, 80, 2]]}
+    again = document.apply(document.check(document.accepting(4, other, "x"), LIMITS))
+    assert [(track.id, track.name) for track in document.tracks] == [(1, "voice 1"), (2, "voice 2")]
+    document.apply(again)
+    document.apply(back)
+    assert music(document) == music(before)
+    # Without new tracks an emptied one stays: there one goes on working.
+    emptied = {"number": 1, "notes": [], "removes": [0, 1], "tracks": []}
+    document.apply(document.accepting(5, emptied, "x"))
+    assert document.tracks == before.tracks
+
+
 def test_another_proposal_of_the_same_take_takes_the_place_of_the_first():
     document = two_notes()
     bass = {"id": 1, "name": "bass", "program": 33, "drum": False}
