@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -107,22 +108,23 @@ def _check_devices(options: TrainerConfig) -> None:
 
 
 def start_deaf_to_ctrl_c(trainer: pl.Trainer) -> None:
-    """Let the processes that Lightning will start ignore Ctrl-C until they train.
+    """Let Ctrl-C wait for the processes that Lightning will start until they train.
 
     A terminal sends it to all of them. One that dies of it while it starts makes Lightning kill the
-    first process, too, which alone is to stop, in order.
+    first process, too, which is to stop in order. It is blocked, not ignored: one that comes while
+    they are started is not lost, neither here nor there.
     """
     launcher = trainer.strategy.launcher
-    if not isinstance(launcher, _SubprocessScriptLauncher):
+    if not isinstance(launcher, _SubprocessScriptLauncher) or sys.platform == "win32":
         return
     start = launcher._call_children_scripts
 
     def start_deaf() -> None:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # started processes inherit it
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited
         try:
             start()
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     launcher._call_children_scripts = start_deaf  # type: ignore[method-assign]
 

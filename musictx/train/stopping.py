@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from types import FrameType, TracebackType
 from typing import Any
@@ -41,9 +42,12 @@ class StopRequest:
         return self
 
     def listen(self) -> None:
-        """Take the signals (again), within the ``with`` block."""
+        """Take the signals (again), within the ``with`` block; also one that has waited since this
+        process was started (:func:`musictx.train.ranks.start_deaf_to_ctrl_c`)."""
         for number in self._before:
             signal.signal(number, self._handle)
+        if self._before and sys.platform != "win32":
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._before)
 
     def __exit__(
         self,
