@@ -8,6 +8,14 @@ from musictx.notes import NOTE, Score
 from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
 
+#: Tokens whose notes are told while they are drawn.
+TOKENIZERS = {
+    "piano": {"name": "performance", "low": 48, "high": 84, "velocity_bins": 4},
+    "ensemble": {"name": "performance", "tracks": "programs", "low": 48, "high": 84},
+    "chorale": {"name": "chorale"},
+    "ties": {"name": "chorale", "ties": True},
+}
+
 
 class Leaning(MusicTransformer):
     """A tiny model that adds ``lean`` (V,) to its logits."""

@@ -17,17 +17,12 @@ from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
-from tests.sampling.pieces import TUNE, make
+from tests.sampling.pieces import TOKENIZERS, TUNE, make
 
 torch.set_num_threads(1)
 
-TOKENIZERS = {
-    "piano": {"name": "performance", "low": 48, "high": 84, "velocity_bins": 4},
-    "ensemble": {"name": "performance", "tracks": "programs", "low": 48, "high": 84},
-    "chorale": {"name": "chorale"},
-    "ties": {"name": "chorale", "ties": True},
-    "remi": {"name": "remi", "low": 48, "high": 84, "velocity_bins": 4},
-}
+# And tokens that write notes with their length.
+EVERY = {**TOKENIZERS, "remi": {"name": "remi", "low": 48, "high": 84, "velocity_bins": 4}}
 
 
 def told_of(events, tracks=True) -> tuple[Counter, Counter]:
@@ -47,7 +42,7 @@ def listed(notes: np.ndarray, track=None, tracks=True) -> tuple[Counter, Counter
     return told_of(events, tracks)
 
 
-@pytest.mark.parametrize("name", TOKENIZERS)
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize(
     ("primed", "more"),
     [
@@ -61,7 +56,7 @@ def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise
 ):
     if name == "remi":
         pytest.importorskip("miditok")
-    tokenizer = build(**TOKENIZERS[name])
+    tokenizer = build(**EVERY[name])
     tune = TUNE if name not in ("chorale", "ties") else TUNE.with_notes(TUNE.notes[::4])
     primers = [encode_primer(tokenizer, tune, seconds=2.0) if primed else NOTHING] * 3
     model, told = make(tokenizer, context=64), {0: [], 1: [], 2: []}

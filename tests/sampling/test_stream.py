@@ -15,16 +15,9 @@ from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.sampling.stream import Stream
 from musictx.tokens.build import build
-from tests.sampling.pieces import TUNE, make
+from tests.sampling.pieces import TOKENIZERS, TUNE, make
 
 torch.set_num_threads(1)
-
-TOKENIZERS = {
-    "piano": {"name": "performance", "low": 48, "high": 84, "velocity_bins": 4},
-    "ensemble": {"name": "performance", "tracks": "programs", "low": 48, "high": 84},
-    "chorale": {"name": "chorale"},
-    "ties": {"name": "chorale", "ties": True},
-}
 
 
 def stream(tokenizer, primer=NOTHING, *, context=32, seed=0, **more):
