@@ -22,6 +22,13 @@ from musictx.errors import UserError
 #: options of a tokenizer, may be this large.
 _LARGEST, LARGEST_OPTION = 2**16, 10**6
 MOST_VOICES = 64
+#: What describes a model beside its shape.
+FEATURES = (
+    *("position", "intervals", "ages", "repeats", "counterpoint", "sounding", "conditions"),
+    *("token_noise", "calibration"),
+)
+#: Each of the recent notes of ``sounding`` has more rows of its table.
+ROWS_OF_A_NOTE = 64
 #: Environment variable: modules, with commas between, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
 
@@ -63,13 +70,19 @@ def check_arguments(
     attention = arguments.get("attention", "auto")
     require("attention", attention in IMPLEMENTATIONS, "one of " + ", ".join(IMPLEMENTATIONS))
     room = _LARGEST + sum(max(shape, default=1) for shape in shapes.values())
-    for name in ("position", "intervals", "ages", "repeats", "calibration"):
+    for name in FEATURES:
         value = arguments.get(name)
         require(name, value is None or isinstance(value, dict), "options by name")
         amount = total(value)
         fits = f"numbers that the weights bear out (together at most {room})"
         require(name, math.isfinite(amount) and amount <= room, fits)
-    for name in ("ages", "repeats", "calibration"):
+    for name in ("sounding", "conditions"):  # tables by pitch, level and note
+        value = arguments.get(name) or {}
+        own = [n for key, shape in shapes.items() if key.startswith(f"{name}.") for n in shape]
+        most = max(*numbers(value), ROWS_OF_A_NOTE * whole(value.get("recent", 0)), 0.0)
+        fits = "numbers that the weights bear out, each"
+        require(name, most <= vocabulary + max(own, default=0), fits)
+    for name in ("ages", "repeats", "counterpoint", "calibration"):
         value = arguments.get(name) or {}
         counts = [whole(value[key]) for key in ("voices", "phases") if key in value]
         require(name, all(1 <= count <= MOST_VOICES for count in counts), "a few voices")
@@ -82,15 +95,21 @@ def whole(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else -1
 
 
-def total(value: Any, depth: int = 8) -> float:
-    """All numbers in nested lists and dicts added up without signs; inf where they go too deep."""
+def total(value: Any) -> float:
+    """All numbers in nested lists and dicts added up without signs, and how many entries they
+    have; inf where they go too deep."""
+    return sum(numbers(value), 0.0)
+
+
+def numbers(value: Any, depth: int = 8) -> list[float]:
+    """What :func:`total` adds up."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        return sum((1 + total(item, depth - 1) for item in value), 0.0) if depth else math.inf
+        return [n for x in value for n in (1.0, *numbers(x, depth - 1))] if depth else [math.inf]
     if isinstance(value, int):
-        return float(min(abs(value), 10**12))
-    return abs(value) if isinstance(value, float) else 0.0
+        return [float(min(abs(value), 10**12))]
+    return [abs(value)] if isinstance(value, float) else []
 
 
 def check_import(name: Any, what: str) -> None:

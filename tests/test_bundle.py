@@ -311,6 +311,12 @@ def test_weights_load_strictly(folder):
             lambda c: c["model"].update(intervals={"inputs": [10**9]}),
             r"intervals=.* bear out",
         ),
+        (
+            lambda c: c["model"].update(counterpoint={"voices": 10**3, "pitches": []}),
+            r"counterpoint=.* a few voices",
+        ),
+        (lambda c: c["model"].update(sounding={"recent": 10**4}), r"sounding=.* bear out"),
+        (lambda c: c["model"].update(conditions={"chords": 10**4}), r"conditions=.* bear out"),
     ],
 )
 def test_a_config_that_cannot_be_used_is_told(folder, change, words):

@@ -93,3 +93,10 @@ def test_epochs_are_counted_only_where_they_end():
         config.TrainerConfig(max_epochs=2)
     for ends in ({"limit_train_batches": 5}, {"overfit_batches": 1}, {"fast_dev_run": True}):
         config.TrainerConfig(max_epochs=2, **ends)
+
+
+@pytest.mark.parametrize("option", ["val_check_interval", "limit_train_batches", "overfit_batches"])
+def test_what_counts_batches_ends_with_a_step(option):
+    config.TrainerConfig(val_check_interval=6, accumulate_grad_batches=2)
+    with pytest.raises(ConfigError, match=rf"trainer\.{option}=3: expected .* a multiple of"):
+        config.TrainerConfig(**{"val_check_interval": 6, option: 3, "accumulate_grad_batches": 2})

@@ -61,9 +61,10 @@ def run(config: EvaluateConfig) -> Result:
 
 def _bundle(config: EvaluateConfig) -> Bundle | None:
     """The model, if one is named or must generate."""
-    if config.model.path is not None:
-        return load(locate(config.model.path), config.device, weights=config.model.weights)
-    return load(find_latest(), config.device) if config.pieces else None
+    if config.model.path is None and not config.pieces:
+        return None
+    where = find_latest() if config.model.path is None else locate(config.model.path)
+    return load(where, config.device, weights=config.model.weights)
 
 
 def _measures_chorales(config: EvaluateConfig, bundle: Bundle | None) -> bool:
@@ -151,7 +152,9 @@ def _generate(
         may_end = config.may_end
     sopranos = real.chorales()[: config.pieces] if config.task == "harmonise" else []
     starts = _starts(config, bundle, real) if config.task != "harmonise" else []
-    settings = {name: repr(getattr(config, name)) for name in DECIDING}
+    settings: dict[str, Any] = {name: repr(getattr(config, name)) for name in DECIDING}
+    rounded = config.model.weights
+    settings["format of weights"] = None if rounded == "float32" else rounded
     settings["weights"] = _digest((bundle.folder / "model.safetensors").read_bytes())
     given = [start.primer.ids.tobytes() for start in starts]
     given += [one.grid.pitches.tobytes() for one in sopranos]

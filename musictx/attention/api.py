@@ -64,8 +64,8 @@ def attend(
     terms            what the position scheme adds to the logits; None: plain attention
     query_positions  where queries stand; key_positions where keys stand: a Span, an int64 tensor
                      (T,) or (B, T), or a tuple of these, one for each coordinate of ``terms.axes``;
-                     keys may stand in a Ring. None: keys stand at 0, 1, 2, ..., and the queries
-                     are the last of them
+                     keys may stand in a Ring. Both None: keys stand at 0, 1, 2, ..., and the
+                     queries are the last of them
     causal           hide keys whose first coordinate is greater than the query's
     query_pieces     int64 (B, Tq), key_pieces (B, Tk): hide keys of other pieces; both or neither
     dropout          share of attention weights set to 0, the others scaled up; give 0 when not
@@ -78,6 +78,8 @@ def attend(
     """
     if terms is None:
         terms = Terms(scale=q.shape[-1] ** -0.5)
+    if (query_positions is None) != (key_positions is None):
+        raise ValueError("attend: give query_positions and key_positions both or neither")
     if query_positions is None or key_positions is None:
         count = k.shape[2]
         key_positions = (Span(0, count),) * terms.coordinates

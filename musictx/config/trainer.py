@@ -124,13 +124,15 @@ class TrainerConfig:
             f"one of {', '.join(STRATEGIES)} (sharded weights are not offered: gradient norms, "
             "averaged weights and checkpoints here are of whole parameters)",
         )
-        require(
-            self.val_check_interval % self.accumulate_grad_batches == 0,
-            "trainer.val_check_interval",
-            self.val_check_interval,
-            "a number of batches that is a multiple of trainer.accumulate_grad_batches="
-            f"{self.accumulate_grad_batches}",
-        )
+        for name in ("val_check_interval", "limit_train_batches", "overfit_batches"):
+            batches = getattr(self, name) or 0
+            require(  # a checkpoint is written between two steps
+                batches % self.accumulate_grad_batches == 0,
+                f"trainer.{name}",
+                batches,
+                "a number of batches that is a multiple of trainer.accumulate_grad_batches="
+                f"{self.accumulate_grad_batches}",
+            )
         share = self.limit_val_batches
         require(
             share is None or share <= 1 or float(share).is_integer(),

@@ -51,7 +51,7 @@ def card(
         "validation, nats per token": loss,
         "of step": None if loss is None else step,
         "protocol": f"{windows} cut end to end from the pieces held out, no context carried over, "
-        "no augmentation, padding not counted, ends of pieces counted, weighted by tokens",
+        "no augmentation, padding not counted, ends of pieces not counted, weighted by tokens",
     }
     details = {
         "finished": share(trainer) >= 1,

@@ -24,7 +24,7 @@ from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.train.clock import time_used
-from musictx.train.optimizer import build_optimizer
+from musictx.train.optimizer import build_optimizer, set_fused
 from musictx.train.schedule import multiplier, multiplier_by_time
 from musictx.train.teachers import Teachers
 
@@ -89,8 +89,18 @@ class LitMusicTransformer(pl.LightningModule):
 
     # ------------------------------------------------------------------------------ optimizer
 
+    @property
+    def _scaled(self) -> bool:
+        return str(self.trainer.precision).startswith("16-mixed")
+
+    @property
+    def _fused(self) -> bool:
+        """Whether AdamW's kernel for CUDA is taken: not where the loss is scaled, since it divides
+        gradients by the scale itself, after they were clipped, and knows nothing of Muon."""
+        return self.device.type == "cuda" and not self._scaled
+
     def configure_optimizers(self) -> Any:
-        optimizer = build_optimizer(self.model, self.optim, fused=self.device.type == "cuda")
+        optimizer = build_optimizer(self.model, self.optim, fused=self._fused)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self._rate(step))
         return {
             "optimizer": optimizer,
@@ -119,7 +129,7 @@ class LitMusicTransformer(pl.LightningModule):
                 scheduler.optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas
             ):
                 group["lr"] = base * rate(scheduler.last_epoch)
-                group["fused"] = self.device.type == "cuda"
+            set_fused(scheduler.optimizer, self._fused)
 
     # --------------------------------------------------------------------------------- training
 
@@ -170,8 +180,7 @@ class LitMusicTransformer(pl.LightningModule):
         trainer: Any = self.trainer
         step, every = trainer.global_step + 1, trainer.log_every_n_steps
         look = self.device.type == "cpu" or (every and step % every == 0)
-        scaled = str(self.trainer.precision).startswith("16-mixed")  # its scaler skips such steps
-        if look and not scaled and not bool(norm.isfinite()):
+        if look and not self._scaled and not bool(norm.isfinite()):  # its scaler skips such steps
             raise self._diverged()  # before the weights are touched
         if by_value:
             self.clip_gradients(optimizer, gradient_clip_val, "value")

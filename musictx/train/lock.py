@@ -56,7 +56,10 @@ class Lock:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.path.unlink(missing_ok=True)
+        if fcntl is None:  # Windows removes no file that is open
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
         self._file.close()
         with contextlib.suppress(OSError):  # what is not empty stays
             for folder in self._made:

@@ -34,6 +34,16 @@ def build_optimizer(
     return kind(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)
 
 
+def set_fused(optimizer: torch.optim.Optimizer, fused: bool) -> None:
+    """Take AdamW's kernel for CUDA or leave it, whatever kernel the loaded state was made by; this
+    one wants the counts of steps beside the parameters."""
+    for group in optimizer.param_groups:
+        group["fused"] = fused
+    if fused:
+        for p, state in optimizer.state.items():
+            state["step"] = state["step"].to(p.device)
+
+
 def parameter_groups(
     model: nn.Module,
     weight_decay: float,

@@ -8,6 +8,7 @@ import torch
 
 from musictx import bundle, midi
 from musictx.apps import evaluate as app
+from musictx.apps import evaluate_samples
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
@@ -63,8 +64,18 @@ def test_samples_are_generated_measured_and_gone_on_with(model, midi_files, tmp_
     assert files(folder) == made
     with pytest.raises(UserError, match=r"samples=.*made with other seconds, seed"):
         app.run(asked(**options | {"seconds": 1.0, "seed": 4}))
+    rounded = asked(**options)
+    rounded.model.weights = "int8"
+    with pytest.raises(UserError, match=r"samples=.*made with other format of weights"):
+        app.run(rounded)
     given = asked(samples=str(folder), against=midi_files, seconds=2.0)
     assert [p["notes"] for p in app.run(given).pieces[:3]] == [p["notes"] for p in found.pieces[:3]]
+
+
+def test_the_newest_model_is_rounded_as_asked(model, monkeypatch):
+    monkeypatch.setattr(evaluate_samples, "find_latest", lambda: model)
+    config = EvaluateConfig(model=ModelFolder(weights="int8"), pieces=1)
+    assert evaluate_samples._bundle(config).model.weights == "int8"
 
 
 def test_real_files_are_measured_on_the_grid_of_the_models_tokens(model, tmp_path):

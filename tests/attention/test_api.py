@@ -114,6 +114,8 @@ def _where(**more: object):
         (_where(query_positions=torch.zeros(3, 5).long()), r"expected a Span or int64 \(5,\)"),
         (_where(query_positions=torch.zeros(5)), "query_positions is torch.float32"),
         (_where(query_pieces=torch.zeros(2, 5).long()), "both or neither"),
+        (_where(query_positions=None), "query_positions and key_positions both or neither"),
+        (_where(key_positions=None), "query_positions and key_positions both or neither"),
         (
             _where(query_pieces=torch.zeros(2, 5), key_pieces=torch.zeros(2, 4)),
             r"key_pieces has shape \(2, 4\), expected \(2, 5\)",

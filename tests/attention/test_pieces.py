@@ -33,6 +33,7 @@ def test_where_pieces_lie_is_what_a_loop_finds(data):
         if same:
             assert pieces.run[0, i] == (len(same) == max(same) - min(same) + 1)
             assert pieces.longest >= max(same) - min(same) + 1
+    assert pieces.longest >= 0
 
 
 def widths(monkeypatch: pytest.MonkeyPatch, ids: Tensor) -> tuple[list[int], list[bool]]:

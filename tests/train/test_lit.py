@@ -1,10 +1,13 @@
 """Loss, gradients, validation and randomness of a training against plain sums."""
 
 import math
+from unittest import mock
 
 import pytest
+import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import timer
+from pytorch_lightning.plugins import MixedPrecision
 from torch import nn
 from torch.nn import functional as F
 
@@ -69,6 +72,31 @@ def test_gradients_are_clipped_after_they_are_averaged():
     norm = torch.stack([g.norm() for g in training.seen.values()]).norm()
     assert norm == pytest.approx(1e-3, rel=1e-3)
     assert loss(trainer, "train/grad_norm") > 1e-3
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_gradients_in_float16_are_clipped_when_their_scale_is_off(name):
+    """As on a GPU, where AdamW's own kernel would take it off only after."""
+
+    class OnCuda(Watched):
+        def configure_optimizers(self):
+            with mock.patch.object(OnCuda, "device", torch.device("cuda")):
+                return super().configure_optimizers()
+
+        def on_train_start(self):
+            with mock.patch.object(OnCuda, "device", torch.device("cuda")):
+                super().on_train_start()
+
+    class Scaled(pl.Callback):
+        def setup(self, trainer, *_, **options):
+            scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+            trainer.strategy.precision_plugin = MixedPrecision("16-mixed", "cpu", scaler)
+
+    training = fake_training(kind=OnCuda, name=name)
+    trainer = fit(training, max_steps=1, limit_val_batches=0, callbacks=[Scaled()])
+    exact = fit(fake_training(kind=Watched), max_steps=1, limit_val_batches=0)
+    wanted = loss(exact, "train/grad_norm")
+    assert loss(trainer, "train/grad_norm") == pytest.approx(wanted, rel=1e-2)
 
 
 def test_gradients_can_be_clipped_by_value():

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from musictx.model.transformer import MusicTransformer
-from musictx.train.optimizer import parameter_groups
+from musictx.train.muon import Muon
+from musictx.train.optimizer import parameter_groups, set_fused
 from tests.train.test_muon import model
 
 
@@ -37,6 +38,16 @@ def test_frozen_parameters_are_left_to_rest():
     model.table.requires_grad_(False)
     groups = parameter_groups(model, 0.1)
     assert all(p is not model.table for g in groups for p in g["params"])
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, Muon])
+def test_steps_of_a_state_made_elsewhere_are_counted_where_the_fused_kernel_looks(kind):
+    p = nn.Parameter(torch.zeros(2, 2, device="meta"))
+    optimizer = kind([{"params": [p], "muon": kind is Muon}], lr=0.1)
+    optimizer.state[p]["step"] = torch.ones(())  # as from a checkpoint of a CPU
+    set_fused(optimizer, True)
+    assert optimizer.state[p]["step"].device == p.device
+    assert optimizer.param_groups[0]["fused"]
 
 
 def test_tables_of_positions_and_intervals_can_learn_at_a_rate_of_their_own():

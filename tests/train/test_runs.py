@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from musictx.config import CorpusConfig, OptimConfig, TrainConfig, TrainerConfig
 from musictx.errors import UserError
-from musictx.train import runs
+from musictx.train import lock, runs
 from musictx.train.lock import Lock
 
 MADE_OF = {"corpus": "c0", "vocabulary": "v0"}
@@ -100,3 +101,20 @@ def test_the_second_process_in_a_folder_is_told_who_has_it(tmp_path):
     with Lock(path):  # what was killed holds nothing any more
         pass
     assert not list((tmp_path / "run").iterdir())
+
+
+def test_a_lock_goes_where_open_files_cannot_be_removed(tmp_path, monkeypatch):
+    """As on Windows."""
+    held = Lock(tmp_path / "run" / ".lock")
+    unlink = Path.unlink
+
+    def refused(path, **options):
+        if not held._file.closed:
+            raise PermissionError(path)
+        unlink(path, **options)
+
+    monkeypatch.setattr(lock, "fcntl", None)
+    monkeypatch.setattr(Path, "unlink", refused)
+    with held:
+        pass
+    assert not list(tmp_path.iterdir())

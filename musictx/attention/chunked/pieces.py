@@ -40,7 +40,7 @@ class Pieces(NamedTuple):
         none = begin == end
         oldest = order.gather(1, begin.clamp(max=count - 1)).masked_fill(none, count)
         newest = order.gather(1, (end - 1).clamp(min=0)).masked_fill(none, -1)
-        length = newest - oldest + 1
+        length = (newest - oldest + 1).clamp(min=0)
         run = length == end - begin
         return cls(queries, keys, oldest, newest, run, int(length.max()))
 

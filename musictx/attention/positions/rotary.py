@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from musictx.attention.positions.base import PositionScheme
+from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.attention.terms import Positions, angles, as_tensor, frequencies
+from musictx.errors import ConfigError
 
 
 class Rotary(PositionScheme):
@@ -16,6 +17,13 @@ class Rotary(PositionScheme):
     Nothing is learned, and keys are turned once, before they are cached. Angles are taken in
     float64 where the device has it: at position 100,000 float32 would be off by 0.004 radians.
     """
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        if sizes.head_dim % 2:
+            raise ConfigError(
+                f"position=rotary: expected heads of an even size, not {sizes.head_dim}"
+            )
 
     def rotate(
         self, q: Tensor, k: Tensor, query_positions: Positions, key_positions: Positions
