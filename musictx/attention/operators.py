@@ -27,15 +27,14 @@ def define(
 
     compute   what it does; it changes none of its inputs and returns none of them
     shapes    what it returns as far as shape, dtype and device go
-    setup, backward   as of ``torch.library.register_autograd``
+    setup, backward   as of ``torch.library.register_autograd``; gradients of gradients are refused
     """
     _LIBRARY.define(name + schema)
     _LIBRARY.impl(name, compute, "CompositeExplicitAutograd")
     torch.library.register_fake(f"musictx::{name}", shapes, lib=_LIBRARY)
     if backward is not None:
-        torch.library.register_autograd(
-            f"musictx::{name}", backward, setup_context=setup, lib=_LIBRARY
-        )
+        once = torch.autograd.function.once_differentiable(backward)
+        torch.library.register_autograd(f"musictx::{name}", once, setup_context=setup, lib=_LIBRARY)
     return getattr(torch.ops.musictx, name).default
 
 

@@ -184,6 +184,15 @@ def test_nothing_leaks_from_the_future_or_from_other_pieces(name):
 
 
 @of("chunked", "native", "fused")
+def test_gradients_of_gradients_are_refused_and_never_zero(name):
+    q, k, v = (torch.randn(1, 1, 6, SIZE).requires_grad_() for _ in range(3))
+    out = computed(name)(q, k, v, Terms(0.3, (Axis(torch.randn(1, 4, SIZE), high=3),)))
+    (gradient,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        gradient.square().sum().backward()
+
+
+@of("chunked", "native", "fused")
 @pytest.mark.parametrize("kind", ["transposed", "expanded", "sliced"])
 def test_any_memory_layout_of_inputs_and_upstream(name, kind):
     torch.manual_seed(0)
