@@ -166,12 +166,16 @@ def label(request: Request, clock: Beats) -> str:
         return f"new piece, {length}"
     if request.task == "continue":
         return f"continue for {length}"
+    if request.task == "vary":
+        return f"vary {bars(request, clock)}, {100 * request.keep:.0f} % kept"
+    return f"{request.task} {bars(request, clock)}"
+
+
+def bars(request: Request, clock: Beats) -> str:
+    """The bars that are selected, in words."""
     first = clock.bar(float(clock.quarters(request.begin)))[0]
     last = max(clock.bar(float(clock.quarters(request.end)) - 1e-3)[0], first)
-    bars = f"bar {first}" if first == last else f"bars {first} to {last}"
-    if request.task == "vary":
-        return f"vary {bars}, {100 * request.keep:.0f} % kept"
-    return f"{request.task} {bars}"
+    return f"bar {first}" if first == last else f"bars {first} to {last}"
 
 
 def words(command: str, config: Any) -> list[str]:

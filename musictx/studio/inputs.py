@@ -17,7 +17,7 @@ import numpy as np
 from musictx import midi
 from musictx.beats import Beats
 from musictx.notes import DRUMS, PEDAL, Score
-from musictx.studio.asked import LONGEST, Request
+from musictx.studio.asked import LONGEST, Request, bars
 from musictx.studio.change import NamedNote, Track
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -130,11 +130,11 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
         if request.tracks is not None:
             raise Refused(f"the model {model.name} writes no drums; leave their track out")
         chosen -= drums
-    stays = _staying(document, request, chosen, seed)
+    stays, whole = _staying(document, request, chosen, seed)
+    chosen -= whole
     used = {row[5] for row in rows if row[0] not in stays}
     if not chosen & used:
-        what = "every note there is locked" if stays else "there are no notes on these tracks"
-        raise Refused(f"{what}: there is nothing to compose anew")
+        raise Refused("there are no notes on these tracks: there is nothing to compose anew")
     score = score_of(document)
     if model.four_voices:
         if stays:
@@ -165,20 +165,33 @@ def _moment(seconds: float) -> str:
     return f"{seconds:.4f}".rstrip("0").rstrip(".") + "s"
 
 
-def _staying(document: Document, request: Request, chosen: set[int], seed: int) -> set[int]:
-    """Numbers of the notes inside the gap that stay."""
-    inside = [
-        row[0]
+def _staying(
+    document: Document, request: Request, chosen: set[int], seed: int
+) -> tuple[set[int], set[int]]:
+    """Numbers of the notes inside the gap that stay; and the tracks that nothing is composed on,
+    since all that they have there is locked. :class:`Refused` if no note would leave."""
+    inside = {
+        row[0]: row[5]
         for row in document.rows()
         if row[5] in chosen and request.begin - 1e-3 <= row[1] < request.end - 1e-6
-    ]
-    stays = {number for number in inside if number in document.locked}
+    }
+    free = [number for number in inside if number not in document.locked]
+    where = f"in {bars(request, Beats(score_of(document, ())))}"
+    if inside and not free:
+        raise Refused(f"all notes selected {where} are locked; unlock some of them, or select more")
+    whole = {*inside.values()} - {inside[number] for number in free}
+    stays = {number for number in inside if inside[number] not in whole} - {*free}
     if request.task == "vary":
-        free = [number for number in inside if number not in stays]
         random = np.random.default_rng((seed, 1))
         count = round(request.keep * len(free))
+        if 0 < len(free) == count:
+            all_of = f"all {count} notes that are" if count > 1 else "the one note that is"
+            raise Refused(
+                f"keep={request.keep:g}: {all_of} not locked {where} would stay; keep fewer, or "
+                "select more"
+            )
         stays |= {free[i] for i in random.permutation(len(free))[:count].tolist()}
-    return stays
+    return stays, whole
 
 
 def _melody(document: Document, request: Request, model: Model, seed: int) -> Input:

@@ -24,7 +24,10 @@ import numpy as np
 from musictx.tokens.controls import HERE
 from musictx.tokens.controls import KINDS as CONTROLS
 from musictx.tokens.sounding import SoundingState
-from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
+from musictx.tokens.vocab import BOS, CUT, Vocabulary
+
+#: Kinds of id that can follow in some state.
+WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
 
 
 class PerformanceState(SoundingState):
@@ -39,6 +42,7 @@ class PerformanceState(SoundingState):
         self._vocabulary = vocabulary
         self._step_seconds = step_seconds
         self._programs = "program" in vocabulary.kinds
+        self._kinds = frozenset(vocabulary.kinds) & WRITTEN
         self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
         first = CONTROLS[0] if CONTROLS[0] in self._ids else None
         #: Control tokens are the last ones.
@@ -60,9 +64,9 @@ class PerformanceState(SoundingState):
 
     def advance(self, token_id: int) -> None:
         """Write one id. Raises ``ValueError`` if it is not allowed here."""
-        if not 0 <= token_id < self._vocabulary.size or not self.allowed()[token_id]:
+        if not 0 <= token_id < self._vocabulary.size or not self._may_come(token_id):
             raise ValueError(f"{self._name(token_id)} is not allowed after {self._last or 'start'}")
-        self._take(*self._vocabulary.token(token_id))
+        self._take(*self._vocabulary.tokens[token_id])
 
     def read(self, prefix: np.ndarray | Sequence[int]) -> None:
         """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it, and control tokens, are
@@ -84,32 +88,53 @@ class PerformanceState(SoundingState):
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self._vocabulary.size, dtype=bool)
-        ids, last = self._ids, self._last
-        if last == "eos":
-            mask[EOS] = True
-            return mask
-        has_velocity = self._velocity is not None
-        has_program = not self._programs or self._program_known
-        mask[ids["note_on"]] = has_velocity and has_program
-        if self._programs:
-            mask[ids["drum"]] = has_velocity and last != "program" and not self._after_program
-        if last == "velocity":
-            return mask
-        mask[ids["velocity"]] = True
+        ids = self._ids
+        for kind in self._kinds:
+            mask[ids[kind]] = self._open(kind)
         if self._velocity is not None:
             mask[ids["velocity"].start + self._velocity - 1] = False
-        if not self.sounding.struck:
-            first = ids["note_off"].start - self._low
-            mask[[first + pitch for pitch in self.sounding.here()]] = True
-        if last == "program":
-            return mask
-        if self._programs:
-            mask[ids["program"]] = True
-            if self._program_known:
-                mask[ids["program"].start + self.sounding.program] = False
-        mask[ids["time_shift"]] = self._may_shift
-        mask[EOS] = last in ("note_off", "drum") and len(self.sounding) == 0
+        if self._program_known:
+            mask[ids["program"].start + self.sounding.program] = False
+        releases = mask[ids["note_off"]]
+        if releases[0]:
+            releases[:] = False
+            releases[[pitch - self._low for pitch in self.sounding.here()]] = True
         return mask
+
+    def _may_come(self, token_id: int) -> bool:
+        """``allowed()[token_id]``, without the others: what is read long is read quickly."""
+        if self._mask is not None:
+            return bool(self._mask[token_id])
+        kind, value = self._vocabulary.tokens[token_id]
+        if kind not in self._kinds or not self._open(kind):
+            return False
+        if kind == "velocity":
+            return value != self._velocity
+        if kind == "program":
+            return not self._program_known or value != self.sounding.program
+        return kind != "note_off" or (self.sounding.program, value) in self.sounding
+
+    def _open(self, kind: str) -> bool:
+        """Whether ids of ``kind``, one of ``_kinds``, may come, but for those that change nothing
+        and releases of what does not sound."""
+        last = self._last
+        if last == "eos":
+            return kind == "eos"
+        if kind == "note_on":
+            return self._velocity is not None and (not self._programs or self._program_known)
+        if kind == "drum":
+            return self._velocity is not None and last != "program" and not self._after_program
+        if last == "velocity":
+            return False
+        if kind == "velocity":
+            return True
+        if kind == "note_off":
+            return not self.sounding.struck
+        if last == "program":
+            return False
+        if kind == "time_shift":
+            return self._may_shift
+        return kind == "program" or (last in ("note_off", "drum") and len(self.sounding) == 0)
 
     def _take(self, kind: str, value: int) -> None:
         self._mask = None

@@ -96,6 +96,11 @@ class Vocabulary:
         table.setflags(write=False)
         return table
 
+    @cached_property
+    def tokens(self) -> tuple[tuple[str, int], ...]:
+        """(kind, value) of each id."""
+        return tuple((f.kind, value) for f in self.fields for value in range(f.low, f.high + 1))
+
     def range(self, kind: str) -> tuple[int, int]:
         """``kind`` holds the ids from the first to before the second: ``ids[first:second]``."""
         offset, f = self._row(kind)
@@ -126,11 +131,7 @@ class Vocabulary:
         """(kind, value) of one id."""
         if not 0 <= token_id < self.size:
             raise ValueError(f"token id {token_id}: expected 0 to {self.size - 1}")
-        for f in self.fields:
-            offset = self._offsets[f.kind][0]
-            if token_id < offset + f.high - f.low + 1:
-                return f.kind, f.low + int(token_id) - offset
-        raise AssertionError("unreachable")
+        return self.tokens[token_id]
 
     def _row(self, kind: str) -> tuple[int, Field]:
         try:

@@ -255,7 +255,7 @@ def test_what_a_model_cannot_is_said_in_the_page(desk):
     desk.page.get_by_role("combobox", name="Model").select_option("chorale")
     desk.page.locator("button.go").click()
     said = desk.page.get_by_role("alert").first.inner_text()
-    assert "this is one voice, and the model chorale continues four; harmonise it first" in said
+    assert "This is one voice, and the model chorale continues four; harmonise it first." in said
 
 
 def test_a_piece_that_another_page_deletes_is_left_with_a_sentence(desk, context):

@@ -124,6 +124,10 @@ def test_04_vary_with_locked_notes(desk):
     assert desk.server()["locked"] == [held[0]]
     desk.select_bars(1, 2)
     desk.task("Vary")
+    desk.page.keyboard.press("l")  # all of it
+    desk.page.get_by_text("All notes of bars 1 to 2 are locked. Unlock some of them").wait_for()
+    assert desk.page.locator("button.go").is_disabled()
+    desk.page.keyboard.press("Control+z")
     desk.set_slider("Keep", 50)
     desk.proposals(2)
     take = desk.composed(desk.compose())
@@ -213,6 +217,11 @@ def test_07_undo_redo_and_history(desk):
     second = desk.composed(desk.compose())
     assert second["seed"] == first["seed"]
     assert second["proposals"][0]["notes"] == first["proposals"][0]["notes"]
+    desk.accept()
+    said = desk.page.get_by_text("Proposal 1 is in the piece.")
+    said.wait_for()
+    desk.page.keyboard.press("Control+z")
+    said.wait_for(state="detached", timeout=3000)  # sooner than it goes by itself
     assert [take["aside"] for take in desk.server()["takes"]] == [True, False]
 
 

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from musictx.apps import infill
+from musictx.chorale.gap import Gap
 from musictx.config import StudioConfig
+from musictx.notes import NOTE, Score
 from musictx.studio import exchange
 from musictx.studio.asked import Request
 from musictx.studio.errors import Refused
@@ -40,10 +42,16 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     document.locked = locked & set(document.notes)
     tracks = tuple(track.id for track in document.tracks)[::2] if seed % 2 else None
     request = Request(task, round(begin, 4), round(begin + length, 4), tracks, keep=0.5)
+    selected = [
+        number
+        for number, (start, *_, track) in document.notes.items()
+        if (tracks is None or track in tracks) and request.begin <= start < request.end - NEAR
+    ]
     try:
         source = prepare(document, request, piano, seed)
     except Refused:
         return
+    assert not selected or set(selected) - document.locked
     assert source.score is not None
     assert len(source.score) == len(document.notes)
     same = outcome(source, source.score, 0.0, Tracks(source, piano))
@@ -92,3 +100,48 @@ def test_a_continuation_is_made_from_what_stands_before_it_and_replaces_what_fol
         if 5.0 - 1e-6 <= note[0] < 7.0 and note[4] in (0, 1) and number not in document.locked
     ]  # fmt: skip
     assert found.removes == sorted(expected)
+
+
+@pytest.mark.parametrize("task", ["replace", "vary"])
+@pytest.mark.parametrize("tracks", [None, (0,), (1,), (0, 1)])
+def test_nothing_is_composed_where_all_is_locked(piano, task, tracks):
+    """Not on a track of which all notes there are locked, and not at all if there is no other."""
+    document = exchange.document_of(song())
+    request = Request(task, 3.75, 7.5, tracks)
+    inside = {n: row[4] for n, row in document.notes.items() if 3.75 - NEAR < row[0] < 7.5 - NEAR}
+    chosen = {0, 1, 2} if tracks is None else {*tracks}
+    document.locked = {number for number, track in inside.items() if track in chosen}
+    with pytest.raises(Refused, match="all notes selected in bars 3 to 4 are locked; unlock some"):
+        prepare(document, request, piano, 0)
+    for track in chosen:
+        document.locked = {number for number, own in inside.items() if own != track}
+        source = prepare(document, request, piano, 0)
+        assert source.options["tracks"] == str(track + 1)
+        assert task == "vary" or "locked" not in source.score.names.values()
+    some = next(number for number, own in inside.items() if own in chosen)
+    document.locked = {number for number, own in inside.items() if own in chosen} - {some}
+    if task == "replace":
+        assert prepare(document, request, piano, 0).options["tracks"] == str(inside[some] + 1)
+    else:  # 0.6 of one note, to the next whole one, are all
+        more = Request(task, 3.75, 7.5, tracks, keep=0.6)
+        with pytest.raises(Refused, match="the one note that is not locked in bars 3 to 4 would"):
+            prepare(document, more, piano, 0)
+
+
+def test_a_voice_that_is_locked_stays_and_the_others_are_written_to_it():
+    beat = 60 / 96
+    rows = [
+        (beat * i, beat * (i + 1), pitch, 70, 0, False, voice)
+        for i in range(12)
+        for voice, pitch in enumerate((72, 67, 64, 48))
+    ]
+    document = exchange.document_of(Score(notes=np.array(rows, NOTE)))
+    document.locked = {number for number, row in document.notes.items() if row[4] == 0}
+    model = Models(StudioConfig()).chosen("chorale", "replace")
+    request = Request("replace", 2.5, 5.0)
+    source = prepare(document, request, model, 0)
+    assert source.options["tracks"] == "2,3,4"
+    config = request.config(model, 0, "x", **source.options)
+    task = infill.task_of(config, source.score)
+    span = Gap.between(task.score, task.begin, task.end, task.voices, task.tracks)
+    assert [bool(fixed.all()) for fixed in span.fixed.T] == [True, False, False, False]

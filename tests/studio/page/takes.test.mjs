@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { frontier, isRunning, placeOf, play, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
+import { frontier, isRunning, placeOf, play, stateLine, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
-import { cleanName } from "../../../musictx/studio/page/js/document/words.js";
+import { cleanName, sentence } from "../../../musictx/studio/page/js/document/words.js";
 import { chord, chordLabels } from "../../../musictx/studio/page/js/shell/chord.js";
 import { beatsOf, pieceOf } from "./music.mjs";
 
@@ -62,7 +62,9 @@ test("after a new connection the server's list counts, but what was streamed sta
   assert.equal(stateWords(takes.get(8)), "waiting, 1 before it");
   assert.equal(stateWords(takes.get(7)), "composing, 50 %");
   assert.equal(isRunning(takes.get(8)), true);
-  assert.equal(stateWords(takeOf({ state: "failed", error: "out of memory" })), "out of memory");
+  assert.equal(stateWords(takeOf({ state: "failed", error: "out of memory" })), "Out of memory.");
+  assert.equal(stateLine(takeOf()), "composing, 50 % · seed 3 · piano");
+  assert.equal(stateLine(takeOf({ state: "failed", error: "out of memory" })), "seed 3 · piano · Out of memory.");
 });
 
 const MODELS = [
@@ -89,6 +91,11 @@ test("each task says what it will do, or what it needs", () => {
   assert.equal(say("continue", none, pieceOf([])).ready, false);
   assert.equal(say("new", none, pieceOf([])).ready, true);
   for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));
+  const held = pieceOf([[0, 3, 4, 60, 80, 0], [1, 4, 6, 62, 80, 1]], { locked: [1] });
+  for (const task of ["replace", "vary"]) {
+    assert.deepEqual(say(task, bars, held), { ready: false, sentence: "All notes of bars 2 to 3 in Bass are locked. Unlock some of them with L, or select more." });
+    assert.equal(say(task, { ...bars, tracks: null }, held).ready, true, "one is free");
+  }
 });
 
 test("what is sent holds what was set, and nothing that the task or the model does not know", () => {
@@ -128,4 +135,22 @@ test("key strokes have one name each", () => {
 
 test("a name is shown as the server keeps it", () => {
   assert.equal(cleanName(" \u202ea\u0000b\n\n c😀\u200b"), "a b c😀");
+});
+
+test("what the server says is a sentence, in which names stay as they are", () => {
+  for (const [said, shown] of [
+    ["there is no take 7", "There is no take 7."],
+    ["seed: expected a whole number", "Seed: expected a whole number."],
+    ["keep=0.5: expected less", "keep=0.5: expected less."],
+    ["sampling.key=H: no key", "sampling.key=H: no key."],
+    ["piano/model.safetensors: damaged (0 bytes)", "piano/model.safetensors: damaged (0 bytes)."],
+    ["8 takes are waiting", "8 takes are waiting."],
+    ["élan vital?", "Élan vital?"],
+    ["It is done.", "It is done."],
+    ["expected \"one.\"", "Expected \"one.\""],
+    ["wait …", "Wait …"],
+  ]) {
+    assert.equal(sentence(said), shown);
+    assert.equal(sentence(shown), shown);
+  }
 });

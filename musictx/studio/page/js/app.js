@@ -42,7 +42,7 @@ import { Selection } from "./selection.js";
  * settings: tool, grid, theme. mix: muted or solo tracks. cursor: the roll's cursor has moved.
  * play: the player began, ended, or jumped. say: something for screen readers.
  * ask: the panel is to be set as a take was asked. message: a sentence for everybody. connection: is the server there?
- * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, play: Player, say: string, message: {text: string, kind: "error" | "done"}, connection: boolean}>}
+ * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, play: Player, say: string, message: {text: string, kind: "error" | "done", holds?: (piece: Piece) => boolean}, connection: boolean}>}
  */
 export class App extends Emitter {
   mirror = new Mirror();
@@ -203,8 +203,9 @@ export class App extends Emitter {
     }
   }
 
-  done(text) {
-    this.emit("message", { text, kind: "done" });
+  /** Says what was done; no longer than `holds`. @param {string} text @param {(piece: Piece) => boolean} [holds] */
+  done(text, holds) {
+    this.emit("message", { text, kind: "done", holds });
   }
 
   #connected(online) {

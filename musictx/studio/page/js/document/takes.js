@@ -1,6 +1,7 @@
 /** The takes of a session: what was asked, what is composed right now, what came of it. */
 
 import { Emitter } from "../core/emitter.js";
+import { sentence } from "./words.js";
 
 /** @typedef {import("./types.js").Take} Take */
 /** @typedef {import("./types.js").Proposal} Proposal */
@@ -73,8 +74,14 @@ export function stateWords(take) {
   if (take.aside && take.state === "done") return "set aside";
   if (take.state === "waiting") return take.place > 1 ? `waiting, ${take.place - 1} before it` : "next in the queue";
   if (take.state === "composing") return `composing, ${Math.round(take.progress * 100)} %`;
-  if (take.state === "failed") return take.error ?? "failed";
+  if (take.state === "failed") return take.error ? sentence(take.error) : "failed";
   return take.state;
+}
+
+/** How a take stands and how it was asked, in a line; a sentence is the last. @param {Take} take */
+export function stateLine(take) {
+  const facts = [stateWords(take), `seed ${take.seed}`, take.model];
+  return (take.error ? [...facts.slice(1), facts[0]] : facts).join(" · ");
 }
 
 /** @param {Take | undefined} take */

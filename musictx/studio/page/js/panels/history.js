@@ -1,7 +1,7 @@
 /** The history: every take with its seed and the command that makes it again. */
 
 import { fill, h, icon, keyed } from "../core/dom.js";
-import { stateWords } from "../document/takes.js";
+import { stateLine } from "../document/takes.js";
 import { count, when } from "../document/words.js";
 
 /** @param {import("../app.js").App} app @param {HTMLElement} panel */
@@ -25,7 +25,7 @@ export function mountHistory(app, panel) {
     /** @param {import("../document/types.js").Take} take */
     function update(take) {
       const numbers = accepted(take);
-      remarks.textContent = [stateWords(take), `seed ${take.seed}`, take.model].filter(Boolean).join(" · ");
+      remarks.textContent = stateLine(take);
       fill(kept, icon("check"), `proposal ${numbers.join(", ")} accepted`);
       kept.hidden = !numbers.length;
       show.textContent = `Show ${count(take.proposals.length, "proposal")}`;

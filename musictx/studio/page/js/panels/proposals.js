@@ -2,8 +2,8 @@
 
 import { remove, session } from "../core/api.js";
 import { fill, h, icon, iconButton, keyed, set } from "../core/dom.js";
-import { isRunning, stateWords } from "../document/takes.js";
-import { count } from "../document/words.js";
+import { isRunning, stateLine } from "../document/takes.js";
+import { count, sentence } from "../document/words.js";
 import { hearing } from "../sound/along.js";
 import { exportLink } from "../shell/export.js";
 import { drawSmall } from "./smallroll.js";
@@ -31,7 +31,7 @@ export function mountProposals(app, tray) {
     document.body.classList.toggle("proposing", Boolean(take));
     if (!take) return;
     title.textContent = take.label[0].toUpperCase() + take.label.slice(1);
-    state.textContent = [stateWords(take), `seed ${take.seed}`].join(" · ");
+    state.textContent = stateLine(take);
     tray.classList.toggle("failed", take.state === "failed");
     progress.style.setProperty("--part", `${take.state === "composing" ? Math.max(2, take.progress * 100) : 0}%`);
     progress.setAttribute("aria-valuenow", String(Math.round(take.progress * 100)));
@@ -65,7 +65,8 @@ export function mountProposals(app, tray) {
       canvases.set(number, canvas);
       state.textContent = words;
       set(show, { "aria-pressed": String(on), "aria-label": `Proposal ${number}: ${words}. Show it in the roll` });
-      set(remark, { textContent: proposal.remark ?? "", title: proposal.remark ?? "", hidden: !proposal.remark });
+      const text = proposal.remark ? sentence(proposal.remark) : "";
+      set(remark, { textContent: text, title: text, hidden: !text });
       listen.disabled = !proposal.notes.length;
       accept.disabled = !ready;
       accept.classList.toggle("gold", on && ready);
@@ -98,7 +99,7 @@ export function mountProposals(app, tray) {
 
   async function keep(take, proposal) {
     if (!(await app.mirror.accept(take.id, proposal.number))) return;
-    app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`);
+    app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`, () => app.accepted(take, proposal));
     if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
     app.show(null);
     app.roll.lookAt(app.place(take));

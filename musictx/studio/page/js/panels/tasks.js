@@ -1,6 +1,7 @@
 /** The tasks: what each needs, what it will do in words, and the request that is sent. Pure. */
 
 import { count, stretchWords, trackName } from "../document/words.js";
+import { notesIn } from "../selection.js";
 
 /** @typedef {import("../document/types.js").Piece} Piece */
 /** @typedef {import("../document/types.js").Model} Model */
@@ -59,6 +60,12 @@ export function describe(wish, piece, beats, scope, model) {
   const missing = { ready: false, sentence: "Select bars first: drag along the numbers above the roll, or press B in it. Selected notes do as well." };
   const empty = { ready: false, sentence: "There are no notes yet. Draw some, or begin with New." };
   const has = { ready: true };
+  if ((wish.task === "replace" || wish.task === "vary") && stretch && piece.locked.size) {
+    const inside = notesIn(piece, stretch, new Set(tracks ?? []));
+    if (inside.length && inside.every((note) => piece.locked.has(note.id))) {
+      return { ready: false, sentence: `All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.` };
+    }
+  }
   switch (wish.task) {
     case "new":
       return { ...has, sentence: piece.notes.size ? `A piece of its own, ${bars} long, after the end of this one.` : `A piece from nothing, ${bars} long.` };

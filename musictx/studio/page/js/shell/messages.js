@@ -1,6 +1,7 @@
-/** Sentences in the page: what went wrong stays until it is closed, what was done goes by itself. */
+/** Sentences in the page: what went wrong stays until it is closed, what was done goes by itself, at once when it is undone. */
 
 import { fill, h, iconButton } from "../core/dom.js";
+import { sentence } from "../document/words.js";
 
 const BRIEF = 5000; // milliseconds
 const PATIENCE = 700; // milliseconds without a connection before it is said
@@ -11,17 +12,27 @@ export function mountMessages(app, region) {
     h("p", null, "The studio does not answer. What it has confirmed is safe; the rest is sent as soon as it is back."));
   const list = h("div", { role: "status", "aria-live": "polite" });
   fill(region, list, lost);
+  const goes = /** @type {WeakMap<Element, (piece: import("../document/types.js").Piece) => boolean>} */ (new WeakMap());
   let timer;
 
-  app.on("message", ({ text, kind }) => {
+  app.on("message", ({ text, kind, holds }) => {
     for (const same of list.querySelectorAll(".message")) if (same.dataset.text === text) same.remove();
-    const message = h(`div.message.${kind}`, { role: kind === "error" ? "alert" : undefined }, h("p", null, text));
+    const message = h(`div.message.${kind}`, { role: kind === "error" ? "alert" : undefined }, h("p", null, sentence(text)));
     message.dataset.text = text;
     message.append(iconButton("close", "Close this message", () => message.remove()));
     list.append(message);
     while (list.children.length > 3) list.firstElementChild.remove();
     if (kind === "done") setTimeout(() => message.remove(), BRIEF);
+    if (holds) goes.set(message, holds);
   });
+  const look = (piece) => {
+    for (const message of [...list.children]) {
+      const holds = goes.get(message);
+      if (holds && !(piece && holds(piece))) message.remove();
+    }
+  };
+  app.on("piece", look);
+  app.on("opened", look);
   app.on("connection", (online) => {
     clearTimeout(timer);
     if (!online) timer = setTimeout(() => { lost.hidden = false; }, PATIENCE);
