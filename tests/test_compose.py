@@ -1,6 +1,8 @@
 """Words of the command line -> configurations, and the sentences people get for wrong ones."""
 
+import dataclasses
 import string
+from functools import reduce
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,9 @@ from hypothesis import strategies as st
 
 from musictx import compose as c
 from musictx import midi
+from musictx.cli import help
 from musictx.compose import own, words
+from musictx.compose.commands import SPOKEN
 from musictx.errors import ConfigError
 from musictx.notes import Score
 
@@ -33,6 +37,17 @@ def test_the_default_is_relative_attention_and_said_in_the_files():
     assert f"- model: {made.model.name}" in text
     assert f"- position: {made.position.name}" in text
     assert made.position.name == "huang"  # relative attention, not a plain transformer
+
+
+@pytest.mark.parametrize("command", c.COMMANDS)
+def test_help_tells_the_defaults_that_a_command_takes(command):
+    made, spoken = c.compose(command), SPOKEN.get(command, {})
+    for told, field in help._options(command, "huang"):
+        if told not in ("callbacks", "logger"):  # a choice of files, which help lists
+            taken = reduce(getattr, spoken.get(told, told).split("."), made)
+            factory = field.default_factory
+            default = field.default if factory is dataclasses.MISSING else factory()
+            assert taken == default, told
 
 
 def test_model_is_a_folder_where_there_are_no_sizes(tmp_path, monkeypatch):

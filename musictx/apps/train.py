@@ -48,6 +48,8 @@ FINE_TUNING = 0.2
 MOST_WARMUP = 0.2
 #: Tokens for each second of a sample; more means that time has stopped passing.
 SAMPLE_TOKENS_PER_SECOND = 60
+#: Corpora that are nothing without a path; of others ``corpus.shards`` may say where they are to go.
+NEED_PATHS = ("folder", "maestro", "jsb")
 Say = Callable[[str], None]
 
 
@@ -121,9 +123,10 @@ def start(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
 
 def corpus(config: TrainConfig, tokenizer: Tokenizer) -> tuple[Shards, Report | None]:
     """The shards of the corpus, prepared if need be; as they are if only they are named."""
-    if config.corpus.path is None and config.corpus.shards and config.corpus.name != "bach":
-        return Shards(Path(config.corpus.shards)), None
-    report = prepare(config.corpus, tokenizer)
+    asked = config.corpus
+    if asked.path is None and asked.shards and asked.name in NEED_PATHS:
+        return Shards(Path(asked.shards)), None
+    report = prepare(asked, tokenizer)
     return Shards(report.folder), report
 
 

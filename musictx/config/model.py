@@ -17,12 +17,12 @@ class ModelConfig:
     full.
     """
 
-    name: str = option("paper", "name of the size, for the model card")
+    name: str = option("small", "name of the size, for the model card")
     layers: int = option(6, "number of transformer blocks", low=1, high=1000)
-    width: int = option(512, "channels of the residual stream", low=1, high=2**15)
-    heads: int = option(8, "attention heads; they divide the width", low=1, high=2**12)
-    feedforward: int = option(2048, "hidden channels of the feed-forward layers", low=1, high=2**18)
-    context: int = option(2048, "length of a training window, tokens", low=8, high=2**20)
+    width: int = option(256, "channels of the residual stream", low=1, high=2**15)
+    heads: int = option(4, "attention heads; they divide the width", low=1, high=2**12)
+    feedforward: int = option(1024, "hidden channels of the feed-forward layers", low=1, high=2**18)
+    context: int = option(1024, "length of a training window, tokens", low=8, high=2**20)
     dropout: float = option(
         0.1, "on embeddings, attention weights and each residual branch", low=0, below=1
     )

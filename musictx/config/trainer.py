@@ -37,7 +37,7 @@ NOT_OFFERED = {
 class TrainerConfig:
     """Flags of Lightning's Trainer: how long to train, on which devices, how often to validate."""
 
-    max_steps: int = option(2000, "optimizer steps of the whole run; -1 = without end", low=-1)
+    max_steps: int = option(3000, "optimizer steps of the whole run; -1 = without end", low=-1)
     min_steps: int | None = option(
         None, "train for so many steps at least, even if a callback wants to stop", low=1
     )
@@ -58,7 +58,7 @@ class TrainerConfig:
         choices=PRECISIONS,
     )
     val_check_interval: int = option(
-        200, "batches between validations (each with checkpoints and a sample)", low=1
+        250, "batches between validations (each with checkpoints and a sample)", low=1
     )
     log_every_n_steps: int = option(10, "optimizer steps between two rows of the log", low=1)
     accumulate_grad_batches: int = option(

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from musictx.config import CorpusConfig
+from musictx.apps import train
+from musictx.config import CorpusConfig, TrainConfig
 from musictx.data.prepare import prepare, provisional
 from musictx.data.shards import Shards
 from musictx.errors import ConfigError, UserError
@@ -141,7 +142,7 @@ class Mine:
     published = False
 
     def __init__(self, path):
-        self.seeds = [int(word) for word in path.split("-")]
+        self.seeds = [int(word) for word in (path or "6-7").split("-")]
 
     def __len__(self):
         return len(self.seeds)
@@ -169,6 +170,14 @@ def test_a_corpus_of_ones_own_is_named_by_its_import_path(tmp_path):
     with pytest.raises(ConfigError, match=r"^corpus.name=no.such:Thing: expected"):
         prepare(CorpusConfig(name="no.such:Thing"), TOKENIZER, tmp_path / "other")
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_corpus_without_a_path_is_prepared_where_training_asks(tmp_path):
+    where = CorpusConfig(name="tests.data.test_parts:Mine", shards=str(tmp_path / "s"), workers=1)
+    for new in (True, False):
+        shards, report = train.corpus(TrainConfig(corpus=where), TOKENIZER)
+        assert [p.name for p in shards.pieces()] == ["piece 6", "piece 7"]
+        assert report.up_to_date != new
 
 
 def test_a_folder_called_jsb_is_a_folder(tmp_path):
