@@ -16,6 +16,7 @@ measured, and its card grows with each.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,9 +58,16 @@ PROTOCOLS = {
 
 def without_places(command: str) -> str:
     """The command with files by their bare names and without output folders."""
-    words = [word for word in command.split() if not word.startswith(PRIVATE)]
-    at = "corpus.path="
-    return " ".join(at + Path(w.removeprefix(at)).name if w.startswith(at) else w for w in words)
+    if not command.startswith("musictx "):  # a remark that there was none
+        return command
+    return shlex.join(bare(w) for w in shlex.split(command) if not w.startswith(PRIVATE))
+
+
+def bare(word: str) -> str:
+    """A word, or the value of an option, that is a place on this machine, by its last name."""
+    name, equals, value = word.rpartition("=")
+    private = name == "corpus.path" or value.startswith(("/", "~", ".."))
+    return f"{name}{equals}{Path(value).name}" if private else word
 
 
 def described(name: str) -> dict[str, Any]:
@@ -131,6 +139,10 @@ def main(words: list[str]) -> Path:
     about = {k: v for k, v in trained_on.items() if k not in private}
     card = told | card | {"corpus": about, "command": without_places(str(told.get("command", "")))}
     card.pop("numbers", None)
+    training = dict(told.get("training") or {})
+    training |= {"init": training.get("init") and bare(training["init"])}
+    training |= {"teachers": [bare(name) for name in training.get("teachers") or []]}
+    card["training"] = training
     card["note_limits"] = of_corpus(shards, source.tokenizer)
     if given["ahead"] != "1" and source.model.conditions is not None:
         source.model.conditions.soften(float(given["ahead"]))

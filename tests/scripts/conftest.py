@@ -37,6 +37,7 @@ def model(tmp_path_factory):
     """A model folder of context 24."""
     card = {
         "note_limits": {"most_notes": 6},
-        "command": "musictx train corpus.path=/home/me/in out=/x",
+        "command": "musictx train '/home/me/my songs' corpus.path=/home/me/in out=/x",
+        "training": {"init": "/home/me/runs/old", "teachers": ["/home/me/runs/wise"]},
     }
     return saved(tmp_path_factory.mktemp("models") / "huang", card, width=16, context=24)
