@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import struct
-from operator import itemgetter
+import io
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +23,9 @@ TICKS_PER_QUARTER = 500
 LAST_TICK = 2**28 - 1
 #: mido counts tracks in 15 bits; the first holds the marks.
 MOST_PARTS = 2**15 - 2
+MAJOR = ("Cb", "Gb", "Db", "Ab", "Eb", "Bb", "F", "C", "G", "D", "A", "E", "B", "F#", "C#")
+_MINOR = ("Abm", "Ebm", "Bbm", "Fm", "Cm", "Gm", "Dm", "Am", "Em", "Bm", "F#m", "C#m", "G#m")
+MINOR = (*_MINOR, "D#m", "A#m")
 
 
 def write(score: Score, path: str | Path) -> None:
@@ -54,6 +56,8 @@ def to_bytes(score: Score) -> bytes:
 
     Raises :class:`UserError` for a piece longer than a day or of more tracks than a file can have.
     """
+    import mido
+
     columns = (score.pedals, score.tempos, score.meters, score.keys)
     last = max(score.duration, *(float(rows["time"].max(initial=0.0)) for rows in columns))
     if last > LONGEST_SECONDS:
@@ -67,32 +71,19 @@ def to_bytes(score: Score) -> bytes:
     _add_programs(tracks, parts, channels, grid)
     for part, events in zip(parts, tracks):
         if part.name:
-            events.append((0, -1, 0, _meta(3, part.name.encode())))
-    chunks = [_chunk(events) for events in (_marks(score, grid), *tracks)]
-    return struct.pack(">4sIHHH", b"MThd", 6, 1, len(chunks), grid.quarter) + b"".join(chunks)
-
-
-def _chunk(events: list[_Timed]) -> bytes:
-    """A track of the file: the events in their order, with the ticks from each to the next. A
-    message of the kind and channel of the one before it leaves that byte out."""
-    data, now, status = bytearray(), 0, -1
-    for tick, _, _, message in sorted(events, key=itemgetter(0, 1, 2)):
-        data += _variable(tick - now)
-        data += message if message[0] != status else message[1:]
-        now, status = tick, message[0] if message[0] < _META else -1
-    data += b"\0" + _meta(0x2F, b"")  # the end of the track
-    return struct.pack(">4sI", b"MTrk", len(data)) + data
-
-
-def _meta(kind: int, data: bytes) -> bytes:
-    return bytes((_META, kind)) + _variable(len(data)) + data
-
-
-def _variable(number: int) -> bytes:
-    """A whole number in groups of seven bits, the highest first; all but the last are marked."""
-    if number < 128:
-        return bytes((number,))
-    return bytes(byte | 128 for byte in _variable(number >> 7)) + bytes((number & 127,))
+            events.append((0, -1, 0, mido.MetaMessage("track_name", name=part.name)))
+    file = mido.MidiFile(type=1, ticks_per_beat=grid.quarter, charset="utf-8")
+    for events in (_marks(score, grid), *tracks):
+        track = mido.MidiTrack()
+        now = 0
+        for tick, _, _, message in sorted(events, key=lambda event: event[:3]):
+            message.time = tick - now
+            track.append(message)
+            now = tick
+        file.tracks.append(track)
+    out = io.BytesIO()
+    file.save(file=out)
+    return out.getvalue()
 
 
 class Part(NamedTuple):
@@ -175,31 +166,33 @@ class Grid(NamedTuple):
         return np.floor(self._places(seconds) + 0.5).astype(np.int64).tolist()
 
 
-#: (tick, rank among the events of that tick, order within the rank, message)
-_Timed = tuple[int, int, int, bytes]
+#: (tick, rank among the events of that tick, order within the rank, mido message)
+_Timed = tuple[int, int, int, Any]
 _PROGRAM, _PEDAL, _OFF, _ON = range(4)
-#: The first byte of messages; a channel is added to all but the last.
-_NOTE_OFF, _NOTE_ON, _CONTROL, _CHANGE, _META = 0x80, 0x90, 0xB0, 0xC0, 0xFF
 
 
 def _marks(score: Score, grid: Grid) -> list[_Timed]:
     """Tempos, meters and keys: the file's first track."""
+    import mido
+
     events: list[_Timed] = []
     for k, (tick, bpm) in enumerate(zip(grid.ticks.tolist(), grid.bpm.tolist())):
         rate = min(max(round(6e7 / bpm), 1), 2**24 - 1)
-        events.append((tick, 0, k, _meta(0x51, rate.to_bytes(3, "big"))))
+        events.append((tick, 0, k, mido.MetaMessage("set_tempo", tempo=rate)))
     for k, (tick, meter) in enumerate(
         zip(grid.of_seconds(score.meters["time"]), score.meters.tolist())
     ):
         _, numerator, denominator = meter
         if numerator and denominator and denominator & (denominator - 1) == 0:
-            # 24 clocks a click of the metronome, 8 32nds a quarter note
-            message = bytes((numerator, denominator.bit_length() - 1, 24, 8))
-            events.append((tick, 1, k, _meta(0x58, message)))
+            message = mido.MetaMessage(
+                "time_signature", numerator=numerator, denominator=denominator
+            )
+            events.append((tick, 1, k, message))
     for k, (tick, key) in enumerate(zip(grid.of_seconds(score.keys["time"]), score.keys.tolist())):
         _, sharps, minor = key
         if -7 <= sharps <= 7:
-            events.append((tick, 2, k, _meta(0x59, bytes((sharps & 255, minor)))))
+            name = (MINOR if minor else MAJOR)[sharps + 7]
+            events.append((tick, 2, k, mido.MetaMessage("key_signature", key=name)))
     return events
 
 
@@ -224,16 +217,19 @@ def _channels(parts: list[Part]) -> list[int]:
 def _part_events(part: Part, channel: int, grid: Grid) -> list[_Timed]:
     """Notes and pedals of a part. Note ``k`` has the orders 3k (a program change if need be),
     3k + 1 (on) and 3k + 2 (its off, if it has no length)."""
+    import mido
+
     events: list[_Timed] = []
     for k, (tick, pedal) in enumerate(
         zip(grid.of_seconds(part.pedals["time"]), part.pedals.tolist())
     ):
-        events.append((tick, _PEDAL, k, bytes((_CONTROL | channel, 64, min(pedal[1], 127)))))
+        message = mido.Message("control_change", channel=channel, control=64, value=pedal[1])
+        events.append((tick, _PEDAL, k, message))
     starts, ends = grid.of_seconds(part.notes["start"]), grid.of_seconds(part.notes["end"])
     pitches, velocities = part.notes["pitch"].tolist(), part.notes["velocity"].tolist()
     for k, (start, end, pitch, velocity) in enumerate(zip(starts, ends, pitches, velocities)):
-        on = bytes((_NOTE_ON | channel, pitch, velocity))
-        off = bytes((_NOTE_OFF | channel, pitch, 0))
+        on = mido.Message("note_on", channel=channel, note=pitch, velocity=velocity)
+        off = mido.Message("note_off", channel=channel, note=pitch, velocity=0)
         events.append((start, _ON, 3 * k + 1, on))
         events.append((end, _OFF, k, off) if end > start else (end, _ON, 3 * k + 2, off))
     return events
@@ -244,11 +240,13 @@ def _add_programs(
 ) -> None:
     """Put each part's program at its beginning, and, on a channel of several programs, before
     each note that would else sound with another part's program."""
+    import mido
+
     current: dict[int, int] = {}
     users: dict[int, set[int]] = {}
 
     def change(i: int, tick: int, rank: int, order: int) -> None:
-        message = bytes((_CHANGE | channels[i], parts[i].program))
+        message = mido.Message("program_change", channel=channels[i], program=parts[i].program)
         tracks[i].append((tick, rank, order, message))
         current[channels[i]] = parts[i].program
 

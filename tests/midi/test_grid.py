@@ -11,27 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
+from musictx.midi.write import MAJOR, MINOR
 from musictx.notes import Score
 from tests.midi.midi_bytes import END, file
 
-MAJOR = ["Cb", "Gb", "Db", "Ab", "Eb", "Bb", "F", "C", "G", "D", "A", "E", "B", "F#", "C#"]
-MINOR = [
-    "Abm",
-    "Ebm",
-    "Bbm",
-    "Fm",
-    "Cm",
-    "Gm",
-    "Dm",
-    "Am",
-    "Em",
-    "Bm",
-    "F#m",
-    "C#m",
-    "G#m",
-    "D#m",
-    "A#m",
-]
 KEYS = (*MAJOR, *MINOR)
 
 
