@@ -23,10 +23,10 @@ class Beats:
 
     def __init__(self, score: Score, *, bpm: float = BPM) -> None:
         tempos, meters = score.tempos, score.meters
-        self.tempos = _from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
+        self.tempos = from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
         length = np.diff(self.tempos["time"]) * self.tempos["bpm"][:-1] / 60.0
         self._at = np.concatenate([[0.0], np.cumsum(length)])  # quarters before each tempo
-        self.meters = _from_zero(meters, np.array([(0.0, 4, 4)], METER))
+        self.meters = from_zero(meters, np.array([(0.0, 4, 4)], METER))
         #: (M,) quarter notes at which each meter begins, and how many its bars have.
         self.meter_at = self.quarters(self.meters["time"])
         self.bar_quarters = self.meters["numerator"] * 4.0 / self.meters["denominator"]
@@ -79,7 +79,7 @@ class Beats:
         return zip(self.meter_at, ends, self.bar_quarters)
 
 
-def _from_zero(marks: np.ndarray, default: np.ndarray) -> np.ndarray:
+def from_zero(marks: np.ndarray, default: np.ndarray) -> np.ndarray:
     """``marks`` with one at time 0: the first of them, or the default; of marks at one time the
     last counts."""
     if not len(marks):

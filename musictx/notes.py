@@ -106,8 +106,8 @@ class Score:
     names   track -> its name, where it has one.
     fermatas, figures   what notation says beside the notes: times of fermatas; and of the figures
             of a bass what they say, (time, "6/#4").
-    ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (120 before
-            the first of them); 0 if it has none. Writing a MIDI file keeps it.
+    ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (the first
+            from the beginning on, 120 without any); 0 if it has none. Writing a MIDI file keeps it.
 
     Arrays (or iterables of tuples) are copied, sorted and made read-only. Scores are equal if their
     five arrays are. Raises ``ValueError`` for times that are not finite, negative or out of order,

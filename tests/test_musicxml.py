@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import time
 import zipfile
+from itertools import product
 
 import numpy as np
 import pytest
@@ -158,6 +159,18 @@ def test_transposing_instruments_sound_as_they_should():
 
     found = read([attributes(clarinet) + note(C, 1), note(D, 1)], [attributes(bass) + note(C, 1)])
     assert found == [(0, 1, 48, 1), (0, 1, 58, 0), (1, 2, 60, 0)]
+
+
+def test_a_key_sounds_as_far_from_the_written_one_as_the_notes():
+    for fifths, chromatic in product(range(-7, 8), range(-12, 13)):
+        key = f"<key><fifths>{fifths}</fifths><mode>minor</mode></key>"
+        transposed = f"<transpose><chromatic>{chromatic}</chromatic></transpose>"
+        first = f"<attributes><divisions>1</divisions>{key}{transposed}</attributes>" + note(C, 1)
+        ((_, sharps, minor),) = musicxml.read(document([first])).keys.tolist()
+        assert -7 <= sharps <= 7
+        assert 7 * sharps % 12 == (7 * fifths + chromatic) % 12  # the keynotes
+        assert minor
+        assert chromatic % 12 or sharps == fifths
 
 
 SLOWER = '<direction><sound tempo="60"/></direction>'
@@ -372,6 +385,13 @@ def test_fermatas_and_figures_are_read():
     score = musicxml.read(document([first, second]), bpm=60)
     assert score.fermatas == (2,)
     assert score.figures == ((1, "6/#5"), (2, "#"), (4, ""))
+    four, three = (
+        f"<figured-bass><figure><figure-number>{n}</figure-number></figure>"
+        "<duration>1</duration></figured-bass>"
+        for n in (4, 3)
+    )
+    held = HEAD.format(1) + note(C, 1) + four + three + note(G, 2) + three + note(C, 1)
+    assert musicxml.read(document([held]), bpm=60).figures == ((1, "4"), (2, "3"), (3, "3"))
     later = score.shifted(3)
     assert (later.fermatas, later.figures[0]) == ((5,), (4, "6/#5"))
 

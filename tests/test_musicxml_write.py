@@ -96,6 +96,13 @@ def test_a_bar_that_the_meter_cuts_short_is_a_pick_up():
     assert [sum(int(d.text) for d in m.findall("note/duration")) for m in measures] == [24, 72]
 
 
+def test_of_marks_at_one_moment_the_last_is_written():
+    keys, meters = np.array([(0.0, 0, False), (0.0, -3, True)], KEY), [(0.0, 4, 4), (0.0, 3, 4)]
+    made = piece((0, 1, 60), (1, 3, 62), keys=keys, meters=np.array(meters, METER))
+    back = musicxml.read(w.to_bytes(made))
+    assert (back.keys.tolist(), back.meters.tolist()) == ([(0.0, -3, True)], [(0.0, 3, 4)])
+
+
 def test_a_note_over_a_bar_line_is_tied_and_flats_follow_the_key():
     keys = np.array([(0.0, -3, True)], KEY)
     root = ET.fromstring(w.to_bytes(piece((3, 5, 63), keys=keys)))

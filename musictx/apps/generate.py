@@ -136,6 +136,10 @@ def run(config: GenerateConfig) -> list[Result]:
         bundle, score, config.primer_seconds, config.primer_tokens, config.primer or ""
     )
     steer = steering(bundle, wanted, config.guidance, given.score)
+    if score is None and config.quantise != "none":
+        raise UserError(
+            f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
+        )
     free = not bundle.tokenizer.beats and config.quantise == "none"
     on_beats = not free and (score is None or timeline.on_grid(score))
     if config.out.lower().endswith(".musicxml") and not on_beats:

@@ -20,7 +20,7 @@ from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
 from musictx.config.harmonise import VOICES
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.sampling import fill, timeline
+from musictx.sampling import fill, soft, timeline
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
 from musictx.sampling.soft import NoteLimits
@@ -33,6 +33,8 @@ AROUND = 10.0
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
 #: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
 ACCOMPANIED = 3.0
+#: Options that a gap in a chorale does not know.
+NOT_OF_VOICES = (*soft.OF_EVENTS, "key", "scale", "low", "high", "outside", "phrases")
 
 
 @dataclass(frozen=True)
@@ -175,9 +177,14 @@ def composed(
     control tokens.
     """
     wanted = asked(controls or {}, feel)
-    if bundle.tokenizer.name == FOUR_VOICES and task.score is not None and not wanted:
+    if bundle.tokenizer.name == FOUR_VOICES and task.score is not None:
+        if wanted or guidance != 1:
+            raise UserError(f"{next(iter(wanted), 'guidance')}: {unable(bundle.tokenizer)}")
+        if quantise not in ("none", "16"):
+            raise UserError(f"quantise={quantise}: a model of chorales writes sixteenths; give 16")
         span = Gap.between(task.score, task.begin, task.end, task.voices, task.tracks)
         sampling = sampling or SamplingConfig()
+        soft.refuse(sampling, NOT_OF_VOICES, "where voices of a chorale are written anew")
         steps = len(span.given)
 
         def told(step: float) -> None:

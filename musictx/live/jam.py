@@ -110,10 +110,12 @@ def jam(
             continue
         with stream:
             stream.prepare()
-            while not called and clock.now() - ear.last < pause and not (listen() or ear.playing):
+            went_on = listen()  # while it was composed
+            while not (called or went_on or clock.now() - ear.last >= pause):
                 clock.sleep(POLL)
-            if ear.playing:
-                continue  # went on: what was composed is not heard
+                went_on = listen()
+            if went_on:
+                continue  # what was composed is not heard
             answers, answered, called = answers + 1, ear.heard, False
             report = play(
                 stream,

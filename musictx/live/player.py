@@ -50,21 +50,24 @@ class Report:
 
 
 class Channels:
-    """Tracks of events -> MIDI channels, a program change where a track is a program."""
+    """Tracks of events -> MIDI channels; where a track is a program, a program change before each
+    note that needs it (beyond fifteen programs, some share a channel)."""
 
     def __init__(self, output: Output, programs: bool) -> None:
         self._output, self._programs = output, programs
         self._of: dict[int, int] = {DRUMS: DRUM_CHANNEL}
+        self._program: dict[int, int] = {}  # of each channel
         self.sounding: set[tuple[int, int]] = set()
 
     def send(self, event: Event) -> None:
         if event.track not in self._of:
             free = [c for c in range(16) if c != DRUM_CHANNEL]
             self._of[event.track] = free[(len(self._of) - 1) % len(free)]
-            if self._programs:
-                program = {"program": event.track, "channel": self._of[event.track]}
-                self._output.send(mido.Message("program_change", **program))
         channel = self._of[event.track]
+        current = DRUMS, self._program.get(channel)
+        if self._programs and event.on and event.track not in current:
+            self._program[channel] = event.track
+            self._output.send(mido.Message("program_change", program=event.track, channel=channel))
         kind = "note_on" if event.on else "note_off"
         sound = {"note": event.pitch, "velocity": event.velocity, "channel": channel}
         # What is about to sound counts as sounding: an error while sending must not leave it on.

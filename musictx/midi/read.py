@@ -28,12 +28,13 @@ def read(
     """A MIDI file, or its bytes, as a Score; notes of equal start ordered by pitch, then track.
 
     Formats 0, 1 and 2 (whose sequences follow each other in time), ticks per quarter with tempo
-    marks in any track, and SMPTE time. Score tracks number the parts of the file - (MIDI track,
-    channel, program) - in order of first appearance; parts without notes get no number. A track's
-    name is given to its parts if they share one channel. A note-off ends the earliest sounding note
-    of its pitch, channel and MIDI track (first in, first out); a note-on of velocity 0 is a
-    note-off. A pedal moves every part on its channel in its MIDI track, or, where that track has no
-    notes on the channel, every part on that channel in any track.
+    marks in any track (120 bpm before the first, which the Score says too), and SMPTE time. Score
+    tracks number the parts of the file - (MIDI track, channel, program) - in order of first
+    appearance; parts without notes get no number. A track's name is given to its parts if they
+    share one channel. A note-off ends the earliest sounding note of its pitch, channel and MIDI
+    track (first in, first out); a note-on of velocity 0 is a note-off. A pedal moves every part on
+    its channel in its MIDI track, or, where that track has no notes on the channel, every part on
+    that channel in any track.
 
     Put right, and counted in ``repairs`` if given: "notes left open" (ended with their track), and
     what :func:`musictx.midi.scan.scan` lists. Raises :class:`MidiError` - and nothing else - for
@@ -50,6 +51,9 @@ def read(
     if file.format == 2:
         file = file.in_sequence(name)
     tempos = sorted((mark[1:] for mark in file.tempos), key=lambda mark: mark[0])
+    smpte = bool(file.division & 0x8000)
+    if not smpte and (not tempos or tempos[0][0] > 0):
+        tempos.insert(0, (0, smf.DEFAULT_TEMPO))
     clock = smf.Clock.of(file.division, tempos, name)
     notes, channels = _notes(file, clock, repairs)
     keys, first, inverse = np.unique(
@@ -84,7 +88,7 @@ def read(
         meters=np.array(marks[1], METER),
         keys=np.array(marks[2], KEY),
         names=_names(file.names, keys // 128, rank),
-        ticks_per_quarter=0 if file.division & 0x8000 else file.division,
+        ticks_per_quarter=0 if smpte else file.division,
     )
 
 

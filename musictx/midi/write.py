@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx import files
+from musictx.beats import BPM, from_zero
 from musictx.config.checks import DAY
 from musictx.errors import UserError
-from musictx.notes import Score
+from musictx.notes import TEMPO, Score
 
 #: Longer pieces are refused: a day.
 LONGEST_SECONDS = DAY
@@ -149,9 +150,8 @@ class Grid(NamedTuple):
 
     @classmethod
     def _along(cls, tempos: np.ndarray, quarter: int) -> Grid:
+        tempos = from_zero(tempos, np.array([(0.0, BPM)], TEMPO))
         seconds, bpm = tempos["time"], tempos["bpm"]
-        if not len(tempos) or seconds[0] > 0:
-            seconds, bpm = np.append(0.0, seconds), np.append(120.0, bpm)
         steps = np.round(np.diff(seconds) * bpm[:-1] / 60.0 * quarter).astype(np.int64)
         return cls(quarter, seconds, np.append(0, np.cumsum(steps)), bpm)
 

@@ -84,7 +84,10 @@ class Part:
     def _measure(self, number: int, element: ET.Element) -> int:
         """Read one measure; returns its length."""
         length = position = onset = 0  # where the next note begins; where the last one did (chords)
+        figured = 0  # how long the figures told so far of the next note last
         for item in element:
+            if item.tag in ("note", "backup", "forward"):
+                figured = 0
             if item.tag == "note":
                 children = {child.tag: child for child in item}
                 if "grace" in children:
@@ -108,7 +111,8 @@ class Part:
                 self._attributes(item, number, position)
             elif item.tag == "figured-bass":
                 figures = filter(None, map(_figure, item.iterfind("figure")))
-                self.figures.append((number, position, "/".join(figures)))
+                self.figures.append((number, position + figured, "/".join(figures)))
+                figured += self._ticks(item.findtext("duration", "0"), "duration")
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, number, position)
             length = max(length, position)
@@ -161,7 +165,10 @@ class Part:
         fifths = (item.findtext("key/fifths") or "").strip()
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
-            self.keys.append((number, position, (int(fifths), minor)))
+            # Written a tone higher, a key has two more sharps; beyond seven it is spelt anew.
+            sounding = int(fifths) + (7 * self._transpose + 5) % 12 - 5
+            sounding -= 12 * (sounding > 7) - 12 * (sounding < -7)
+            self.keys.append((number, position, (sounding, minor)))
 
     def _tempo(self, item: ET.Element, number: int, position: int) -> None:
         """``<sound tempo>``, alone or inside a direction that may be offset."""

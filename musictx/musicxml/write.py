@@ -69,6 +69,10 @@ def to_bytes(score: Score) -> bytes:
         )
     end = np.maximum(_ticks(clock, notes["end"]), start + 1)
     bars = _bars(clock, int(end.max(initial=1)))
+    tempos = clock.tempos if len(score.tempos) else score.tempos
+    told = ("key", score.keys), ("time", score.meters), ("sound", tempos)
+    # Of marks at one moment the last counts.
+    marks = {n: dict(zip(_ticks(clock, m["time"]).tolist(), m.tolist())) for n, m in told}
     root = ET.Element("score-partwise", version="4.0")
     listed = ET.SubElement(root, "part-list")
     tracks = np.unique(notes["track"]).tolist() or [0]
@@ -85,7 +89,7 @@ def to_bytes(score: Score) -> bytes:
             measure = ET.SubElement(part, "measure", number=str(index + 1))
             if implicit:
                 measure.set("implicit", "yes")
-            _marks(measure, score, clock, begin, stop, first=index == 0, opening=number == 0)
+            _marks(measure, marks, begin, stop, first=index == 0, opening=number == 0)
             for voice, content in enumerate(voices):
                 if voice:
                     _text(ET.SubElement(measure, "backup"), "duration", stop - begin)
@@ -169,15 +173,15 @@ def _voices(chords: list[_Chord]) -> list[list[_Chord]]:
 
 def _marks(
     measure: ET.Element,
-    score: Score,
-    clock: Beats,
+    marks: dict[str, dict[int, tuple]],
     begin: int,
     stop: int,
     *,
     first: bool,
     opening: bool,
 ) -> None:
-    """Divisions, keys, meters and (in the opening part) tempos that stand in this measure."""
+    """Divisions, keys, meters and (in the opening part) tempos that stand in this measure, of the
+    ``marks`` of the piece: kind -> tick -> mark."""
     at: dict[int, ET.Element] = {}
 
     def attributes(tick: int) -> ET.Element:
@@ -185,16 +189,16 @@ def _marks(
 
     if first:
         _text(attributes(begin), "divisions", DIVISIONS)
-    for key in score.keys:
-        if begin <= (tick := int(_ticks(clock, key["time"]))) < stop:
+    for tick, (_, sharps, minor) in marks["key"].items():
+        if begin <= tick < stop:
             element = ET.SubElement(attributes(tick), "key")
-            _text(element, "fifths", int(key["sharps"]))
-            _text(element, "mode", "minor" if key["minor"] else "major")
-    for meter in score.meters:
-        if begin <= (tick := int(_ticks(clock, meter["time"]))) < stop:
+            _text(element, "fifths", sharps)
+            _text(element, "mode", "minor" if minor else "major")
+    for tick, (_, numerator, denominator) in marks["time"].items():
+        if begin <= tick < stop:
             element = ET.SubElement(attributes(tick), "time")
-            _text(element, "beats", int(meter["numerator"]))
-            _text(element, "beat-type", int(meter["denominator"]))
+            _text(element, "beats", numerator)
+            _text(element, "beat-type", denominator)
     for offset, element in sorted(at.items()):
         for step in ("forward", "backup") if offset else ():
             if step == "backup":
@@ -202,14 +206,14 @@ def _marks(
             _text(ET.SubElement(measure, step), "duration", offset)
         if not offset:
             measure.append(element)
-    for time, bpm in clock.tempos if opening and len(score.tempos) else ():
-        if begin <= (tick := int(_ticks(clock, time))) < stop:
+    for tick, (_, bpm) in marks["sound"].items() if opening else ():
+        if begin <= tick < stop:
             direction = ET.SubElement(measure, "direction", placement="above")
             metronome = ET.SubElement(ET.SubElement(direction, "direction-type"), "metronome")
             _text(metronome, "beat-unit", "quarter")
-            _text(metronome, "per-minute", round(float(bpm), 2))
+            _text(metronome, "per-minute", round(bpm, 2))
             _text(direction, "offset", tick - begin)
-            ET.SubElement(direction, "sound", tempo=repr(float(bpm)))
+            ET.SubElement(direction, "sound", tempo=repr(bpm))
 
 
 def _fill(

@@ -196,7 +196,7 @@ def prompts(
     around = 1 + len(fronts[0]) + len(marks)
     n = min([context - around, *map(len, pasts)])
     if n < max(map(len, pasts)):
-        n -= n % align
+        n -= (n - len(pasts[0])) % align
     rows = np.empty((len(pasts), around + n), np.int64)
     for row, past, given in zip(rows, pasts, fronts):
         first = BOS if len(past) == n else CUT

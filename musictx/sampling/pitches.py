@@ -11,7 +11,7 @@ from musictx.config import SamplingConfig
 from musictx.config.scales import SCALES, key, pitch
 from musictx.errors import UserError
 from musictx.evaluate import keys
-from musictx.evaluate.musical import best_scale, scale_of
+from musictx.evaluate.musical import best_scale, pitched, scale_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.repetition import among
 from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
@@ -69,7 +69,7 @@ class Tonality:
         costs = np.zeros((len(states), len(self.events.strike)))
         strikes = (self.events.strike >= 0) & (self.events.strike < 128)
         for row, state, usual in zip(costs, states, self.usual):
-            struck = [pitch for _, pitch in state.sounding.recent() if pitch < 128]
+            struck = [pitch for _, pitch in state.sounding.recent()]
             counts = np.bincount(np.array(struck, int) % 12, minlength=12)
             inside = scale_of(counts)
             over = (usual or 0.0) * len(struck) - int(counts[inside].sum())
@@ -114,7 +114,7 @@ def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
     elif sampling.scale is None:
         return best_scale(score)
     else:
-        keynote, mode = keys.estimate(score.notes["pitch"].astype(int)[:, None]) or (0, "major")
+        keynote, mode = keys.estimate(pitched(score)["pitch"].astype(int)[:, None]) or (0, "major")
     scale = sampling.scale or mode
     if scale == "pentatonic" and mode == "minor":
         scale = "minor_pentatonic"

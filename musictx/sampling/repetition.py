@@ -94,9 +94,9 @@ def repeated(pitches: np.ndarray) -> np.ndarray:
 
 
 def among(values: np.ndarray, some: Sequence[int]) -> np.ndarray:
-    """Which of ``values``, -1 to 128, are among ``some``: ``np.isin`` for few numbers, in less time
-    than a step of the model."""
-    table = np.zeros(130, bool)
+    """Which of ``values``, -1 to 128, are among ``some`` (below 256): ``np.isin`` for few numbers,
+    in less time than a step of the model."""
+    table = np.zeros(257, bool)
     table[some] = True
     table[-1] = False
     return table[values]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from musictx.config import SamplingConfig
+from musictx.errors import ConfigError
 from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.constraints import charged
@@ -33,6 +34,11 @@ WINDOW = 4.0
 #: How strongly a density is kept that is asked for, and one that is only usual: nats for each note
 #: a second too many or too few (scripts/LOG.md).
 ASKED_PULL, USUAL_PULL = 0.8, 0.1
+#: Options that count strikes and releases.
+OF_EVENTS = (
+    *("restrike", "longest_note", "most_notes", "strikes", "release", "repetition", "tonality"),
+    *("density", "density_pull", "hands"),
+)
 
 
 @dataclass(frozen=True)
@@ -199,6 +205,8 @@ def build(
 
     limits   what is usual in the corpus, for the options that leave it to the corpus
     primers  what each row continues; its density and scale, if known, go before the corpus's
+
+    Raises ``ConfigError`` for an option that asks for what these tokens do not tell.
     """
     found: list[SoftConstraint] = pitches.build(tokenizer, sampling, primers)
     found += tokenizer.soft_constraints(sampling)
@@ -206,6 +214,7 @@ def build(
         found.append(Phrases(tokenizer.pitch_of, sampling.phrases))
     events = tokenizer.note_events
     if events is None:
+        refuse(sampling, OF_EVENTS, f"on {tokenizer.name} tokens: they tell no ends of notes")
         return found
     longest, most, strikes = LATEST * limits.longest, limits.most, limits.strikes
     if sampling.longest_note is not None:
@@ -235,6 +244,14 @@ def build(
         targets = [sampling.density or one.density or limits.density for one in primers]
         found.append(Density(events, targets, pull, releases=bool(sampling.density)))
     return found
+
+
+def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
+    """Raise ``ConfigError`` for the first of the options ``names`` that asks for something: it has
+    no effect ``where``."""
+    for name in names:
+        if (asked := getattr(sampling, name)) and asked != getattr(SamplingConfig(), name):
+            raise ConfigError(f"sampling.{name}={asked}: has no effect {where}")
 
 
 def together(

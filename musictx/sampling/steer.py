@@ -62,8 +62,10 @@ def steering(
             raise UserError(f"guidance={guidance:g}: {unable(tokenizer)}")
         return Steering(density=density)
     found = {}
-    if like is not None and len(like) >= FEWEST and like.duration >= SHORTEST:
-        found = controls.measured(like.notes, like.duration)
+    if like is not None and len(like) >= FEWEST:
+        like = like.shifted(-float(like.notes["start"][0]))  # a rest before it tells nothing
+        if like.duration >= SHORTEST:
+            found = controls.measured(like.notes, like.duration)
     return Steering(tuple(controls.levels({**found, **asked})), guidance, density)
 
 

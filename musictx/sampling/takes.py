@@ -36,9 +36,10 @@ class Likeness:
     @classmethod
     def to(cls, primer: Primer, note_limits: Mapping[str, Any] | None) -> Likeness:
         """To the primer, or for a new piece to the corpus by the note limits of a model's card."""
-        if primer.score is not None:
+        if primer.score is not None and len(primer.score):
             scale = musical.best_scale(primer.score)
-            return cls(measured(primer.score, primer.score.duration, scale), scale, "primer")
+            seconds = primer.score.duration - float(primer.score.notes["start"][0])
+            return cls(measured(primer.score, seconds, scale), scale, "primer")
         card = note_limits or {}
         names = {"density": "density", "similarity": "self_similarity", "in_scale": "in_scale"}
         return cls({ours: float(card.get(n, np.nan)) for ours, n in names.items()}, None, "corpus")

@@ -29,9 +29,10 @@ from musictx.config import TokenizerConfig
 from musictx.errors import ConfigError
 from musictx.notes import NOTE, Score
 from musictx.tokens.miditok_build import build_miditok
-from musictx.tokens.miditok_grammar import DRUM, STRIKES, MidiTokState, TypeTable
+from musictx.tokens.miditok_grammar import STRIKES, MidiTokState, TypeTable
 from musictx.tokens.miditok_score import from_symusic, to_symusic
 from musictx.tokens.performance import merged_tracks
+from musictx.tokens.sounding import DRUM
 from musictx.tokens.vocab import SPECIALS, NoteEvents, Tokenizer
 
 _OFFSET = len(SPECIALS)

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from musictx.tokens.sounding import SoundingState
+from musictx.tokens.sounding import DRUM, SoundingState
 from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS
 
 STRIKES = ("Pitch", "PitchDrum", "NoteOn", "DrumOn")
 RELEASE_OF = {"NoteOn": "NoteOff", "DrumOn": "DrumOff"}
-#: Drums sound in the tracker at their pitch and so much.
-DRUM = 128
 #: What a note consists of besides its strike; a piece cannot end before these.
 _ATTRIBUTES = frozenset({"Velocity", "Duration"})
 _NOTE_PARTS = _ATTRIBUTES | {*STRIKES, *RELEASE_OF.values()}

@@ -171,9 +171,11 @@ class PerformanceTokenizer(VocabularyTokenizer):
         notes = self._kept(score.notes, Counter())
         if not len(notes):
             return 0.0
-        return (
-            float(np.floor(notes["start"].min() * 1000 / self.step_ms + 0.5)) * self.step_ms / 1000
-        )
+        return float(self._steps(notes["start"].min())) * self.step_ms / 1000
+
+    def _steps(self, seconds: Any) -> Any:
+        """Times as whole steps, half a step upwards."""
+        return np.floor(seconds * (1000.0 / self.step_ms) + 0.5)
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """As ``encode``, and what was left out: reason -> number of notes."""
@@ -294,9 +296,8 @@ class PerformanceTokenizer(VocabularyTokenizer):
         grid = np.zeros(len(notes), _GRID)
         if not len(notes):
             return grid, left_out
-        per_second = 1000.0 / self.step_ms
-        grid["start"] = np.floor(notes["start"] * per_second + 0.5)
-        grid["end"] = np.maximum(np.floor(notes["end"] * per_second + 0.5), grid["start"] + 1)
+        grid["start"] = self._steps(notes["start"])
+        grid["end"] = np.maximum(self._steps(notes["end"]), grid["start"] + 1)
         first = grid["start"].min()
         grid["start"] -= first
         grid["end"] -= first

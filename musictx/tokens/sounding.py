@@ -12,6 +12,8 @@ from typing import Self
 
 import numpy as np
 
+#: Drums that wait for a release sound at their pitch and so much.
+DRUM = 128
 #: Strikes that are remembered: more than four seconds of the densest music.
 REMEMBERED = 128
 
@@ -49,13 +51,14 @@ class Sounding:
     def strike(self, pitch: int, seconds: float) -> None:
         """A note of the current program begins."""
         self.notes.setdefault((self.program, pitch), []).append(seconds)
-        self._recent.append((seconds, pitch))
-        self._listed = None
+        if pitch < DRUM:
+            self._recent.append((seconds, pitch))
+            self._listed = None
         self._count += 1
         self.struck = True
 
     def recent(self, count: int = REMEMBERED) -> list[tuple[float, int]]:
-        """(seconds, pitch) of the last ``count`` strikes, the last one first."""
+        """(seconds, pitch) of the last ``count`` strikes but for drums, the last one first."""
         if self._listed is None:
             self._listed = list(reversed(self._recent))
         return self._listed[:count]

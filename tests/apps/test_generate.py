@@ -230,6 +230,8 @@ def test_a_primer_that_keeps_to_beats_is_told_what_becomes_of_them(
     new = made.sample.score.notes[len(score) :]
     lines = new["start"] / 0.125
     assert np.allclose(lines, np.round(lines), atol=1e-6)
+    with pytest.raises(UserError, match=r"quantise=16: a new piece has no tempo to keep to"):
+        app.run(config(folder, tmp_path, quantise="16"))
 
 
 def test_tracks_that_the_model_cannot_tell_apart_are_told(folder, primer, tmp_path, capsys):

@@ -234,6 +234,13 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
     ):
         with pytest.raises(UserError, match=told):
             musictx.infill(path, "chorale", **wrong)
+    for without_effect, told in (
+        ({"guidance": 2.0}, "guidance: this model .* has no control tokens"),
+        ({"quantise": "8t"}, "quantise=8t: a model of chorales writes sixteenths"),
+        ({"sampling": {"key": "C"}}, "sampling.key=C: has no effect where voices"),
+    ):
+        with pytest.raises(UserError, match=told):
+            musictx.infill(path, "chorale", begin=2, end=3, **without_effect)
     with pytest.raises(UserError, match="voices=alto: expected a model of four voices"):
         musictx.infill(path, "piano", begin=2, end=3, voices="alto")
 

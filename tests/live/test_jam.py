@@ -12,6 +12,7 @@ from musictx.live.jam import Ear, jam
 from musictx.sampling.primer import encode_primer
 from musictx.sampling.stream import Stream
 from musictx.tokens.build import build
+from tests.live.test_player import Composer, Recorder, Time, scale
 from tests.sampling.pieces import make
 
 
@@ -131,3 +132,61 @@ def test_the_ear_tells_times_from_0_and_forgets():
     ear.note(112.5, True, 67, 0)
     assert ear.score().notes["pitch"].tolist() == [67]
     assert ear.heard == 2
+
+
+class Person:
+    """A port at which messages arrive at their moments, and which closes after the last."""
+
+    def __init__(self, time, *moments):
+        self._time, self._moments = time, list(moments)
+
+    @property
+    def closed(self):
+        return not self._moments
+
+    def iter_pending(self):
+        while self._moments and self._moments[0][0] <= self._time.now():
+            yield self._moments.pop(0)[1]
+
+
+class Slow(Composer):
+    """An answer of one note that takes a second to compose."""
+
+    def __init__(self, time, score, played):
+        super().__init__(time, scale(1))
+        self._score, self._played = score, played
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def prepare(self):
+        self._time.sleep(1.0)
+
+    def __next__(self):
+        self._played.append(self._score.notes["pitch"].tolist())
+        return super().__next__()
+
+
+def test_what_is_played_while_an_answer_is_composed_is_heard_before_it():
+    """However short: a note that began and ended meanwhile puts the answer off too."""
+    time, played = Time(), []
+
+    def at(seconds, kind, note):
+        return time.at + seconds, mido.Message(kind, note=note)
+
+    person = Person(
+        time,
+        at(0.0, "note_on", 60),
+        at(0.1, "note_off", 60),
+        at(0.6, "note_on", 62),
+        at(0.7, "note_off", 62),
+        (time.at + 30.0, mido.Message("clock")),
+    )
+    answers = jam(
+        person, Recorder(time), lambda score, _: Slow(time, score, played), clock=time, say=str
+    )
+    assert answers == 1
+    assert played[0] == [60, 62]

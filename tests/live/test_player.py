@@ -110,6 +110,20 @@ def test_composing_that_falls_behind_looks_back_on_less_and_what_is_late_is_coun
     assert steps == pytest.approx([0.25] * len(steps), abs=2 * LATE)
 
 
+def test_every_note_sounds_with_its_program_though_many_share_a_channel():
+    time, events = Time(), []
+    for i, program in enumerate([*range(17), *range(17), DRUMS]):
+        events += [Event(i * 0.25, True, 60, 80, program), Event(i * 0.25, False, 60, 0, program)]
+    port, current, found = Recorder(time), {}, []
+    play(Composer(time, events), port, clock=time, programs=True)
+    for _, message in port.sent:
+        if message.type == "program_change":
+            current[message.channel] = message.program
+        elif message.type == "note_on":
+            found.append(DRUMS if message.channel == DRUM_CHANNEL else current[message.channel])
+    assert found == [event.track for event in events if event.on]
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, RuntimeError])
 @pytest.mark.parametrize("fail_at", [1, 2, 5, 8])
 def test_no_note_is_left_on_after_an_error(error, fail_at):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
+from musictx.beats import Beats
 from musictx.midi.write import MAJOR, MINOR
 from musictx.notes import Score
 from tests.midi.midi_bytes import END, file
@@ -91,6 +92,28 @@ def test_what_is_read_and_written_again_is_the_same_file(made: mido.MidiFile) ->
     plain = (0, ("tempo", "500000"), ("type", "set_tempo"))
     begins = any(row[0] == 0 and ("type", "set_tempo") in row for row in marks)
     assert back_marks == sorted(marks if begins else [*marks, plain])
+
+
+@settings(deadline=None, max_examples=40)
+@given(files())
+def test_beats_count_the_ticks_of_the_file(made: mido.MidiFile) -> None:
+    """Before the first tempo mark, and where there is none, MIDI has 120 bpm."""
+    out = io.BytesIO()
+    made.save(file=out)
+    quarter, (_, *tracks) = _events(out.getvalue())
+    struck = [row[0] for track in tracks for row in track if ("type", "note_on") in row]
+    score = midi.read(out.getvalue())
+    found = Beats(score, bpm=100.0).quarters(score.notes["start"]) * quarter
+    assert sorted(found.tolist()) == pytest.approx(sorted(struck), abs=1e-3)
+
+
+@pytest.mark.parametrize("tempos", [[], [(2.0, 60.0)]])
+def test_a_file_is_written_by_the_clock_of_its_score(tempos) -> None:
+    notes = [(second, second + 1.0, 60, 80, 0, False, 0) for second in (0.5, 2.0, 3.0)]
+    score = Score(notes, tempos=tempos, ticks_per_quarter=96)
+    back = midi.read(midi.to_bytes(score))
+    expected = Beats(score).quarters(score.notes["start"])
+    assert Beats(back).quarters(back.notes["start"]).tolist() == pytest.approx(expected.tolist())
 
 
 def test_a_continuation_takes_over_the_grid_of_its_primer() -> None:

@@ -36,7 +36,7 @@ def test_seconds_do_not_depend_on_the_time_base_and_tempo_counts_in_any_track(
     )
     score = midi.read(data)
     assert table(score) == [(0.0, 0.5 + 1.0 + 0.25, 60, 64)]
-    assert score.tempos.tolist() == [(0.5, 60.0), (1.5, 240.0)]
+    assert score.tempos.tolist() == [(0.0, 120.0), (0.5, 60.0), (1.5, 240.0)]
 
 
 @settings(deadline=None, max_examples=200)

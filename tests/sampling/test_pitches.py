@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from musictx.config import SamplingConfig
 from musictx.config.scales import SCALES
 from musictx.errors import ConfigError, UserError
-from musictx.sampling import pitches
+from musictx.notes import Score
+from musictx.sampling import pitches, soft
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
+from musictx.sampling.soft import NoteLimits
 from musictx.tokens.build import build
 from tests.sampling.pieces import continue_music, make, score
 
@@ -71,6 +73,11 @@ def test_auto_is_the_scale_of_each_primer(piano):
     found = pitches.pitch_sets(SamplingConfig(key="auto"), rows)
     assert set(np.flatnonzero(found[0]) % 12) == {0, 2, 4, 5, 7, 9, 11}
     assert set(np.flatnonzero(found[1]) % 12) == {2, 4, 6, 7, 9, 11, 1}
+    notes = [(i / 8, i / 8 + 0.1, 37, 90, 0, True, 1) for i in range(100)]  # drums have no key
+    drummed = Score([*rows[0].score.notes.tolist(), *notes])
+    sampling = SamplingConfig(key="auto", scale="pentatonic")
+    few = pitches.pitch_sets(sampling, [rows[0], Primer(rows[0].ids, 12.0, drummed)])
+    assert np.array_equal(few[0], few[1])
     with pytest.raises(UserError, match="expected a primer"):
         pitches.pitch_sets(SamplingConfig(key="auto"), [NOTHING])
     tune = score(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
@@ -121,6 +128,16 @@ def test_chords_can_be_played_by_two_hands(piano):
 def test_what_is_no_key_scale_or_pitch_is_said(asked, sentence):
     with pytest.raises(ConfigError, match=sentence):
         SamplingConfig(**asked)
+
+
+@pytest.mark.parametrize("asked", [{"hands": 12}, {"strikes": 3}, {"tonality": 1.0}])
+def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said(asked):
+    (name,) = asked
+    limits, off = NoteLimits.of(None), {"tonality": 0.0, "repetition": 0.0, "most_notes": 0}
+    soft.build(build("chorale"), SamplingConfig(**off), limits, [NOTHING])
+    with pytest.raises(ConfigError, match=rf"sampling\.{name}=.*: has no effect on chorale tokens"):
+        soft.build(build("chorale"), SamplingConfig(**asked), limits, [NOTHING])
+    assert soft.build(build(), SamplingConfig(**asked), limits, [NOTHING])
 
 
 def test_scales_are_those_of_the_books():

@@ -1,12 +1,16 @@
 """What a model reads of a primer, and what stays of it in the music."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.music import continue_each, prompts
-from musictx.sampling.primer import encode_primer
+from musictx.sampling.primer import Primer, encode_primer
+from musictx.sampling.steer import steering
+from musictx.sampling.takes import Likeness
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
 from tests.sampling.pieces import TUNE, continue_music, make, rows, score
@@ -57,6 +61,15 @@ def test_of_primers_of_different_length_rows_read_as_much_as_the_shortest_has():
     assert prompts(whole, 99, 4)[1].tolist() == [CUT, *range(24, 32)]
     assert prompts(whole, 8, 4).tolist() == [[CUT, *range(14, 18)], [CUT, *range(28, 32)]]
     assert prompts(whole[:1], 9, 4).tolist() == [[BOS, *range(10, 18)]]
+    broken_off = [np.arange(10, 21)]  # in the midst of the third group
+    assert prompts(broken_off, 9, 4).tolist() == [[CUT, *range(14, 21)]]
+
+
+def test_a_rest_before_a_primer_does_not_tell_what_it_is_like():
+    ids, bundle = np.zeros(1, np.uint16), SimpleNamespace(tokenizer=build(controls=True))
+    now, later = (Primer(ids, TUNE.duration, TUNE.shifted(rest)) for rest in (0.0, 9.0))
+    assert Likeness.to(later, None).measures == pytest.approx(Likeness.to(now, None).measures)
+    assert steering(bundle, like=later.score) == steering(bundle, like=now.score)
 
 
 def test_a_row_of_the_shortest_primer_does_not_depend_on_the_others(piano):

@@ -11,8 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from musictx.config import SamplingConfig
 from musictx.errors import ConfigError, UserError
 from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.sampling import soft
+from musictx.sampling.primer import NOTHING
+from musictx.sampling.soft import NoteLimits
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests.strategies import scores
@@ -279,3 +283,16 @@ def test_notes_come_back_in_the_order_in_which_they_are_struck(name, tracks):
         count = min(len(before), tokenizer.grammar(ids[:cut]).notes)
         for key in ("start", "pitch", "program"):
             assert np.array_equal(whole[:count][key], before[:count][key])
+
+
+def test_strokes_of_drums_say_nothing_of_pitches():
+    """No soft constraint holds back a pitch because drums were struck."""
+    tokenizer = tokenizer_of("midilike", "programs")
+    beat = Score([(i / 8, i / 8 + 0.1, 36 + i % 3, 90, 0, True, 0) for i in range(16)])
+    ids, limits = tokenizer.encode(beat), NoteLimits(np.full(128, np.inf), strikes=1)
+    pitched = tokenizer.note_events.strike >= 0
+    constraints = soft.build(tokenizer, SamplingConfig(hands=12), limits, [NOTHING])
+    for count in range(1, len(ids) + 1):
+        state, past = tokenizer.grammar(ids[:count]), np.array([[BOS, *ids[:count]]])
+        for constraint in constraints:
+            assert not constraint([state], past)[:, pitched].any()

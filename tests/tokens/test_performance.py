@@ -122,6 +122,17 @@ def test_onsets_are_rounded_as_absolute_times_and_never_drift():
     assert lengths.min() == 1  # a note that rounds to nothing lasts one step
 
 
+@pytest.mark.parametrize("step_ms", [5, 10, 20])
+def test_ids_begin_where_the_tokenizer_says(step_ms):
+    """Half a step off at most, also where a piece begins half-way between two steps."""
+    tokenizer, half = PerformanceTokenizer(step_ms=step_ms), step_ms / 2000
+    for k in range(150):
+        start = (2 * k + 1) * half
+        piece = Score([(t, 60.0, 60, 64, 0, False, 0) for t in (start, start + 1.98 * half)])
+        told = tokenizer.begins(piece) + tokenizer.decode(tokenizer.encode(piece)).notes["start"]
+        assert np.abs(told - piece.notes["start"]).max() <= half + 1e-9
+
+
 def test_every_velocity_survives_within_half_a_bin_and_none_becomes_silent():
     for bins in (1, 16, 32, 50, 127):
         tokenizer = PerformanceTokenizer(velocity_bins=bins)
