@@ -3,6 +3,7 @@
 import dataclasses
 import string
 from functools import reduce
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from musictx import midi
 from musictx.cli import help
 from musictx.compose import own, words
 from musictx.compose.commands import SPOKEN
+from musictx.compose.run import _run_folder
 from musictx.errors import ConfigError
 from musictx.notes import Score
 
@@ -48,6 +50,15 @@ def test_help_tells_the_defaults_that_a_command_takes(command):
             factory = field.default_factory
             default = field.default if factory is dataclasses.MISSING else factory()
             assert taken == default, told
+
+
+@pytest.mark.parametrize(
+    ("asked", "out"), [("multirun/mine", "multirun/mine/0"), ("multirun/2026-11-22/17-05-00", None)]
+)
+def test_a_sweep_is_kept_in_the_folder_that_is_named(asked, out):
+    config, sweep = SimpleNamespace(out=None), SimpleNamespace(dir=asked, subdir="0")
+    _run_folder(config, SimpleNamespace(sweep=sweep), in_sweep=True)
+    assert config.out == out
 
 
 def test_model_is_a_folder_where_there_are_no_sizes(tmp_path, monkeypatch):

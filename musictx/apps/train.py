@@ -48,7 +48,7 @@ FINE_TUNING = 0.2
 MOST_WARMUP = 0.2
 #: Tokens for each second of a sample; more means that time has stopped passing.
 SAMPLE_TOKENS_PER_SECOND = 60
-#: Corpora that are nothing without a path; of others ``corpus.shards`` may say where they are to go.
+#: Corpora that need a path; of others ``corpus.shards`` says where they are to go.
 NEED_PATHS = ("folder", "maestro", "jsb")
 Say = Callable[[str], None]
 

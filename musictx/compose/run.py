@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -118,9 +119,9 @@ def _expanded(node: Any) -> Any:
 
 def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:
     """``hydra.run.dir`` and ``hydra.sweep.dir`` are names of the run folder where they are given
-    (in ``conf/hydra/default.yaml`` they begin with . and multirun/)."""
+    (in ``conf/hydra/default.yaml`` they are . and multirun/DATE/TIME)."""
     if in_sweep:
-        named = not str(settings.sweep.dir).startswith("multirun/")
+        named = not re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(settings.sweep.dir))
         folder = str(Path(settings.sweep.dir) / str(settings.sweep.subdir))
     else:
         named, folder = settings.run.dir != ".", str(settings.run.dir)

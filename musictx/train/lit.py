@@ -182,8 +182,8 @@ class LitMusicTransformer(pl.LightningModule):
         look = self.device.type == "cpu" or (every and step % every == 0)
         if look and not self._scaled and not bool(norm.isfinite()):  # its scaler skips such steps
             raise self._diverged()  # before the weights are touched
-        if by_value:
-            self.clip_gradients(optimizer, gradient_clip_val, "value")
+        if by_value and gradient_clip_val:  # Lightning's own refuses AdamW's kernel for CUDA
+            nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
         self.log("train/grad_norm", norm)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:

@@ -74,18 +74,21 @@ def test_gradients_are_clipped_after_they_are_averaged():
     assert loss(trainer, "train/grad_norm") > 1e-3
 
 
+class OnCuda(Watched):
+    """Takes the optimizer that it would take on a GPU."""
+
+    def configure_optimizers(self):
+        with mock.patch.object(OnCuda, "device", torch.device("cuda")):
+            return super().configure_optimizers()
+
+    def on_train_start(self):
+        with mock.patch.object(OnCuda, "device", torch.device("cuda")):
+            super().on_train_start()
+
+
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 def test_gradients_in_float16_are_clipped_when_their_scale_is_off(name):
     """As on a GPU, where AdamW's own kernel would take it off only after."""
-
-    class OnCuda(Watched):
-        def configure_optimizers(self):
-            with mock.patch.object(OnCuda, "device", torch.device("cuda")):
-                return super().configure_optimizers()
-
-        def on_train_start(self):
-            with mock.patch.object(OnCuda, "device", torch.device("cuda")):
-                super().on_train_start()
 
     class Scaled(pl.Callback):
         def setup(self, trainer, *_, **options):
@@ -99,9 +102,10 @@ def test_gradients_in_float16_are_clipped_when_their_scale_is_off(name):
     assert loss(trainer, "train/grad_norm") == pytest.approx(wanted, rel=1e-2)
 
 
-def test_gradients_can_be_clipped_by_value():
-    training = fake_training(kind=Watched)
-    fit(training, max_steps=1, gradient_clip_val=1e-3, gradient_clip_algorithm="value")
+@pytest.mark.parametrize("kind", [Watched, OnCuda])
+def test_gradients_can_be_clipped_by_value(kind):
+    training, options = fake_training(kind=kind), {"max_steps": 1, "precision": "bf16-mixed"}
+    fit(training, gradient_clip_val=1e-3, gradient_clip_algorithm="value", **options)
     assert max(float(g.abs().max()) for g in training.seen.values()) == pytest.approx(1e-3)
 
 
