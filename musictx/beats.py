@@ -54,7 +54,8 @@ class Beats:
         for begin, stop, length in self._spans():
             if quarters < stop - 1e-6:
                 passed = int((quarters - begin) / length + 1e-6)
-                return number + passed, float(quarters - begin - passed * length)
+                since = float(quarters - begin - passed * length)
+                return number + passed, since if since > 1e-6 else 0.0  # marks stand in seconds
             number += int(np.ceil((stop - begin) / length - 1e-6))
             at = stop
         raise AssertionError(at)

@@ -42,6 +42,15 @@ def test_bars_are_counted_by_the_meter():
     assert Beats(Score()).bar(17.0) == (5, 1.0)
 
 
+@given(st.floats(30, 240), st.integers(1, 12))
+def test_nothing_has_passed_of_a_bar_that_begins(bpm, upbeat):
+    """In any tempo, though meters begin at seconds: an opening bar, then bars of 4/4."""
+    meters = [(0.0, upbeat, 4), (upbeat * 60 / bpm, 4, 4)]
+    clock = Beats(Score(tempos=[(0.0, bpm)], meters=meters))
+    found = [clock.bar(upbeat + 4.0 * bar) for bar in range(20)]
+    assert found == [(bar + 2, 0.0) for bar in range(20)]
+
+
 def test_a_change_of_meter_inside_a_bar_begins_a_new_one():
     clock = Beats(Score(meters=[(0.0, 4, 4), (3.0, 3, 4)]))  # after six quarters
     assert clock.bar(5.0) == (2, 1.0)

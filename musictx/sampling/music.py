@@ -16,6 +16,7 @@ import numpy as np
 
 from musictx.config import SamplingConfig
 from musictx.data import layout
+from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, soft, timeline
 from musictx.sampling import processors as reshape
@@ -70,8 +71,8 @@ def continuations(
     """Yield (number of the primer, its continuation) as each is done.
 
     seeds            one a primer, two whole numbers or more. A row draws by its own seed; it
-                     depends on the other rows only where primers differ in length: rows of a batch
-                     read as many ids as the shortest has, the others the last of theirs.
+                     depends on the other rows only where primers are not :func:`alike`: rows of a
+                     batch read as many ids as the shortest has, the others the last of theirs.
     seconds, tokens, bars  length of the new part, see :class:`Length`.
     end              one of :data:`ENDS`. ``cut``: at its length, notes that still sound end there;
                      ``model``: or before, where the model ends it after a new note; ``natural``:
@@ -96,7 +97,7 @@ def continuations(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     length, sampling = Length(seconds, tokens, bars), sampling or SamplingConfig()
-    limits, context = NoteLimits.of(note_limits), context or int(model.config["context"])
+    limits, context = NoteLimits.of(note_limits), looked_back(model, tokenizer, context)
     steering = steering or [Steering()] * len(primers)
     if steering[0].density is not None:
         sampling = replace(sampling, density=steering[0].density)
@@ -149,6 +150,15 @@ def continuations(
                 yield first + row, batch.sample(row, interrupt is not None)
         if interrupt is not None:
             raise interrupt
+
+
+def looked_back(model: MusicTransformer, tokenizer: Tokenizer, context: int | None) -> int:
+    """Ids that the model looks back on: ``context``, by default its own; ``UserError`` for fewer
+    than two groups of events."""
+    if context is not None and context < 2 * tokenizer.align:
+        least = f"at least {2 * tokenizer.align} with {tokenizer.name} tokens"
+        raise UserError(f"context={context}: expected {least}")
+    return context or int(model.config["context"])
 
 
 def alike(

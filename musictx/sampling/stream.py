@@ -19,7 +19,7 @@ from musictx.sampling import engine, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.events import Event, reader
-from musictx.sampling.music import prompts
+from musictx.sampling.music import looked_back, prompts
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.soft import NoteLimits
@@ -63,7 +63,7 @@ class Stream(Iterator[Event]):
         built = soft.build(tokenizer, sampling, NoteLimits.of(note_limits), [primer])
         self._soft = soft.together(tokenizer, [*constraints, *built])
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]
-        self._context = context or int(model.config["context"])
+        self._context = looked_back(model, tokenizer, context)
         room = 2 * max(self._context, int(model.config["context"])) * tokenizer.align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
         self.drawn = len(primer.ids)

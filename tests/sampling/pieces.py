@@ -26,12 +26,13 @@ class Leaning(MusicTransformer):
         return super().forward(*args, **kwargs) + self.lean
 
 
-def make(tokenizer, context=32, seed=0, **toward):
+def make(tokenizer, context=32, seed=0, position=None, **toward):
     """``toward``: kind of token -> what is added to its logits."""
     torch.manual_seed(seed)
     model = Leaning(
-        tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=context
-    ).eval()
+        tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=context,
+        position=position,
+    ).eval()  # fmt: skip
     lean = torch.zeros(tokenizer.size)
     for kind, amount in toward.items():
         first, stop = tokenizer.vocabulary.range(kind)

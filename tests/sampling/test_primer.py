@@ -65,6 +65,17 @@ def test_of_primers_of_different_length_rows_read_as_much_as_the_shortest_has():
     assert prompts(broken_off, 9, 4).tolist() == [[CUT, *range(14, 21)]]
 
 
+def test_the_model_looks_back_on_two_groups_of_events_at_least():
+    """Of fewer nothing might be left when a full window is read again from its middle."""
+    chorale = build("chorale")
+    model = make(chorale, position={"name": "sinusoidal"})
+    for context in (8, 9, 11):
+        (made,) = continue_music(model, chorale, seconds=6.0, context=context, end="cut")
+        assert len(made.ids) == 160
+    with pytest.raises(UserError, match="context=7: expected at least 8 with chorale tokens"):
+        continue_music(model, chorale, seconds=6.0, context=7)
+
+
 def test_a_rest_before_a_primer_does_not_tell_what_it_is_like():
     ids, bundle = np.zeros(1, np.uint16), SimpleNamespace(tokenizer=build(controls=True))
     now, later = (Primer(ids, TUNE.duration, TUNE.shifted(rest)) for rest in (0.0, 9.0))
