@@ -202,6 +202,11 @@ def test_meters_are_marked():
     one = HEAD.format(1) + time(3, 4) + note(C, 3)
     score = musicxml.read(document([one, time("3+2", 8) + note(C, 2.5)]), bpm=60)
     assert score.meters.tolist() == [(0.0, 3, 4), (3.0, 5, 8)]
+    several = "<beats>3</beats><beat-type>8</beat-type><beats>2</beats><beat-type>4</beat-type>"
+    staff = "<time><beats>2</beats><beat-type>4</beat-type></time>"  # of another one, passed over
+    first = f"<attributes><divisions>2</divisions><time>{several}</time>{staff}</attributes>"
+    score = musicxml.read(document([first + note(C, 7)]))
+    assert score.meters.tolist() == [(0.0, 7, 8)]
 
 
 def test_programs_and_drums_come_from_the_part_list():

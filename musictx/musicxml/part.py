@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections import defaultdict
@@ -154,14 +155,10 @@ class Part:
             octaves = int(parse_number(change.findtext("octave-change", "0"), "octave-change"))
             chromatic = round(parse_number(change.findtext("chromatic"), "chromatic"))
             self._transpose = chromatic + 12 * octaves
-        beats, beat_type = item.findtext("time/beats"), item.findtext("time/beat-type")
-        if beats is not None and beat_type is not None and len(beats) + len(beat_type) < 32:
-            # "3+2" is an additive meter; words such as "senza misura" have no numbers to give.
-            counts = beats.split("+")
-            if all(c.strip().isdecimal() for c in [*counts, beat_type]):
-                numerator, denominator = sum(int(c) for c in counts), int(beat_type)
-                if 0 < numerator < 256 and 0 < denominator < 65536:
-                    self.meters.append((number, position, (numerator, denominator)))
+        time = item.find("time")
+        meter = None if time is None else _meter(time)
+        if meter is not None:
+            self.meters.append((number, position, meter))
         fifths = (item.findtext("key/fifths") or "").strip()
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
@@ -179,6 +176,21 @@ class Part:
         if bpm > 0:
             offset = self._ticks(item.findtext("offset", "0"), "offset")
             self.tempos.append((number, max(0, position + offset), bpm))
+
+
+def _meter(time: ET.Element) -> tuple[int, int] | None:
+    """Of an additive meter, ``3+2`` or several fractions side by side, the sum; ``None`` for words
+    such as "senza misura" and for what MIDI cannot hold."""
+    bar, finest = Fraction(0), 1
+    for beats, beat_type in zip(time.iterfind("beats"), time.iterfind("beat-type")):
+        *counts, kind = (c.strip() for c in [*(beats.text or "").split("+"), beat_type.text or ""])
+        if not all(c.isdecimal() and len(c) < 6 for c in [*counts, kind]) or int(kind) == 0:
+            return None
+        bar += Fraction(sum(map(int, counts)), int(kind))
+        finest = math.lcm(finest, int(kind))
+        if finest > 65535:
+            return None
+    return (int(bar * finest), finest) if 0 < bar * finest < 256 else None
 
 
 def _figure(element: ET.Element) -> str:
