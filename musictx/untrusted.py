@@ -21,7 +21,7 @@ from musictx.errors import UserError
 #: Numbers in config.yaml that no weight bears out (a context, a distance that has no table), and
 #: options of a tokenizer, may be this large.
 _LARGEST, LARGEST_OPTION = 2**16, 10**6
-MOST_VOICES = 64
+MOST_VOICES, PITCHES = 64, 128
 #: What describes a model beside its shape.
 FEATURES = (
     *("position", "intervals", "ages", "repeats", "counterpoint", "sounding", "conditions"),
@@ -81,7 +81,7 @@ def check_arguments(
         own = [n for key, shape in shapes.items() if key.startswith(f"{name}.") for n in shape]
         most = max(*numbers(value), ROWS_OF_A_NOTE * whole(value.get("recent", 0)), 0.0)
         fits = "numbers that the weights bear out, each"
-        require(name, most <= vocabulary + max(own, default=0), fits)
+        require(name, most <= PITCHES + vocabulary + max(own, default=0), fits)
     for name in ("ages", "repeats", "counterpoint", "calibration"):
         value = arguments.get(name) or {}
         counts = [whole(value[key]) for key in ("voices", "phases") if key in value]
