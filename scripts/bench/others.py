@@ -193,6 +193,9 @@ def build_transformers(asked: SimpleNamespace) -> Built:
             n_embd=asked.width,
             n_layer=asked.layers,
             n_head=asked.heads,
+            resid_pdrop=0.0,  # as in the other rows
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
             bos_token_id=1,
             eos_token_id=2,
         )
