@@ -122,6 +122,7 @@ class Composer:
             tracks=None if asked.tracks is None else list(asked.tracks),
             request=dict(request),
             command=requests.command_line(asked, config),
+            at_end=model.four_voices and asked.task in ("replace", "harmonise"),
             input=None if file is None else f"takes/{file}",
             proposals=[Proposal(i + 1) for i in range(asked.samples)],
         )

@@ -27,6 +27,9 @@ SLIDERS = {
     "polyphony": ("Fullness", "How many notes sound at once.", 1.0, 12.0, 0.5),
 }
 
+#: What commands say for the way to a model that is no page's business.
+SOMEWHERE = "PATH/TO/"
+
 
 @dataclass(frozen=True)
 class Model:
@@ -115,13 +118,14 @@ def _card(path: Path) -> tuple[str, str]:
     return clean_name(found[1]), first[:300]
 
 
-def _word(folder: Path, takes: Path) -> str | None:
+def _word(folder: Path, takes: Path) -> str:
     """How a command in the folder ``takes`` names a model folder: by the way there, if both are
-    below the folder that the studio was started in. Other ways would tell too much of a machine."""
+    below the folder that the studio was started in. Other ways would tell too much of a machine:
+    whoever types the command has to put it in the place of :data:`SOMEWHERE`."""
     here = Path.cwd().resolve()
     folder, takes = folder.resolve(), takes.expanduser().resolve()
     if not (folder.is_relative_to(here) and takes.is_relative_to(here)):
-        return None
+        return SOMEWHERE + shipped.name_of(folder)
     return Path(os.path.relpath(folder, takes)).as_posix()
 
 
@@ -138,7 +142,7 @@ class Models:
         if default not in named and name in ours:
             name = f"my-{name}"
         words = {one: one for one in ours}
-        words.setdefault(name, _word(default, Path(config.folder) / "session" / "takes") or name)
+        words.setdefault(name, _word(default, Path(config.folder) / "session" / "takes"))
         folders = {name: default} | ours
         self._all = {one: Model.of(one, words[one], at) for one, at in folders.items()}
         self.default = name

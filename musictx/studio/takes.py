@@ -64,6 +64,8 @@ class Take:
     state: str = "waiting"
     place: int = 0
     progress: float = 0.0
+    at_end: bool = False
+    """Its notes are told when a proposal is finished, not before."""
     aside: bool = False
     error: str | None = None
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))

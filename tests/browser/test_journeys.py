@@ -211,6 +211,7 @@ def test_07_undo_redo_and_history(desk):
     desk.proposals(1)
     first = desk.composed(desk.compose())
     desk.button("Set aside").click()
+    assert desk.page.locator("li.take").count() == 0  # made when it is seen
     desk.page.get_by_role("tab", name="History").click()
     desk.button("As asked").first.click()
     desk.page.get_by_role("tab", name="Compose").click()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx import cli
+from musictx import cli, shipped
 from musictx.compose import compose
 from musictx.config import ModelFolder, StudioConfig
 from musictx.errors import UserError
@@ -104,6 +104,7 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
         locked = {before.notes[n] for n in (20, 21)} & set(document.notes.values())
         assert len(locked) == 2 or request_["task"] == "harmonise"
     notes = [d for d in told.of(session, "note") if d["proposal"] == 1]
+    assert take["at_end"] == (not notes)
     if request_["task"] != "harmonise":
         events = [event for data in notes for event in data["events"]]
         ons = Counter((round(e[1], 2), e[2], e[4]) for e in events if e[0] == "on")
@@ -228,4 +229,10 @@ def test_the_newest_own_model_is_the_default_and_its_command_finds_it(tiny, tmp_
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path / "away")
     elsewhere = StudioConfig(model=ModelFolder(str(tmp_path / "runs" / "mine")))
-    assert Models(elsewhere).chosen(None, "new").word == "mine"
+    wish, model, _ = asked.parse({"task": "new", "seconds": 1}, Models(elsewhere), 0.0)
+    line = asked.command_line(wish, wish.config(model, 1, None, seconds=1.0))
+    assert "model=PATH/TO/mine " in line
+    assert str(tmp_path) not in line
+    words = shlex.split(line.replace("PATH/TO", str(tmp_path / "runs")))
+    found = compose("generate", words[2:]).model.path
+    assert shipped.locate(found) == tmp_path / "runs" / "mine" / "model"

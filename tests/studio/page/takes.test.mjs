@@ -9,7 +9,7 @@ import { beatsOf, pieceOf } from "./music.mjs";
 
 const takeOf = (more = {}) => ({
   id: 7, task: "continue", label: "continue for 8 s", state: "composing", place: 0, progress: 0.5, seed: 3, model: "piano", begin: 4, end: 12,
-  tracks: null, request: {}, command: "musictx generate", aside: false, error: null, made: "2026-01-01T00:00:00Z",
+  tracks: null, request: {}, command: "musictx generate", aside: false, at_end: false, error: null, made: "2026-01-01T00:00:00Z",
   proposals: [{ number: 1, state: "composing", notes: [], tracks: [], removes: [], remark: null, accepted: false }], ...more,
 });
 
@@ -61,6 +61,7 @@ test("after a new connection the server's list counts, but what was streamed sta
   assert.equal(takes.get(7).proposals[0].notes.length, 1);
   assert.equal(stateWords(takes.get(8)), "waiting, 1 before it");
   assert.equal(stateWords(takes.get(7)), "composing, 50 %");
+  assert.equal(stateWords(takeOf({ at_end: true })), "composing, 50 %; notes appear at the end");
   assert.equal(isRunning(takes.get(8)), true);
   assert.equal(stateWords(takeOf({ state: "failed", error: "out of memory" })), "Out of memory.");
   assert.equal(stateLine(takeOf()), "composing, 50 % · seed 3 · piano");

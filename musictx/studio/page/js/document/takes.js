@@ -73,7 +73,7 @@ export function placeOf(take, beats) {
 export function stateWords(take) {
   if (take.aside && take.state === "done") return "set aside";
   if (take.state === "waiting") return take.place > 1 ? `waiting, ${take.place - 1} before it` : "next in the queue";
-  if (take.state === "composing") return `composing, ${Math.round(take.progress * 100)} %`;
+  if (take.state === "composing") return `composing, ${Math.round(take.progress * 100)} %${take.at_end ? "; notes appear at the end" : ""}`;
   if (take.state === "failed") return take.error ? sentence(take.error) : "failed";
   return take.state;
 }

@@ -63,8 +63,9 @@ export function clock(seconds) {
   return `${Math.floor(tenths / 600)}:${rest}.${tenths % 10}`;
 }
 
+const NUMBERS = new Intl.NumberFormat("en"); // to make one takes longer than all else here
 /** "1 note", "3 notes". */
-export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+export const count = (number, noun) => `${NUMBERS.format(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 /** "Acoustic grand piano" @param {import("./types.js").Track} track */
 export const instrument = (track) => (track.drum ? "Drums" : PROGRAMS[track.program] ?? "Instrument");
@@ -75,12 +76,12 @@ export const trackName = (track) => track.name || instrument(track);
 export const title = (name) =>
   name.replace(/[_-]+/g, " ").trim().replace(/^\p{L}|\S*\d\S*/gu, (word) => word.toUpperCase());
 
-/** "today, 14:05", "3 March" */
+const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric" });
+/** "today, 14:05", "3 March 2026" */
 export function when(iso, now = new Date()) {
   const date = new Date(iso);
-  const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-  if (date.toDateString() === now.toDateString()) return `today, ${time}`;
-  return date.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
+  return date.toDateString() === now.toDateString() ? `today, ${TIME.format(date)}` : DAY.format(date);
 }
 
 /** What the server says, as a sentence of the page: a capital, but not on a name such as "keep=2", and a full stop. */

@@ -1,4 +1,4 @@
-/** The history: every take with its seed and the command that makes it again. */
+/** The history: every take with its seed and the command that makes it again; it may be hundreds, so nothing is made of them until it is seen. */
 
 import { fill, h, icon, keyed } from "../core/dom.js";
 import { stateLine } from "../document/takes.js";
@@ -20,7 +20,9 @@ export function mountHistory(app, panel) {
       type: "button", title: "Copy the command", "aria-label": `Copy the command of take ${id}`, onclick: () => copyText(app, command),
     }, icon("copy"));
     const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, kept,
-      command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy), h("div.buttons", null, show, again));
+      command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy),
+      command?.includes("PATH/TO/") && h("p.hint", null, "Write where the model is in the place of PATH/TO/. The page is told no folder of your machine."),
+      h("div.buttons", null, show, again));
 
     /** @param {import("../document/types.js").Take} take */
     function update(take) {
@@ -40,6 +42,7 @@ export function mountHistory(app, panel) {
   const accepted = (take) => take.proposals.filter((proposal) => app.accepted(take, proposal)).map((proposal) => proposal.number);
 
   function refresh() {
+    if (!panel.clientWidth) return;
     const takes = app.takes.list;
     none.hidden = takes.length > 0;
     keyed(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
@@ -53,6 +56,7 @@ export function mountHistory(app, panel) {
     });
   };
   for (const event of ["takes", "shown", "piece"]) app.on(/** @type {any} */ (event), soon);
+  new ResizeObserver(soon).observe(panel);
 }
 
 async function copyText(app, text) {
