@@ -137,6 +137,10 @@ class Score:
             raise ValueError("notes: pitch and program must lie in 0..127")
         if np.any(notes["velocity"] > 127) or np.any(notes["velocity"] < 1):
             raise ValueError("notes: velocity must lie in 1..127 (0 means note-off in MIDI)")
+        if np.any(self.pedals["value"] > 127):
+            raise ValueError("pedals: value must lie in 0..127")
+        if not np.all(np.isfinite(self.tempos["bpm"]) & (self.tempos["bpm"] > 0)):
+            raise ValueError("tempos: bpm must be finite and greater than 0")
         if not 0 <= self.ticks_per_quarter < 2**15:
             raise ValueError("ticks_per_quarter must lie in 0..32767")
         object.__setattr__(self, "names", dict(self.names))

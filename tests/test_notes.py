@@ -31,7 +31,10 @@ def changed(**values: object) -> tuple:
         ({"notes": [changed(velocity=0)]}, "velocity must lie in 1..127"),
         ({"notes": [changed(velocity=128)]}, "velocity must lie in 1..127"),
         ({"pedals": [(-1.0, 64, 0)]}, "pedals: time"),
+        ({"pedals": [(0.0, 128, 0)]}, "pedals: value must lie in 0..127"),
         ({"tempos": [(np.inf, 120.0)]}, "tempos: time"),
+        ({"tempos": [(0.0, np.nan)]}, "tempos: bpm"),
+        ({"tempos": [(0.0, 0.0)]}, "tempos: bpm"),
         ({"meters": [(np.nan, 4, 4)]}, "meters: time"),
     ],
 )
