@@ -9,7 +9,7 @@ import numpy as np
 
 from musictx.config import SamplingConfig
 from musictx.config.scales import SCALES, key, pitch
-from musictx.errors import UserError
+from musictx.errors import ConfigError, UserError
 from musictx.evaluate import keys
 from musictx.evaluate.musical import best_scale, pitched, scale_of
 from musictx.sampling.primer import Primer
@@ -126,12 +126,17 @@ def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
 def build(
     tokenizer: Tokenizer, sampling: SamplingConfig, primers: Sequence[Primer]
 ) -> list[SoftConstraint]:
-    """Those of ``sampling``, without idle ones."""
+    """Those of ``sampling``, without idle ones. Raises ``ConfigError`` for a cost of nothing."""
     found: list[SoftConstraint] = []
     asked = (sampling.key, sampling.scale, sampling.low, sampling.high)
     if any(one is not None for one in asked):
         cost = np.inf if sampling.outside is None else sampling.outside
         found.append(PitchSet(tokenizer.pitch_of, pitch_sets(sampling, primers), cost))
+    elif sampling.outside is not None:
+        raise ConfigError(
+            f"sampling.outside={sampling.outside:g}: expected sampling.key, scale, low or high, "
+            "outside of which notes cost that"
+        )
     if sampling.hands:
         found.append(Hands(tokenizer.pitch_of, sampling.hands))
     return found

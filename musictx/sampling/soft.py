@@ -23,6 +23,7 @@ from musictx.sampling import pitches
 from musictx.sampling.constraints import charged
 from musictx.sampling.primer import Primer
 from musictx.sampling.repetition import Phrases, Repetition, Strikes, among
+from musictx.shipped import FOUR_VOICES
 from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
 #: The share of notes struck again within half a second, where the corpus's is not known.
@@ -209,6 +210,8 @@ def build(
     Raises ``ConfigError`` for an option that asks for what these tokens do not tell.
     """
     found: list[SoftConstraint] = pitches.build(tokenizer, sampling, primers)
+    if tokenizer.name != FOUR_VOICES:
+        refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: it is for four voices")
     found += tokenizer.soft_constraints(sampling)
     if sampling.phrases:
         found.append(Phrases(tokenizer.pitch_of, sampling.phrases))

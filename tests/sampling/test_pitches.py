@@ -140,6 +140,15 @@ def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said(asked):
     assert soft.build(build(), SamplingConfig(**asked), limits, [NOTHING])
 
 
+def test_rules_without_four_voices_and_a_cost_outside_nothing_are_refused():
+    limits = NoteLimits.of(None)
+    with pytest.raises(ConfigError, match=r"sampling\.rules=5.*: has no effect on performance"):
+        soft.build(build(), SamplingConfig(rules=5.0), limits, [NOTHING])
+    with pytest.raises(ConfigError, match=r"sampling\.outside=2: expected sampling\.key"):
+        soft.build(build(), SamplingConfig(outside=2.0), limits, [NOTHING])
+    soft.build(build(), SamplingConfig(outside=2.0, low="C3"), limits, [NOTHING])
+
+
 def test_scales_are_those_of_the_books():
     steps = {name: list(np.diff([*scale, 12])) for name, scale in SCALES.items()}
     assert steps["major"] == [2, 2, 1, 2, 2, 2, 1]
