@@ -112,7 +112,8 @@ def start_deaf_to_ctrl_c(trainer: pl.Trainer) -> None:
 
     A terminal sends it to all of them. One that dies of it while it starts makes Lightning kill the
     first process, too, which is to stop in order. It is blocked, not ignored: one that comes while
-    they are started is not lost, neither here nor there.
+    they are started is not lost, neither here nor there. Windows cannot block signals: there it
+    does as it always does.
     """
     launcher = trainer.strategy.launcher
     if not isinstance(launcher, _SubprocessScriptLauncher) or sys.platform == "win32":
