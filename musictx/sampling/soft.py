@@ -254,7 +254,7 @@ def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
     no effect ``where``."""
     for name in names:
         if (asked := getattr(sampling, name)) and asked != getattr(SamplingConfig(), name):
-            raise ConfigError(f"sampling.{name}={asked}: has no effect {where}")
+            raise ConfigError(f"sampling.{name}={asked}: has no effect {where}; leave it out")
 
 
 def together(
