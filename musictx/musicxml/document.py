@@ -11,8 +11,9 @@ from xml.parsers import expat
 
 from musictx.config.limits import Limits
 
-#: Plain decimals only: an exponent could ask for a number of a billion digits.
-_DECIMAL = re.compile(r"\s*[+-]?(\d{1,12}(\.\d{0,12})?|\.\d{1,12})\s*")
+#: Plain decimals only: an exponent could ask for a number of a billion digits. What ``write`` says
+#: of a tempo, the shortest decimal of a double, has up to 17 digits and some zeros before them.
+_DECIMAL = re.compile(r"\s*[+-]?(\d{1,12}(\.\d{0,24})?|\.\d{1,24})\s*")
 
 
 class Fault(Exception):
