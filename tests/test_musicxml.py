@@ -107,6 +107,11 @@ WRITTEN = {
         [[HEAD.format(2) + note(C, 1), note(D, 8), note(E, 8)]],
         [(0, 0.5, 60, 0), (0.5, 4.5, 62, 0), (4.5, 8.5, 64, 0)],
     ),
+    "nothing goes back beyond the beginning of its measure": (
+        [[HEAD.format(1) + note(C, 1) + backup(2) + note(E, 1), forward(-2) + note(G, 1),
+          note(REST, -3) + note(D, 1)]],
+        [(0, 1, 60, 0), (0, 1, 64, 0), (1, 2, 67, 0), (2, 3, 62, 0)],
+    ),
     "grace and cue notes are left out, but cues take their time": (
         [[HEAD.format(1) + note(D, None, before=GRACE) + note(C, 1) + note(E, 1, before=CUE)
           + note(G, 1)]],
@@ -188,10 +193,19 @@ def test_the_file_s_tempo_is_followed_unless_one_is_given():
     assert musicxml.read(unmarked).notes["end"].tolist() == [0.5]
 
 
-def test_a_tempo_mark_may_be_offset():
-    moved = '<direction><offset>1</offset><sound tempo="60"/></direction>'
-    data = document([HEAD.format(1) + moved + note(C, 1) + note(D, 1)])
-    assert musicxml.read(data).notes["end"].tolist() == [0.5, 1.5]
+@pytest.mark.parametrize(
+    ("mark", "second"),
+    [
+        ('<direction><offset sound="yes">1</offset><sound tempo="60"/></direction>', 0.5),
+        ('<direction><offset>1</offset><sound tempo="60"/></direction>', 0.0),
+        ('<direction><sound tempo="60"><offset>1</offset></sound></direction>', 0.5),
+        ('<sound tempo="60"><offset>1</offset></sound>', 0.5),
+    ],
+)
+def test_the_offset_of_a_tempo_counts_where_it_is_one_of_sound(mark, second):
+    """As the reference of MusicXML 4.0 says under <offset> and <sound>."""
+    data = document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)])
+    assert musicxml.read(data).tempos[-1].tolist() == (second, 60.0)
 
 
 def test_meters_are_marked():

@@ -105,7 +105,7 @@ class Part:
                     if item.find("notations/fermata") is not None:
                         self.fermatas.append((number, onset))
             elif item.tag == "backup":
-                position = max(0, position - self._ticks(item.findtext("duration"), "backup"))
+                position -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":
                 position += self._ticks(item.findtext("duration"), "forward")
             elif item.tag == "attributes":
@@ -116,6 +116,7 @@ class Part:
                 figured += self._ticks(item.findtext("duration", "0"), "duration")
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, number, position)
+            position = max(0, position)  # no way leads out of the measure
             length = max(length, position)
         return length
 
@@ -168,14 +169,15 @@ class Part:
             self.keys.append((number, position, (sounding, minor)))
 
     def _tempo(self, item: ET.Element, number: int, position: int) -> None:
-        """``<sound tempo>``, alone or inside a direction that may be offset."""
+        """``<sound tempo>``, alone or inside a direction. Its own offset moves it; that of the
+        direction only the words on the page, unless it says ``sound="yes"``."""
         sound = item if item.tag == "sound" else item.find("sound")
         if sound is None or "tempo" not in sound.attrib:
             return
         bpm = float(parse_number(sound.get("tempo"), "tempo"))
         if bpm > 0:
-            offset = self._ticks(item.findtext("offset", "0"), "offset")
-            self.tempos.append((number, max(0, position + offset), bpm))
+            moved = sound.findtext("offset") or item.findtext("offset[@sound='yes']", "0")
+            self.tempos.append((number, max(0, position + self._ticks(moved, "offset")), bpm))
 
 
 def _meter(time: ET.Element) -> tuple[int, int] | None:

@@ -212,7 +212,7 @@ def _marks(
             metronome = ET.SubElement(ET.SubElement(direction, "direction-type"), "metronome")
             _text(metronome, "beat-unit", "quarter")
             _text(metronome, "per-minute", round(bpm, 2))
-            _text(direction, "offset", tick - begin)
+            _text(direction, "offset", tick - begin, sound="yes")
             ET.SubElement(direction, "sound", tempo=repr(bpm))
 
 
@@ -301,5 +301,5 @@ def _flats(score: Score) -> bool:
     return bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
 
 
-def _text(parent: ET.Element, tag: str, value: object) -> None:
-    ET.SubElement(parent, tag).text = str(value)
+def _text(parent: ET.Element, tag: str, value: object, **attributes: str) -> None:
+    ET.SubElement(parent, tag, attributes).text = str(value)
