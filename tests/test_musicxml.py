@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi, musicxml
+from musictx.beats import Beats
 from musictx.config import Limits
 from musictx.errors import MusicXmlError, UserError
 
@@ -221,6 +222,32 @@ def test_meters_are_marked():
     first = f"<attributes><divisions>2</divisions><time>{several}</time>{staff}</attributes>"
     score = musicxml.read(document([first + note(C, 7)]))
     assert score.meters.tolist() == [(0.0, 7, 8)]
+
+
+def test_the_meter_is_said_again_where_a_measure_is_no_whole_bar():
+    """A pick-up; a bar that a repeat divides; the last one, after which nothing comes."""
+    four = "<attributes><time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
+    lengths = (1, 4, 4, 3, 1, 4, 3)
+    measures = [note(C, length) for length in lengths]
+    measures[0] = HEAD.format(1) + four + measures[0]
+    score = musicxml.read(document(measures), bpm=60)
+    assert score.meters["time"].tolist() == [0, 1, 12, 13]
+    lines = [Beats(score).bar(float(at)) for at in score.notes["start"]]
+    assert lines == [(number, 0.0) for number in range(1, len(lengths) + 1)]
+    again = musicxml.read(musicxml.to_bytes(score))
+    assert again.meters.tolist() == score.meters.tolist()
+
+
+def test_of_marks_at_one_moment_the_first_part_s_count_and_of_those_the_last():
+    def marks(bpm, fifths):
+        key = f"<attributes><key><fifths>{fifths}</fifths></key></attributes>"
+        return f'<sound tempo="{bpm}"/>{key}'
+
+    one = [HEAD.format(1) + note(C, 1) + marks(30, 1), marks(90, 2) + note(D, 1)]
+    two = [HEAD.format(1) + note(C, 1), marks(60, -1) + note(D, 1)]
+    score = musicxml.read(document(one, two))
+    assert score.tempos.tolist() == [(0.0, 120.0), (0.5, 90.0)]
+    assert score.keys.tolist() == [(0.5, 2, False)]
 
 
 def test_programs_and_drums_come_from_the_part_list():

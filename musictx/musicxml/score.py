@@ -6,6 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,13 +39,12 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
     tempos: dict[int, float] = {}
     meters: dict[int, tuple[int, int]] = {}
     keys: dict[int, tuple[int, bool]] = {}
-    for part in parts:
-        for measure, at, tempo in part.tempos:
-            tempos.setdefault(starts[measure] + at, tempo)
-        for measure, at, meter in part.meters:
-            meters.setdefault(starts[measure] + at, meter)
-        for measure, at, key in part.keys:
-            keys.setdefault(starts[measure] + at, key)
+    # Of marks at one moment the first part's count, and of its own the last.
+    for part in reversed(parts):
+        tempos |= {starts[measure] + at: tempo for measure, at, tempo in part.tempos}
+        meters |= {starts[measure] + at: meter for measure, at, meter in part.meters}
+        keys |= {starts[measure] + at: key for measure, at, key in part.keys}
+    _mark_bars(meters, starts, resolution)
     fermatas = {starts[measure] + at for part in parts for measure, at in part.fermatas}
     figures = {starts[m] + at: text for part in parts for m, at, text in part.figures}
     clock = _Clock({0: bpm} if bpm is not None else tempos, resolution)
@@ -114,6 +114,16 @@ def _starts(parts: list[list[int]]) -> list[int]:
     for length in longest:
         starts.append(starts[-1] + length)
     return starts
+
+
+def _mark_bars(meters: dict[int, tuple[int, int]], starts: list[int], resolution: int) -> None:
+    """The meter said again where a measure ends that is no whole number of bars, such as a pick-up:
+    bars are counted from the latest mark."""
+    meter = None
+    for begin, end in pairwise(starts[:-1]):
+        meter = meters.get(begin, meter)
+        if meter is not None and (end - begin) * meter[1] % (4 * resolution * meter[0]):
+            meters.setdefault(end, meter)
 
 
 def _in_time(marks: dict[int, tuple], clock: _Clock, limits: Limits) -> list[tuple]:
