@@ -106,8 +106,9 @@ class Tune:
 
     @property
     def bar(self) -> int:
-        """Sixteenths in a bar, by the first meter."""
-        return max(1, round(float(self.clock.bar_quarters[0]) * PER_QUARTER))
+        """Sixteenths in a bar, by the meter that holds longest: the first may be of a pick-up."""
+        held = np.diff(self.clock.meter_at, append=(self.first + len(self.given)) / PER_QUARTER)
+        return max(1, round(float(self.clock.bar_quarters[held.argmax()]) * PER_QUARTER))
 
     @property
     def bars(self) -> int:
@@ -147,7 +148,8 @@ class Tune:
                 told = {n for n in range(last) if any(begins[n] <= s < ends[n] for s in under)}
             return [(int(begins[n]), int(ends[n])) for n in sorted(told) if n >= 0]
         opening, since = places[begins[0]]
-        number = bars - opening + (since == 0)
+        short = (bars[begins[0] :] == opening).sum() < (bars == opening + 1).sum()
+        number = bars - opening + (not since and not short)
         found: list[tuple[int, int]] = []
         for bar in range(2, int(number.max()), 2):
             which = longest(number == bar)

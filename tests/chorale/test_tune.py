@@ -181,6 +181,17 @@ def test_phrases_end_on_the_long_notes_of_every_fourth_or_second_bar(line, picku
     assert begins == [pickup % 1 + end for end in ends]
 
 
+@pytest.mark.parametrize("opening", [(1, 4), (3, 4)])
+def test_a_pick_up_may_be_a_bar_of_its_own(opening):
+    """As notation programs write it: a bar that is cut short, of its own meter or of the piece's."""
+    line = [("B4", 1), *WALTZ, *WALTZ, ("C5", 3)]
+    told = Tune.of(tune(line, 2, (3, 4)))
+    found = Tune.of(dataclasses.replace(tune(line), meters=[(0, *opening), (QUARTER, 3, 4)]))
+    assert found.bar == told.bar == 12
+    begins = [[one.first + start for start, _ in one.phrases()] for one in (found, told)]
+    assert begins[0] == [start - 8 for start in begins[1]] == [40, 88]
+
+
 def test_each_voice_may_be_given_and_bars_of_four_voices_written_anew():
     bass = Tune.of(tune([("C3", 4), ("G2", 4), ("C2", 4)]), (3,))
     assert bass.given.pitches[:, 3].max() == pitch("C3") + bass.shift
