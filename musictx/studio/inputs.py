@@ -35,6 +35,7 @@ class Input:
     """What a take is computed from.
 
     data      the file; None for a new piece;  score  as it is read back
+    kept      what of it stays in every result; None: nothing
     options   of the command: those that depend on the file
     begin     seconds of the document at which the new music begins, where it is a new piece
     tracks    track of the file -> id in the document
@@ -49,6 +50,7 @@ class Input:
     data: bytes | None
     score: Score | None
     options: Mapping[str, Any]
+    kept: Score | None = None
     begin: float = 0.0
     tracks: Mapping[int, int] = field(default_factory=dict)
     numbers: Mapping[Key, list[int]] = field(default_factory=dict)
@@ -234,13 +236,18 @@ def _written(
     places = np.unique(back.notes["track"]).tolist()
     tracks = dict(zip(places, np.unique(score.notes["track"]).tolist()))
     numbers: dict[Key, list[int]] = {}
+    kept = None if request.task == "harmonise" else back
     if request.task in ("replace", "vary"):
+        from musictx.apps import infill  # torch is loaded by then
+
         numbers = _numbered(document.rows(), score, back, tracks)
+        kept = infill.gap(back, options["begin"], options["end"], options.get("tracks")).kept
     return Input(
         request,
         data,
         back,
         {name: value for name, value in options.items() if value is not None},
+        kept=kept,
         tracks=tracks,
         numbers=numbers,
         replaced=replaced,
@@ -318,14 +325,15 @@ class Outcome:
 
 
 def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcome:
-    """What ``score``, a result, changes in the document: its notes that the file has not come, and
-    the file's that it has not leave; a note that is as before stays.
+    """What ``score``, a result, changes in the document: notes that are not kept come, and the
+    file's that are not kept leave, equal ones too: another proposal may have taken these away.
 
     until  seconds up to which the new music of a continuation reaches
     """
-    task, before = source.request.task, Counter[Key]()
-    if source.score is not None and task != "harmonise":
-        before.update(keys(source.score.notes))
+    before, gone = Counter[Key](), Counter[Key]()
+    if source.score is not None and source.kept is not None:
+        before.update(keys(source.kept.notes))
+        gone = Counter(keys(source.score.notes)) - before
     rows: list[tuple[float, float, int, int, int]] = []
     looks: dict[int, tuple[int, bool, int]] = {}  # program, drums and track of each key
     for note in score.notes.tolist():
@@ -340,7 +348,7 @@ def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcom
         rows.append((start, end, pitch, velocity, tracks.of(key)))
     removes = [*source.replaced]
     removes += [number for start, number in source.following if start < until - 1e-6]
-    for place, count in before.items():
+    for place, count in (gone + before).items():
         removes += source.numbers.get(place, [])[::-1][:count]
     new = [
         Track(number, score.names.get(looks[key][2], ""), *looks[key][:2])._asdict()

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { frontier, isRunning, placeOf, play, stateLine, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
+import { frontier, isRunning, leaving, placeOf, play, stateLine, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
 import { cleanName, sentence } from "../../../musictx/studio/page/js/document/words.js";
 import { chord, chordLabels } from "../../../musictx/studio/page/js/shell/chord.js";
@@ -41,6 +41,13 @@ test("a take grows by its stream, and what was written at the end counts", () =>
   takes.update({ ...takeOf(), state: "done", proposals: [{ number: 1, state: "done" }, { number: 2, state: "done" }] });
   assert.deepEqual(takes.get(7).proposals[0].removes, [1]);
   assert.equal(takes.get(7).proposals[0].notes.length, 2);
+});
+
+test("a proposal takes the place of another one of its take, as the server accepts it", () => {
+  const proposal = { number: 2, removes: [1, 2], notes: [] };
+  const brought = { "7/1": [10, 3], "70/2": [20, 2] };
+  assert.deepEqual([...leaving({ brought, locked: new Set([2, 11]) }, takeOf(), proposal)], [1, 10, 12]);
+  assert.deepEqual([...leaving({ locked: new Set() }, takeOf(), undefined)], []);
 });
 
 test("the music of a take stands where it was asked, or after it", () => {

@@ -49,6 +49,20 @@ export function play(notes, events) {
   }
 }
 
+/**
+ * Ids of the notes that leave the piece when a proposal is accepted: those that it replaces, and those
+ * of another proposal of its take. Locked ones stay.
+ * @param {import("./types.js").Piece | null} piece @param {Take} take @param {Proposal | undefined} proposal
+ */
+export function leaving(piece, take, proposal) {
+  const gone = new Set(proposal?.removes);
+  for (const [name, [first, count]] of Object.entries(piece?.brought ?? {})) {
+    if (name.startsWith(`${take.id}/`)) for (let i = 0; i < count; i++) gone.add(first + i);
+  }
+  for (const id of piece?.locked ?? []) gone.delete(id);
+  return gone;
+}
+
 /** Until where a proposal has got: seconds. @param {Proposal} proposal @param {number} begin */
 export function frontier(proposal, begin) {
   let last = begin;

@@ -16,6 +16,7 @@
  * @property {Map<number, Note>} notes
  * @property {Set<number>} locked
  * @property {Set<string>} accepted  "take/proposal" whose notes are in the piece
+ * @property {Record<string, [first: number, count: number]>} brought  of each of these: the number of its first note, and how many
  * @property {number} next_id
  * @property {Beat[]} beats
  * @property {[number, number][]} tempos  [time, beats a minute]

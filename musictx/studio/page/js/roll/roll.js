@@ -1,7 +1,7 @@
 /** The piano roll: canvases, what is seen of the piece, and when to draw it again. */
 
 import { h, fill } from "../core/dom.js";
-import { frontier } from "../document/takes.js";
+import { frontier, leaving } from "../document/takes.js";
 import { count } from "../document/words.js";
 import { onSystemTheme } from "../shell/theme.js";
 import { palette, ramp, trackColour } from "./colours.js";
@@ -199,27 +199,27 @@ export class Roll {
     const back = this.#stale.back;
     this.#stale = { back: false, over: false };
     const shown = app.ghost;
+    const gone = shown ? leaving(piece, shown.take, shown.proposal) : new Set();
     const visible = this.index.between(view.left, view.right);
     this.empty.hidden = piece.notes.size > 0 || Boolean(shown) || this.dragged.length > 0;
-    if (back) this.#drawBack(piece, visible, shown);
-    this.#drawOver(piece, visible, shown);
+    if (back) this.#drawBack(piece, visible, gone);
+    this.#drawOver(piece, visible, shown, gone);
     if (back) this.overview.draw();
     this.timings.push(performance.now() - began);
     if (this.timings.length > 600) this.timings.shift();
     if (player.playing) this.invalidate("over");
   }
 
-  #drawBack(piece, visible, shown) {
+  #drawBack(piece, visible, leaving) {
     const { view, colours, app } = this;
-    const gone = new Set(shown?.proposal.removes ?? []);
-    for (const note of this.dragged) gone.add(note.id);
+    const gone = new Set([...leaving, ...this.dragged.map((note) => note.id)]);
     this.#meant = app.selection.tracks;
     const ctx = begin(this.contexts.back);
     drawGrid(ctx, view, app.beats, app.settings.division, colours);
     drawNotes(ctx, view, visible, { tracks: piece.tracks, tracksMeant: this.#meant, gone, dark: colours.dark });
   }
 
-  #drawOver(piece, visible, shown) {
+  #drawOver(piece, visible, shown, gone) {
     const { app, view, colours } = this;
     const { selection, player } = app;
     const ctx = begin(this.contexts.over);
@@ -227,7 +227,6 @@ export class Roll {
     if (selection.range) over.drawRange(ctx, view, selection.range, colours);
     over.drawLocks(ctx, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
-      const gone = new Set(shown?.proposal.removes);
       over.drawSelected(ctx, view, visible.filter((note) => selection.notes.has(note.id) && !gone.has(note.id)), colours);
     }
     if (shown) {
@@ -242,16 +241,15 @@ export class Roll {
     over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
     over.drawPlayhead(ctx, view, player.position, colours);
     drawRuler(begin(this.contexts.ruler), view, RULER, app.beats, selection.range, player.position, colours);
-    this.#drawKeys(piece, shown?.proposal);
+    this.#drawKeys(piece, shown?.proposal, gone);
   }
 
   /** Keys light up with the notes that sound; drawn only when something changed. */
-  #drawKeys(piece, proposal) {
+  #drawKeys(piece, proposal, gone) {
     const { view, colours, app } = this;
     const lit = new Map();
     if (app.player.playing) {
       const now = app.player.position;
-      const gone = new Set(proposal?.removes);
       for (const note of this.index.between(now, now + 1e-6)) {
         const place = piece.tracks.findIndex((track) => track.id === note.track);
         if (place >= 0 && app.audible(note.track) && !gone.has(note.id)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);

@@ -1,6 +1,6 @@
 /** Listening to a proposal, also while it is composed. */
 
-import { frontier } from "../document/takes.js";
+import { frontier, leaving } from "../document/takes.js";
 import { remembered } from "./remember.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -25,7 +25,7 @@ export function hearing(app, take, number) {
     const seen = `${piece.revision} ${proposal?.state} ${proposal?.version}`;
     if (seen === state) return;
     state = seen;
-    const gone = new Set(fresh.length ? proposal.removes : []);
+    const gone = fresh.length ? leaving(piece, take, proposal) : new Set();
     notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...fresh];
     const known = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
     for (const { track: id } of fresh) if (!known.has(id)) known.set(id, { id, name: "", program: 0, drum: false });
