@@ -92,7 +92,7 @@ def jam(
                 loudness = message.velocity if message.type == "note_on" else 0
                 ear.note(clock.now(), True, message.note, loudness)
             elif control is not None and message.is_cc(control) and message.value >= 64:
-                called = True
+                called |= ear.heard > answered  # or there is nothing to answer
         return ear.heard > before
 
     while True:
@@ -106,7 +106,7 @@ def jam(
             stream = compose(ear.score(), answers)
         except UserError as error:  # nothing that the model's tokens can hold
             say(str(error))
-            answered = ear.heard
+            answered, called = ear.heard, False
             continue
         with stream:
             stream.prepare()

@@ -27,8 +27,8 @@ class Output(Protocol):
 
 
 class FilePort:
-    """What is sent, with the moments of sending, as a MIDI file that is written at the end; 500
-    ticks a quarter note at 120, so that a tick is a millisecond."""
+    """What is sent, with the moments of sending, as a MIDI file, written at the end if a note was
+    played; 500 ticks a quarter note at 120, so that a tick is a millisecond."""
 
     def __init__(self, path: Path, now: Any) -> None:
         files.check_writable(path.parent, "output")
@@ -43,6 +43,8 @@ class FilePort:
         self._track.append(message.copy(time=ticks))
 
     def close(self) -> None:
+        if all(message.type != "note_on" for message in self._track):
+            return
         content = io.BytesIO()
         mido.MidiFile(ticks_per_beat=500, tracks=[self._track]).save(file=content)
         files.write_bytes(self._path, content.getvalue())

@@ -170,6 +170,22 @@ class Slow(Composer):
         return super().__next__()
 
 
+def test_a_call_for_an_answer_to_nothing_is_forgotten():
+    time, played = Time(), []
+    begin, port = time.at, Recorder(time)
+    call = mido.Message("control_change", control=64, value=127)
+    person = Person(
+        time,
+        (begin, call),
+        (begin + 1.0, mido.Message("note_on", note=60)),
+        (begin + 1.1, mido.Message("note_off", note=60)),
+        (begin + 30.0, mido.Message("clock")),
+    )
+    composed = lambda score, _: Slow(time, score, played)  # noqa: E731
+    assert jam(person, port, composed, clock=time, pause=1.5, control=64, say=str) == 1
+    assert port.sent[0][0] >= begin + 1.1 + 1.5
+
+
 def test_what_is_played_while_an_answer_is_composed_is_heard_before_it():
     """However short: a note that began and ended meanwhile puts the answer off too."""
     time, played = Time(), []

@@ -186,6 +186,15 @@ def test_a_file_is_timed_by_the_clock(tmp_path):
     assert found["start"].tolist() == pytest.approx([0.25 * i for i in range(8)], abs=0.011)
 
 
+def test_a_file_is_left_alone_where_nothing_was_played(tmp_path):
+    take = tmp_path / "take.mid"
+    take.write_bytes(b"an earlier one")
+    port = ports.open_output(str(take), Clock.now)
+    play(Composer(Time(), []), port)
+    port.close()
+    assert take.read_bytes() == b"an earlier one"
+
+
 def test_without_ports_it_says_what_to_do(monkeypatch):
     def none():
         raise ModuleNotFoundError("No module named 'rtmidi'")
