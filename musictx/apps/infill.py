@@ -100,14 +100,14 @@ def gap(
 def under(score: Score, melody_track: str | None) -> Task:
     """An accompaniment is to be composed to one track of ``score``, which alone is kept."""
     notes = score.notes
-    if not len(notes):
-        raise UserError("melody: this file holds no notes; give one with a melody")
     if melody_track is not None:
         notes = notes[notes["track"] == find_track(score, melody_track, "melody_track")]
     elif len(set(notes["track"].tolist())) > 1:
         named = [track for track, name in score.names.items() if name.strip().lower() == "melody"]
         mine = np.isin(notes["track"], named)
         notes = notes[mine] if mine.any() else highest(notes[~notes["drum"]])
+    if not len(notes):
+        raise UserError("melody: this file holds no notes, or only drums; give one with a melody")
     kept = score.with_notes(notes)
     kept = replace(kept, pedals=kept.pedals[np.isin(kept.pedals["track"], notes["track"])])
     begin, end = float(notes["start"].min()), float(notes["end"].max())

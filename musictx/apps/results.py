@@ -78,7 +78,7 @@ def choose(config: Composing) -> Path:
 
 def is_file(out: str | Path) -> bool:
     """Whether ``out=`` names a file of music by its ending, not a folder."""
-    return Path(out).suffix.lower() in WRITERS
+    return Path(out).suffix.lower() in WRITERS and not Path(out).is_dir()
 
 
 def fresh_seed() -> int:

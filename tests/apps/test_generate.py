@@ -301,6 +301,9 @@ def test_of_several_takes_the_nearest_are_written_as_they_would_be_without(
 def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path):
     app.run(config(folder, tmp_path, out=str(tmp_path / "take.mid"), samples=2))
     assert files(tmp_path) == ["take-2.mid", "take.mid"]
+    (tmp_path / "album.mid").mkdir()
+    app.run(config(folder, tmp_path, out=str(tmp_path / "album.mid"), name="one"))
+    assert files(tmp_path / "album.mid") == ["one-0-1.mid"]
     with pytest.raises(UserError, match=r"x.musicxml: notation needs beats"):
         app.run(config(folder, tmp_path, out=str(tmp_path / "x.musicxml")))
     chorale = GenerateConfig(

@@ -151,6 +151,9 @@ def test_without_a_track_of_its_own_the_melody_is_what_nothing_sounds_above():
     assert app.highest(notes)["pitch"].tolist() == [72, 50]
     task = app.under(Score(notes=notes), None)
     assert task.kept.notes["pitch"].tolist() == [72, 50]
+    notes["drum"] = True
+    with pytest.raises(UserError, match="melody: this file holds no notes, or only drums; give"):
+        app.under(Score(notes=notes), None)
 
 
 @pytest.mark.parametrize(
