@@ -102,6 +102,9 @@ def test_the_searchpath_finds_it_too(ran, own_files):
 def test_a_main_file_of_ones_own(ran, own_files, capsys):
     assert cli.main(["train", "-cd", "my", "--config-name", "plan", *TINY]) == 0
     assert ran[0].seed == 9
+    os.mkdir("midi")  # the file says how to begin: experiment=own does not come on top of it
+    assert cli.main(["train", "-cd", "my", "--config-name", "plan", "corpus.path=midi"]) == 0
+    assert ran[1].init is None
     assert cli.main(["train", "-cd", "my", "--config-name", "alone"]) == 2
     assert "expected a file with train among its defaults" in capsys.readouterr().err
 

@@ -37,7 +37,7 @@ def run(
     raises.
     """
     words = normalise(command, typed, sweep="--multirun" in flags, folders=folders)
-    if command == "train":
+    if command == "train" and "--config-name" not in flags:  # that file says how to begin
         words, line = own.begun(words)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
