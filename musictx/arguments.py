@@ -10,7 +10,6 @@ import dataclasses
 import os
 import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -38,7 +37,7 @@ def bundle_of(model: Any, *, melody: bool = False) -> Bundle:
 
 def music_of(music: Any, name: str) -> Score:
     """``music`` (``api.Music``, or a sample) as a Score; ``name`` is the argument's, for errors."""
-    if isinstance(music, str) and not Path(music).expanduser().exists():
+    if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
         music = shipped.examples().get(music, music)
     try:
         return read(getattr(music, "score", music))

@@ -57,7 +57,7 @@ def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None =
 
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None) -> Score:
-    path = path.expanduser()
+    path = Path(os.path.expanduser(path))
     named_xml = path.name.lower().endswith(musicxml.SUFFIXES)
     megabytes, limit = limits.midi_mb, "limits.midi_mb"
     if named_xml or _looks_like_xml(_beginning(path)):
@@ -101,7 +101,7 @@ def write(score: Any, path: str | Path) -> Path:
     score = getattr(score, "score", score)
     if not isinstance(score, Score):
         raise UserError(f"write: {type(score).__name__} is no music; expected a Score or a Sample")
-    path = Path(path).expanduser()
+    path = Path(os.path.expanduser(path))
     suffix = path.suffix.lower()
     if suffix in (".mid", ".midi"):
         midi.write(score, path)

@@ -4,6 +4,7 @@ melodies and the opening that come with it, known by name."""
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from musictx.errors import UserError
@@ -54,7 +55,7 @@ def melodies() -> dict[str, Path]:
 def locate(folder: str | Path) -> Path:
     """The model folder meant by ``folder``: itself, ``folder/model``, or the model of that name
     that comes along with musictx; else ``UserError``."""
-    name, folder = str(folder), Path(folder).expanduser()
+    name, folder = str(folder), Path(os.path.expanduser(folder))
     if not folder.is_dir():
         ours = models()
         if name not in ours:

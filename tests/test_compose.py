@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import compose as c
-from musictx import midi
+from musictx import formats, midi
+from musictx.arguments import music_of
 from musictx.cli import help
 from musictx.compose import own, words
 from musictx.compose.commands import SPOKEN
 from musictx.compose.run import _run_folder
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 
 
@@ -100,6 +101,21 @@ def test_the_home_folder_is_expanded_in_paths_only(monkeypatch):
     made = c.compose("generate", ["out=~/a", "name=~b"])
     assert made.out == "/home/someone/a"
     assert made.name == "~b"
+
+
+def test_a_tilde_of_nobody_is_a_letter_of_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"primer=~song.mid: no such file or folder"):
+        c.compose("generate", ["primer=~song.mid"])
+    with pytest.raises(UserError, match=r"~song.mid: cannot be opened"):
+        formats.read("~song.mid")
+    formats.write(Score(notes=[(0, 1, 60, 80, 0, False, 0)]), "~song.mid")
+    whole = str(tmp_path / "~song.mid")
+    assert c.compose("generate", ["primer=~song.mid"]).primer == whole
+    assert c.compose("generate", ["~song.mid"]).primer == whole
+    assert c.compose("render", ["~song.mid"]).files == [whole]
+    assert c.compose("generate", ["out=~no/where"]).out == str(tmp_path / "~no/where")
+    assert len(formats.read("~song.mid")) == len(music_of("~song.mid", "music")) == 1
 
 
 def test_an_error_leaves_hydra_ready_for_the_next_call():

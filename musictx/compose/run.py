@@ -93,7 +93,8 @@ def run(
 
 
 def as_config(command: str, composed: Any) -> Any:
-    """The composed YAML as the checked dataclass of ``command``, ``~`` in paths expanded."""
+    """The composed YAML as the checked dataclass of ``command``, ``~`` in paths expanded: of a name
+    that nobody has here, such as that of a file ~song.mid, the path is made whole."""
     from omegaconf import OmegaConf
 
     made = OmegaConf.to_object(composed)
@@ -111,10 +112,15 @@ def _expanded(node: Any) -> Any:
         if dataclasses.is_dataclass(value):
             _expanded(value)
         elif f.metadata.get("path") and isinstance(value, str):
-            setattr(node, f.name, os.path.expanduser(value))
+            setattr(node, f.name, _home(value))
         elif f.metadata.get("path") and isinstance(value, list):
-            setattr(node, f.name, [os.path.expanduser(one) for one in value])
+            setattr(node, f.name, [_home(one) for one in value])
     return typing.cast(Any, node)
+
+
+def _home(path: str) -> str:
+    found = os.path.expanduser(path)
+    return os.path.abspath(found) if found.startswith("~") else found
 
 
 def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:

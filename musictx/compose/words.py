@@ -8,6 +8,7 @@ What people type is taken literally where Hydra's grammar would read it otherwis
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -119,8 +120,8 @@ def _positional(command: str, typed: Sequence[str], names: Sequence[str]) -> lis
     for word in typed:
         sign, name, equals, _ = _split(word)
         is_option = bool(equals) and (_within(name, names) or name.startswith("hydra"))
-        path = (not sign or word.startswith("~/")) and not is_option
-        if option is not None and path and (not equals or Path(word).expanduser().exists()):
+        path = (not sign or word.startswith("~/") or Path(word).exists()) and not is_option
+        if option is not None and path and (not equals or _there(word)):
             bare.append(word)
         else:
             rest.append(word)
@@ -133,12 +134,16 @@ def _positional(command: str, typed: Sequence[str], names: Sequence[str]) -> lis
             f"{bare[1]}: expected one file, {bare[0]} is given already; options are written "
             "name=value"
         )
-    if option == "corpus.path" and not Path(bare[0]).expanduser().exists():
+    if option == "corpus.path" and not _there(bare[0]):
         raise ConfigError(
             f"{bare[0]}: no such folder of music; options are written name=value, musictx "
             f"{command} --help lists them"
         )
     return [f"{option}={bare[0]}", *rest]
+
+
+def _there(path: str) -> bool:
+    return os.path.exists(os.path.expanduser(path))
 
 
 def _hydra(command: str, word: str, *, sweep: bool) -> str:
@@ -155,7 +160,7 @@ def _hydra(command: str, word: str, *, sweep: bool) -> str:
     elif option == "run.dir" and command != "train" and value.strip("'\"") != ".":
         raise ConfigError(f"{name}={value}: has an effect only in musictx train; write out={value}")
     if option in ("run.dir", "sweep.dir"):
-        return f"{name}={quote(str(Path(value).expanduser()) if value[:1] == '~' else value)}"
+        return f"{name}={quote(os.path.expanduser(value))}"
     return word
 
 
@@ -189,7 +194,7 @@ def check_path(name: str, field: dataclasses.Field, value: str) -> None:
     come = {"examples": shipped.examples, "models": shipped.models}
     kind = field.metadata.get("names")
     ours = sorted(come[kind]()) if kind else []
-    if value in ours or Path(value).expanduser().exists():
+    if value in ours or _there(value):
         return
     more = f", and none of the {kind} that come with musictx ({', '.join(ours)})" if ours else ""
     raise ConfigError(f"{name}={value}: no such file or folder{more}")

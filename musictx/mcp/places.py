@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import os
 from pathlib import Path
 
 from musictx import files, shipped
@@ -38,7 +39,7 @@ class Places:
             raise UserError(
                 f"{option}={name}: expected a file with the ending {', '.join(endings)}"
             )
-        typed = Path(name).expanduser()
+        typed = Path(os.path.expanduser(name))
         path = (self.out / typed).resolve()
         if not path.exists():
             path = typed.resolve()

@@ -78,8 +78,8 @@ def _usual_model(tool: str) -> str:
 
 
 def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise UserError(f"{name}={value}: expected text")
+    if not isinstance(value, str) or "\0" in value:
+        raise UserError(f"{name}={value!r}: expected text")
     return value
 
 

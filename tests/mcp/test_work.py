@@ -101,6 +101,8 @@ def test_arguments_become_the_words_of_a_command_line(tool, given, expected, pla
         ("continue", {"primer": "/etc/passwd"}, "expected a file with the ending"),
         ("continue", {"primer": "nowhere.mid"}, "primer=nowhere.mid: no such file"),
         ("continue", {"primer": 3}, "primer=3: expected text"),
+        ("continue", {"primer": "a\0.mid"}, "primer='a.x00.mid': expected text"),
+        ("continue", {"primer": "~nobody-here.mid"}, "primer=~nobody-here.mid: no such file"),
         ("continue", {"primer_base64": "no base"}, "expected a MIDI or MusicXML file in base64"),
         ("continue", {"primer": "a.mid", "primer_base64": "TVRoZA=="}, "give one of them"),
         ("generate", {"model": "/nowhere"}, "no such model that comes along"),
