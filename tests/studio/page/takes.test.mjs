@@ -162,3 +162,14 @@ test("what the server says is a sentence, in which names stay as they are", () =
     assert.equal(sentence(shown), shown);
   }
 });
+
+test("a browser that keeps nothing shows the page all the same", async () => {
+  const dataset = /** @type {any} */ ({});
+  const forbidden = { get: () => { throw new Error("SecurityError"); }, configurable: true };
+  Object.defineProperty(globalThis, "localStorage", forbidden);
+  Object.assign(globalThis, { matchMedia: () => ({ matches: false }), document: { documentElement: { dataset } } });
+  const { nextTheme } = await import("../../../musictx/studio/page/js/shell/theme.js");
+  assert.equal(dataset.theme, "auto");
+  nextTheme({ set() {}, say() {} });
+  assert.equal(dataset.theme, "light");
+});

@@ -1,13 +1,13 @@
 /** Light, dark, or as the system has it; remembered by the browser. */
 
 import { h, icon, fill } from "../core/dom.js";
+import { remember, remembered } from "../sound/remember.js";
 
 const ORDER = ["auto", "light", "dark"];
 const WORDS = { auto: "as the system has it", light: "light", dark: "dark" };
-const KEY = "musictx.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
 
-let theme = localStorage.getItem(KEY) ?? "auto";
+let theme = remembered("theme", "auto");
 if (!ORDER.includes(theme)) theme = "auto";
 document.documentElement.dataset.theme = theme;
 
@@ -31,7 +31,7 @@ export function themeButton(app) {
 /** @param {import("../app.js").App} app */
 export function nextTheme(app) {
   theme = ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length];
-  localStorage.setItem(KEY, theme);
+  remember("theme", theme);
   document.documentElement.dataset.theme = theme;
   app.set({});
   app.say(`Theme: ${WORDS[theme]}`);
