@@ -8,7 +8,6 @@ import { title } from "../document/words.js";
 
 /** The types of file that are offered; the server looks at the content. */
 const TYPES = ".mid,.midi,.kar,.rmi,.musicxml,.mxl,.xml,audio/midi,application/vnd.recordare.musicxml";
-const MOST = 16 * 2 ** 20; // bytes; the server refuses more
 
 /** @param {App} app @param {string} query @param {Blob} [body] */
 async function open(app, query, body) {
@@ -26,10 +25,8 @@ async function open(app, query, body) {
 
 /** A new session from a file. @param {App} app @param {File} file */
 export function openFile(app, file) {
-  if (!file.size || file.size > MOST) {
-    const megabytes = Math.round(file.size / 2 ** 20);
-    const what = file.size ? `has ${megabytes} MB; the studio takes files of at most 16 MB` : "is empty";
-    app.emit("message", { text: `${file.name} ${what}.`, kind: "error" });
+  if (!file.size) { // to the server that would be a new piece
+    app.emit("message", { text: `${file.name} is empty.`, kind: "error" });
     return Promise.resolve(false);
   }
   const name = file.name.replace(/\.[^.]*$/, "");
