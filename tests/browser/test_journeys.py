@@ -243,6 +243,12 @@ def test_08_record_by_computer_keys(desk):
     assert all(0.1 < note[2] - note[1] < 2 for note in played)
     desk.page.keyboard.press("Control+z")
     assert desk.notes() == []
+    desk.button("Record").click()
+    desk.until("musictx.player.playing")
+    desk.button("All pieces").click()  # a piece that is left is no longer recorded
+    desk.open_example("Ode to joy")
+    assert desk.button("Record").get_attribute("aria-pressed") == "false"
+    assert desk.page.evaluate("musictx.roll.painters.size") == 0
 
 
 def test_09_loop_with_a_metronome(desk):

@@ -100,6 +100,10 @@ export function mountInput(app, player) {
   app.on("play", () => {
     if (recording && player.state === "stopped") finish();
   });
-  app.on("opened", () => { recording = null; });
+  app.on("opened", () => { // what was played into another piece, or into one that was left, is dropped
+    recording = null;
+    app.roll.painters.delete(paint);
+    show();
+  });
   return { record, controls: [piano, octave, midi], get recording() { return recording !== null; } };
 }
