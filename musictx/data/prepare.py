@@ -23,7 +23,7 @@ from musictx.data.chunks import digest
 from musictx.data.corpora import Corpus
 from musictx.data.report import Report
 from musictx.data.shards import Shards
-from musictx.data.staging import Encoded, Job, Part, settings
+from musictx.data.staging import Encoded, Gone, Job, Part, settings
 from musictx.data.writer import check_place
 from musictx.errors import UserError
 from musictx.tokens.vocab import Tokenizer
@@ -138,7 +138,7 @@ def _run(job: Job, progress: bool) -> Report:
     encoded.encode(progress)
     try:
         report = assemble(encoded, made)
-    except FileNotFoundError:  # another process has finished the same work and cleared up
+    except Gone:  # another process has finished the same work
         ready = _up_to_date(job.target, job.key, None)
         if ready is None:
             raise

@@ -58,6 +58,10 @@ def settings(corpus: CorpusConfig, tokenizer: Tokenizer) -> list[Any]:
     return decides + [more for more in (corpus.programs, limits) if more]
 
 
+class Gone(Exception):
+    """Another process has cleared the chunks away. No ``OSError``: nothing failed to be written."""
+
+
 class Encoded:
     """What is known of each chunk: its file and, by piece, the content and the published split."""
 
@@ -81,12 +85,11 @@ class Encoded:
         return np.frombuffer(self._official, np.int8)
 
     def outcomes(self) -> Iterator[Outcome]:
-        """What became of each piece. Raises ``FileNotFoundError`` if another process has cleared
-        the chunks away."""
+        """What became of each piece. Raises :class:`Gone` if its chunks are no longer there."""
         for name in self._files:
             outcomes = chunks.load(self.job.partial / name)
             if outcomes is None:
-                raise FileNotFoundError(name)
+                raise Gone(name)
             yield from outcomes
 
     def _todo(self) -> Iterator[tuple[int, list[Item]]]:

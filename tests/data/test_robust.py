@@ -14,7 +14,8 @@ import pytest
 
 from musictx import formats, midi
 from musictx.config import Limits
-from musictx.data import chunks
+from musictx.data import chunks, prepare
+from musictx.data.assemble import assemble
 from musictx.data.budget import Budget, TookTooLong, within
 from tests.data.helpers import contents, run, song, write_songs
 
@@ -73,6 +74,21 @@ def test_limits_of_files_are_options_of_the_corpus(tmp_path):
     report = run(root, tmp_path / "out", limits=Limits(notes=49))
     assert report.reasons == {"too large": 1}
     assert "50 notes, more than limits.notes=49" in report.left_out[0].detail
+
+
+def test_where_another_process_was_quicker_its_shards_are_taken(tmp_path, monkeypatch):
+    songs, others = write_songs(tmp_path / "songs", range(4)), []
+
+    def assembled(encoded, made):
+        if not others:
+            others.append(None)
+            others[0] = run(songs, tmp_path / "shards")
+        return assemble(encoded, made)
+
+    monkeypatch.setattr(prepare, "assemble", assembled)
+    report = run(songs, tmp_path / "shards")
+    assert (others[0].up_to_date, report.up_to_date) == (False, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["shards", "songs"]
 
 
 def test_neither_the_order_of_writing_nor_chunks_nor_workers_change_a_byte(tmp_path, monkeypatch):
