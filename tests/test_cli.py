@@ -195,6 +195,8 @@ def test_too_little_memory_is_one_sentence(allocate, monkeypatch, capsys):
         (["musictx", "train", "model=t"], {"model=tiny"}),
         (["musictx", "generate", "render="], {"render=true", "render=false"}),
         (["musictx", "generate", "sampling.te"], {"sampling.temperature="}),
+        (["musictx", "infill", "fr"], {"from="}),
+        (["musictx", "continue", "prim"], {"primer=", "primer_seconds="}),
         (["musictx", "completion", "z"], {"zsh"}),
         (["musictx", "nonsense", "a"], set()),
     ],
@@ -222,7 +224,7 @@ def test_bash_completes_through_the_script(tmp_path):
         "generate",
         "tiny",
         "prepare train generate infill accompany harmonise play jam studio evaluate render export "
-        "mcp completion",
+        "mcp continue completion",
     ]
 
 

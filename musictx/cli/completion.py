@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from musictx.compose import COMMANDS, groups
-from musictx.compose.commands import known_options
+from musictx.compose.commands import SPOKEN, known_options
 from musictx.errors import UserError
 
 SCRIPTS = {
@@ -47,15 +47,16 @@ def complete(words: Sequence[str]) -> list[str]:
     words = [w.strip('"') for w in words]
     current = words[-1] if len(words) > 1 else ""
     if len(words) <= 2:
-        return [c for c in (*COMMANDS, "completion") if c.startswith(current)]
-    command = words[1]
+        return [c for c in (*COMMANDS, "continue", "completion") if c.startswith(current)]
+    command = "generate" if words[1] == "continue" else words[1]
     if command == "completion":
         return [s for s in SCRIPTS if s.startswith(current)]
     if command not in COMMANDS:
         return []
     key, equals, _ = current.partition("=")
     choices = groups(command)
-    known = known_options(command)
+    spoken = {option: word for word, option in SPOKEN.get(command, {}).items()}
+    known = {spoken.get(name, name): field for name, field in known_options(command).items()}
     if not equals:
         return [f"{name}=" for name in (*choices, *known) if name.startswith(key)]
     values: Sequence[str] = choices.get(key, ())
