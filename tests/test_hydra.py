@@ -161,9 +161,10 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
 
 def test_each_run_of_a_sweep_can_have_a_folder(ran):
     words = ["hydra.sweep.dir=S", "hydra.sweep.subdir=seed-${seed}"]
+    Path("S/mine").mkdir(parents=True)  # an empty folder that was there stays
     assert cli.main(["train", "--multirun", "seed=1,2", *words, *TINY]) == 0
     assert [c.out for c in ran] == ["S/seed-1", "S/seed-2"]
-    assert left() == ["S", "S/multirun.yaml", "S/results.csv"]
+    assert left() == ["S", "S/mine", "S/multirun.yaml", "S/results.csv"]
 
 
 def test_a_run_of_a_sweep_that_fails_is_told_when_the_others_are_done(ran, capsys):

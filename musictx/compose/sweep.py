@@ -14,15 +14,16 @@ from musictx.files import write_table, write_text
 
 #: One run's line of the table, written by the process that ran it, wherever that was.
 _RESULT = "sweep-result.json"
-#: Folders of the sweeps that Hydra has begun in this process.
-_begun: list[Path] = []
+#: Folders of the sweeps that Hydra has begun in this process, and what folders were there before.
+_begun: list[tuple[Path, set[str]]] = []
 
 
 class Start:
     """A callback of Hydra (``conf/hydra/default.yaml``) that notes where a sweep is kept."""
 
     def on_multirun_start(self, config: Any, **kwargs: Any) -> None:
-        _begun.append(Path(config.hydra.sweep.dir))
+        folder = Path(config.hydra.sweep.dir)
+        _begun.append((folder, {inner for inner, _, _ in os.walk(folder)}))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):  # Hydra calls them all
@@ -49,14 +50,15 @@ def finish() -> None:
     the sweep's empty folders. Raises ``UserError`` if a run failed."""
     if not _begun:
         return
-    folder = _begun.pop()
+    folder, before = _begun.pop()
     rows = []
     for path in folder.rglob(_RESULT):
         rows.append(json.loads(path.read_text(encoding="utf-8")))
         path.unlink()
     for inner, _, _ in sorted(os.walk(folder), reverse=True):  # innermost first
-        with contextlib.suppress(OSError):
-            os.rmdir(inner)
+        if inner not in before:
+            with contextlib.suppress(OSError):
+                os.rmdir(inner)
     scored = [row for row in rows if row["loss"] is not None]
     scored.sort(key=lambda row: (math.isnan(row["loss"]), row["loss"], row["run"]))
     if any(not math.isnan(row["loss"]) for row in scored):
