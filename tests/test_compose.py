@@ -167,3 +167,8 @@ def test_other_music_begins_with_nothing_and_the_reason_is_said(tmp_path):
     given, line = own.begun(words)
     assert given == words
     assert line.startswith("start   from nothing: 75 % of the notes in 4 files are not a piano's")
+    (tmp_path / "b, c").mkdir()
+    piano = f"'{corpus(tmp_path / 'b, c', 0).partition('=')[2]}'"
+    several = [f"{words[0]},{piano}"]  # of a sweep
+    assert own.begun(several)[1] == line
+    assert own.begun([f"corpus.path={piano}"])[1].startswith("start   from the piano model")

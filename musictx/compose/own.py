@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from musictx import shipped
+from musictx.compose.words import split
 from musictx.errors import UserError
 
 #: Whoever gives one of these has decided how to begin.
@@ -30,10 +31,11 @@ def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
     words say so themselves."""
     found = dict(word.lstrip("+~").partition("=")[::2] for word in words)
     decided = any(name in DECIDED or name.split(".")[0] in GROUPS for name in found)
-    path = re.sub(r"^(['\"])(.*)\1$", r"\2", found.get("corpus.path", ""))
-    if decided or path in ("", "null") or "piano" not in shipped.models():
+    paths = split(found.get("corpus.path", ""))  # several in a sweep
+    paths = [re.sub(r"^(['\"])(.*)\1$", r"\2", path) for path in paths]
+    if decided or not {"", "null"}.isdisjoint(paths) or "piano" not in shipped.models():
         return list(words), None
-    why = unlike_a_piano(path)
+    why = next(filter(None, map(unlike_a_piano, paths)), None)
     if why is not None:
         return list(words), f"start   from nothing: {why} (init=piano begins with the piano model)"
     return [*words, "experiment=own"], (
