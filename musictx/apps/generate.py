@@ -198,6 +198,9 @@ def primer_of(
 ) -> Primer:
     """``music``, or its beginning, in the tokens of the model; ``name`` is the option's value."""
     if music is None:
+        for option, value in (("primer_seconds", seconds), ("primer_tokens", tokens)):
+            if value is not None:
+                raise UserError(f"{option}={value:g}: expected with a primer; give primer=FILE")
         return NOTHING
     name, tokenizer = name or "primer", bundle.tokenizer
     if tokenizer.bpm is not None and music.one_voice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from musictx import shipped
@@ -98,10 +99,10 @@ def render(
     ending .wav or .png of ``path`` is taken off. Returns the files written; :class:`UserError` as
     :func:`render_score`.
     """
-    stem = Path(path).expanduser()
+    stem = Path(os.path.expanduser(path))
     if stem.suffix.lower() in (".wav", ".png"):
         stem = stem.with_suffix("")
-    if isinstance(music, str) and not Path(music).expanduser().exists():
+    if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
         music = shipped.examples().get(music, music)
     score = read(getattr(music, "score", music))
     return render_score(

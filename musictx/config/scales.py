@@ -26,7 +26,7 @@ _BENT = {"#": 1, "♯": 1, "b": -1, "♭": -1}
 
 def key(name: str, option: str) -> tuple[int, str]:
     """``C``, ``F#m``, ``Bb major`` as (keynote 0..11, ``major`` or ``minor``)."""
-    found = re.fullmatch(_NAME + r"[ _-]?(m|min|minor|maj|major)?", name.strip().lower())
+    found = re.fullmatch(_NAME + r"[ _-]?(m|min|minor|maj|major)?", str(name).strip().lower())
     if found is None:
         raise ConfigError(f"{option}={name}: expected a key such as C, F#m or Bb, or auto")
     minor = (found[3] or "").removesuffix("or").removesuffix("in") == "m"
