@@ -183,7 +183,7 @@ def test_phrases_end_on_the_long_notes_of_every_fourth_or_second_bar(line, picku
 
 @pytest.mark.parametrize("opening", [(1, 4), (3, 4)])
 def test_a_pick_up_may_be_a_bar_of_its_own(opening):
-    """As notation programs write it: a bar that is cut short, of its own meter or of the piece's."""
+    """As notation programs write it: a bar cut short, of its own meter or of the piece's."""
     line = [("B4", 1), *WALTZ, *WALTZ, ("C5", 3)]
     told = Tune.of(tune(line, 2, (3, 4)))
     found = Tune.of(dataclasses.replace(tune(line), meters=[(0, *opening), (QUARTER, 3, 4)]))
