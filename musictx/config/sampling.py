@@ -92,8 +92,9 @@ class SamplingConfig(TokenSampling):
     )
     tonality: float = option(
         0.2,
-        "penalty for striking a pitch outside the scale of the last 128 notes, nats for each of "
-        "them outside it beyond their share in the training corpus and the primer; 0 = none",
+        "penalty for striking a pitch outside the scale of the primer and the last 128 notes, nats "
+        "for each of these outside it beyond their share in the training corpus and the primer; "
+        "0 = none",
         low=0,
     )
     density: float | None = option(

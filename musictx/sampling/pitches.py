@@ -18,6 +18,8 @@ from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Token
 
 #: Notes struck within so many seconds of each other are one chord; fingers of a hand.
 CHORD, FINGERS = 0.08, 5
+#: How many of the last strikes a primer counts for when the scale is told.
+HOME = 128
 
 
 @dataclass(frozen=True)
@@ -57,25 +59,39 @@ class Hands:
 
 @dataclass(frozen=True)
 class Tonality:
-    """Pitches outside the scale that holds most of the last strikes cost ``cost`` nats for each of
-    these strikes outside it beyond what is ``usual`` for a row, a share inside a scale; ``None``
-    leaves its row alone."""
+    """Pitches outside the scale that holds most of the last strikes, and of ``home``, cost ``cost``
+    nats for each of these strikes outside it beyond what is ``usual`` for a row, a share inside a
+    scale; ``None`` leaves its row alone.
+
+    home  (B, 12) strikes of each pitch class that count beside the last ones: where the music began
+    """
 
     events: NoteEvents
     cost: float
     usual: Sequence[float | None]
+    home: np.ndarray
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         costs = np.zeros((len(states), len(self.events.strike)))
         strikes = (self.events.strike >= 0) & (self.events.strike < 128)
-        for row, state, usual in zip(costs, states, self.usual):
+        for row, state, usual, home in zip(costs, states, self.usual, self.home):
             struck = [pitch for _, pitch in state.sounding.recent()]
             counts = np.bincount(np.array(struck, int) % 12, minlength=12)
-            inside = scale_of(counts)
+            inside = scale_of(counts + home)
             over = (usual or 0.0) * len(struck) - int(counts[inside].sum())
             if over > 0:
                 row[strikes] = self.cost * over * ~inside[self.events.strike[strikes] % 12]
         return costs
+
+
+def homes(primers: Sequence[Primer]) -> np.ndarray:
+    """(B, 12) :data:`HOME` strikes, shared out among pitch classes as in each primer; 0 without."""
+    found = np.zeros((len(primers), 12))
+    for row, primer in zip(found, primers):
+        if (score := primer.telling) is not None:
+            counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
+            row[:] = HOME * counts / max(counts.sum(), 1)
+    return found
 
 
 def reachable(chord: set[int], span: int) -> bool:

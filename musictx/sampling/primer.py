@@ -32,17 +32,18 @@ class Primer:
     @property
     def density(self) -> float | None:
         """Notes a second, if there are enough of them to tell."""
-        score = self._telling
+        score = self.telling
         return None if score is None else len(score) / self.seconds
 
     @property
     def in_scale(self) -> float | None:
         """The share of its notes within one scale, if there are enough of them to tell."""
-        score = self._telling
+        score = self.telling
         return None if score is None else scale_consistency(score)
 
     @property
-    def _telling(self) -> Score | None:
+    def telling(self) -> Score | None:
+        """Its music, if there is enough of it to tell what it is like."""
         short = self.score is None or len(self.score) < 8 or self.seconds < 2
         return None if short else self.score
 

@@ -239,7 +239,8 @@ def build(
         # A few seconds keep to a scale more closely than the piece that they open.
         shares = [[x for x in (one.in_scale, limits.in_scale) if x] for one in primers]
         usual = [float(np.mean(some)) if some else None for some in shares]
-        found.append(pitches.Tonality(events, sampling.tonality, usual))
+        home = pitches.homes(primers)
+        found.append(pitches.Tonality(events, sampling.tonality, usual, home))
     pull = sampling.density_pull
     if pull is None:
         pull = ASKED_PULL if sampling.density else USUAL_PULL

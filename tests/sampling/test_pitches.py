@@ -159,9 +159,16 @@ def test_scales_are_those_of_the_books():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(40, 80), max_size=150), st.sampled_from([0.5, 0.86, 1.0]))
-def test_strikes_outside_the_scale_of_the_last_ones_cost_what_is_beyond_the_usual(struck, usual):
-    """Against every major and harmonic minor scale, tried one by one; 128 strikes count."""
+@given(
+    st.lists(st.integers(40, 80), max_size=150),
+    st.sampled_from([0.5, 0.86, 1.0]),
+    st.lists(st.integers(0, 11), max_size=20),
+)
+def test_strikes_outside_the_scale_of_the_last_ones_cost_what_is_beyond_the_usual(
+    struck, usual, begun
+):
+    """Against every major and harmonic minor scale, tried one by one; 128 strikes count, and what
+    the music began with has a say in the scale, not in the cost."""
     tokens = build("performance")
     words = [("velocity", 1)]
     for p in struck:
@@ -173,16 +180,26 @@ def test_strikes_outside_the_scale_of_the_last_ones_cost_what_is_beyond_the_usua
         for mode in ((0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11))
         for keynote in range(12)
     ]
-    most = max(sum(p % 12 in scale for p in last) for scale in scales)
-    tonality = pitches.Tonality(tokens.note_events, 0.1, [usual, None])
+    most = max(sum(p % 12 in scale for p in last + begun) for scale in scales)
+    best = [s for s in scales if sum(p % 12 in s for p in last + begun) == most]
+    costs = [0.1 * max(0.0, usual * len(last) - sum(p % 12 in s for p in last)) for s in best]
+    home = np.bincount(np.array(begun, int), minlength=12)
+    tonality = pitches.Tonality(tokens.note_events, 0.1, [usual, None], np.stack([home] * 2))
     first, second = tonality([state, state], np.zeros((2, 1)))
     assert not second.any()
-    cost = 0.1 * max(0.0, usual * len(last) - most)
     on = first[slice(*tokens.vocabulary.range("note_on"))]
     assert np.count_nonzero(first) == np.count_nonzero(on)
-    if cost > 1e-9:
+    if on.any():
         free = {p % 12 for p in range(128) if on[p] == 0}
-        assert any(free == scale and sum(p % 12 in free for p in last) == most for scale in scales)
-        assert {round(float(c), 9) for c in on if c} == {round(cost, 9)}
+        assert free in best
+        assert {round(float(c), 9) for c in on if c} == {round(costs[best.index(free)], 9)}
     else:
-        assert not on.any()
+        assert min(costs) < 1e-9
+
+
+def test_a_primer_counts_for_so_many_strikes_if_it_can_tell():
+    notes = [(i / 4, i / 4 + 0.2, 60 + (7 if i % 4 == 3 else 0)) for i in range(16)]
+    enough = Primer(np.zeros(1, np.uint16), 4.0, score(*notes))
+    home = pitches.homes([enough, NOTHING, Primer(np.zeros(1, np.uint16), 4.0, score(*notes[:7]))])
+    assert home[0, [0, 7]].tolist() == [0.75 * pitches.HOME, 0.25 * pitches.HOME]
+    assert home.sum() == pitches.HOME
