@@ -10,7 +10,7 @@ import mido
 from mido import sockets
 
 from musictx import files
-from musictx.errors import UserError
+from musictx.errors import UserError, WriteError
 
 _INSTALL = (
     "MIDI ports need python-rtmidi: pip install 'musictx[live]'. Without it socket:HOST:PORT "
@@ -52,6 +52,13 @@ class FilePort:
 
 class SocketPort(sockets.SocketPort):
     """mido's; closing it also closes its files, without which the other side hears of no end."""
+
+    def send(self, message: mido.Message) -> None:
+        """:class:`WriteError` where nobody listens any more."""
+        try:
+            super().send(message)
+        except (OSError, ValueError) as error:  # ValueError: mido has closed it at the first
+            raise WriteError("output: the program at the other end has hung up") from error
 
     def _close(self) -> None:
         for file in ("_rfile", "_wfile"):  # not there where nobody answered

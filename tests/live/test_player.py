@@ -4,7 +4,7 @@ import mido
 import pytest
 
 from musictx import cli, midi
-from musictx.errors import UserError
+from musictx.errors import UserError, WriteError
 from musictx.live import ports
 from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE, Clock, play
 from musictx.notes import DRUMS
@@ -175,6 +175,18 @@ def test_over_a_socket_what_is_sent_arrives():
     assert len([m for m in got if m.type == "note_off"]) == len(ons)
     for end in (there._rfile, there._wfile, there, server):
         end.close()
+
+
+def test_a_listener_that_hangs_up_is_told_in_a_sentence():
+    server = mido.sockets.PortServer("127.0.0.1", 0)
+    port = ports.open_output(f"socket:127.0.0.1:{server._socket.getsockname()[1]}", Clock.now)
+    there = server.accept()
+    for end in (there._rfile, there._wfile, there, server):
+        end.close()
+    time = Time()
+    with pytest.raises(WriteError, match="output: the program at the other end has hung up"):
+        play(Composer(time, scale(40)), port, clock=time, look_ahead=0.1)
+    port.close()
 
 
 def test_a_file_is_timed_by_the_clock(tmp_path):
