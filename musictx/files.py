@@ -107,11 +107,11 @@ def check_writable(folder: str | Path, option: str) -> None:
     """
     folder = Path(folder)
     there = folder
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not there.is_dir():
-        raise WriteError(f"{option}={folder}: {there} is a file, expected a folder")
     try:
+        while not there.exists() and there != there.parent:
+            there = there.parent
+        if not there.is_dir():
+            raise WriteError(f"{option}={folder}: {there} is a file, expected a folder")
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:

@@ -99,6 +99,8 @@ def test_asking_whether_a_folder_can_be_written_leaves_nothing(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(WriteError, match=r"^out=.*is a file, expected a folder"):
         files.check_writable(tmp_path / "file" / "below", "out")
+    with pytest.raises(WriteError, match=r"^out=.*xx: cannot be written: File name too long"):
+        files.check_writable(tmp_path / ("x" * 300), "out")
 
 
 def test_what_a_killed_process_left_is_tidied(tmp_path: Path) -> None:

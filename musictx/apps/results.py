@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from musictx.sampling.music import Progress, Sample
 from musictx.shipped import find_latest, locate
 from musictx.tokens.controls import asked
 
+#: Bytes of a name, so that seed, number and ending have room in the 255 of a file system.
+LONGEST = 200
 #: Endings of the files of music that can be written, and what writes them.
 WRITERS = {".mid": midi.to_bytes, ".midi": midi.to_bytes, ".musicxml": musicxml.to_bytes}
 
@@ -99,6 +102,8 @@ def file_name(name: str | None, source: str | Path, seed: int) -> str:
         name = shipped.name_of(source.resolve())
     else:
         name = Path(source).stem
+    if len(os.fsencode(name)) > LONGEST:
+        raise UserError(f"name={name}: this is too long for a file name; give another, name=NAME")
     return f"{name}-{seed}"
 
 

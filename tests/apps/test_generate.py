@@ -140,6 +140,7 @@ MISTAKES = {
         "primer_tokens=1.* ask for more",
     ),
     "a name with a folder": ({"name": "a/b"}, "name=a/b: expected a file name without folders"),
+    "a name too long": ({"name": "n" * 250}, "name=nn.*: this is too long for a file name"),
     "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*is a file, expected a folder"),
     "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "nowhere: no such model folder"),
     "half a model": ({"model": ModelFolder("{tmp}/half")}, "model.safetensors .*missing"),
