@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { ServerError } from "../../../musictx/studio/page/js/core/api.js";
+import { post, ServerError } from "../../../musictx/studio/page/js/core/api.js";
 import { Mirror } from "../../../musictx/studio/page/js/document/mirror.js";
 import { apply, fromWire, noteFromWire, toWire } from "../../../musictx/studio/page/js/document/operation.js";
 import { documentOf, randomly, randomNotes, rows, whole } from "./music.mjs";
@@ -206,4 +206,16 @@ test("what is done in a piece that is opened while another's answer is awaited i
   assert.equal(await left, false);
   assert.equal(await mirror.change({ label: "b", name: "of the second" }), true);
   assert.deepEqual([second.document.name, mirror.piece.name, mirror.pending], ["of the second", "of the second", false]);
+});
+
+test("an answer that breaks off is a lost connection, not an empty answer", async () => {
+  const before = globalThis.fetch;
+  const answers = [{ ok: true, status: 200, json: () => Promise.reject(new SyntaxError("Unexpected end")) }, { ok: true, status: 204 }];
+  globalThis.fetch = /** @type {any} */ (() => Promise.resolve(answers.shift()));
+  try {
+    await assert.rejects(post("sessions/x/undo", {}), (error) => error instanceof ServerError && error.lost);
+    assert.equal(await post("sessions/x/takes/1", {}), null);
+  } finally {
+    globalThis.fetch = before;
+  }
 });

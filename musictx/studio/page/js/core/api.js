@@ -18,10 +18,10 @@ export class ServerError extends Error {
 
 /**
  * @param {string} path  from /api/ on
- * @param {{method?: string, body?: any, signal?: AbortSignal}} [options]  a body that is no Blob goes as JSON
+ * @param {{method?: string, body?: any}} [options]  a body that is no Blob goes as JSON
  * @returns {Promise<any>}  the JSON of the answer; null where there is none
  */
-export async function request(path, { method = "GET", body, signal } = {}) {
+export async function request(path, { method = "GET", body } = {}) {
   const blob = body instanceof Blob;
   const headers = body === undefined || blob ? {} : { "Content-Type": "application/json" };
   let answer;
@@ -30,13 +30,13 @@ export async function request(path, { method = "GET", body, signal } = {}) {
       method,
       headers,
       body: body === undefined || blob ? body : JSON.stringify(body),
-      signal,
     });
-  } catch (error) {
-    if (signal?.aborted) throw error;
+  } catch {
     throw new ServerError("The studio does not answer. Is musictx studio still running?", 0);
   }
-  const content = await answer.json().catch(() => null);
+  if (answer.status === 204) return null;
+  const content = await answer.json().catch(() => undefined);
+  if (answer.ok && content === undefined) throw new ServerError("The studio's answer broke off.", 0);
   if (answer.ok) return content;
   const sentence = content?.error ?? `The studio refused this (${answer.status}).`;
   throw new ServerError(sentence, answer.status);
