@@ -6,16 +6,22 @@ what was wrong with it (:class:`~musictx.errors.UserError`); the work is done in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from musictx.apps import generate as generating
 from musictx.apps.render import render as render
-from musictx.arguments import bundle_of, music_of, sampling_of, seed_of, whole
+from musictx.arguments import bundle_of, checked, music_of, sampling_of, seed_of, whole
 from musictx.bundle import Bundle
-from musictx.config import EvaluateConfig, SamplingConfig, TokenSampling, TrainConfig
+from musictx.config import (
+    EvaluateConfig,
+    GenerateConfig,
+    SamplingConfig,
+    TokenSampling,
+    TrainConfig,
+)
+from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.events import OnEvent
@@ -50,7 +56,7 @@ def generate(
     primer_tokens: int | None = None,
     end: str | None = None,
     bars: int | None = None,
-    quantise: str = "none",
+    quantise: str | int = "none",
     density: float | str | None = None,
     loudness: float | str | None = None,
     register: float | str | None = None,
@@ -93,6 +99,21 @@ def generate(
     Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
     tokens can hold.
     """
+    checked(
+        GenerateConfig,
+        seconds=seconds,
+        tokens=tokens,
+        bars=bars,
+        samples=samples,
+        keep=keep,
+        end=end,
+        quantise=str(quantise),
+        primer_seconds=primer_seconds,
+        primer_tokens=primer_tokens,
+        feel=feel,
+        guidance=guidance,
+        context=context,
+    )
     bundle = bundle_of(model)
     given: Score | list[Score] | None = None
     if isinstance(primer, list):
@@ -106,8 +127,8 @@ def generate(
         primer=given,
         seconds=seconds,
         tokens=tokens,
-        samples=whole("samples", samples, 1),
-        keep=None if keep is None else whole("keep", keep, 1),
+        samples=samples,
+        keep=keep,
         sampling=sampling_of(sampling, SamplingConfig),
         seed=_seeds(seed, given),
         include_primer=include_primer,
@@ -115,7 +136,7 @@ def generate(
         primer_tokens=primer_tokens,
         end=end,
         bars=bars,
-        quantise=quantise,
+        quantise=str(quantise),
         controls=_controls(density, loudness, register, polyphony),
         feel=feel,
         guidance=guidance,
@@ -157,19 +178,18 @@ def stream(
     block. Raises :class:`UserError` as there, and for a model whose tokens write notes with their
     length (MidiTok's), since these are known too late.
     """
-    if seconds is not None and not 0 < seconds < math.inf:
-        raise UserError(f"seconds={seconds!r}: expected a positive number of seconds")
+    asked: dict[str, Any] = {"primer_seconds": primer_seconds, "primer_tokens": primer_tokens}
+    checked(GenerateConfig, seconds=seconds, context=context, **asked)
     return generating.stream(
         bundle_of(model),
         None if primer is None else music_of(primer, "primer"),
         seconds=seconds,
         sampling=sampling_of(sampling, SamplingConfig),
         seed=seed_of(seed),
-        primer_seconds=primer_seconds,
-        primer_tokens=primer_tokens,
         constraints=constraints,
         processors=processors,
-        context=None if context is None else whole("context", context, 2),
+        context=context,
+        **asked,
     )
 
 
@@ -190,7 +210,7 @@ def infill(
     polyphony: float | str | None = None,
     feel: str | None = None,
     guidance: float = 1.0,
-    quantise: str = "none",
+    quantise: str | int = "none",
     progress: Callable[[float], None] | None = None,
     on_event: OnEvent | None = None,
 ) -> list[Sample]:
@@ -238,7 +258,7 @@ def accompany(
     polyphony: float | str | None = None,
     feel: str | None = None,
     guidance: float = 1.0,
-    quantise: str = "none",
+    quantise: str | int = "none",
     progress: Callable[[float], None] | None = None,
     on_event: OnEvent | None = None,
 ) -> list[Sample]:
@@ -273,10 +293,13 @@ def _composed_around(
 ) -> list[Sample]:
     from musictx.apps.infill import composed
 
+    options["quantise"] = str(options["quantise"])
+    common = {name: options[name] for name in ("quantise", "feel", "guidance")}
+    checked(Steered, samples=samples, **common)
     found = composed(
         bundle_of(model),
         task,
-        samples=whole("samples", samples, 1),
+        samples=samples,
         seed=seed_of(seed),
         sampling=sampling_of(sampling, SamplingConfig),
         **options,

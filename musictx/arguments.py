@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import yaml
 
 from musictx import shipped
@@ -80,6 +81,11 @@ def seed_of(seed: Any) -> int:
         seed = secrets.randbelow(2**31)
         print(f"seed: {seed}", flush=True)
     return whole("seed", seed, 0)
+
+
+def checked(options: type[Any], **given: Any) -> None:
+    """``ConfigError`` for what the ``options`` of a command, a dataclass, cannot be."""
+    options(**{n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()})
 
 
 def whole(name: str, value: Any, low: int) -> int:

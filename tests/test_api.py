@@ -112,12 +112,27 @@ def test_no_seed_is_a_fresh_one_that_is_printed(model, capsys):
         ({"sampling": 3}, "sampling=3: expected a SamplingConfig"),
         ({"seed": "x"}, "seed='x': expected a whole number"),
         ({"samples": 0}, "samples=0: expected a whole number from 1"),
+        ({"seconds": "5"}, "seconds=5: expected a number above 0"),
+        ({"seconds": float("nan")}, "seconds=nan: expected a number above 0"),
+        ({"tokens": 2.5}, r"tokens=2\.5: expected a whole number"),
+        ({"bars": 1.5, "primer": PRIMER}, r"bars=1\.5: expected a whole number"),
+        ({"primer_tokens": -3, "primer": PRIMER}, "primer_tokens=-3: expected a whole number"),
+        ({"keep": 5}, "keep=5: expected at most samples=1"),
+        ({"guidance": "x"}, "guidance=x: expected a number from 0"),
+        ({"context": "a"}, "context=a: expected a whole number"),
+        ({"density": [1]}, r"density=\[1\]: expected a number of notes a second"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(arguments, words, model):
     with pytest.raises(UserError, match=words) as caught:
         musictx.generate(**({"model": model, "tokens": 4} | arguments))
     assert "\n" not in str(caught.value)
+
+
+def test_numbers_may_be_numpys_and_a_grid_a_number(model):
+    given = {"model": model, "primer": PRIMER, "tokens": np.int64(8), "seconds": np.float32(9)}
+    found, again = (musictx.generate(**given, quantise=grid)[0].score for grid in (16, "16"))
+    assert found == again
 
 
 def test_the_likelihood_of_a_piece_is_the_sum_over_its_tokens(model):

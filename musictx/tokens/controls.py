@@ -118,7 +118,7 @@ def asked(given: Mapping[str, str | float | None], feel: str | None = None) -> d
             value = {**control.words, "any": 0.0}.get(value, value)
         try:
             number = float(value)
-        except ValueError:
+        except (TypeError, ValueError):
             number = -1.0
         if not 0 <= number < 1000:
             words = ", ".join([*control.words, "any"])
