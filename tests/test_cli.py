@@ -45,7 +45,8 @@ def test_help_of_a_command_lists_every_option_with_its_default(command, capsys):
     spoken = {"begin": "from", "end": "to"} if command == "infill" else {}
     for name, field in checks.options(cli.COMMANDS[command]):
         assert f"  {spoken.get(name, name)} " in out
-        assert field.metadata["help"].split()[0] in out
+        assert (told := field.metadata["help"]).split()[0] in out
+        assert "..." in told or all(str(c) in told for c in field.metadata["choices"]), name
     assert max(len(line) for line in out.splitlines()) <= 120
     short = run(command, "--help", capsys=capsys)[1]
     assert len(short.splitlines()) < 70

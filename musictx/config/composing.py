@@ -83,7 +83,9 @@ class Steered(Written):
     polyphony: str | None = option(
         None, "notes at once in the new music, or thin, medium, full, any"
     )
-    feel: str | None = option(None, "several of these in a word", choices=FEELS)
+    feel: str | None = option(
+        None, "several of these in one word: " + ", ".join(FEELS), choices=FEELS
+    )
     guidance: float = option(
         1.0,
         "above 1 the model follows these options more strictly, at twice the work",

@@ -41,7 +41,7 @@ class GenerateConfig(Steered):
     end: str | None = option(
         None,
         "how the piece ends: cut (at that length), natural (it closes and falls silent by then) "
-        "or model (also before, where the model ends it); default: cut, new chorales model",
+        "or model (also before, where the model ends it); default: cut, of new chorales model",
         choices=("cut", "natural", "model"),
     )
     keep: int | None = option(
