@@ -60,16 +60,22 @@ def shown_names(tracks: Sequence[Track]) -> dict[int, str]:
     return {part[0]: name for part, name in part_names(parts, {}).items()}
 
 
+def tracks(document: Document) -> list[dict[str, Any]]:
+    """The tracks as a page gets them, each with something to call it."""
+    shown = shown_names(document.tracks)
+    return [t._asdict() | {"name": t.name or shown[t.id]} for t in document.tracks]
+
+
 def own_names(change: Change, document: Document) -> Change:
     """``change`` from a page, in which tracks without a name do not take on the one shown."""
     if change.tracks is None:
         return change
     shown, nameless = shown_names(document.tracks), {t.id for t in document.tracks if not t.name}
-    tracks = tuple(
+    own = tuple(
         t._replace(name="") if t.id in nameless and t.name == shown[t.id] else t
         for t in change.tracks
     )
-    return dataclasses.replace(change, tracks=tracks)
+    return dataclasses.replace(change, tracks=own)
 
 
 def view(document: Document) -> dict[str, Any]:
@@ -78,10 +84,8 @@ def view(document: Document) -> dict[str, Any]:
     del found["fermatas"], found["figures"]
     found["brought"] = {f"{take}/{proposal}": rest for take, proposal, *rest in found["accepted"]}
     found["accepted"] = [row[:2] for row in found["accepted"]]
-    shown = shown_names(document.tracks)
-    for row in found["tracks"]:
-        row["name"] = row["name"] or shown[row["id"]]
-    return found | {"duration": document.duration, "beats": beats(document)}
+    more = {"duration": document.duration, "beats": beats(document), "tracks": tracks(document)}
+    return found | more
 
 
 def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:

@@ -117,6 +117,8 @@ class Session:
             after = exchange.horizon(self.document)
             answer = self._standing() | {"next_id": self.document.next_id}
             answer["duration"] = self.document.duration
+            if change.tracks is not None:  # what is shown where one has no name may be another
+                answer["tracks"] = exchange.tracks(self.document)
             return answer if before == after else answer | {"beats": exchange.beats(self.document)}
 
     def undo(self, revision: int) -> dict[str, Any]:

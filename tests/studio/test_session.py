@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from musictx import shipped
 from musictx.errors import WriteError
 from musictx.studio import session as sessions
-from musictx.studio.change import Change
+from musictx.studio.change import Change, parse
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.journal import Journal, last_line
@@ -173,3 +173,16 @@ def test_a_new_session_begins_with_nothing_to_undo(tmp_path):
     assert answer["beats"][:5] == [(0, 1, 1), (0.5, 1, 2), (1, 1, 3), (1.5, 1, 4), (2, 2, 1)]
     assert len(answer["beats"]) == 4 * 64
     assert Document().duration == 0
+
+
+def test_the_page_hears_what_a_track_without_a_name_is_called_by_its_new_instrument(tmp_path):
+    """Else it would send the old word back as a name, and models read the names of tracks."""
+    session = begun(tmp_path / "s")
+    (row,) = session.json()["tracks"]
+    for revision, (program, called) in enumerate([(40, "strings"), (73, "pipe"), (0, "piano")]):
+        answer = session.do(parse({"tracks": [row | {"program": program}]}), revision)
+        assert answer["tracks"] == session.json()["tracks"]
+        (row,) = answer["tracks"]
+        assert row["name"] == called
+        assert session.document.tracks[0].name == ""
+    assert "tracks" not in session.do(parse({"name": "x"}), 3)
