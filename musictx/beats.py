@@ -44,9 +44,13 @@ class Beats:
         return self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
 
     def keep_to(self, times: np.ndarray, lines: int) -> bool:
-        """Whether ``times`` in seconds stand on a grid of so many lines in a quarter note."""
-        near = self.seconds(np.round(self.quarters(times) * lines) / lines)
-        return bool(np.mean(np.abs(near - times) < NEAR) >= ON_GRID)
+        """Whether ``times`` in seconds stand on a grid of so many lines in a quarter note. Where
+        these are close together, near is only what lies within a quarter of the way between two:
+        half of any times do."""
+        at = self.quarters(times) * lines
+        off = np.abs(self.seconds(np.round(at) / lines) - times)
+        near = (off < NEAR) & (np.abs(np.round(at) - at) < 0.25)
+        return bool(np.mean(near) >= ON_GRID)
 
     def bar(self, quarters: float) -> tuple[int, float]:
         """(number of the bar, 1 at the start; quarter notes since its line)."""

@@ -1,6 +1,7 @@
 """MusicXML out: what is read back is what was written, for any music on the grid."""
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -93,6 +94,7 @@ def test_a_bar_that_the_meter_cuts_short_is_a_pick_up():
     root = ET.fromstring(w.to_bytes(piece((0, 1, 60), (1, 4, 62), meters=meters)))
     measures = root.findall("part/measure")
     assert [m.get("implicit") for m in measures] == ["yes", None]
+    assert [m.findtext("attributes/time/beats") for m in measures] == ["3", "3"]
     assert [sum(int(d.text) for d in m.findall("note/duration")) for m in measures] == [24, 72]
 
 
@@ -117,14 +119,22 @@ def test_every_length_is_a_sum_of_note_values(length):
     assert sum(w._split(length)) == length
 
 
-def test_a_performance_is_refused_and_leaves_no_file(tmp_path):
+@pytest.mark.parametrize("bpm", [60.0, 120.0, 200.0])
+def test_a_performance_is_refused_and_leaves_no_file(tmp_path, bpm):
     rng = np.random.default_rng(0)
     starts = np.sort(rng.uniform(0, 20, 60))
     free = piece(*((s, s + 0.1, 60) for s in starts))
-    for score in (free, Score(notes=free.notes)):
+    for score in (replace(free, tempos=[(0.0, bpm)]), Score(notes=free.notes)):
         with pytest.raises(UserError, match="on no grid of beats"):
             musictx.write(score, tmp_path / "x.musicxml")
     assert not list(tmp_path.iterdir())
+
+
+def test_sixteenths_as_a_player_has_them_are_written():
+    off = np.random.default_rng(0).uniform(-0.011, 0.011, 60)
+    starts = 1 + np.arange(60) / 8 + off
+    score = replace(piece(*((s, s + 0.1, 60) for s in starts)), tempos=[(0.0, 120.0)])
+    assert len(musicxml.read(musicxml.to_bytes(score))) == 60
 
 
 def test_a_tempo_of_microseconds_is_refused_before_millions_of_bars_are_written():

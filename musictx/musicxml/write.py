@@ -18,6 +18,9 @@ from musictx.notes import Score
 
 #: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
 DIVISIONS = 24
+#: Lines of a quarter note on which music may stand to be written: closely on the grid, or about as
+#: well as players do on sixteenths or triplets (:meth:`musictx.beats.Beats.keep_to`).
+_LINES = (DIVISIONS, 4, 3)
 #: Bars of all voices together: two hours of an orchestra, but no file whose tempo marks say that a
 #: bar lasts a microsecond.
 MOST_BARS = 200_000
@@ -56,13 +59,14 @@ def to_bytes(score: Score) -> bytes:
     """``score`` as a MusicXML document (score-partwise 4.0), UTF-8.
 
     Beginnings and ends stand on the nearest of 24 lines in a quarter note. Raises ``UserError`` for
-    music without tempo marks or beside that grid: a performance has no notation. So it does for
-    music of more than 200,000 bars, those of each voice counted.
+    music without tempo marks or beside that grid (:data:`_LINES`): a performance has no notation.
+    So it does for music of more than 200,000 bars, those of each voice counted.
     """
     clock = Beats(score)
     notes = score.notes
     start = _ticks(clock, notes["start"])
-    if len(notes) and not (len(score.tempos) and clock.keep_to(notes["start"], DIVISIONS)):
+    lines = _LINES if len(score.tempos) else ()
+    if len(notes) and not any(clock.keep_to(notes["start"], n) for n in lines):
         raise UserError(
             "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
             "a continuation on that of its primer"
@@ -70,7 +74,8 @@ def to_bytes(score: Score) -> bytes:
     end = np.maximum(_ticks(clock, notes["end"]), start + 1)
     bars = _bars(clock, int(end.max(initial=1)))
     tempos = clock.tempos if len(score.tempos) else score.tempos
-    told = ("key", score.keys), ("time", score.meters), ("sound", tempos)
+    meters = clock.meters if len(score.meters) else score.meters
+    told = ("key", score.keys), ("time", meters), ("sound", tempos)
     # Of marks at one moment the last counts.
     marks = {n: dict(zip(_ticks(clock, m["time"]).tolist(), m.tolist())) for n, m in told}
     root = ET.Element("score-partwise", version="4.0")
