@@ -214,7 +214,15 @@ def _melody(document: Document, request: Request, model: Model, seed: int) -> In
         from musictx.apps.infill import highest  # torch is loaded by then
 
         score, gone = score.with_notes(highest(score.notes)), tuple(kept)
-    return _written(document, request, score, {}, gone)
+        return _written(document, request, score, {"phrase_ends": _phrase_ends(score)}, gone)
+    return _written(document, request, score, {})
+
+
+def _phrase_ends(score: Score) -> list[int] | None:
+    """The bars of the notes under fermatas, which a MIDI file cannot say."""
+    clock, notes = Beats(score), score.notes
+    under = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
+    return sorted({clock.bar(float(clock.quarters(t)))[0] for t in under}) or None
 
 
 def _chosen(document: Document, request: Request) -> set[int]:

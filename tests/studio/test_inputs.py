@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musictx.apps import infill
+from musictx.apps import harmonise, infill
 from musictx.chorale.gap import Gap
 from musictx.config import StudioConfig
 from musictx.notes import NOTE, Score
@@ -162,3 +162,20 @@ def test_a_voice_that_is_locked_stays_and_the_others_are_written_to_it():
     task = infill.task_of(config, source.score)
     span = Gap.between(task.score, task.begin, task.end, task.voices, task.tracks)
     assert [bool(fixed.all()) for fixed in span.fixed.T] == [True, False, False, False]
+
+
+def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
+    """The file of a take has none; over a rest, or beyond the selection, they do not count."""
+    beat = 0.5
+    rows = [(beat * i, beat * (i + 1), 67, 70, 0, False, 0) for i in range(16) if i != 9]
+    marks = (beat * 7.5, beat * 9.5, beat * 11, beat * 15)
+    document = exchange.document_of(Score(notes=np.array(rows, NOTE), fermatas=marks))
+    model = Models(StudioConfig()).chosen("chorale", "harmonise")
+    request = Request("harmonise", 0.0, beat * 12)
+    source = prepare(document, request, model, 0)
+    assert source.options == {"phrase_ends": [2, 3]}
+    config = request.config(model, 0, "x", **source.options)
+    asked = config.voices, config.bars, config.phrase_ends, config.figures
+    assert harmonise.tune_of(source.score, *asked).ends == (2, 3)
+    document.fermatas = ()
+    assert prepare(document, request, model, 0).options == {}
