@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx import musicxml
+from musictx import midi, musicxml
 from musictx.errors import UserError
 from musictx.musicxml import write as w
 from musictx.notes import KEY, METER, NOTE, TEMPO, Score
@@ -148,3 +148,12 @@ def test_the_package_writes_and_reads_it(tmp_path):
     score = piece((0, 1, 60), (1, 2, 64))
     path = musictx.write(score, tmp_path / "x.musicxml")
     assert musictx.read(path).notes["pitch"].tolist() == [60, 64]
+
+
+def test_names_are_such_as_xml_and_midi_can_hold():
+    name = "a" + "я" * 120
+    made = piece((0, 1, 60), names={0: name + "\0"})
+    assert musicxml.read(musicxml.to_bytes(made)).names == {0: name[:100]}
+    assert midi.read(midi.to_bytes(made)).names == {0: name[:100]}
+    zero = piece((0, 1, 60), names={0: "Piano\0"})
+    assert musicxml.read(musicxml.to_bytes(zero)).names == {0: "Piano"}

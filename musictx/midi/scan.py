@@ -34,7 +34,7 @@ DEFAULT_TEMPO = 500_000
 #: Ticks above this are the work of damage; below it, ticks times tempo fits 64 bits.
 _LAST_TICK = 2**36
 _NAME, _END, _TEMPO, _METER, _KEY = 0x03, 0x2F, 0x51, 0x58, 0x59
-#: Bytes of a track's name that are kept.
+#: Characters of a track's name that are kept.
 _LONGEST_NAME = 100
 #: Data bytes of system messages that have no place in a file but are harmless if they come.
 _SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
@@ -284,11 +284,11 @@ class _Tracks:
         elif kind == _KEY and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
             self.keys.append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
         elif kind == _NAME and track not in self.names:
-            raw = payload[:_LONGEST_NAME]
             try:
-                text = raw.decode("utf-8")
+                text = payload.decode("utf-8")
             except UnicodeDecodeError:
-                text = raw.decode("latin-1")
+                text = payload.decode("latin-1")
+            text = text[:_LONGEST_NAME]
             text = "".join(c if c.isprintable() else " " for c in text).strip()
             if text:
                 self.names[track] = text

@@ -138,7 +138,8 @@ def _check_bars(count: int) -> None:
 def _list_part(listed: ET.Element, part: str, name: str, notes: np.ndarray) -> dict[tuple, str]:
     """The part's entry in the list; (program, drum's pitch or -1) -> id of its instrument."""
     entry = ET.SubElement(listed, "score-part", id=part)
-    _text(entry, "part-name", name)
+    # No escape makes XML of control characters, such as the zero with which some names end.
+    _text(entry, "part-name", "".join(c if c.isprintable() else " " for c in name).strip())
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
     keys = sorted({*zip(notes["program"].tolist(), drums.tolist())})
     found = {key: f"{part}-I{i + 1}" for i, key in enumerate(keys)}
