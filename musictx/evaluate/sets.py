@@ -65,7 +65,7 @@ def read_list(folder: str | Path) -> dict[str, dict[str, Any]]:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         settings, samples = dict(told.get("settings", {})), told["samples"]
-        if all(0 <= float(sample.get("seam", 0)) <= DAY for sample in samples.values()):
+        if all(0 <= sample.get("seam", 0) <= DAY for sample in samples.values()):
             return {"settings": settings, "samples": samples}
     except (
         OSError,

@@ -30,7 +30,12 @@ def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
 @pytest.mark.parametrize(
     "told",
     [
-        *('{"samples": {"song-000": {"seam": 1', "[]", '{"samples": {"song-000": 5}}'),
+        *(
+            '{"samples": {"song-000": {"seam": "2"}}}',
+            '{"samples": {"song-000": {"seam": 1',
+            "[]",
+            '{"samples": {"song-000": 5}}',
+        ),
         *('{"samples": {"song-000": {"seam": NaN}}}', '{"samples": []}', "[" * 9000),
         '{"settings": 3, "samples": {}}',
         '{"samples": {"song-000": {"seam": 1' + "0" * 400 + "}}}",
