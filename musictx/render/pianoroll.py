@@ -211,7 +211,11 @@ def _clock(seconds: float, duration: float) -> str:
         return f"{round(seconds, 1):g} s"
     whole = round(seconds)
     minutes = f"{whole // 60 % 60}:{whole % 60:02}"
-    return minutes if duration < 3600 else f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+    return (
+        minutes
+        if round(duration) < 3600
+        else f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+    )
 
 
 class _System:

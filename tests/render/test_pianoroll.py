@@ -146,3 +146,9 @@ def test_parts_are_called_by_their_tracks_names_where_those_tell_them_apart():
     names = {0: "Soprano", 1: "Alto", 2: "Alto", 3: "a" * 50}
     named = list(part_names(parts, names).values())
     assert named == ["Soprano", "piano 2", "piano 3", "a" * 19 + "…", "drums"]
+
+
+def test_an_hour_is_an_hour_when_it_is_rounded():
+    assert [pianoroll._clock(t, t) for t in (59.4, 61, 3599.4, 3599.6)] == [
+        "59.4 s", "1:01", "59:59", "1:00:00",
+    ]  # fmt: skip
