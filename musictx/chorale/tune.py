@@ -215,9 +215,9 @@ class Tune:
         return told
 
     def harmonised(self, grid: Grid) -> Score:
-        """The file with all voices of ``grid``: tempos, meters and the rest before the first note
-        as they were, the melody's notes too where it is a single line."""
-        notes = self.score.notes
+        """The file with all voices of ``grid``, without drums: tempos, meters and the rest before
+        the first note as they were, the melody's notes too where it is a single line."""
+        notes = self.score.notes[~self.score.notes["drum"]]
         fresh = four.notes(grid, self.clock, self.first)
         single = len(self.voices) == 1 and bool(
             np.all(notes["start"][1:] >= notes["end"][:-1] - 0.02)

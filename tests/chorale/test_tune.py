@@ -70,9 +70,12 @@ def test_notes_off_the_grid_are_counted_and_said():
 
 
 @pytest.mark.parametrize("rest", [0.0, 2.5])
-def test_the_file_keeps_its_melody_and_rest(rest):
-    given = tune(LINE, rest, (3, 4))
-    found = Tune.of(given)
+@pytest.mark.parametrize("drums", [False, True])
+def test_the_file_keeps_its_melody_and_rest(rest, drums):
+    given = tune([(name, length - 0.05) for name, length in LINE], rest, (3, 4))
+    beat = given.notes.copy()
+    beat["drum"], beat["pitch"], beat["velocity"], beat["track"] = True, 38, 127, 1
+    found = Tune.of(given.with_notes(np.concatenate([given.notes, beat])) if drums else given)
     lower = np.array([60, 55, 48])
     grid = found.given.pitches.copy()
     opening = int((grid[:, 0] >= 0).argmax())
@@ -83,6 +86,7 @@ def test_the_file_keeps_its_melody_and_rest(rest):
     soprano = written.notes[written.notes["track"] == 0]
     for name in ("start", "end", "pitch"):
         np.testing.assert_allclose(soprano[name], given.notes[name])
+    assert written.notes["velocity"].tolist() == [80] * len(written)
     others = written.notes[written.notes["track"] > 0]
     assert others["start"].min() == pytest.approx(rest * QUARTER)
     assert written.meters["numerator"].tolist() == [3]
