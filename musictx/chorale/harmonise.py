@@ -36,7 +36,8 @@ AROUND = 2
 
 @dataclass(frozen=True)
 class Harmony:
-    """grid: all four voices; nats_per_note: of all notes, given and free, under the model;
+    """grid: all four voices; nats_per_note: nats a token (one for each voice and sixteenth), given
+    and free, under the model;
     ids: (4 T,) uint16"""
 
     grid: Grid
