@@ -99,21 +99,11 @@ def generate(
     Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
     tokens can hold.
     """
-    checked(
-        GenerateConfig,
-        seconds=seconds,
-        tokens=tokens,
-        bars=bars,
-        samples=samples,
-        keep=keep,
-        end=end,
-        quantise=str(quantise),
-        primer_seconds=primer_seconds,
-        primer_tokens=primer_tokens,
-        feel=feel,
-        guidance=guidance,
-        context=context,
-    )
+    asked: dict[str, Any] = {"seconds": seconds, "tokens": tokens, "bars": bars, "end": end}
+    asked |= {"primer_seconds": primer_seconds, "primer_tokens": primer_tokens}
+    asked |= {"samples": samples, "keep": keep, "quantise": str(quantise)}
+    asked |= {"feel": feel, "guidance": guidance, "context": context}
+    checked(GenerateConfig, **asked)
     bundle = bundle_of(model)
     given: Score | list[Score] | None = None
     if isinstance(primer, list):
@@ -125,26 +115,15 @@ def generate(
     return generating.generate(
         bundle,
         primer=given,
-        seconds=seconds,
-        tokens=tokens,
-        samples=samples,
-        keep=keep,
         sampling=sampling_of(sampling, SamplingConfig),
         seed=_seeds(seed, given),
         include_primer=include_primer,
-        primer_seconds=primer_seconds,
-        primer_tokens=primer_tokens,
-        end=end,
-        bars=bars,
-        quantise=str(quantise),
         controls=_controls(density, loudness, register, polyphony),
-        feel=feel,
-        guidance=guidance,
         constraints=constraints,
         processors=processors,
-        context=context,
         progress=progress,
         on_event=on_event,
+        **asked,
     )
 
 

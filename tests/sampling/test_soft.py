@@ -6,7 +6,7 @@ import torch
 
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling import engine, soft
+from musictx.sampling import engine, pitches, soft
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.repetition import Repetition
@@ -198,6 +198,8 @@ def test_what_is_built_follows_the_options_and_the_corpus():
     assert built((3.0, None))["Tonality"].usual == pytest.approx(
         [0.93, 0.86]
     )  # one pitch lies within a scale
+    home = built((3.0, None))["Tonality"].home
+    assert (home[0, 0], home.sum()) == (pitches.HOME, pitches.HOME)  # where its primer is
     assert built((3.0,), density=5.0)["Density"].targets == [5.0]
     assert [built(density=d)["Density"].pull for d in (None, 5.0)] == [0.1, 0.8]
     assert built(density=5.0, density_pull=0.2)["Density"].pull == 0.2
