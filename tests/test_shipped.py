@@ -142,6 +142,21 @@ def test_a_melody_without_a_model_is_harmonised(tmp_path, monkeypatch, capsys):
     assert "model: chorale, which comes along" in capsys.readouterr().out
 
 
+def test_a_melody_off_its_beats_is_refused_for_notation_before_it_is_harmonised(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(harmonise, "pieces", None)
+    melody = read_music("ode_to_joy", "melody", "")
+    notes = melody.notes.copy()
+    notes["start"] += 0.07 * np.sin(np.arange(len(notes)))
+    notes["end"] = notes["start"] + 0.1  # one line: what overlaps is put on sixteenths
+    midi.write(melody.with_notes(notes), tmp_path / "free.mid")
+    asked = {"melody": str(tmp_path / "free.mid"), "out": str(tmp_path / "x.musicxml")}
+    with pytest.raises(UserError, match=r"x.musicxml: notation needs beats.*its tempo marks"):
+        harmonise.run(HarmoniseConfig(**asked, device="cpu"))
+    assert not (tmp_path / "x.musicxml").exists()
+
+
 def test_a_folder_of_ones_own_goes_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "chorale").mkdir()

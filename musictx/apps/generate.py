@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from musictx import musicxml
 from musictx.apps import parts
-from musictx.apps.results import Result, Work, new_notes, progress_of, read_music, wanted_of
+from musictx.apps.results import (
+    Result,
+    Work,
+    check_notation,
+    new_notes,
+    progress_of,
+    read_music,
+    wanted_of,
+)
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
@@ -141,12 +150,9 @@ def run(config: GenerateConfig) -> list[Result]:
             f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
         )
     free = not bundle.tokenizer.beats and config.quantise == "none"
-    on_beats = not free and (score is None or timeline.on_grid(score))
-    if config.out.lower().endswith(".musicxml") and not on_beats:
-        raise UserError(
-            f"out={config.out}: notation needs beats, and this music has none; give a primer that "
-            "keeps to its beats, with quantise=16, or out=NAME.mid"
-        )
+    on_beats = not free and (score is None or musicxml.has_notation(score))
+    instead = "give a primer that keeps to its beats, with quantise=16"
+    check_notation(config.out, on_beats, instead)
     if free and score is not None and timeline.on_grid(score):
         print(
             "your primer keeps to beats; this model counts in seconds, so its notes will lie off "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from musictx.apps.results import Result, Work, progress_of, read_music
+from musictx import musicxml
+from musictx.apps.results import Result, Work, check_notation, progress_of, read_music
 from musictx.bundle import Bundle
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import VOICES
@@ -59,6 +60,8 @@ def run(config: HarmoniseConfig) -> list[Result]:
     tune = tune_of(
         music, config.voices, config.bars, config.phrase_ends, config.figures, config.melody
     )
+    beats = musicxml.has_notation(tune.harmonised(tune.given))
+    check_notation(config.out, beats, "give a melody that keeps to its tempo marks")
     work = Work.of(config, config.melody)
     for remark in tune.remarks():
         print(remark, flush=True)

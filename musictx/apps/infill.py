@@ -10,9 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from musictx import musicxml
 from musictx.apps import parts
 from musictx.apps.harmonise import pieces
-from musictx.apps.results import Result, Work, new_notes, progress_of, read_music, wanted_of
+from musictx.apps.results import (
+    Result,
+    Work,
+    check_notation,
+    new_notes,
+    progress_of,
+    read_music,
+    wanted_of,
+)
 from musictx.beats import Beats
 from musictx.bundle import Bundle
 from musictx.chorale.gap import Gap
@@ -305,6 +314,9 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
     score = read_music(path, option, "to work on", config.limits)
     task, asked_for = task_of(config, score), asked_by(config)
     work = Work.of(config, path)
+    beats = work.bundle.tokenizer.beats or config.quantise != "none"
+    instead = "give a file that keeps to its tempo marks, with quantise=16"
+    check_notation(config.out, beats and musicxml.has_notation(score), instead)
     found: list[Result] = []
     length = (task.end - task.begin) * config.samples
     with progress_of("composing", length, "seconds") as progress:

@@ -51,6 +51,15 @@ def read_music(path: str, option: str, purpose: str, limits: Limits | None = Non
         raise UserError(f"{option}={error}") from error
 
 
+def check_notation(out: str, beats: bool, instead: str) -> None:
+    """Refuse ``out=NAME.musicxml`` before composing what will not be on ``beats``; ``instead`` says
+    what would be."""
+    if Path(out).suffix.lower() == ".musicxml" and not beats:
+        raise UserError(
+            f"out={out}: notation needs beats, and this music has none; {instead}, or out=NAME.mid"
+        )
+
+
 def wanted_of(config: Steered) -> dict[str, float]:
     """What the options ask the music to be like, a number for each control that is asked for."""
     given = {

@@ -20,10 +20,10 @@ from musictx.errors import MusicXmlError, UserError
 from musictx.files import read_bytes
 from musictx.musicxml.document import Fault, open_document
 from musictx.musicxml.score import to_score
-from musictx.musicxml.write import to_bytes
+from musictx.musicxml.write import has_notation, to_bytes
 from musictx.notes import Score
 
-__all__ = ["SUFFIXES", "read", "to_bytes"]
+__all__ = ["SUFFIXES", "has_notation", "read", "to_bytes"]
 
 #: Endings of MusicXML files, in small letters.
 SUFFIXES = (".mxl", ".musicxml", ".xml")

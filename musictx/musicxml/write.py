@@ -65,8 +65,7 @@ def to_bytes(score: Score) -> bytes:
     clock = Beats(score)
     notes = score.notes
     start = _ticks(clock, notes["start"])
-    lines = _LINES if len(score.tempos) else ()
-    if len(notes) and not any(clock.keep_to(notes["start"], n) for n in lines):
+    if not has_notation(score):
         raise UserError(
             "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
             "a continuation on that of its primer"
@@ -81,6 +80,7 @@ def to_bytes(score: Score) -> bytes:
     root = ET.Element("score-partwise", version="4.0")
     listed = ET.SubElement(root, "part-list")
     tracks = np.unique(notes["track"]).tolist() or [0]
+    flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
     written = 0
     for number, track in enumerate(tracks):
         mine = notes["track"] == track
@@ -88,6 +88,7 @@ def to_bytes(score: Score) -> bytes:
         names = _list_part(listed, part.get("id", ""), score.names.get(track, ""), notes[mine])
         chords = _chords(start[mine], end[mine], notes[mine], names)
         voices = _voices(chords)
+        places = [0] * len(voices)  # the first chord of each voice that has not ended
         written += len(voices) * len(bars)
         _check_bars(written)
         for index, (begin, stop, implicit) in enumerate(bars):
@@ -98,7 +99,9 @@ def to_bytes(score: Score) -> bytes:
             for voice, content in enumerate(voices):
                 if voice:
                     _text(ET.SubElement(measure, "backup"), "duration", stop - begin)
-                _fill(measure, content, begin, stop, str(voice + 1), _flats(score))
+                places[voice] = _fill(
+                    measure, content, places[voice], (begin, stop), str(voice + 1), flats
+                )
     head = (
         b'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE score-partwise PUBLIC '
         b'"-//Recordare//DTD MusicXML 4.0 Partwise//EN" '
@@ -106,6 +109,16 @@ def to_bytes(score: Score) -> bytes:
     )
     ET.indent(root)
     return head + ET.tostring(root, encoding="utf-8") + b"\n"
+
+
+def has_notation(score: Score) -> bool:
+    """Whether ``score`` has tempo marks and its notes begin on the grid that they make."""
+    if not len(score.notes):
+        return True
+    clock = Beats(score)
+    return bool(len(score.tempos)) and any(
+        clock.keep_to(score.notes["start"], lines) for lines in _LINES
+    )
 
 
 def _ticks(clock: Beats, seconds: np.ndarray) -> np.ndarray:
@@ -223,22 +236,31 @@ def _marks(
 
 
 def _fill(
-    measure: ET.Element, voice: list[_Chord], begin: int, stop: int, name: str, flats: bool
-) -> None:
-    """The notes of one voice in one measure, with rests between them."""
-    at = begin
-    for chord in voice:
-        start, end = max(chord.start, begin), min(chord.end, stop)
-        if start >= end:
-            continue
+    measure: ET.Element,
+    voice: list[_Chord],
+    place: int,
+    span: tuple[int, int],
+    name: str,
+    flats: bool,
+) -> int:
+    """The notes of one voice, from the one at ``place`` on, in one measure, with rests between
+    them; returns the place of the first that sounds beyond it."""
+    at, stop = span
+    while place < len(voice) and voice[place].start < stop:
+        chord = voice[place]
+        start, end = max(chord.start, at), min(chord.end, stop)
         _rests(measure, at, start, name)
         for length in _split(end - start):
             ties = (start > chord.start, start + length < chord.end)
-            for place, head in enumerate(chord.heads):
-                _note(measure, head, length, name, ties=ties, in_chord=place > 0, flats=flats)
+            for index, head in enumerate(chord.heads):
+                _note(measure, head, length, name, ties=ties, in_chord=index > 0, flats=flats)
             start += length
         at = end
+        if chord.end > stop:
+            break
+        place += 1
     _rests(measure, at, stop, name)
+    return place
 
 
 def _rests(measure: ET.Element, begin: int, stop: int, voice: str) -> None:
@@ -301,10 +323,6 @@ def _note(
         notations = ET.SubElement(note, "notations")
         for kind in kinds:
             ET.SubElement(notations, "tied", type=kind)
-
-
-def _flats(score: Score) -> bool:
-    return bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
 
 
 def _text(parent: ET.Element, tag: str, value: object, **attributes: str) -> None:

@@ -174,6 +174,15 @@ def test_what_cannot_be_is_said_before_the_model_is_read(asked, sentence, song, 
     assert not (tmp_path / "out").exists()
 
 
+def test_a_gap_in_notation_needs_beats(folder, song, tmp_path, monkeypatch):
+    notation = {"out": str(tmp_path / "gap.musicxml")}
+    (made,) = infilled(folder, song, tmp_path, quantise="16", **notation)
+    assert made.paths == [tmp_path / "gap.musicxml"]
+    monkeypatch.setattr(app, "composed", None)  # refused before the model runs
+    with pytest.raises(UserError, match=r"gap.musicxml: notation needs beats.*with quantise=16"):
+        infilled(folder, song, tmp_path, **notation)
+
+
 def test_a_model_without_control_tokens_is_refused(plain, song, tmp_path):
     with pytest.raises(UserError, match="has no control tokens; give one trained with tokenizer"):
         infilled(plain, song, tmp_path)
