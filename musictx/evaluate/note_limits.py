@@ -25,15 +25,15 @@ NOTES = 100
 STRIKES_WITHIN, STRIKES_SHARE = 2.0, 0.99
 #: Scale and self-similarity are those of so many seconds from the middle of each piece.
 MIDDLE = 30.0
-#: Pieces from which the note limits of a corpus are read.
-MOST_PIECES = 100
+#: From so many pieces, or up to twice as many, the note limits of a corpus are read.
+PIECES = 100
 
 
 def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
-    """:func:`note_limits` of the training split of a corpus, of at most some
-    :data:`MOST_PIECES` pieces that are spread evenly over it."""
+    """:func:`note_limits` of the training split of a corpus: of all its pieces, or of
+    some :data:`PIECES` that are spread evenly over it."""
     pieces = shards.pieces("train")
-    some = pieces[:: max(1, len(pieces) // MOST_PIECES)]
+    some = pieces[:: max(1, len(pieces) // PIECES)]
     return note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in some)
 
 

@@ -20,12 +20,14 @@ _MOST_TICKS = 10_000_000
 def from_pretty_midi(pm: pretty_midi.PrettyMIDI) -> Score:
     """A ``pretty_midi.PrettyMIDI`` as a Score; instrument i becomes track i.
 
-    Notes of velocity 0 sound nothing and are left out. Raises :class:`UserError` for notes that no
-    Score can hold (ends before starts, pitches or velocities outside MIDI).
+    Notes of velocity 0 sound nothing and are left out. Raises :class:`UserError` for what no
+    Score can hold (ends before starts; programs, pitches or velocities outside MIDI).
     """
     notes, pedals = [], []
     for track, instrument in enumerate(pm.instruments):
         kind = (int(instrument.program), bool(instrument.is_drum), track)
+        if not 0 <= kind[0] <= 127:
+            raise UserError(f"instrument {track}: program={kind[0]}, expected 0..127")
         for note in instrument.notes:
             row = (float(note.start), float(note.end), int(note.pitch), int(note.velocity), *kind)
             if not (0 <= row[2] <= 127 and 0 <= row[3] <= 127 and 0 <= row[0] <= row[1] < np.inf):

@@ -175,6 +175,9 @@ def test_pretty_midi_notes_that_cannot_be_are_refused_and_silent_ones_left_out()
     note.velocity, note.end = 80, -1.0
     with pytest.raises(UserError, match=r"instrument 0: .* cannot be, expected"):
         Score.from_pretty_midi(pm)
+    pm.instruments[0].program = 128
+    with pytest.raises(UserError, match=r"instrument 0: program=128, expected 0..127"):
+        Score.from_pretty_midi(pm)
 
 
 def test_what_pretty_midi_writes_is_read_to_the_millisecond(tmp_path) -> None:
