@@ -42,6 +42,42 @@ def test_bars_are_counted_by_the_meter():
     assert Beats(Score()).bar(17.0) == (5, 1.0)
 
 
+spans = st.tuples(st.integers(1, 7), st.sampled_from([2, 4, 8]), st.integers(1, 3), st.booleans())
+
+
+@given(st.lists(spans, min_size=1, max_size=4), st.integers(0, 60))
+def test_bars_and_their_lines_against_a_loop(spans, eighths):
+    """Meters of one to three bars each, the last of them perhaps cut short by an eighth."""
+    meters, lines, at = [], [], 0.0
+    for numerator, denominator, bars, cut in spans:
+        meters.append((at / 2, numerator, denominator))  # 120 a minute
+        length = numerator * 4 / denominator
+        for bar in range(bars):
+            lines.append(at)
+            at += length - (0.5 if cut and bar == bars - 1 and length > 0.5 else 0.0)
+    last = meters[-1][0] * 2  # this meter goes on
+    lines = [line for line in lines if line < last] + [last + n * length for n in range(300)]
+    clock, place = Beats(Score(meters=meters)), eighths / 2
+    begun = [line for line in lines if line <= place]
+    assert clock.bar(place) == (len(begun), pytest.approx(place - begun[-1]))
+    coming = [line for line in lines if line >= place]
+    for bars in range(3):
+        assert clock.bar_line(place, bars) == pytest.approx(coming[bars])
+
+
+def test_what_keeps_to_a_grid():
+    """Nine of ten within 12 ms of a line, and within a quarter of the way to the next."""
+    clock, on = Beats(Score(tempos=[(0.0, 120.0)])), np.arange(20) * 0.125
+    assert clock.keep_to(on + 0.011, 4)
+    assert not clock.keep_to(on + 0.013, 4)
+    off = np.where(np.arange(20) < 2, 0.05, 0.0)
+    assert clock.keep_to(on + off, 4)
+    assert not clock.keep_to(on + np.where(np.arange(20) < 3, 0.05, 0.0), 4)
+    fast = Beats(Score(tempos=[(0.0, 1200.0)]))
+    assert not fast.keep_to(on / 10 + 0.004, 4)  # 12.5 ms between two lines
+    assert fast.keep_to(on / 10 + 0.003, 4)
+
+
 @given(st.floats(30, 240), st.integers(1, 12))
 def test_nothing_has_passed_of_a_bar_that_begins(bpm, upbeat):
     """In any tempo, though meters begin at seconds: an opening bar, then bars of 4/4."""

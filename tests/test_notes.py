@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -56,6 +58,18 @@ def test_arrays_are_copies_that_cannot_be_written() -> None:
     assert score.notes["pitch"].tolist() == [60]
     with pytest.raises(ValueError, match="read-only"):
         score.notes["pitch"] = 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        score.ticks_per_quarter = 480  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("second", "one"), [(1.0, True), (2.0, True), (0.985, True), (0.97, False), (0.0, False)]
+)
+def test_one_voice_is_several_notes_one_after_the_other(second: float, one: bool) -> None:
+    first = changed(start=0.0, end=1.0)
+    assert Score([first, changed(start=second, end=3.0)]).one_voice == one
+    assert not Score([first]).one_voice
+    assert not Score().one_voice
 
 
 def test_an_empty_score_has_no_duration() -> None:
