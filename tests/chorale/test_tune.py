@@ -254,3 +254,18 @@ def test_what_is_against_the_figures_counts():
         Tune.of(bass, (3,), figures="6 6")
     with pytest.raises(UserError, match="figures: expected with"):
         Tune.of(bass, figures="6 6 6")
+
+
+@pytest.mark.parametrize("mode", ["major", "minor"])
+@pytest.mark.parametrize("tonic", range(12))
+def test_figures_follow_the_key_that_is_heard_where_no_signature_tells_it(tonic, mode):
+    """Sevenths above a bass that walks through its scale: every second note of the scale."""
+    steps = {"major": (0, 2, 4, 5, 7, 9, 11), "minor": (0, 2, 3, 5, 7, 8, 10)}[mode]
+    walk = [0, 4, 0, 1, 2, 3, 4, 5, 4, 2, 0, 3, 4, 0]  # degrees
+    notes = [(i * 0.5, i * 0.5 + 0.5, 40 + tonic + steps[d], 80, 0, False, 0)
+             for i, d in enumerate(walk)]  # fmt: skip
+    found = Tune.of(Score(notes=notes, tempos=[(0, 120)]), (3,), figures=" ".join("7" * len(walk)))
+    assert found.key == keys.Key((40 + tonic) % 12, mode)
+    for i, degree in enumerate(walk):
+        chord = {(40 + tonic + steps[(degree + n) % 7]) % 12 for n in (0, 2, 4, 6)}
+        assert found.chords[4 * i].allowed == chord
