@@ -119,10 +119,10 @@ class Studio:
         return web.Response(status=204)
 
     def _delete(self, session: Session) -> None:
-        for take in self.composer.takes(session):
+        self.sessions.delete(session)
+        for take in self.composer.takes(session):  # none can come any more
             if take["state"] in ("waiting", "composing"):
                 self.composer.cancel(session, take["id"])
-        self.sessions.delete(session.id)
         self.hub.publish(session.id, "deleted", {})
 
     # ------------------------------------------------------------------------------ operations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,8 +20,6 @@ from musictx.studio.errors import Refused
 Note = tuple[float, float, int, int, int]
 #: (id, start, end, pitch, velocity, track)
 NamedNote = tuple[int, float, float, int, int, int]
-#: (take, proposal, number of its first note, how many notes)
-Accepted = tuple[int, int, int, int]
 #: Characters of a name that are kept.
 LONGEST_NAME = 80
 
@@ -33,6 +31,26 @@ class Track(NamedTuple):
     name: str
     program: int
     drum: bool
+
+
+class Accepted(NamedTuple):
+    """A proposal that is in the piece: the number of its first note, and how many it brought; the
+    notes and tracks that left for it, which come back where another of its take keeps them."""
+
+    take: int
+    proposal: int
+    first: int
+    amount: int
+    notes: tuple[NamedNote, ...] = ()
+    tracks: tuple[Track, ...] = ()
+
+    @classmethod
+    def restored(cls, row: Sequence[Any]) -> Accepted:
+        """From JSON."""
+        take, proposal, first, amount, *left = row
+        notes, tracks = left or ((), ())  # older journals do not say what left
+        left_tracks = tuple(Track(*one) for one in tracks)
+        return cls(take, proposal, first, amount, tuple(map(tuple, notes)), left_tracks)
 
 
 @dataclass(frozen=True)
@@ -57,6 +75,8 @@ class Change:
     tempos: tuple[tuple[float, float], ...] | None = None
     meters: tuple[tuple[float, int, int], ...] | None = None
     keys: tuple[tuple[float, int, bool], ...] | None = None
+    fermatas: tuple[float, ...] | None = None
+    figures: tuple[tuple[float, str], ...] | None = None
 
     def json(self) -> dict[str, Any]:
         """What it does, without what it leaves alone; :func:`recorded` is the inverse."""
@@ -72,7 +92,7 @@ class Change:
 
 
 #: Parts of a change that are given whole; an empty one says something.
-WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "name")
+WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", "figures", "name")
 
 
 def recorded(data: Mapping[str, Any]) -> Change:
@@ -82,6 +102,8 @@ def recorded(data: Mapping[str, Any]) -> Change:
     for name, value in data.items():
         if name == "tracks":
             found[name] = tuple(Track(**row) for row in value)
+        elif name in ("accept", "reject"):
+            found[name] = tuple(map(Accepted.restored, value))
         elif isinstance(value, list):
             found[name] = tuple(tuple(row) if isinstance(row, list) else row for row in value)
         else:
@@ -199,6 +221,11 @@ def _key(row: Any, what: str) -> tuple[float, int, bool]:
     return _seconds(time, what), whole(sharps, -7, 7, f"{what}, sharps"), bool(minor)
 
 
+def _figure(row: Any, what: str) -> tuple[float, str]:
+    time, text = _row(row, 2, what)
+    return _seconds(time, what), clean_name(text, f"{what}, text")
+
+
 _ROWS: dict[str, Callable[[Any, str], Any]] = {
     "remove": _id,
     "add": _named_note,
@@ -210,4 +237,6 @@ _ROWS: dict[str, Callable[[Any, str], Any]] = {
     "tempos": _tempo,
     "meters": _meter,
     "keys": _key,
+    "fermatas": _seconds,
+    "figures": _figure,
 }

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from musictx.beats import Beats
 from musictx.config.studio import StudioConfig
-from musictx.errors import UserError
+from musictx.errors import UserError, WriteError
 from musictx.studio import asked as requests
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import score_of
@@ -127,14 +127,15 @@ class Composer:
             proposals=[Proposal(i + 1) for i in range(asked.samples)],
         )
         try:
-            if source.data is not None:
-                save_input(session.folder, number, source.data)
-            save(session.folder, take)
-        except UserError as error:  # no room on the disk
+            with session.held() as folder:
+                if source.data is not None:
+                    save_input(folder, number, source.data)
+                save(folder, take)
+        except WriteError as error:  # no room on the disk
             raise Refused(self._plain(error, session), 507) from None
         job = Job(session, take, model, config, source)
         job.tracks = [Tracks(source, model) for _ in take.proposals]
-        with self._lock:
+        with self._lock, session.held():
             takes.all.append(take)
             takes.all.sort(key=lambda one: one.id)  # others may have been quicker
             self._jobs[session.id, number] = job
@@ -178,7 +179,10 @@ class Composer:
     def _keep(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
         """A take stands differently, by a ``proposal`` that is finished: on disk, then told."""
         try:
-            save(session.folder, take)
+            with session.held() as folder:
+                save(folder, take)
+        except Refused:  # it was deleted meanwhile
+            return
         except UserError as error:  # no room on the disk: it is told all the same
             print(f"musictx studio: {self._plain(error, session)}", file=sys.stderr)
         if proposal is not None:

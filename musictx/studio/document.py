@@ -23,7 +23,7 @@ class Document:
     notes     number -> (start, end, pitch, velocity, track)
     locked    numbers of the notes that composing leaves as they are
     next_id   the number of the next new note
-    accepted  the proposals that are in the piece, and which notes they brought
+    accepted  the proposals that are in the piece, which notes they brought and which left for them
     fermatas, figures   what notation says beside the notes, see :class:`musictx.notes.Score`
     """
 
@@ -99,9 +99,9 @@ class Document:
         if set(changed) & set(change.remove):
             raise Refused("change: a note is to be changed and removed at once")
         new = _added(change)
-        if sorted(number for number, *_ in change.add) != list(
-            range(self.next_id, self.next_id + len(change.add))
-        ):
+        back = {number for row in change.reject for number, *_ in row.notes} - self.notes.keys()
+        fresh = sorted(number for number, *_ in change.add if number not in back)
+        if fresh != list(range(self.next_id, self.next_id + len(fresh))):
             raise Refused(f"add: new notes are numbered from {self.next_id} on without gaps")
         for number in (*change.lock, *change.unlock):
             if number not in (self.notes.keys() | new) - set(change.remove):
@@ -140,16 +140,19 @@ class Document:
 
     def accepting(self, take: int, proposal: Mapping[str, Any], label: str) -> Change:
         """The change that brings the notes of a ``proposal`` of a take, and takes away those that
-        it replaces: also those of another proposal of the same take. A track that new ones leave
-        without notes goes."""
-        before = tuple(row for row in self.accepted if row[0] == take)
-        brought = {n for _, _, first, count in before for n in range(first, first + count)}
-        gone = [
-            number
-            for number in sorted(brought | set(proposal["removes"]))
-            if number in self.notes and number not in self.locked
-        ]
-        tracks, places = self._places(proposal, brought & set(gone), set(gone))
+        it replaces. Another proposal of the same take leaves for it: its notes go, and what it had
+        replaced comes back, unless this one or another take replaces it too. A track that new ones
+        leave without notes goes."""
+        before = [row for row in self.accepted if row.take == take]
+        others = [row for row in self.accepted if row.take != take]
+        brought = {n for row in before for n in range(row.first, row.first + row.amount)}
+        removes = set(proposal["removes"])
+        gone = {n for n in brought | removes if n in self.notes and n not in self.locked}
+        tracks, back = self._back(before, removes | {n for row in others for n, *_ in row.notes})
+        used = {values[4] for number, values in self.notes.items() if number not in gone}
+        used |= {row[5] for row in back}
+        emptied = {self.notes[number][4] for number in gone & brought} - used
+        tracks, places = _places(tracks, proposal, emptied)
         added: list[NamedNote] = []
         for row in proposal["notes"]:
             start, end, pitch, velocity, of = note(tuple(row), "proposal")
@@ -157,39 +160,40 @@ class Document:
                 raise Refused("this proposal plays on a track that is no longer there")
             added.append((self.next_id + len(added), start, end, pitch, velocity, places[of]))
         if proposal.get("tracks"):  # such as the melody's, where four voices take its place
-            used = {values[4] for number, values in self.notes.items() if number not in set(gone)}
             emptied = {self.notes[number][4] for number in gone} - used - {row[5] for row in added}
             tracks = tuple(track for track in tracks if track.id not in emptied)
+        new = Accepted(take, int(proposal["number"]), self.next_id, len(added))
+        left = [(number, *self.notes[number]) for number in sorted(gone - brought)]
+        absent = {one[0]: one for row in self.accepted for one in row.notes}
+        left += [one for number, one in absent.items() if number in removes]
+        without = [one for old in before for one in old.tracks] + [*self.tracks]
+        without = [track for track in without if track not in tracks]
+        # A take that replaced notes of the proposal that leaves has these no more to give back.
+        others = [row for row in others if any(one[0] in brought for one in row.notes)]
+        fewer = [tuple(one for one in row.notes if one[0] not in brought) for row in others]
         return Change(
             label,
-            remove=tuple(gone),
-            add=tuple(added),
-            accept=((take, int(proposal["number"]), self.next_id, len(added)),),
-            reject=before,
+            remove=tuple(sorted(gone)),
+            add=(*back, *added),
+            accept=(
+                new._replace(notes=tuple(left), tracks=tuple(without)),
+                *(row._replace(notes=notes) for row, notes in zip(others, fewer)),
+            ),
+            reject=(*before, *others),
             tracks=tracks if tracks != self.tracks else None,
         )
 
-    def _places(
-        self, proposal: Mapping[str, Any], leaving: set[int], gone: set[int]
-    ) -> tuple[tuple[Track, ...], dict[int, int]]:
-        """All tracks with those that a proposal brings, and which track it means by which number.
-        A track that the notes ``leaving`` leave empty is used again for one of the same kind."""
-        used = {values[4] for number, values in self.notes.items() if number not in gone}
-        emptied = {self.notes[number][4] for number in leaving} - used
-        spare = [track for track in self.tracks if track.id in emptied]
-        tracks, places = list(self.tracks), {track.id: track.id for track in self.tracks}
-        for brought in map(track, proposal.get("tracks") or []):
-            same = next((t for t in spare if t[1:] == brought[1:]), None)
-            if same is not None:
-                spare.remove(same)
-            else:
-                free = brought.id
-                while any(free == t.id for t in tracks):
-                    free += 1
-                same = brought._replace(id=free)
-                tracks.append(same)
-            places[brought.id] = same.id
-        return tuple(tracks), places
+    def _back(
+        self, before: Iterable[Accepted], gone: set[int]
+    ) -> tuple[tuple[Track, ...], list[NamedNote]]:
+        """What the proposals ``before`` replaced, without the notes that are ``gone`` whatever
+        comes: all tracks, with those of it that have left, and its notes, but for those of a track
+        that was deleted."""
+        left = {track.id: track for row in self.accepted for track in row.tracks}
+        known = left.keys() | {track.id for track in self.tracks}
+        notes = [n for row in before for n in row.notes if n[0] not in gone and n[5] in known]
+        missing = {n[5] for n in notes} - {track.id for track in self.tracks}
+        return self.tracks + tuple(left[number] for number in sorted(missing)), notes
 
     def state(self) -> dict[str, Any]:
         """Everything, for JSON; :meth:`restored` is the inverse."""
@@ -205,12 +209,33 @@ class Document:
         found = dict(state)
         found["notes"] = {number: tuple(values) for number, *values in state["notes"]}
         found["locked"] = set(state["locked"])
-        found["accepted"] = {tuple(row) for row in state["accepted"]}
+        found["accepted"] = set(map(Accepted.restored, state["accepted"]))
         found["tracks"] = tuple(Track(**row) for row in state["tracks"])
         for name in ("pedals", "tempos", "meters", "keys", "figures"):
             found[name] = tuple(tuple(row) for row in state[name])
         found["fermatas"] = tuple(state["fermatas"])
         return cls(**found)
+
+
+def _places(
+    tracks: Iterable[Track], proposal: Mapping[str, Any], emptied: set[int]
+) -> tuple[tuple[Track, ...], dict[int, int]]:
+    """All ``tracks`` with those that a proposal brings, and which track it means by which number.
+    One of the ``emptied`` is used again for one of the same kind."""
+    spare = [track for track in tracks if track.id in emptied]
+    all_of, places = list(tracks), {track.id: track.id for track in tracks}
+    for brought in map(track, proposal.get("tracks") or []):
+        same = next((t for t in spare if t[1:] == brought[1:]), None)
+        if same is not None:
+            spare.remove(same)
+        else:
+            free = brought.id
+            while any(free == t.id for t in all_of):
+                free += 1
+            same = brought._replace(id=free)
+            all_of.append(same)
+        places[brought.id] = same.id
+    return tuple(all_of), places
 
 
 def _added(change: Change) -> set[int]:

@@ -81,8 +81,7 @@ def own_names(change: Change, document: Document) -> Change:
 def view(document: Document) -> dict[str, Any]:
     """The document as a page gets it; what belongs to its session and its takes is added there."""
     found = document.state()
-    del found["fermatas"], found["figures"]
-    found["brought"] = {f"{take}/{proposal}": rest for take, proposal, *rest in found["accepted"]}
+    found["brought"] = {f"{row.take}/{row.proposal}": row[2:5] for row in found["accepted"]}
     found["accepted"] = [row[:2] for row in found["accepted"]]
     more = {"duration": document.duration, "beats": beats(document), "tracks": tracks(document)}
     return found | more

@@ -10,6 +10,7 @@ from musictx.bundle import Bundle
 from musictx.sampling.batch import Sample
 from musictx.sampling.events import Event
 from musictx.studio import performing
+from musictx.studio.errors import Refused
 from musictx.studio.inputs import outcome
 from musictx.studio.session import Publish
 from musictx.studio.takes import save_result
@@ -45,25 +46,24 @@ class Listening:
         one = job.take.proposals[proposal]
         track = job.tracks[proposal].of(event.track)
         at = round(event.seconds + job.source.begin, 4)
-        told = ["on", at, event.pitch, event.velocity, track]
         first = one.state == "waiting"
         if first:
             one.state, one.notes = "composing", []
-        self._so_far(one.notes, told if event.on else None, at, event.pitch, track)
+        told = ["on", at, event.pitch, event.velocity, track]
         self._waiting[take, proposal].append(told if event.on else ["off", at, event.pitch, track])
         if first:
             self._flush()
 
     @staticmethod
-    def _so_far(rows: Any, began: list[Any] | None, at: float, pitch: int, track: int) -> None:
-        """A page that connects now is told of the notes until now; those that sound end where they
-        begin."""
-        if began is not None:
-            rows.append((at, at, pitch, began[3], track))
+    def _so_far(rows: Any, kind: str, at: float, pitch: int, *rest: int) -> None:
+        """A page that connects now is told of the notes that others were told of; those that sound
+        still have no end."""
+        if kind == "on":
+            rows.append((at, None, pitch, *rest))
             return
         for place in range(len(rows) - 1, -1, -1):
             start, end, *note = rows[place]
-            if start == end and (note[0], note[2]) == (pitch, track):
+            if end is None and (note[0], note[2]) == (pitch, *rest):
                 rows[place] = (start, at, *note)
                 return
 
@@ -90,7 +90,11 @@ class Listening:
             return
         one, until = job.take.proposals[proposal], sample.seam + sample.seconds
         found = outcome(job.source, sample.score, until, job.tracks[proposal])
-        save_result(job.session.folder, job.take.id, one.number, sample.score)
+        try:
+            with job.session.held() as folder:
+                save_result(folder, job.take.id, one.number, sample.score)
+        except Refused:  # the session was deleted; its takes are stopped right after
+            return
         self._composer.finished(job, one, found, sample.remark)
 
     def _flush(self) -> None:
@@ -98,7 +102,10 @@ class Listening:
         self._last = time.monotonic()
         for (take, proposal), events in self._waiting.items():
             job = self._batch[take]
+            rows = job.take.proposals[proposal].notes
             if not job.stopped:
+                for told in events:
+                    self._so_far(rows, *told)
                 data = {"take": job.take.id, "proposal": proposal + 1, "events": events}
                 self._publish(job.session.id, "note", data)
         self._waiting.clear()

@@ -14,7 +14,7 @@ import dataclasses
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ class Session:
         :class:`Refused` for a revision that is no longer the document's (409) and a change that
         cannot be; then nothing is changed.
         """
-        with self.lock:
+        with self.held():
             self._fresh(revision)
             before = exchange.horizon(self.document)
             change = exchange.own_names(change, self.document)
@@ -133,7 +133,7 @@ class Session:
         self, take: int, proposal: dict[str, Any], label: str, revision: int
     ) -> dict[str, Any]:
         """Bring the notes of a proposal, as one operation; the document."""
-        with self.lock:
+        with self.held():
             self._fresh(revision)
             self.do(self.document.accepting(take, proposal, label), revision)
             return self.json()
@@ -141,7 +141,7 @@ class Session:
     def _move(
         self, revision: int, word: str, direction: str, source: list[int], target: list[int]
     ) -> dict[str, Any]:
-        with self.lock:
+        with self.held():
             self._fresh(revision)
             if not source:
                 raise Refused(f"there is nothing to {word}", 409, revision=self.document.revision)
@@ -152,9 +152,16 @@ class Session:
             self._maybe_snapshot()
             return self.json()
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Path]:
+        """The folder, which stays where it is until the block ends; :class:`Refused` (404) once the
+        session is deleted. Whoever writes there holds it."""
+        with self.lock:
+            if self.deleted:
+                raise Refused("this session was deleted", 404)
+            yield self.folder
+
     def _fresh(self, revision: Any) -> None:
-        if self.deleted:
-            raise Refused("this session was deleted", 404)
         if revision != self.document.revision or type(revision) is not int:
             raise Refused(
                 "another page changed this music in between; it is read again",
@@ -206,7 +213,7 @@ class Session:
 
     def snapshot(self) -> None:
         """Write ``document.json``, so that the next start reads less."""
-        with self.lock:
+        with self.held() as folder:
             data = {
                 "size": self._journal.size,
                 "done": self._done,
@@ -214,7 +221,7 @@ class Session:
                 "document": self.document.state(),
             }
             text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-            write_text(self.folder / SNAPSHOT, text)
+            write_text(folder / SNAPSHOT, text)
             self._snapshot_at, self._snapshot_size = self._journal.size, len(text)
 
 

@@ -84,11 +84,13 @@ class Sessions:
         newest = sorted(lines.values(), key=lambda entry: entry[0], reverse=True)
         return [line for _, line in newest]
 
-    def delete(self, name: str) -> None:
+    def delete(self, session: Session) -> None:
         """Move the session to ``deleted/``, from where it can be brought back by hand."""
-        session = self.get(name)
-        with session.lock, self._lock:
+        name = session.id
+        with session.held(), self._lock:
             target = self.folder / DELETED / name
+            if target.exists():  # what was brought back by hand was a copy of it
+                target = target.with_name(f"{name}-{secrets.token_hex(2)}")
             try:
                 target.parent.mkdir(exist_ok=True)
                 session.folder.rename(target)

@@ -30,7 +30,7 @@ OVER = ("done", "failed", "stopped")
 @dataclass
 class Proposal:
     """One version of a take; see :class:`~musictx.studio.inputs.Outcome`. While it is composed it
-    has the notes so far."""
+    has the notes so far, those that sound without an end."""
 
     number: int
     state: str = "waiting"

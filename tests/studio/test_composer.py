@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from musictx import shipped
 from musictx.config import ModelFolder
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
+from musictx.studio import composer as room
 from musictx.studio import performing
 from musictx.studio.errors import Refused
 from tests.studio.composers import composing, finished, take_of
@@ -270,3 +272,31 @@ def test_models_say_what_they_can_do(studio):
     for control in found["piano"]["controls"]:
         assert all(control["low"] <= v <= control["high"] for v in control["words"].values())
         assert control["unit"]
+
+
+@pytest.mark.parametrize("write", ["save_input", "save"])
+def test_a_deletion_waits_for_what_is_just_written_and_nothing_is_written_after_it(
+    write, studio, tmp_path, monkeypatch
+):
+    composer, new_session, _ = studio
+    session, real = new_session(), getattr(room, write)
+    deletion = threading.Thread(target=composer._sessions.delete, args=[session])
+
+    def overtaken(folder, *more):
+        if deletion.ident is None:
+            deletion.start()
+            deletion.join(0.3)
+        real(folder, *more)
+
+    monkeypatch.setattr(room, write, overtaken)
+    with contextlib.suppress(Refused):  # as the deletion comes before it is queued, or after that
+        composer.submit(session, {"task": "continue", "seconds": 200})
+    deletion.join()
+    there = sorted(path.name for path in (session.folder / "takes").iterdir())
+    for take in composer.takes(session):
+        composer.cancel(session, take["id"])
+    with pytest.raises(Refused, match="was deleted"):
+        composer.submit(session, {"task": "continue", "seconds": 1})
+    assert not (tmp_path / "studio" / session.id).exists()
+    assert sorted(path.name for path in (session.folder / "takes").iterdir()) == there
+    assert "0001.mid" in there

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.config.studio import StudioLimits
-from musictx.studio.change import Change, Track, clean_name, parse, recorded
+from musictx.studio.change import WHOLE, Accepted, Change, Track, clean_name, parse, recorded
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from tests.studio.changes import LIMITS, changes, music
+from tests.studio.changes import LIMITS, NOTES, changes, music
 
 
 def two_notes() -> Document:
@@ -57,7 +57,7 @@ def test_a_change_does_what_each_part_says(data):
     for number in change.unlock:
         locked.discard(number)
     expected = {"notes": notes, "locked": locked}
-    for name in ("tracks", "pedals", "tempos", "meters", "keys", "name"):
+    for name in WHOLE:
         new = getattr(change, name)
         expected[name] = getattr(document, name) if new is None else new
     document.apply(change)
@@ -168,7 +168,7 @@ def test_a_proposal_is_accepted_as_one_operation():
         3: (0.5, 1.0, 40, 70, 7),
     }
     assert document.tracks[1:] == (Track(7, "bass", 33, False),)
-    assert document.accepted == {(4, 3, 2, 2)}
+    assert document.accepted == {Accepted(4, 3, 2, 2, notes=((0, 0.0, 1.0, 60, 80, 0),))}
     document.apply(back)
     assert music(document) == music(before)
     # Where the number of its new track was given away meanwhile, it gets another.
@@ -217,14 +217,77 @@ def test_another_proposal_of_the_same_take_takes_the_place_of_the_first():
         6: (0, 1, 51, 80, 0),
         7: (0, 1, 41, 70, 2),  # the first's bass has other notes by now
     }
-    assert document.accepted == {(4, 2, 6, 2)}
+    assert {row[:4] for row in document.accepted} == {(4, 2, 6, 2)}
     again = copy.deepcopy(document)
     document.apply(document.accepting(4, first | {"tracks": [bass]}, "x"))
     assert [track.id for track in document.tracks] == [0, 1, 2]  # the emptied one is used again
     document.apply(document.accepting(9, second | {"tracks": []}, "another take"))
-    assert document.accepted == {(4, 1, 8, 2), (9, 2, 10, 2)}
+    assert {row[:4] for row in document.accepted} == {(4, 1, 8, 2), (9, 2, 10, 2)}
     again.apply(back)
     assert music(again) == music(between)
+
+
+def sounding(document: Document) -> list[tuple]:
+    """The notes without their numbers, and with their tracks in place of the tracks' numbers."""
+    by_id = {track.id: track[1:] for track in document.tracks}
+    return sorted((*values[:4], by_id[values[4]]) for values in document.notes.values())
+
+
+def accept(document: Document, *which) -> Change:
+    """Through JSON, as in a journal; what undoes it."""
+    change = document.check(document.accepting(*which, "x"), LIMITS)
+    return document.apply(recorded(json.loads(json.dumps(change.json()))))
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_to_switch_to_another_proposal_is_to_have_accepted_that_one(data):
+    """Whatever each of them replaces, also where one ended earlier, and where a take that followed
+    replaced some of what the first one brought."""
+    document = two_notes()
+    document.apply(data.draw(changes(document)))
+    document.accepted = set()
+    tracks = [track.id for track in document.tracks]
+    horn = {"id": max(tracks) + 1, "name": "horn", "program": 60, "drum": False}
+    rows = st.lists(st.tuples(NOTES, st.sampled_from([*tracks, horn["id"]])), max_size=3)
+    some = st.lists(st.sampled_from([*range(document.next_id)]), unique=True)
+    first, second = (
+        {
+            "number": number,
+            "notes": [(*note, of) for note, of in data.draw(rows)],
+            "removes": data.draw(some),
+        }
+        for number in (1, 2)
+    )
+    for one in (first, second):  # a track is brought where it is needed
+        one["tracks"] = [horn] * any(row[4] == horn["id"] for row in one["notes"])
+    straight, before = copy.deepcopy(document), copy.deepcopy(document)
+    accept(straight, 4, second)
+    undo_first = accept(document, 4, first)
+    between = copy.deepcopy(document)
+    undo_second = accept(document, 4, second)
+    assert sounding(document) == sounding(straight)
+    assert Document.restored(json.loads(json.dumps(document.state()))) == document
+    document.apply(undo_second)
+    assert music(document) == music(between)
+    undone = copy.deepcopy(document)
+    undone.apply(undo_first)
+    assert music(undone) == music(before)
+    ((_, _, begin, count, *_),) = document.accepted
+    removes = data.draw(some)
+    later = {"number": 1, "notes": [], "removes": removes}
+    accept(
+        document,
+        9,
+        later | {"removes": [*removes, *range(begin, begin + count)][: len(removes) + 1]},
+    )
+    accept(document, 4, second)
+    accept(straight, 9, later)
+    assert sounding(document) == sounding(straight)
+    for take, other in ((9, later | {"removes": []}), (4, second | {"removes": []})):
+        accept(document, take, other)
+        accept(straight, take, other)
+        assert sounding(document) == sounding(straight)
 
 
 @given(st.text(max_size=200))

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from musictx.apps import harmonise, infill
 from musictx.chorale.gap import Gap
 from musictx.config import StudioConfig
+from musictx.config.studio import StudioLimits
 from musictx.notes import NOTE, Score
 from musictx.studio import exchange
 from musictx.studio.asked import Request
+from musictx.studio.change import parse
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import Tracks, outcome, prepare
 from musictx.studio.models import Model, Models
@@ -177,5 +179,13 @@ def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
     config = request.config(model, 0, "x", **source.options)
     asked = config.voices, config.bars, config.phrase_ends, config.figures
     assert harmonise.tune_of(source.score, *asked).ends == (2, 3)
+    page = exchange.view(document)  # which makes it twice as fast, as document/timing.js does
+    faster = {"tempos": [[0, 240]], "fermatas": [time / 2 for time in page["fermatas"]]}
+    faster["change"] = [[n, a / 2, b / 2, *rest] for n, a, b, *rest in page["notes"]]
+    back = document.apply(document.check(parse(faster), StudioLimits()))
+    half = Request("harmonise", 0.0, beat * 6)
+    assert prepare(document, half, model, 0).options == {"phrase_ends": [2, 3]}
+    document.apply(back)
+    assert document.fermatas == marks
     document.fermatas = ()
     assert prepare(document, request, model, 0).options == {}

@@ -1,6 +1,7 @@
 """The folder of all sessions."""
 
 import gc
+import shutil
 import weakref
 
 import pytest
@@ -31,7 +32,7 @@ def test_a_session_is_one_object_while_held_and_no_memory_when_not(tmp_path, mon
 def test_what_is_deleted_can_be_brought_back_by_hand_but_not_changed(tmp_path):
     sessions = Sessions(tmp_path, LIMITS)
     session = sessions.create(Document(name="a"))
-    sessions.delete(session.id)
+    sessions.delete(session)
     with pytest.raises(Refused) as refused:
         session.do(Change(name="b"), 0)
     assert refused.value.http == 404
@@ -39,6 +40,10 @@ def test_what_is_deleted_can_be_brought_back_by_hand_but_not_changed(tmp_path):
     session.folder.rename(tmp_path / session.id)
     assert [line["id"] for line in sessions.list()] == [session.id]
     assert sessions.get(session.id).document.name == "a"
+    sessions.delete(sessions.get(session.id))
+    shutil.copytree(tmp_path / "deleted" / session.id, tmp_path / session.id)
+    sessions.delete(sessions.get(session.id))
+    assert len(list((tmp_path / "deleted").glob(f"{session.id}*/journal.jsonl"))) == 2
 
 
 def test_the_list_is_kept_while_journals_are_and_leaves_out_what_is_no_session(

@@ -137,15 +137,17 @@ function quarters(piece, seconds) {
 test("in another tempo every note, pedal and mark keeps its beat", () => {
   const piece = pieceOf(randomNotes(randomly(17), 30), {
     tempos: [[0, 100], [10, 60]], meters: [[0, 4, 4], [9.6, 3, 4]], keys: [[0, 0, false], [12, 2, true]], pedals: [[3, 127, 0], [11, 0, 0]],
+    fermatas: [4.8, 11], figures: [[2.4, "6"], [13, "6/5"]],
   });
   const wish = { ...opening(piece), tempo: 150 };
   const after = apply(piece, retimed(piece, wish, true));
   for (const note of piece.notes.values()) {
     for (const end of ["start", "end"]) assert.ok(Math.abs(quarters(after, after.notes.get(note.id)[end]) - quarters(piece, note[end])) < 1e-6);
   }
-  for (const marks of ["tempos", "meters", "keys", "pedals"]) {
+  for (const marks of ["tempos", "meters", "keys", "pedals", "figures"]) {
     after[marks].forEach(([time], i) => assert.ok(Math.abs(quarters(after, time) - quarters(piece, piece[marks][i][0])) < 1e-6));
   }
+  after.fermatas.forEach((time, i) => assert.ok(Math.abs(quarters(after, time) - quarters(piece, piece.fermatas[i])) < 1e-6));
   assert.deepEqual(after.tempos.map(([, tempo]) => Math.round(tempo)), [150, 90]);
   const there = apply(after, retimed(after, opening(piece), true));
   for (const note of piece.notes.values()) assert.ok(Math.abs(there.notes.get(note.id).start - note.start) < 1e-9, "and back");

@@ -61,14 +61,16 @@ mountStart(app, at("start"));
 
 /** Opens the session that the address names after "#", or the start screen. */
 async function follow() {
-  const id = decodeURIComponent(location.hash.slice(1));
+  const hash = location.hash;
+  const id = hash.slice(1);
   if (id && id === app.piece?.id) return;
   if (!id) return app.piece ? leave(app) : app.close();
   try {
-    const document = await get(session(id));
+    const document = await get(session(decodeURIComponent(id)));
     await app.mirror.settled();
-    app.open(document);
+    if (location.hash === hash) app.open(document); // else another piece was chosen meanwhile
   } catch (error) {
+    if (location.hash !== hash) return;
     app.close();
     app.fail(error);
   }

@@ -1,6 +1,7 @@
 /** The takes of a session: what was asked, what is composed right now, what came of it. */
 
 import { Emitter } from "../core/emitter.js";
+import { noteFromWire } from "./operation.js";
 import { sentence } from "./words.js";
 
 /** @typedef {import("./types.js").Take} Take */
@@ -61,6 +62,18 @@ export function leaving(piece, take, proposal) {
   }
   for (const id of piece?.locked ?? []) gone.delete(id);
   return gone;
+}
+
+/**
+ * Notes that come back when a proposal is accepted: what another of its take replaced, and neither it nor another take does.
+ * @param {import("./types.js").Piece | null} piece @param {Take} take @param {Proposal | undefined} proposal @returns {import("./types.js").Note[]}
+ */
+export function returning(piece, take, proposal) {
+  if (proposal?.state !== "done") return []; // what it replaces is known at its end
+  const all = Object.entries(piece?.brought ?? {});
+  const of = (own) => all.flatMap(([name, [, , notes]]) => (name.startsWith(`${take.id}/`) === own ? notes : []));
+  const gone = new Set([...proposal.removes, ...of(false).map(([id]) => id)]);
+  return of(true).filter(([id]) => !gone.has(id)).map(noteFromWire);
 }
 
 /** Until where a proposal has got: seconds. @param {Proposal} proposal @param {number} begin */

@@ -16,13 +16,16 @@
  * @property {Map<number, Note>} notes
  * @property {Set<number>} locked
  * @property {Set<string>} accepted  "take/proposal" whose notes are in the piece
- * @property {Record<string, [first: number, count: number]>} brought  of each of these: the number of its first note, and how many
+ * @property {Record<string, [first: number, count: number, left: [number, number, number, number, number, number][]]>} brought
+ *   of each of these: the number of its first note, how many, and the notes that left for it
  * @property {number} next_id
  * @property {Beat[]} beats
  * @property {[number, number][]} tempos  [time, beats a minute]
  * @property {[number, number, number][]} meters  [time, numerator, denominator]
  * @property {[number, number, boolean][]} keys  [time, sharps, minor]
  * @property {[number, number, number][]} pedals  [time, value, track]
+ * @property {number[]} fermatas  times
+ * @property {[number, string][]} figures  [time, figured bass]
  *
  * @typedef {object} Operation  one step that can be undone; any part but the label may be missing
  * @property {string} label
@@ -36,6 +39,8 @@
  * @property {[number, number, number][]} [meters]
  * @property {[number, number, boolean][]} [keys]
  * @property {[number, number, number][]} [pedals]
+ * @property {number[]} [fermatas]
+ * @property {[number, string][]} [figures]
  * @property {string} [name]
  *
  * @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Ghost

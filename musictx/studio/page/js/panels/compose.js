@@ -152,10 +152,13 @@ export function mountCompose(app, panel) {
     refresh();
     try {
       const revision = await app.mirror.settled();
-      const body = { ...request(wish, app.piece, scope(), able), revision };
-      const take = app.takes.update(await post(`${session(piece.id)}/takes`, body));
-      app.show(take.id, 1);
-      app.say(`${take.label}: asked for ${count(wish.samples, "proposal")}`);
+      const here = () => app.piece?.id === piece.id; // else another piece was opened meanwhile, or none
+      const asked = here() && await post(`${session(piece.id)}/takes`, { ...request(wish, app.piece, scope(), able), revision });
+      if (asked && here()) {
+        const take = app.takes.update(asked);
+        app.show(take.id, 1);
+        app.say(`${take.label}: asked for ${count(wish.samples, "proposal")}`);
+      }
     } catch (error) {
       app.fail(error);
     }

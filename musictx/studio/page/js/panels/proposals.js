@@ -16,7 +16,7 @@ export function mountProposals(app, tray) {
   const title = h("h2");
   const state = h("span.state", { role: "status" });
   const progress = h("div.progress", { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 });
-  const aside = h("button.small", { type: "button", onclick: setAside });
+  const aside = h("button.small", { type: "button", onclick: (event) => event.detail < 2 && setAside() }); // not with the second click on "Stop"
   const cards = h("ul.cards");
   const canvases = /** @type {Map<number, HTMLCanvasElement>} */ (new Map());
   let frame = 0;
@@ -97,8 +97,14 @@ export function mountProposals(app, tray) {
     app.player.play(begin, hearing(app, take, number));
   }
 
+  let keeping = false; // a second click before the answer is the same wish
+
   async function keep(take, proposal) {
-    if (!(await app.mirror.accept(take.id, proposal.number))) return;
+    if (keeping) return;
+    keeping = true;
+    const kept = await app.mirror.accept(take.id, proposal.number);
+    keeping = false;
+    if (!kept) return;
     app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`, () => app.accepted(take, proposal));
     if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
     app.show(null);

@@ -1,6 +1,6 @@
 /** A proposal as a picture: its notes in gold, those around it in the colours of their tracks. */
 
-import { frontier, leaving } from "../document/takes.js";
+import { frontier, leaving, returning } from "../document/takes.js";
 import { ramp } from "../roll/colours.js";
 import { begin, sizeCanvas } from "../roll/roll.js";
 
@@ -21,8 +21,10 @@ export function drawSmall(canvas, app, take, proposal) {
   const till = frontier(proposal, place.begin);
   const end = Math.max(place.end, till, place.begin + 1);
   const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
-  const gone = app.accepted(take, proposal) ? new Set() : leaving(app.piece, take, proposal);
-  const around = index.between(from, end).filter((note) => !gone.has(note.id));
+  const accepted = app.accepted(take, proposal);
+  const gone = accepted ? new Set() : leaving(app.piece, take, proposal);
+  const back = accepted ? [] : returning(app.piece, take, proposal).filter((note) => note.start < end && note.end > from);
+  const around = [...index.between(from, end).filter((note) => !gone.has(note.id)), ...back];
   const all = [...around, ...proposal.notes];
   const low = Math.min(60, ...all.map((note) => note.pitch)) - 2;
   const high = Math.max(67, ...all.map((note) => note.pitch)) + 2;

@@ -1,7 +1,7 @@
 /** The piano roll: canvases, what is seen of the piece, and when to draw it again. */
 
 import { h, fill } from "../core/dom.js";
-import { frontier, leaving } from "../document/takes.js";
+import { frontier, leaving, returning } from "../document/takes.js";
 import { count } from "../document/words.js";
 import { onSystemTheme } from "../shell/theme.js";
 import { palette, ramp, trackColour } from "./colours.js";
@@ -200,7 +200,8 @@ export class Roll {
     this.#stale = { back: false, over: false };
     const shown = app.ghost;
     const gone = shown ? leaving(piece, shown.take, shown.proposal) : new Set();
-    const visible = this.index.between(view.left, view.right);
+    const back = shown ? returning(piece, shown.take, shown.proposal) : [];
+    const visible = [...this.index.between(view.left, view.right), ...back.filter((note) => note.start < view.right && note.end > view.left)];
     this.empty.hidden = piece.notes.size > 0 || Boolean(shown) || this.dragged.length > 0;
     if (back) this.#drawBack(piece, visible, gone);
     this.#drawOver(piece, visible, shown, gone);

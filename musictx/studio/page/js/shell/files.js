@@ -9,8 +9,12 @@ import { title } from "../document/words.js";
 /** The types of file that are offered; the server looks at the content. */
 const TYPES = ".mid,.midi,.kar,.rmi,.musicxml,.mxl,.xml,audio/midi,application/vnd.recordare.musicxml";
 
+let opening = false; // a second click before the answer is the same wish
+
 /** @param {App} app @param {string} query @param {Blob} [body] */
 async function open(app, query, body) {
+  if (opening) return false;
+  opening = true;
   try {
     const document = await post(`sessions?${query}`, body);
     await app.mirror.settled();
@@ -20,6 +24,8 @@ async function open(app, query, body) {
   } catch (error) {
     app.fail(error);
     return false;
+  } finally {
+    opening = false;
   }
 }
 

@@ -1,6 +1,6 @@
 /** Listening to a proposal, also while it is composed. */
 
-import { frontier, leaving } from "../document/takes.js";
+import { frontier, leaving, returning } from "../document/takes.js";
 import { remembered } from "./remember.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -26,7 +26,7 @@ export function hearing(app, take, number) {
     if (seen === state) return;
     state = seen;
     const gone = fresh.length ? leaving(piece, take, proposal) : new Set();
-    notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...fresh];
+    notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...returning(piece, take, proposal), ...fresh];
     const known = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
     for (const { track: id } of fresh) if (!known.has(id)) known.set(id, { id, name: "", program: 0, drum: false });
     if (known.size !== tracks.length || proposal?.state === "done") tracks = [...known.values()];
