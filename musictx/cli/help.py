@@ -35,7 +35,7 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
         ],
     ),
     "infill": (
-        "Compose some bars of a file anew; everything else stays as it is.",
+        "Recompose some bars of a file; everything else stays as it is.",
         [
             "musictx infill song.mid from=5 to=8 samples=3",
             "musictx infill song.mid from=12.5s to=20s tracks=piano density=4",
@@ -50,19 +50,19 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
         ["musictx harmonise tune.mid", "musictx harmonise melody=ode_to_joy samples=3 render=true"],
     ),
     "play": (
-        "Play music to a MIDI port while it is composed, until you stop it.",
+        "Compose and play to a MIDI port at the same time, until you stop it.",
         ["musictx play", "musictx play mozart_k545 output=take.mid seconds=20 key=auto"],
     ),
     "jam": (
-        "Play together: it listens to a MIDI port and answers in the pauses.",
+        "Improvise with you: listen to a MIDI port and answer in the pauses.",
         ["musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"],
     ),
     "studio": (
-        "Open a page in the browser where music is made by selecting, not by typing.",
+        "Open a page in the browser to edit, continue and recompose music with the mouse.",
         ["musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"],
     ),
     "evaluate": (
-        "Measure a model: the likelihood of a corpus, or samples beside real music.",
+        "Measure a model: the likelihood of a corpus, or how samples compare with real music.",
         [
             "musictx evaluate model=runs/bach-1a2b3c4d/model",
             "musictx evaluate model=piano corpus.path=~/midi split=test out=result.json",
@@ -76,7 +76,7 @@ ABOUT: dict[str, tuple[str, list[str]]] = {
         ["musictx render song.mid", "musictx render *.mid out=rendered"],
     ),
     "export": (
-        "Write one step of a model as an ONNX file, for programs without torch.",
+        "Export the decoding step of a model to ONNX, for programs without torch.",
         ["musictx export model=piano", "musictx export model=chorale out=bach.onnx rows=4"],
     ),
     "mcp": (

@@ -26,8 +26,8 @@ class ModelFolder:
     )
     weights: str = option(
         "float32",
-        "format of the weights in memory, float32, bfloat16 or int8: a large model writes up to "
-        "twice as fast with small ones, and loses less than 0.001 nats a token",
+        "format of the weights in memory: float32, or bfloat16 and int8, which make a large model "
+        "faster at a loss of at most 0.002 nats a token",
         choices=WEIGHTS,
     )
 
@@ -64,7 +64,7 @@ class Written(Composing):
         "generated", "folder for the results, or a file, x.mid or x.musicxml", path=True
     )
     name: str | None = option(
-        None, "file name without ending; default: that of the music or the model, and the seed"
+        None, "file name without extension; default: name of the primer or model, and the seed"
     )
 
 
@@ -75,7 +75,7 @@ class Steered(Written):
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     loudness: str | None = option(
-        None, "MIDI velocity of the new music, or ppp, pp, p, ... fff; any = untold"
+        None, "MIDI velocity of the new music, or ppp, pp, p, ... fff; any = not specified"
     )
     register: str | None = option(
         None, "mean MIDI pitch of the new music, or low, middle, high, any"
@@ -84,16 +84,18 @@ class Steered(Written):
         None, "notes at once in the new music, or thin, medium, full, any"
     )
     feel: str | None = option(
-        None, "several of these in one word: " + ", ".join(FEELS), choices=FEELS
+        None, "several of the above in one word: " + ", ".join(FEELS), choices=FEELS
     )
     guidance: float = option(
         1.0,
-        "above 1 the model follows these options more strictly, at twice the work",
+        "above 1: follow loudness, register, polyphony and density more strictly; takes twice as "
+        "long",
         low=0,
         high=20,
     )
     quantise: str = option(
         "none",
-        "put the new notes on a grid of the file's tempo: 16, 8, 8t (triplets) or none",
+        "round the new notes to a grid in the file's tempo: 16 (sixteenths), 8, 8t (triplets) or "
+        "none",
         choices=("none", "16", "8", "8t"),
     )

@@ -13,7 +13,7 @@ class AugmentConfig:
     """Changes made to training windows as they are drawn; validation never sees them."""
 
     transpose: int = option(
-        3, "transpose each window by up to so many semitones, up or down", low=0, high=24
+        3, "transpose each window by up to this many semitones, up or down", low=0, high=24
     )
     whole: bool = option(False, "begin training windows only where pieces begin")
     align: int = option(
@@ -28,7 +28,10 @@ class AugmentConfig:
         high=2,
     )
     velocity: int = option(
-        0, "make each window louder or softer by up to so many MIDI velocity units", low=0, high=64
+        0,
+        "make each window louder or softer by up to this many MIDI velocity units",
+        low=0,
+        high=64,
     )
 
     def __post_init__(self) -> None:

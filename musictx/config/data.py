@@ -20,12 +20,12 @@ class DataConfig:
         0, "processes that prepare batches ahead; 0 = the training process", low=0
     )
     validation_windows: int = option(
-        64, "windows of the held-out pieces that a validation measures; 0 = all", low=0
+        64, "windows of held-out pieces measured at each validation; 0 = all", low=0
     )
     growing_windows: list[list[int]] = option(
         [],
-        "[[batches,tokens],...]: until so many batches have been trained on, windows have so many "
-        "tokens, and a batch as many more of them; afterwards model.context",
+        "[[batches,tokens],...]: up to that many batches, train on windows of that many tokens, "
+        "with proportionally more in a batch; afterwards of model.context",
     )
     tasks: dict[str, float] = option(
         {},
@@ -35,13 +35,13 @@ class DataConfig:
     )
     melody: str = option(
         "skyline",
-        "tasks: what is known in accompany: skyline (the highest notes, or those on one side of a "
-        "pitch) or the number of a program",
+        "tasks: the melody of accompany: skyline (the highest notes, or those on one side of a "
+        "pitch) or a program number",
     )
     flat_primers: float = option(
         0.15,
-        "tasks: share of their windows whose past is read as a score has it, of one loudness and "
-        "on a grid, and not learnt from",
+        "tasks: share of these windows whose past has one loudness and lies on a grid, as a score "
+        "does; that past is read but is no target",
         low=0,
         below=1,
     )

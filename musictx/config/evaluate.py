@@ -36,20 +36,20 @@ class EvaluateConfig:
         None, "likelihood: tokens between the starts of windows; default: window, no overlap", low=1
     )
     windows: int | None = option(
-        None, "likelihood: measure only so many windows, spread evenly over the split", low=1
+        None, "likelihood: measure only this many windows, spread evenly over the split", low=1
     )
     batch: int = option(8, "likelihood: windows at a time; changes speed and memory only", low=1)
     samples: str | None = option(
         None, "folder of MIDI files to measure; with pieces=N they are generated into it", path=True
     )
     pieces: int = option(
-        0, "generate so many pieces with the model and measure them", low=0, high=MOST_SAMPLES
+        0, "generate this many pieces with the model and measure them", low=0, high=MOST_SAMPLES
     )
     task: str = option(
         "free",
-        "pieces: free (from nothing), continue (the opening of real pieces) or harmonise (the "
-        "sopranos of real chorales); likelihood: infill (of spans of 2-8 s, with and without what "
-        "follows) or accompany (with and without the melody)",
+        "with pieces=: free (from nothing), continue (openings of real pieces) or harmonise "
+        "(sopranos of real chorales); likelihood: infill (spans of 2-8 s, with and without "
+        "knowing what follows) or accompany (with and without knowing the melody)",
         choices=("free", "continue", "harmonise", *CONDITIONAL),
     )
     against: str | None = option(
@@ -59,8 +59,8 @@ class EvaluateConfig:
     )
     measures: str = option(
         "auto",
-        "music, or chorales: voice leading, chords and copies of music in four voices; auto: "
-        "chorales for a model or a corpus of chorales",
+        "music (any), or chorales (voice leading, chords and copied spans in four voices); auto: "
+        "chorales for a model or corpus of chorales",
         choices=("auto", "music", "chorales"),
     )
     seconds: float = option(
@@ -73,19 +73,22 @@ class EvaluateConfig:
         high=DAY,
     )
     may_end: bool | None = option(
-        None, "pieces: let the model end a piece earlier; default: only with chorales"
+        None, "with pieces=: let the model end a piece earlier; default: only chorales"
     )
     particles: int = option(
-        24, "task=harmonise: harmonisations tried side by side for a melody", low=1
+        24, "task=harmonise: harmonisations developed in parallel for each melody", low=1
     )
     out: str | None = option(
         None,
-        "also write the result to this file: .json, or of samples .csv (a row a piece)",
+        "also write the result to this file: .json, or for samples also .csv (one row per piece)",
         path=True,
     )
     device: str = option("auto", "auto, cpu, cuda, mps")
     seed: int = option(
-        0, "samples: of the draws, and of the choice of real pieces", low=0, high=LARGEST_SEED
+        0,
+        "samples: seed of the random draws and of the choice of real pieces",
+        low=0,
+        high=LARGEST_SEED,
     )
 
     def __post_init__(self) -> None:

@@ -14,9 +14,9 @@ class ExportConfig:
 
     model: ModelFolder = field(default_factory=ModelFolder)
     out: str | None = option(
-        None, "the file, such as piano.onnx; default: the model's name here", path=True
+        None, "the file to write; default: MODEL.onnx in the current folder", path=True
     )
-    rows: int = option(1, "sequences that a step continues at once", low=1, high=4096)
+    rows: int = option(1, "sequences that one step continues in parallel", low=1, high=4096)
     context: int | None = option(
         None, "tokens that the cache holds; default: as many as in training", low=2, high=65536
     )

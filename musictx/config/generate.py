@@ -25,7 +25,8 @@ class GenerateConfig(Steered):
     include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(
         None,
-        "length of the new music, seconds; default: 30, or a chorale's own, if no other is given",
+        "length of the new music, seconds; default, if bars and tokens are not given either: 30, "
+        "or as long as a chorale takes",
         above=0,
         high=DAY,
     )
@@ -36,18 +37,20 @@ class GenerateConfig(Steered):
         high=1_000_000,
     )
     tokens: int | None = option(
-        None, "length of the new music, tokens; the limit that is reached first counts", low=1
+        None,
+        "length of the new music, tokens; of several lengths, the one reached first counts",
+        low=1,
     )
     end: str | None = option(
         None,
-        "how the piece ends: cut (at that length), natural (it closes and falls silent by then) "
-        "or model (also before, where the model ends it); default: cut, of new chorales model",
+        "how the piece ends: cut (stop at the length given), natural (come to a close by then) or "
+        "model (also earlier, where the model ends it); default: cut, for new chorales model",
         choices=("cut", "natural", "model"),
     )
     keep: int | None = option(
         None,
-        "write only so many of the samples: those nearest to the primer, or else to the training "
-        "corpus, in density, self-similarity and key",
+        "write only this many of the samples: those most similar to the primer (without one, to "
+        "the training corpus) in density, self-similarity and key",
         low=1,
     )
     context: int | None = option(

@@ -37,13 +37,13 @@ class HarmoniseConfig(Written):
     )
     voices: list[str] = option(
         ["soprano"],
-        "voices of the file that stay: the one that its melody is, or several of a file with a "
-        "track for each: " + ", ".join(VOICES),
+        "voices that the file gives and that stay: the one that its melody is, or several if each "
+        "has a track: " + ", ".join(VOICES),
     )
     bars: str | None = option(
         None,
-        "of a file with four tracks: bars in which the other voices are written anew, such as "
-        "5-8 or 3,5-8; elsewhere everything stays",
+        "for a file with four tracks: rewrite the other voices in these bars only, such as 5-8 or "
+        "3,5-8",
     )
     phrase_ends: list[int] = option(
         [],
@@ -53,11 +53,11 @@ class HarmoniseConfig(Written):
     )
     figures: str | None = option(
         None,
-        "voices=[bass]: figures for each note of the bass, such as '5 6 6/5 - #' (-: none); "
+        "voices=[bass]: figures for each note of the bass, such as '5 6 6/5 - #' (-: no figure); "
         "default: those of the file (MusicXML)",
     )
     particles: int = option(
-        24, "harmonisations that are developed in parallel; more: better and slower", low=1
+        24, "harmonisations developed in parallel; more are better and slower", low=1
     )
 
     def __post_init__(self) -> None:

@@ -22,22 +22,22 @@ class InfillConfig(Steered):
     begin: str | None = option(
         None, "where the new music begins: a bar, from=5, or seconds, from=12.5s"
     )
-    end: str | None = option(
-        None, "where it ends: with a bar, to=8 (its end), or at seconds, to=20s"
-    )
+    end: str | None = option(None, "where it ends: a bar, to=8 (included), or seconds, to=20s")
     tracks: str | None = option(
         None,
-        "tracks to be composed anew, by name or number from 1, separated by commas; the others "
-        "stay and are listened to; default: all",
+        "tracks to recompose, by name or number from 1, separated by commas; the others stay, and "
+        "the new music fits them; default: all",
     )
     voices: str | None = option(
         None,
-        "by a model of chorales, voices to be written anew, separated by commas: "
+        "with a model of chorales: voices to rewrite, separated by commas: "
         + ", ".join(VOICES)
         + "; default: all",
     )
     particles: int = option(
-        24, "by a model of chorales, ways to write them that are developed in parallel", low=1
+        24,
+        "with a model of chorales: solutions developed in parallel; more are better and slower",
+        low=1,
     )
 
 
@@ -53,6 +53,6 @@ class AccompanyConfig(Steered):
     )
     melody_track: str | None = option(
         None,
-        "its track, by name or number from 1; default: the only one, or the one called melody, or "
-        "else the highest notes",
+        "track of the melody, by name or number from 1; default: the only track, or the one called "
+        "melody, or else the highest notes",
     )

@@ -40,7 +40,7 @@ class PlayConfig(LiveConfig):
     )
     look_ahead: float = option(
         2.0,
-        "seconds of music that are composed ahead, so that playing is steady",
+        "seconds of music composed ahead, so that playback does not stall",
         low=0.05,
         high=60,
     )
@@ -56,6 +56,9 @@ class JamConfig(LiveConfig):
     answer: float = option(8.0, "seconds that an answer lasts at most", above=0, high=DAY)
     pause: float = option(1.5, "seconds of silence after which it answers", above=0, high=60)
     control: int | None = option(
-        None, "MIDI controller that calls for the answer at once, such as 64", low=0, high=127
+        None,
+        "MIDI controller that triggers the answer at once, such as 64 (the sustain pedal)",
+        low=0,
+        high=127,
     )
     memory: float = option(60.0, "seconds of playing that are remembered", low=1, high=3600)

@@ -12,12 +12,14 @@ class McpConfig:
     """musictx mcp: composing as tools of an assistant, by the Model Context Protocol."""
 
     out: str = option(
-        "generated", "folder for everything that is written; nothing outside it", path=True
+        "generated",
+        "folder for everything that is written; nothing is written outside it",
+        path=True,
     )
     read: str | None = option(
         None,
-        "read music, sound fonts and models only below this folder and out; default: wherever the "
-        "assistant is told a file",
+        "read music, sound fonts and models only below this folder and out; default: any file "
+        "that the assistant names",
         path="in",
     )
     device: str = option("auto", "auto, cpu, cuda or mps")

@@ -51,7 +51,7 @@ class ModelConfig:
         below=1,
     )
     gates: bool = option(
-        False, "weigh what each attention head found by a number that its token asks for"
+        False, "multiply the output of each attention head by a gate computed from the token"
     )
     first_values: bool = option(
         False, "let each layer mix the attention values of the first layer into its own"
@@ -61,8 +61,8 @@ class ModelConfig:
     )
     repeats: bool = option(
         False,
-        "chorales: tell the network how the longest passage that ends here went on when it was "
-        "heard earlier in the piece",
+        "chorales: tell the network how the longest passage that ends here continued where it "
+        "occurred earlier in the piece",
     )
     repeat_dropout: float = option(
         0.0,
@@ -84,8 +84,8 @@ class ModelConfig:
     )
     hidden_notes: float = option(
         0.0,
-        "chorales: each training window draws from 0 to this the share of its notes that the "
-        "network does not see, against overfitting",
+        "chorales: hide a share of the notes of each training window, drawn between 0 and this, "
+        "against overfitting",
         low=0,
         below=1,
     )

@@ -16,5 +16,7 @@ class PrepareConfig:
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     part: str | None = option(
-        None, "3/16: only the third of sixteen parts, for an array of jobs; train takes them as one"
+        None,
+        "3/16: prepare only the third of sixteen parts, for a job array; train reads all parts as "
+        "one corpus",
     )

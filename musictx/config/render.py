@@ -18,7 +18,9 @@ class RenderConfig:
     out: str | None = option(None, "folder for the results; default: beside each file", path=True)
     sample_rate: int = option(44100, "sample rate of the WAV files, hertz", low=8000, high=192000)
     soundfont: str | None = option(
-        None, "sound font (SF2 or SF3 file); default: the small one that comes along", path="in"
+        None,
+        "sound font (SF2 or SF3 file); default: the small one that comes with musictx",
+        path="in",
     )
     limits: Limits = field(default_factory=Limits)
 

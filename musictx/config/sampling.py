@@ -19,8 +19,8 @@ class TokenSampling:
     top_k: int = option(0, "draw among the k likeliest tokens; 0 = all", low=0)
     top_p: float | None = option(
         None,
-        "draw among the likeliest tokens that together have this probability; 1 = all; null = all "
-        "where notes start and end by tokens of their own, 0.9 for chorales, else 0.95",
+        "draw among the likeliest tokens that together have this probability; 1 = all; null = 1 "
+        "for tokens with note-on and note-off (such as piano's), 0.9 for chorales, else 0.95",
         above=0,
         high=1,
     )
@@ -31,7 +31,7 @@ class TokenSampling:
         below=1,
     )
     rules: float = option(
-        3.0, "four voices: penalty for a fault of voice leading, nats; 0 = the model alone", low=0
+        3.0, "chorales: penalty for each voice-leading fault, nats; 0 = the model alone", low=0
     )
 
     def __post_init__(self) -> None:
@@ -59,28 +59,30 @@ class SamplingConfig(TokenSampling):
     )
     scale: str | None = option(
         None,
-        f"scale of the new notes, on the note of key: {', '.join(SCALES)}; null = by the key",
+        f"scale of the new notes, on the keynote: {', '.join(SCALES)}; null = that of key",
         choices=(*SCALES,),
     )
     low: str | None = option(None, "lowest new note, such as C2 or 36")
     high: str | None = option(None, "highest new note, such as C6 or 84")
     outside: float | None = option(
-        None, "nats that a note outside key, scale, low and high costs; null = there is none", low=0
+        None,
+        "penalty for a note outside key, scale, low and high, nats; null = forbid such notes",
+        low=0,
     )
     hands: int | None = option(
         None,
-        "largest span of a hand in semitones, so that two can play each chord; null = any",
+        "largest span of a hand, semitones: every chord is then playable by two hands; null = any",
         low=1,
     )
     phrases: float = option(
         0.0,
-        "nats for going on with a run of pitches that was there before, none for runs below 12, "
-        "all of them from 24 on",
+        "penalty for repeating an earlier run of pitches, nats: none below 12 notes, growing to "
+        "the full penalty at 24",
         low=0,
     )
     release: float = option(
         0.3,
-        "pull to its end on a note that sounds longer than is usual in its register, nats a "
+        "pull towards ending a note that sounds longer than is usual in its register, nats per "
         "second; 0 = none",
         low=0,
     )
@@ -92,26 +94,27 @@ class SamplingConfig(TokenSampling):
     )
     tonality: float = option(
         0.2,
-        "penalty for striking a pitch outside the scale of the primer and the last 128 notes, nats "
-        "for each of these outside it beyond their share in the training corpus and the primer; "
+        "penalty for a pitch outside the scale of the primer and the last 128 notes, nats for each "
+        "of these notes outside it beyond their share in the training corpus and the primer; "
         "0 = none",
         low=0,
     )
     density: float | None = option(
         None,
-        "notes a second to aim at; null = as in the primer, else as in the training corpus (an "
-        "accompaniment: by its melody), 0 = none",
+        "notes per second to aim at; null = as in the primer, without one as in the training "
+        "corpus (accompany: from the melody); 0 = no target",
         low=0,
     )
     density_pull: float | None = option(
         None,
-        "how strongly density is kept, nats for each note a second too many or too few; 0 = not at "
-        "all, null = 0.8 where a density is asked for, else 0.1",
+        "how strongly density is kept, nats for each note per second too many or too few; 0 = not "
+        "at all, null = 0.8 if density is given, else 0.1",
         low=0,
     )
     temperatures: dict[str, float] = option(
         {"note_on": 0.7},
-        "temperature among the tokens of one kind, such as {note_on: 0.9}; their share stays",
+        "temperature within one kind of token, such as {note_on: 0.9}; how often that kind is "
+        "drawn stays the same",
         above=0,
     )
 

@@ -26,11 +26,13 @@ class StudioConfig:
     """musictx studio: a page in the browser where music is made by selecting."""
 
     folder: str = option(
-        "studio", "where the music is kept, one folder a session; it is made", path=True
+        "studio",
+        "where pieces are kept, each in a folder of its own; created if missing",
+        path=True,
     )
     port: int = option(7870, "port of the page; 0: any that is free", low=0, high=65_535)
     host: str = option(
-        "127.0.0.1", "address to listen on; others than this machine's let other machines in"
+        "127.0.0.1", "address to listen on; 0.0.0.0 lets other machines in, without a password"
     )
     browser: bool = option(True, "open the page in the browser")
     model: ModelFolder = field(default_factory=ModelFolder)

@@ -35,7 +35,7 @@ class TrainConfig:
     logger: dict[str, Any] = option({}, "Lightning loggers, each by its _target_")
     tags: list[str] = option([], "words by which you find this run again")
     ckpt_path: str | None = option(
-        None, "checkpoint to go on from: a file, last or best; default: last of the run folder"
+        None, "checkpoint to resume from: a file, last or best; default: last, from the run folder"
     )
     init: str | None = option(
         None,
@@ -45,7 +45,7 @@ class TrainConfig:
     )
     teachers: list[str] = option(
         [],
-        "distillation: model folders whose probabilities, their mean, are learnt beside the notes",
+        "distillation: model folders; their mean probabilities are learnt in addition to the notes",
         path="in",
         names="models",
     )
@@ -56,7 +56,7 @@ class TrainConfig:
         None, "run folder; default runs/CORPUS-KEY, resumed if it is there", path=True
     )
     fresh: bool = option(False, "start again even if the run folder holds a checkpoint")
-    seed: int = option(0, "of every random draw", low=0, high=LARGEST_SEED)
+    seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)
 
     def __post_init__(self) -> None:
         check(self)

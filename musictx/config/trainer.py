@@ -39,10 +39,11 @@ class TrainerConfig:
 
     max_steps: int = option(3000, "optimizer steps of the whole run; -1 = without end", low=-1)
     min_steps: int | None = option(
-        None, "train for so many steps at least, even if a callback wants to stop", low=1
+        None, "train for at least this many steps, even if a callback wants to stop", low=1
     )
     max_time: str | None = option(
-        None, "train for this time instead, as DD:HH:MM:SS; the learning rate follows the clock"
+        None,
+        "train for this long instead, as DD:HH:MM:SS; the learning rate schedule follows the clock",
     )
     max_epochs: int = option(
         -1, "most epochs; only limit_train_batches gives epochs an end", low=-1
@@ -53,8 +54,8 @@ class TrainerConfig:
     strategy: str = option("auto", "how devices share the work: " + ", ".join(STRATEGIES))
     precision: str = option(
         "auto",
-        "32-true, bf16-mixed, 16-mixed, ...; auto = bf16-mixed on GPUs that have it; fast = on "
-        "CPUs that have it, too",
+        "32-true, bf16-mixed, 16-mixed, ...; auto = bf16-mixed on GPUs that have it; fast = also "
+        "on CPUs that have it",
         choices=PRECISIONS,
     )
     val_check_interval: int = option(
@@ -74,11 +75,9 @@ class TrainerConfig:
     limit_val_batches: int | float | None = option(
         None, "validation batches used: a number, or a share of them; 0 = no validation", low=0
     )
-    overfit_batches: int = option(
-        0, "train on the same batches again and again: so many of them", low=0
-    )
+    overfit_batches: int = option(0, "train on this many batches again and again; 0 = off", low=0)
     fast_dev_run: bool | int = option(
-        False, "one batch (or so many) of training and validation, without a run folder", low=0
+        False, "one batch (or this many) of training and validation, without a run folder", low=0
     )
     num_sanity_val_steps: int = option(
         0, "validation batches tried before training; -1 = all", low=-1
