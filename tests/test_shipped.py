@@ -125,7 +125,7 @@ def test_the_model_taken_is_told(untrained, tmp_path, capsys):
     assert choose(GenerateConfig()) == Path("runs/events/model")
     assert capsys.readouterr().out == "model: runs/events/model, the newest\n"
     assert choose(HarmoniseConfig(melody="ode_to_joy")) == shipped.models()["chorale"]
-    assert capsys.readouterr().out == "model: chorale, which comes along with musictx\n"
+    assert capsys.readouterr().out == "model: chorale, which comes with musictx\n"
     (tmp_path / "runs").rename(tmp_path / "elsewhere")
     assert choose(GenerateConfig()) == shipped.default()
     assert capsys.readouterr().out.startswith(f"model: {shipped.default().name}, which comes")

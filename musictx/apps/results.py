@@ -84,7 +84,7 @@ def choose(config: Composing) -> Path:
         return where
     others = [f"model={name}" for name in ours.values() if name != ours[where]]
     more = f" (or {', '.join(others)})" if others and not melody else ""
-    print(f"model: {ours[where]}, which comes along with musictx{more}", flush=True)
+    print(f"model: {ours[where]}, which comes with musictx{more}", flush=True)
     return where
 
 

@@ -13,8 +13,8 @@ from musictx import files
 from musictx.errors import UserError, WriteError
 
 _INSTALL = (
-    "MIDI ports need python-rtmidi: pip install 'musictx[live]'. Without it socket:HOST:PORT "
-    "(mido's) and, for output, a .mid file are there"
+    "MIDI ports need python-rtmidi: pip install 'musictx[live]'. Without it only "
+    "socket:HOST:PORT and, for output, a .mid file can be used"
 )
 
 
