@@ -72,6 +72,17 @@ def locate(folder: str | Path) -> Path:
     return folder
 
 
+def chosen(path: str | None, *, melody: bool = False) -> Path:
+    """The model folder that the option ``model`` names, of which errors speak; if none, the one of
+    :func:`find_latest`."""
+    if path is None:
+        return find_latest(melody=melody)
+    try:
+        return locate(path)
+    except UserError as error:
+        raise UserError(f"model={error}") from None
+
+
 def name_of(folder: Path) -> str:
     """What to call the model in ``folder``: by its run, where it stands in one."""
     return folder.parent.name if folder.name == "model" else folder.name

@@ -139,7 +139,7 @@ def test_a_melody_without_a_model_is_harmonised(tmp_path, monkeypatch, capsys):
     midi.write(melody.with_notes(melody.notes[:4]), tmp_path / "four-notes.mid")
     (result,) = harmonise.run(HarmoniseConfig(melody="four-notes.mid", particles=2, device="cpu"))
     assert result.sample.notes > 0
-    assert "model: chorale, which comes along" in capsys.readouterr().out
+    assert "model: chorale, which comes with musictx" in capsys.readouterr().out
 
 
 def test_a_melody_off_its_beats_is_refused_for_notation_before_it_is_harmonised(

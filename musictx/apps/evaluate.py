@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from musictx.bundle import Bundle, load, locate
+from musictx.bundle import Bundle, load
 from musictx.config import CorpusConfig, EvaluateConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare, provisional
@@ -18,7 +18,7 @@ from musictx.evaluate.sets import write_result
 from musictx.files import check_writable
 from musictx.progress import progress
 from musictx.sampling.steer import has_controls, unable
-from musictx.shipped import find_latest
+from musictx.shipped import chosen
 from musictx.tokens.vocab import Tokenizer
 
 #: Windows in which infill and accompaniment are measured, unless it is said.
@@ -54,7 +54,7 @@ def run(config: EvaluateConfig) -> Any:
 def around_known_notes(config: EvaluateConfig) -> tuple[Conditional, dict[str, Any]]:
     """Nats a note of what would be filled in, or of an accompaniment, with and without what is
     known."""
-    where = locate(config.model.path) if config.model.path is not None else find_latest()
+    where = chosen(config.model.path)
     bundle = load(where, config.device, weights=config.model.weights)
     if not has_controls(bundle.tokenizer):
         raise UserError(f"task={config.task}: {unable(bundle.tokenizer)}")
@@ -79,7 +79,7 @@ def around_known_notes(config: EvaluateConfig) -> tuple[Conditional, dict[str, A
 
 def likelihood(config: EvaluateConfig) -> tuple[nll.Evaluation, dict[str, Any]]:
     """Nats per token of a model on the split of a corpus; and what was measured."""
-    where = locate(config.model.path) if config.model.path is not None else find_latest()
+    where = chosen(config.model.path)
     bundle = load(where, config.device, weights=config.model.weights)
     nll.lengths(bundle.model, config.window, config.stride)
     shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)

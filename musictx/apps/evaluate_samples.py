@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx.apps.evaluate import described, find_shards, unnamed
-from musictx.bundle import Bundle, load, locate
+from musictx.bundle import Bundle, load
 from musictx.chorale import evaluation as chorales
 from musictx.chorale.evaluation import Chorale
 from musictx.config import EvaluateConfig
@@ -19,7 +19,7 @@ from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Named
 from musictx.progress import progress
 from musictx.sampling.folder import SampleFolder, Start, fill
 from musictx.sampling.primer import encode_primer
-from musictx.shipped import find_latest, name_of
+from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
 
@@ -63,8 +63,7 @@ def _bundle(config: EvaluateConfig) -> Bundle | None:
     """The model, if one is named or must generate."""
     if config.model.path is None and not config.pieces:
         return None
-    where = find_latest() if config.model.path is None else locate(config.model.path)
-    return load(where, config.device, weights=config.model.weights)
+    return load(chosen(config.model.path), config.device, weights=config.model.weights)
 
 
 def _measures_chorales(config: EvaluateConfig, bundle: Bundle | None) -> bool:

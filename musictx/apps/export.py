@@ -25,8 +25,7 @@ def run(config: ExportConfig) -> Path:
         raise UserError(
             f"export: {' and '.join(missing)} missing; install with pip install 'musictx[export]'"
         )
-    path = config.model.path
-    folder = shipped.find_latest() if path is None else shipped.locate(path)
+    folder = shipped.chosen(config.model.path)
     out = Path(config.out or f"{shipped.name_of(folder)}.onnx").expanduser()
     if out.suffix != ".onnx":
         raise UserError(f"out={config.out}: expected the name of a file that ends in .onnx")

@@ -214,9 +214,9 @@ def primer_of(
             f"primer={name}: this is one voice, and the model writes four; did you mean "
             f"`musictx harmonise {name}`?"
         )
-    return encode_primer(
-        tokenizer, parts.as_trained(bundle, music), seconds=seconds, tokens=tokens, name=name
-    )
+    given = parts.as_trained(bundle, music)
+    name = name if name == "primer" else f"primer={name}"
+    return encode_primer(tokenizer, given, seconds=seconds, tokens=tokens, name=name)
 
 
 def pieces(

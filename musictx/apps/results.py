@@ -18,13 +18,16 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling.music import Progress, Sample
-from musictx.shipped import find_latest, locate
+from musictx.shipped import chosen
 from musictx.tokens.controls import asked
 
 #: Bytes of a name, so that seed, number and ending have room in the 255 of a file system.
 LONGEST = 200
 #: Endings of the files of music that can be written, and what writes them.
 WRITERS = {".mid": midi.to_bytes, ".midi": midi.to_bytes, ".musicxml": musicxml.to_bytes}
+
+#: Endings of files of music, sound and pictures that are not written under the name given.
+OTHER_FILES = {".xml", ".mxl", ".wav", ".mp3", ".ogg", ".flac", ".png", ".svg", ".mp4", ".pdf"}
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,9 @@ def choose(config: Composing) -> Path:
     """The model folder that ``config`` names; if none, the one that suits the command, and says so
     (see :func:`~musictx.bundle.find_latest`)."""
     if config.model.path is not None:
-        return locate(config.model.path)
+        return chosen(config.model.path)
     melody = isinstance(config, HarmoniseConfig)
-    where = find_latest(melody=melody)
+    where = chosen(None, melody=melody)
     ours = {folder: name for name, folder in shipped.models().items()}
     if where not in ours:
         print(f"model: {where}, the newest", flush=True)
@@ -91,6 +94,15 @@ def choose(config: Composing) -> Path:
 def is_file(out: str | Path) -> bool:
     """Whether ``out=`` names a file of music by its ending, not a folder."""
     return Path(out).suffix.lower() in WRITERS and not Path(out).is_dir()
+
+
+def _check_out(out: str) -> None:
+    """Refuse the name of a file that these commands do not write: it would become a folder."""
+    if Path(out).suffix.lower() in OTHER_FILES and not Path(out).is_dir():
+        raise UserError(
+            f"out={out}: expected a folder, or a file that ends in .mid or .musicxml; "
+            "render=true writes sound and a picture beside it"
+        )
 
 
 def fresh_seed() -> int:
@@ -129,6 +141,7 @@ class Work:
     @classmethod
     def of(cls, config: Written, source: str | None) -> Work:
         """As ``config`` says; ``source`` is the file it works on, if any. A new seed is printed."""
+        _check_out(config.out)
         where = choose(config)
         seed = fresh_seed() if config.seed is None else config.seed
         stem = Path(config.out) / file_name(config.name, source or where, seed)

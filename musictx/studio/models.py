@@ -135,8 +135,7 @@ class Models:
 
     def __init__(self, config: StudioConfig) -> None:
         ours = shipped.models()
-        given = config.model.path
-        default = (shipped.find_latest() if given is None else shipped.locate(given)).resolve()
+        default = shipped.chosen(config.model.path).resolve()
         named = {folder: name for name, folder in ours.items()}
         name = named.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
         if default not in named and name in ours:

@@ -132,9 +132,12 @@ MISTAKES = {
     "a primer that is no MIDI": ({"primer": "{tmp}/text.mid"}, "primer=.*text.mid"),
     "a primer without notes": (
         {"primer": "{tmp}/empty.mid"},
-        "empty.mid: this file holds no notes",
+        "primer=.*empty.mid: this file holds no notes",
     ),
-    "a primer of drums": ({"primer": "{tmp}/drums.mid"}, "drums.mid: none of its 2 notes .*drum"),
+    "a primer of drums": (
+        {"primer": "{tmp}/drums.mid"},
+        "primer=.*drums.mid: none of its 2 notes .*drum",
+    ),
     "a primer cut too short": (
         {"primer": "{tmp}/my tune.mid", "primer_tokens": 1},
         "primer_tokens=1.* ask for more",
@@ -142,8 +145,9 @@ MISTAKES = {
     "a name with a folder": ({"name": "a/b"}, "name=a/b: expected a file name without folders"),
     "a name too long": ({"name": "n" * 250}, "name=nn.*: this is too long for a file name"),
     "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*is a file, expected a folder"),
-    "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "nowhere: no such model folder"),
-    "half a model": ({"model": ModelFolder("{tmp}/half")}, "model.safetensors .*missing"),
+    "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "model=.*nowhere: no such model folder"),
+    "half a model": ({"model": ModelFolder("{tmp}/half")}, "model=.*model.safetensors .*missing"),
+    "a file of sound": ({"out": "{tmp}/x.wav"}, "out=.*x.wav: expected a folder, or a file"),
     "no such device": ({"device": "cuda:63"}, "device=cuda:63: not usable"),
 }
 
