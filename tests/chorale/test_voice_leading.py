@@ -175,6 +175,8 @@ def test_rates_take_all_pieces_together():
     good = v.report(chords("B4 G4 D4 G2, C5 G4 E4 C3", 24))  # three bars
     together = v.rates([bad, good])
     assert together["parallel octaves / 100 bars"] == 25
+    every = sum(bad.counts.values()) + sum(good.counts.values())
+    assert together["all faults / 100 bars"] == 25 * every
     assert together["parallel fifths / 100 bars"] == 25 * bad.counts["parallel fifths"]
     assert together["ends on a triad in root position, %"] == 100
     assert together["bass ends a fourth up or a fifth down, %"] == 50

@@ -1,0 +1,98 @@
+"""Where new notes stand in the piece they continue, against plain loops."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.notes import NOTE, Score
+from musictx.sampling import timeline
+from musictx.sampling.timeline import Timeline, on_tracks
+
+TEMPOS = st.lists(
+    st.tuples(st.floats(0, 10), st.floats(30, 240)), max_size=3, unique_by=lambda mark: mark[0]
+)
+
+
+def tokens(bpm=None, kinds=("pitch", "velocity"), begins=0.0):
+    return SimpleNamespace(bpm=bpm, kinds=kinds, begins=lambda score: begins)
+
+
+@given(TEMPOS, st.floats(0, 5), st.floats(0, 20), st.sampled_from([None, 90.0, 120.0]))
+def test_tokens_count_from_the_beginning_in_their_own_tempo(tempos, begins, seconds, bpm):
+    line = Timeline(tokens(bpm, begins=begins), Score(tempos=tempos))
+    placed = float(line.placed(seconds))
+    if bpm is None:
+        assert placed == pytest.approx(begins + seconds)
+    else:  # as many quarter notes on, in the piece's tempos
+        passed = line.clock.quarters(placed) - line.clock.quarters(begins)
+        assert passed == pytest.approx(seconds * bpm / 60, abs=1e-6)
+    assert line.read(placed) == pytest.approx(seconds, abs=1e-6)
+
+
+@settings(deadline=None)
+@given(TEMPOS, st.sampled_from(["16", "8", "8t"]), st.data())
+def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
+    clock = Timeline(tokens(), Score(tempos=tempos)).clock
+    start = data.draw(st.floats(0, 20))
+    end = start + data.draw(st.floats(0, 3))
+    (note,) = timeline.quantised(np.array([(start, end, 60, 80, 0, False, 0)], NOTE), clock, grid)
+    lines = {"16": 4, "8": 2, "8t": 3}[grid]
+    first, last = (clock.quarters(note[name]) * lines for name in ("start", "end"))
+    assert first == pytest.approx(round(first), abs=1e-5)
+    assert last == pytest.approx(round(last), abs=1e-5)
+    assert abs(first - clock.quarters(start) * lines) <= 0.5 + 1e-5
+    assert last >= first + 1 - 1e-5
+    if last > first + 1.5:
+        assert abs(last - clock.quarters(end) * lines) <= 0.5 + 1e-5
+
+
+def given_on(*tracks):
+    """A piece with a note for each (track, pitch, program, drum)."""
+    return Score([(i, i + 1, p, 70, g, d, t) for i, (t, p, g, d) in enumerate(tracks)])
+
+
+def new(*notes):
+    """Notes of (pitch, program, drum, voice)."""
+    return np.array([(9, 10, p, 90, g, d, v) for p, g, d, v in notes], NOTE)
+
+
+def test_new_notes_go_to_the_track_whose_notes_lie_nearest():
+    piece = given_on((2, 72, 0, False), (5, 48, 33, False), (7, 36, 0, True))
+    notes = new((70, 0, False, 0), (50, 0, False, 0), (35, 0, True, 0))
+    found = on_tracks(notes, piece, tokens())
+    assert found["track"].tolist() == [2, 5, 7]
+    assert found["program"].tolist() == [0, 33, 0]
+    assert found["velocity"].tolist() == [90] * 3
+    # Where tokens know programs a note stays with its own, however high; an unknown one is apart.
+    kinds = ("pitch", "program")
+    found = on_tracks(new((70, 33, False, 3), (50, 12, False, 4)), piece, tokens(kinds=kinds))
+    assert found["track"].tolist() == [5, 9]
+    assert found["program"].tolist() == [33, 12]
+    assert found["velocity"].tolist() == [70] * 2  # tokens without velocities
+    # No drums there: they get a track of their own, and so does what has no track to go to.
+    assert on_tracks(notes, given_on((4, 60, 0, False)), tokens())["track"].tolist() == [4, 4, 5]
+    assert on_tracks(notes, Score(), tokens())["track"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("tracks", "bpm"), [(4, 100.0), (3, 100.0), (4, None)])
+def test_four_voices_go_to_four_tracks_from_high_to_low(tracks, bpm):
+    piece = given_on(*[(t, 48 + 7 * ((t * 3) % 4), 0, False) for t in range(tracks)])
+    notes = new(*[(60, 0, False, voice) for voice in range(4)])
+    found = on_tracks(notes, piece, tokens(bpm))["track"].tolist()
+    height = {t: 48 + 7 * ((t * 3) % 4) for t in range(tracks)}
+    if tracks == 4 and bpm is not None:
+        assert found == sorted(range(4), key=lambda t: -height[t])
+    else:
+        assert found == [min(height, key=lambda t: abs(height[t] - 60))] * 4
+
+
+@pytest.mark.parametrize(("notes", "there"), [(3, False), (4, True)])
+def test_four_notes_tell_a_grid(notes, there):
+    piece = Score(new(*[(60, 0, False, 0)] * notes), tempos=[(0, 60)])
+    assert timeline.on_grid(piece) == there
+    assert not timeline.on_grid(Score(piece.notes))
