@@ -73,7 +73,7 @@ def test_samples_are_generated_measured_and_gone_on_with(model, midi_files, tmp_
 
 
 def test_the_newest_model_is_rounded_as_asked(model, monkeypatch):
-    monkeypatch.setattr(evaluate_samples, "find_latest", lambda: model)
+    monkeypatch.setattr(evaluate_samples, "chosen", lambda path: model)
     config = EvaluateConfig(model=ModelFolder(weights="int8"), pieces=1)
     assert evaluate_samples._bundle(config).model.weights == "int8"
 
