@@ -30,6 +30,7 @@ COLOURS = 128
 def main(words: list[str]) -> None:
     given = options(words, DEFAULTS)
     out, seed = Path(given["out"]), int(given["seed"])
+    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         served = Served(Path(folder) / "pieces").start()
         try:
@@ -90,9 +91,7 @@ def phone(desk: Desk, seed: int, path: Path) -> None:
     desk.seed(seed)
     desk.composed(desk.compose())
     desk.page.get_by_role("button", name="Stop (Space)").click()
-    desk.page.evaluate(
-        "musictx.roll.lookAt(musictx.proposal.take.begin, musictx.proposal.take.end)"
-    )
+    desk.page.evaluate("musictx.roll.lookAt(musictx.place(musictx.proposal.take))")
     picture(desk.page, path)
 
 
