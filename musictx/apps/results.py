@@ -77,10 +77,10 @@ def wanted_of(config: Steered) -> dict[str, float]:
 def choose(config: Composing) -> Path:
     """The model folder that ``config`` names; if none, the one that suits the command, and says so
     (see :func:`~musictx.bundle.find_latest`)."""
-    if config.model.path is not None:
-        return chosen(config.model.path)
     melody = isinstance(config, HarmoniseConfig)
-    where = chosen(None, melody=melody)
+    where = chosen(config.model.path, melody=melody)
+    if config.model.path is not None:
+        return where
     ours = {folder: name for name, folder in shipped.models().items()}
     if where not in ours:
         print(f"model: {where}, the newest", flush=True)
