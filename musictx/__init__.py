@@ -22,20 +22,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from musictx.api import (
         accompany,
+        compare,
         evaluate,
         generate,
-        harmonise,
         infill,
         log_likelihood,
-        render,
         stream,
         train,
     )
     from musictx.bundle import Bundle, load
+    from musictx.chorale.api import harmonise
     from musictx.config import Limits, SamplingConfig
     from musictx.errors import UserError
-    from musictx.formats import read, write
+    from musictx.formats import read, to_bytes, write
     from musictx.notes import Score
+    from musictx.render.app import render
     from musictx.sampling.music import Sample
     from musictx.sampling.stream import Event, Stream
 
@@ -51,15 +52,17 @@ _WHERE = {
     "Stream": "musictx.sampling.stream",
     "UserError": "musictx.errors",
     "accompany": "musictx.api",
+    "compare": "musictx.api",
     "evaluate": "musictx.api",
     "generate": "musictx.api",
-    "harmonise": "musictx.api",
+    "harmonise": "musictx.chorale.api",
     "infill": "musictx.api",
     "load": "musictx.bundle",
     "log_likelihood": "musictx.api",
     "read": "musictx.formats",
-    "render": "musictx.api",
+    "render": "musictx.render.app",
     "stream": "musictx.api",
+    "to_bytes": "musictx.formats",
     "train": "musictx.api",
     "write": "musictx.formats",
 }
@@ -75,6 +78,7 @@ __all__ = [
     "UserError",
     "__version__",
     "accompany",
+    "compare",
     "evaluate",
     "generate",
     "harmonise",
@@ -84,6 +88,7 @@ __all__ = [
     "read",
     "render",
     "stream",
+    "to_bytes",
     "train",
     "write",
 ]

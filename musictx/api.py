@@ -11,18 +11,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from musictx.apps import generate as generating
-from musictx.apps.render import render as render
-from musictx.arguments import bundle_of, checked, music_of, sampling_of, seed_of, whole
+from musictx.arguments import (
+    bundle_of,
+    constraints_of,
+    function,
+    listed,
+    music_of,
+    processors_of,
+    seed_of,
+    steered,
+    whole,
+)
 from musictx.bundle import Bundle
 from musictx.config import (
+    AccompanyConfig,
+    CompareConfig,
     EvaluateConfig,
     GenerateConfig,
+    InfillConfig,
     SamplingConfig,
-    TokenSampling,
     TrainConfig,
 )
-from musictx.config.composing import Steered
-from musictx.errors import UserError
+from musictx.errors import UserError, shown
 from musictx.notes import Score
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
@@ -31,10 +41,10 @@ from musictx.sampling.stream import Stream
 from musictx.tokens.vocab import SoftConstraint
 
 if TYPE_CHECKING:
-    from musictx.chorale.evaluation import ChoraleComparison
+    from musictx.evaluate.comparison import Comparison
+    from musictx.evaluate.conditional import Conditional
     from musictx.evaluate.likelihood import Likelihood
     from musictx.evaluate.nll import Evaluation
-    from musictx.evaluate.sets import Comparison
 
 #: A path, bytes, a Score, a ``mido.MidiFile`` or a ``pretty_midi.PrettyMIDI``.
 Music = Any
@@ -99,31 +109,44 @@ def generate(
     Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
     tokens can hold.
     """
-    asked: dict[str, Any] = {"seconds": seconds, "tokens": tokens, "bars": bars, "end": end}
-    asked |= {"primer_seconds": primer_seconds, "primer_tokens": primer_tokens}
-    asked |= {"samples": samples, "keep": keep, "quantise": str(quantise)}
-    asked |= {"feel": feel, "guidance": guidance, "context": context}
-    checked(GenerateConfig, **asked)
-    bundle = bundle_of(model)
-    given: Score | list[Score] | None = None
-    if isinstance(primer, list):
-        given = [music_of(one, f"primer[{number}]") for number, one in enumerate(primer)]
-    elif primer is not None:
-        given = music_of(primer, "primer")
-    if given == []:
-        raise UserError("primer=[]: expected a piece of music, or several")
-    return generating.generate(
-        bundle,
-        primer=given,
-        sampling=sampling_of(sampling, SamplingConfig),
-        seed=_seeds(seed, given),
+    request = steered(
+        GenerateConfig,
+        sampling,
+        density,
+        seconds=seconds,
+        tokens=tokens,
+        bars=bars,
+        end=end,
+        samples=samples,
+        keep=keep,
         include_primer=include_primer,
-        controls=_controls(density, loudness, register, polyphony),
-        constraints=constraints,
-        processors=processors,
-        progress=progress,
-        on_event=on_event,
-        **asked,
+        primer_seconds=primer_seconds,
+        primer_tokens=primer_tokens,
+        quantise=quantise,
+        loudness=loudness,
+        register=register,
+        polyphony=polyphony,
+        feel=feel,
+        guidance=guidance,
+        context=context,
+    )
+    music: Score | list[Score] | None = None
+    if isinstance(primer, list):
+        music = [music_of(one, f"primer[{number}]") for number, one in enumerate(primer)]
+    elif primer is not None:
+        music = music_of(primer, "primer")
+    if music == []:
+        raise UserError("primer=[]: expected a piece of music, or several")
+    first = music[0] if isinstance(music, list) else music
+    return generating.generate(
+        bundle_of(model, score=first),
+        request,
+        music,
+        seed=_seeds(seed, music),
+        constraints=constraints_of(constraints),
+        processors=processors_of(processors),
+        progress=function("progress", progress),
+        on_event=function("on_event", on_event),
     )
 
 
@@ -131,7 +154,9 @@ def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
     if not isinstance(seed, list | tuple):
         return seed_of(seed)
     if not isinstance(primer, list) or len(seed) != len(primer):
-        raise UserError(f"seed={seed}: expected a number, or a list with one for each primer")
+        raise UserError(
+            f"seed={shown(seed)}: expected a number, or a list with one for each primer"
+        )
     return [whole("seed", one, 0) for one in seed]
 
 
@@ -157,18 +182,21 @@ def stream(
     block. Raises :class:`UserError` as there, and for a model whose tokens write notes with their
     length (MidiTok's), since these are known too late.
     """
-    asked: dict[str, Any] = {"primer_seconds": primer_seconds, "primer_tokens": primer_tokens}
-    checked(GenerateConfig, seconds=seconds, context=context, **asked)
+    request = steered(
+        GenerateConfig,
+        sampling,
+        seconds=seconds,
+        primer_seconds=primer_seconds,
+        primer_tokens=primer_tokens,
+        context=context,
+    )
     return generating.stream(
         bundle_of(model),
+        request,
         None if primer is None else music_of(primer, "primer"),
-        seconds=seconds,
-        sampling=sampling_of(sampling, SamplingConfig),
         seed=seed_of(seed),
-        constraints=constraints,
-        processors=processors,
-        context=context,
-        **asked,
+        constraints=constraints_of(constraints),
+        processors=processors_of(processors),
     )
 
 
@@ -178,8 +206,7 @@ def infill(
     *,
     begin: float | str,
     end: float | str,
-    tracks: str | None = None,
-    voices: str | Sequence[str] | None = None,
+    tracks: str | int | Sequence[str | int] | None = None,
     samples: int = 1,
     sampling: Sampling = None,
     seed: int | None = 0,
@@ -194,40 +221,44 @@ def infill(
     on_event: OnEvent | None = None,
 ) -> list[Sample]:
     """``music`` with everything that begins from ``begin`` to ``end`` composed anew, ``samples``
-    times; all else stays.
+    times; all else stays, also in the MIDI file that :func:`musictx.write` makes of it.
 
     begin, end  bars by the meter of the music, the last one included (5, 8), or seconds ("12.5s")
-    tracks      only these, by names or numbers from 1, separated by commas; None: all
-    voices      of a chorale in four tracks, by a model of chorales: only these; None: all
+    tracks      only these, by names or numbers from 1, separated by commas; None: all but drums
 
     The model is one of chorales or has control tokens; other arguments as in :func:`generate`;
     ``progress`` is called with the seconds of all versions so far. Models of chorales, which
     develop many ways side by side, tell no events.
     Raises :class:`UserError` for wrong arguments and for another model.
     """
-    from musictx.apps import infill as filling
-
-    task = filling.gap(music_of(music, "music"), begin, end, tracks, voices)
-    return _composed_around(
-        model,
-        task,
-        samples,
+    request = steered(
+        InfillConfig,
         sampling,
-        seed,
-        controls=_controls(density, loudness, register, polyphony),
+        density,
+        begin=shown(begin),
+        end=shown(end),
+        tracks=None if tracks is None else _joined("tracks", tracks),
+        samples=samples,
+        loudness=loudness,
+        register=register,
+        polyphony=polyphony,
         feel=feel,
         guidance=guidance,
         quantise=quantise,
-        progress=progress,
-        on_event=on_event,
     )
+    return _composed_around(music_of(music, "music"), model, request, seed, progress, on_event)
+
+
+def _joined(name: str, tracks: Any) -> str:
+    return ",".join(shown(track) for track in listed(name, tracks))
 
 
 def accompany(
-    melody: Music,
+    melody: Music | None = None,
     model: Bundle | str | Path | None = None,
     *,
-    melody_track: str | None = None,
+    chords: str | None = None,
+    melody_track: str | int | None = None,
     samples: int = 1,
     sampling: Sampling = None,
     seed: int | None = 0,
@@ -241,114 +272,56 @@ def accompany(
     progress: Callable[[float], None] | None = None,
     on_event: OnEvent | None = None,
 ) -> list[Sample]:
-    """``melody`` with an accompaniment on a track of its own, ``samples`` times.
+    """``melody``, all its tracks as they are, with an accompaniment on a track of its own,
+    ``samples`` times.
 
+    chords        a sheet to follow, such as ``| C | Am7 F | G |``, from the bar of the melody's
+                  first note on, over and over; without a melody as long as the sheet is
     melody_track  where the melody is, by name or number from 1; None: the only track, the one
                   called melody, or else the highest notes
 
     The model has control tokens; other arguments as in :func:`generate` and :func:`infill`. Raises
     :class:`UserError` for wrong arguments and for a model without control tokens.
     """
-    from musictx.apps import infill as filling
-
-    task = filling.under(music_of(melody, "melody"), melody_track)
-    return _composed_around(
-        model,
-        task,
-        samples,
+    request = steered(
+        AccompanyConfig,
         sampling,
-        seed,
-        controls=_controls(density, loudness, register, polyphony),
+        density,
+        chords=chords,
+        melody_track=None if melody_track is None else _joined("melody_track", melody_track),
+        samples=samples,
+        loudness=loudness,
+        register=register,
+        polyphony=polyphony,
         feel=feel,
         guidance=guidance,
         quantise=quantise,
-        progress=progress,
-        on_event=on_event,
     )
+    if melody is None and chords is None:
+        raise UserError("melody=None: expected a melody, or chords='| C | Am7 F | G |'")
+    score = Score() if melody is None else music_of(melody, "melody")
+    return _composed_around(score, model, request, seed, progress, on_event)
 
 
 def _composed_around(
-    model: Any, task: Any, samples: int, sampling: Sampling, seed: int | None, **options: Any
+    score: Score,
+    model: Bundle | str | Path | None,
+    request: InfillConfig | AccompanyConfig,
+    seed: int | None,
+    progress: Callable[[float], None] | None,
+    on_event: OnEvent | None,
 ) -> list[Sample]:
     from musictx.apps.infill import composed
+    from musictx.apps.tasks import task_of
 
-    options["quantise"] = str(options["quantise"])
-    common = {name: options[name] for name in ("quantise", "feel", "guidance")}
-    checked(Steered, samples=samples, **common)
-    found = composed(
-        bundle_of(model),
-        task,
-        samples=samples,
-        seed=seed_of(seed),
-        sampling=sampling_of(sampling, SamplingConfig),
-        **options,
-    )
-    return list(found)
-
-
-def _controls(
-    density: float | str | None,
-    loudness: float | str | None,
-    register: float | str | None,
-    polyphony: float | str | None,
-) -> dict[str, float | str | None]:
-    return {
-        "density": density,
-        "loudness": loudness,
-        "register": register,
-        "polyphony": polyphony,
+    task = task_of(request, score)
+    more: dict[str, Any] = {
+        "progress": function("progress", progress),
+        "on_event": function("on_event", on_event),
     }
-
-
-def harmonise(
-    melody: Music,
-    model: Bundle | str | Path | None = None,
-    *,
-    samples: int = 1,
-    particles: int = 24,
-    sampling: TokenSampling | Mapping[str, Any] | str | None = None,
-    seed: int | None = 0,
-    voices: Sequence[str] = ("soprano",),
-    bars: str | None = None,
-    phrase_ends: Sequence[int] = (),
-    figures: str | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> list[Sample]:
-    """``samples`` four-part chorales with ``melody`` as one of their voices.
-
-    melody     a file, an example by name ("ode_to_joy"), or what :func:`musictx.read` takes; its
-               highest notes count
-    model      as in :func:`generate`, of four voices; None: the newest such, or the one that comes
-               with musictx
-    particles  harmonisations written side by side, of which the likeliest survive: more, better
-
-    voices     what stays: the voice that the melody is, or several of a file with a track for each
-    bars       "5-8" or "3,5-8": of a file in four voices the bars in which the others are written
-               anew
-    phrase_ends  bars in which phrases end; default: under fermatas, or at long notes
-    figures    of a bass, one word for each of its notes: "5 6 6/5 - #"
-    progress   called after each step with the share that is done; what it raises stops it at once
-
-    Raises :class:`UserError` for wrong arguments and for a model that does not write chorales.
-    """
-    from musictx.apps.harmonise import harmonisations
-    from musictx.config import HarmoniseConfig
-
-    asked: dict[str, Any] = {"bars": bars, "phrase_ends": list(phrase_ends), "figures": figures}
-    HarmoniseConfig(voices=list(voices), **asked)  # what is wrong is said
-
-    found = harmonisations(
-        bundle_of(model, melody=True),
-        music_of(melody, "melody"),
-        samples=whole("samples", samples, 1),
-        particles=whole("particles", particles, 1),
-        sampling=sampling_of(sampling, TokenSampling),
-        seed=seed_of(seed),
-        voices=voices,
-        progress=progress,
-        **asked,
-    )
-    return [sample for _, sample in found]
+    with_chords = getattr(request, "chords", None) is not None
+    bundle = bundle_of(model, score=score, on_beats=with_chords)
+    return list(composed(bundle, task, request, seed=seed_of(seed), **more))
 
 
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
@@ -374,16 +347,28 @@ def train(*options: str) -> Path:
     return trained.model
 
 
-def evaluate(*options: str) -> Evaluation | Comparison | ChoraleComparison:
-    """Measure a model as ``musictx evaluate`` does and return the result, such as an
-    :class:`~musictx.evaluate.nll.Evaluation`.
+def evaluate(*options: str) -> Evaluation | Conditional:
+    """Measure the likelihood of a corpus as ``musictx evaluate`` does and return the result, such
+    as an :class:`~musictx.evaluate.nll.Evaluation`.
 
     ``options`` are those of the command line: ``musictx.evaluate("model=piano", "split=test")``.
     """
-    from musictx.apps import evaluate as evaluating
+    from musictx.apps import evaluate as command
 
     config: EvaluateConfig = _composed("evaluate", options)
-    return evaluating.run(config)
+    return command.run(config)
+
+
+def compare(*options: str) -> Comparison:
+    """Measure samples beside real music as ``musictx compare`` does and return the result.
+
+    ``options`` are those of the command line:
+    ``musictx.compare("samples=generated", "against=~/midi")``.
+    """
+    from musictx.apps import compare as command
+
+    config: CompareConfig = _composed("compare", options)
+    return command.run(config)
 
 
 def _composed(command: str, options: tuple[str, ...]) -> Any:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,6 @@ from musictx.device import choose_device
 from musictx.errors import UserError, WriteError
 from musictx.files import atomic_folder, read_bytes, write_text
 from musictx.model.transformer import MusicTransformer
-from musictx.model.weights import rounded
 from musictx.shipped import FILES, WHAT, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
@@ -45,6 +45,7 @@ from musictx.untrusted import (
     check_arguments,
     check_import,
     stored_shapes,
+    today,
     total,
     whole,
 )
@@ -52,10 +53,14 @@ from musictx.untrusted import (
 __all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "save"]
 
 #: Raised by one whenever an older musictx could no longer read a new folder.
-FORMAT = 1
-#: Most that config.yaml and tokenizer.json may hold, MB.
+FORMAT = 2
+#: Most that tokenizer.json may hold, MB.
 _TEXT_MB = 4
+#: Most bytes of config.yaml, of which real ones have 5,000: reading YAML takes 25 s a megabyte.
+_CONFIG_BYTES = 64_000
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+#: What tensors of a file may hold: weights as they are written, or as older versions did.
+_STORED = (*_DTYPES.values(), torch.float64, torch.int64, torch.int32, torch.bool)
 
 
 @dataclass(repr=False)
@@ -98,10 +103,10 @@ def save(
     folder = Path(folder)
     if dtype not in _DTYPES:
         raise UserError(f"dtype={dtype}: expected one of {', '.join(_DTYPES)}")
-    if model.config["vocab_size"] != tokenizer.size:
+    if model.config.vocab_size != tokenizer.size:
         raise UserError(
             f"tokenizer: it has {tokenizer.size} ids but the model was built for "
-            f"{model.config['vocab_size']}; save the tokenizer the model was trained with"
+            f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
     if _holds_something(folder) and not (folder / "config.yaml").is_file():
         raise UserError(
@@ -112,7 +117,7 @@ def save(
         "format": FORMAT,
         "musictx": __version__,
         "dtype": dtype,
-        "model": _plain(model.config),
+        "model": _plain(model.config.plain()),
         "vocabulary": {"size": tokenizer.size, "fingerprint": tokenizer.fingerprint},
         "card": data,
     }
@@ -189,21 +194,20 @@ def _plain(value: Any) -> Any:
 def load(
     folder: str | Path,
     device: str = "cpu",
-    *,
-    weights: str = "float32",
 ) -> Bundle:
     """Read a model folder (or a run folder that holds one as ``model/``), or a model that comes
     with musictx by its name.
 
     The model comes in evaluation mode on ``device`` (auto, cpu, cuda, mps, ...), its weights in
-    float32 whatever the file holds, rounded to ``weights``: with bfloat16 or int8 a large model
-    writes faster (:mod:`musictx.model.weights`). Raises ``UserError`` for a folder that is missing,
+    float32 whatever the file holds. Raises ``UserError`` for a folder that is missing,
     half complete, of a newer format, of another vocabulary or whose weights do not fit the model.
     """
+    if not isinstance(folder, (str, os.PathLike)) or "\0" in os.fspath(folder):
+        raise UserError(f"model: {type(folder).__name__} is no model; expected a folder or a name")
     target = choose_device(device)
     folder = locate(folder)
     config = _read_config(folder / "config.yaml")
-    arguments = dict(config["model"])
+    arguments = dict(config["model"]) if config["format"] >= 2 else today(config["model"])
     shapes = stored_shapes(folder / "model.safetensors")
     check_arguments(arguments, shapes, folder / "config.yaml")
     tokenizer = _read_tokenizer(folder / "tokenizer.json", config)
@@ -221,12 +225,13 @@ def load(
         ) from None
     _fill(model, folder / "model.safetensors")
     model = model.to(device=target, dtype=torch.float32).eval().requires_grad_(False)
-    rounded(model, weights)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
     text = read_bytes(path, _TEXT_MB, "the size of a configuration")
+    if len(text) > _CONFIG_BYTES:
+        raise UserError(f"{path}: larger than {_CONFIG_BYTES} bytes, so it is no configuration")
     try:
         config = yaml.load(text.decode("utf-8"), PlainYaml)
     except (ValueError, yaml.YAMLError, RecursionError, OverflowError) as error:
@@ -322,6 +327,9 @@ def _fill(model: nn.Module, path: Path) -> None:
             if stored[names[name]].shape != tensor.shape:
                 came, right = tuple(stored[names[name]].shape), tuple(tensor.shape)
                 problem = f"{name} has shape {came} where the model has {right}"
+            elif stored[names[name]].dtype not in _STORED:
+                kind = str(stored[names[name]].dtype).removeprefix("torch.")
+                problem = f"{name} holds {kind}, expected {', '.join(_DTYPES)}"
             elif not torch.isfinite(stored[names[name]]).all():
                 problem = f"{name} holds numbers that are not finite (NaN or infinity)"
             if problem:

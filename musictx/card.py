@@ -51,7 +51,10 @@ def _listed(value: Any, indent: str = "") -> list[str]:
     if isinstance(value, dict):
         lines = []
         for key, item in value.items():
-            if isinstance(item, dict) and item:
+            if isinstance(item, list) and item and all(isinstance(one, dict) for one in item):
+                for one in item:
+                    lines += [f"{indent}- {key}:", *_listed(one, indent + "  ")]
+            elif isinstance(item, dict) and item:
                 lines += [f"{indent}- {key}:", *_listed(item, indent + "  ")]
             else:
                 lines.append(f"{indent}- {key}: {_short(item)}")

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import torch
 
-from musictx.errors import UserError
+from musictx.errors import UserError, shown
 
 
 def choose_device(name: str) -> torch.device:
     """``auto`` -> the best device of this machine; any other name is checked to be usable."""
-    if name == "auto":
+    if str(name) == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
         mps = getattr(torch.backends, "mps", None)
         return torch.device("mps" if mps is not None and mps.is_available() else "cpu")
     try:
-        device = torch.device(name)
+        device = torch.device(shown(name))
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(
-            f"device={name}: not usable on this machine ({reason}); try device=auto or device=cpu"
+            f"device={shown(name)}: not usable on this machine ({reason}); try device=auto or "
+            "device=cpu"
         ) from None
     return device

@@ -7,6 +7,18 @@ command line prints that sentence and exits with ``status``; a traceback means a
 
 from __future__ import annotations
 
+#: Characters of a value that a sentence shows.
+LONGEST_SHOWN = 200
+
+
+def shown(value: object) -> str:
+    """What came, for a sentence: no more of it than can be read."""
+    try:
+        text = str(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
 
 class UserError(ValueError):
     """A mistake in what was asked for, said in one sentence that tells how to put it right."""

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from musictx.errors import ReadError, WriteError
+from musictx.errors import ReadError, UserError, WriteError
 
 try:
     import fcntl
@@ -71,7 +71,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as error:
-        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise cannot_write(path, error) from error
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
@@ -100,7 +100,8 @@ def write_table(
 
 
 def check_writable(folder: str | Path, option: str) -> None:
-    """Raise :class:`WriteError` naming ``option`` unless files can be made in ``folder``.
+    """Raise :class:`WriteError` naming ``option`` unless files can be made in ``folder``, and
+    ``UserError`` where it is a file, or in one.
 
     A folder that is not there yet is judged by the nearest one above it that is. Nothing is left
     behind, so this can be asked before anything heavy starts.
@@ -111,13 +112,19 @@ def check_writable(folder: str | Path, option: str) -> None:
         while not there.exists() and there != there.parent:
             there = there.parent
         if not there.is_dir():
-            raise WriteError(f"{option}={folder}: {there} is a file, expected a folder")
+            raise UserError(f"{option}={folder}: {there} is a file, expected a folder")
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        raise WriteError(
-            f"{option}={folder}: cannot be written: {error.strerror or error}"
-        ) from error
+        raise cannot_write(f"{option}={folder}", error) from error
+
+
+def cannot_write(what: str | Path, error: OSError) -> UserError:
+    """Where a file stands for a folder, or a folder for a file, the name is wrong (status 2); all
+    else is the machine's (status 1)."""
+    wrong = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
+    kind = UserError if wrong else WriteError
+    return kind(f"{what}: cannot be written: {error.strerror or error}")
 
 
 @contextmanager
@@ -140,7 +147,7 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
             yield beside
         swap(beside, folder)
     except OSError as error:
-        raise WriteError(f"{folder}: cannot be written: {error.strerror or error}") from error
+        raise cannot_write(folder, error) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

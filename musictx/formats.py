@@ -9,34 +9,40 @@ import io
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from musictx import midi, musicxml
+from musictx import midi, musicxml, wings
 from musictx.config.limits import Limits
-from musictx.errors import ReadError, UserError
+from musictx.errors import ReadError, UserError, shown
 from musictx.files import read_bytes, write_bytes
 from musictx.notes import Score
 
 #: Endings of the files that :func:`read` takes, in small letters.
 SUFFIXES = midi.SUFFIXES + musicxml.SUFFIXES
-_WRITTEN = ".mid, .midi, .musicxml (music), .wav (sound) or .png (a picture of the notes)"
 
 
 def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None = None) -> Score:
     """Music as a :class:`Score`, from a file, from its bytes or from another library's object.
 
     ``source`` is the path of a MIDI file (.mid, .midi, .kar, .rmi) or a MusicXML file (.musicxml,
-    .xml, .mxl), the bytes of one, a ``mido.MidiFile``, a ``pretty_midi.PrettyMIDI`` or a Score.
+    .xml, .mxl), the bytes of one or a file object that gives them, a ``mido.MidiFile``, a
+    ``pretty_midi.PrettyMIDI`` or a Score.
     ``limits`` bounds what a file may ask of memory and time; ``repairs`` counts what was put right
     in a damaged MIDI file (see :func:`musictx.midi.read`).
 
     Raises :class:`ReadError`, whose ``reason`` is a short label, for a file that cannot be read,
     and :class:`UserError` for anything that is no music.
     """
+    if limits is not None and not isinstance(limits, Limits):
+        raise UserError(f"limits={shown(limits)}: expected musictx.Limits(...)")
+    if repairs is not None and not isinstance(repairs, Counter):
+        raise UserError(f"repairs={shown(repairs)}: expected a collections.Counter")
     if isinstance(source, Score):
         return source
+    if not isinstance(source, (str, os.PathLike)) and callable(getattr(source, "read", None)):
+        source = _content(source, limits or Limits())
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
         if _looks_like_xml(data):
@@ -51,9 +57,21 @@ def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None =
         source.save(file=out)
         return midi.read(out.getvalue(), limits=limits, repairs=repairs)
     raise UserError(
-        f"read: cannot read {type(source).__name__}; expected a path, bytes, a mido.MidiFile, "
-        "a pretty_midi.PrettyMIDI or a Score"
+        f"read: cannot read {type(source).__name__}; expected a path, bytes, a file, "
+        "a mido.MidiFile, a pretty_midi.PrettyMIDI or a Score"
     )
+
+
+def _content(file: Any, limits: Limits) -> bytes:
+    """What a file object gives from where it stands, and one byte more than it may."""
+    most = max(limits.midi_mb, limits.xml_mb) * 1_000_000
+    try:
+        data = file.read(most + 1)
+    except (OSError, ValueError, TypeError) as error:
+        raise ReadError(f"the file: cannot be read ({error})", "cannot be opened") from None
+    if not isinstance(data, bytes):
+        raise UserError("read: this file gives text; open it in binary mode, open(path, 'rb')")
+    return data
 
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None) -> Score:
@@ -89,35 +107,59 @@ def _looks_like_xml(data: bytes) -> bool:
     return data[:64].lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"<"
 
 
+def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
+    """A Score, or a generated Sample, as the bytes that :func:`write` gives a file that ends in
+    ``suffix``: .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other."""
+    score = _score(score, "to_bytes")
+    if str(suffix) in (".mid", ".midi"):
+        return midi.to_bytes(score)
+    if str(suffix) in (".musicxml", ".xml"):
+        return musicxml.to_bytes(score)
+    raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
+
+
+def _score(music: Any, name: str) -> Score:
+    score = getattr(music, "score", music)
+    if not isinstance(score, Score):
+        raise UserError(f"{name}: {type(score).__name__} is no music; expected a Score or a Sample")
+    return score
+
+
 def write(score: Any, path: str | Path) -> Path:
     """Write a Score, or a generated Sample, by the ending of ``path``; returns the path.
 
     .mid and .midi: a MIDI file (:func:`musictx.midi.to_bytes`). .musicxml and .xml: its notation,
-    of music on a grid of beats (:func:`musictx.musicxml.to_bytes`). .wav: its sound
-    (:func:`musictx.render.audio.write`). .png: its piano roll
-    (:func:`musictx.render.pianoroll.draw`). The file appears whole or not at all. Raises
-    :class:`UserError` for any other ending, and for what is no music.
+    of music on a grid of beats (:func:`musictx.musicxml.to_bytes`). Others by a wing: .wav, its
+    sound, and .png, its piano roll (``musictx/render``). The file appears whole or not at all.
+    Raises :class:`UserError` for any other ending, and for what is no music.
     """
-    score = getattr(score, "score", score)
-    if not isinstance(score, Score):
-        raise UserError(f"write: {type(score).__name__} is no music; expected a Score or a Sample")
+    score = _score(score, "write")
+    if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
+        raise UserError(f"path={shown(repr(path))}: expected the name of a file, such as song.mid")
     path = Path(os.path.expanduser(path))
     suffix = path.suffix.lower()
     if suffix in (".mid", ".midi"):
         midi.write(score, path)
     elif suffix in (".musicxml", ".xml"):
         write_bytes(path, musicxml.to_bytes(score))
-    elif suffix == ".wav":
-        from musictx.render import audio
-
-        audio.write(score, path)
-    elif suffix == ".png":
-        from musictx.render import pianoroll
-
-        pianoroll.draw(score, path)
     else:
-        raise UserError(f"{path}: cannot write {suffix or 'a name without ending'}; use {_WRITTEN}")
+        writer(path)(score, path)
     return path
+
+
+def writer(path: Path) -> Callable[..., Any]:
+    """What writes files of sound or pictures that are named like ``path``: a function of a wing
+    (``Wing.writers``). Raises :class:`UserError` where no wing writes such files."""
+    suffix = path.suffix.lower()
+    function = wings.place("writers", suffix)
+    if function is None:
+        *known, last = [".mid", ".midi", ".musicxml", *wings.everywhere("writers")]
+        raise UserError(
+            f"{path}: cannot write {suffix or 'a name without ending'}; use {', '.join(known)} or "
+            f"{last}"
+        )
+    found: Callable[..., Any] = wings.load(function)
+    return found
 
 
 def find(folder: str | Path) -> list[Path]:

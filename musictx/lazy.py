@@ -9,13 +9,18 @@ from typing import Any
 
 
 class _Callable(ModuleType):
+    function_stands_in: str
+
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """What the function of the same name in ``musictx/api.py`` does."""
-        api = importlib.import_module("musictx.api")
-        return getattr(api, self.__name__.rpartition(".")[2])(*arguments, **options)
+        """What the function that the package is named after does."""
+        module = importlib.import_module(self.function_stands_in)
+        return getattr(module, self.__name__.rpartition(".")[2])(*arguments, **options)
 
 
-def callable_package(name: str) -> None:
-    """Let the package ``name`` be called as the function of ``musictx/api.py`` that it is named
-    after. Python puts a package where ``musictx`` would otherwise show that function."""
-    sys.modules[name].__class__ = _Callable
+def callable_package(name: str, where: str = "musictx.api") -> None:
+    """Let the package ``name`` be called as the function that it is named after, which stands in
+    the module ``where``. Python puts a package where ``musictx`` would otherwise show that
+    function."""
+    package = sys.modules[name]
+    package.__class__ = _Callable
+    package.function_stands_in = where  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -106,8 +106,11 @@ class Score:
     names   track -> its name, where it has one.
     fermatas, figures   what notation says beside the notes: times of fermatas; and of the figures
             of a bass what they say, (time, "6/#4").
+    markers  texts at times, by time: what MIDI files have so, chord symbols of notation.
     ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (the first
             from the beginning on, 120 without any); 0 if it has none. Writing a MIDI file keeps it.
+    file    the MIDI file that this was read from, if any: a MIDI file is written by putting into
+            that one what has changed (:mod:`musictx.midi.edit`). It goes where time is shifted.
 
     Arrays (or iterables of tuples) are copied, sorted and made read-only. Scores are equal if their
     five arrays are. Raises ``ValueError`` for times that are not finite, negative or out of order,
@@ -123,6 +126,8 @@ class Score:
     ticks_per_quarter: int = 0
     fermatas: tuple[float, ...] = ()
     figures: tuple[tuple[float, str], ...] = ()
+    markers: tuple[tuple[float, str], ...] = ()
+    file: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         for name, (dtype, key) in _COLUMNS.items():
@@ -190,7 +195,9 @@ class Score:
             moved[name] = array
         fermatas = tuple(time + seconds for time in self.fermatas)
         figures = tuple((time + seconds, text) for time, text in self.figures)
-        return replace(self, notes=notes, fermatas=fermatas, figures=figures, **moved)
+        markers = tuple((max(time + seconds, 0.0), text) for time, text in self.markers)
+        more: dict[str, Any] = {"fermatas": fermatas, "figures": figures, "markers": markers}
+        return replace(self, notes=notes, file=b"", **more, **moved)
 
     @classmethod
     def from_pretty_midi(cls, pm: pretty_midi.PrettyMIDI) -> Score:

@@ -1,5 +1,5 @@
-"""Which model is meant: a folder, the newest one, or one of those that come with musictx; and the
-melodies and the opening that come with it, known by name."""
+"""Which model is meant: a folder, the newest one, or one of those that come with musictx and its
+wings; and the melodies and the opening that come with it, known by name."""
 
 from __future__ import annotations
 
@@ -7,37 +7,35 @@ import json
 import os
 from pathlib import Path
 
-from musictx.errors import UserError
+from musictx import wings
+from musictx.errors import UserError, shown
 
 #: What a model folder holds; the card for people may be lost or rewritten without harm.
 FILES = ("model.safetensors", "config.yaml", "tokenizer.json", "CARD.md")
 REQUIRED = FILES[:3]
 WHAT = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
-#: The tokenizer of a model that harmonises.
-FOUR_VOICES = "chorale"
-
 _HERE = Path(__file__).resolve().parent
-#: Which of the models is used where nothing has been trained yet: the first that is there. Only a
-#: model of four voices can harmonise a melody.
-FOR_MUSIC = ("piano", "chorale")
-FOR_MELODIES = ("chorale",)
+#: Which of the models is used where nothing has been trained yet, and which for music that keeps
+#: to the beats of its file.
+DEFAULT, ON_BEATS = "piano", "song"
 #: Which of the examples are openings to continue; the others are melodies.
 OPENINGS = ("mozart_k545",)
 
 
 def models() -> dict[str, Path]:
-    """Name -> model folder."""
-    return {
-        p.name: p for p in sorted((_HERE / "models").glob("*")) if (p / "config.yaml").is_file()
-    }
+    """Name -> model folder, by name."""
+    roots = [_HERE / "models", *(wing.models for wing in wings.every() if wing.models is not None)]
+    folders = [folder for root in roots for folder in root.glob("*")]
+    return {p.name: p for p in sorted(folders) if (p / "config.yaml").is_file()}
 
 
-def default(*, melody: bool = False) -> Path | None:
-    """The model folder for new music and continuations, or to harmonise a ``melody``; None if none
-    of them came along."""
-    ours = models()
-    names = FOR_MELODIES if melody else FOR_MUSIC
-    return next((ours[name] for name in names if name in ours), None)
+def default(tokenizer: str | None = None, *, on_beats: bool = False) -> Path | None:
+    """The model folder for new music and performances, or for music ``on_beats``, or the first that
+    has this tokenizer; None if none such came along."""
+    ours, name = models(), ON_BEATS if on_beats else DEFAULT
+    if tokenizer is None and name in ours:
+        return ours[name]
+    return next((path for path in ours.values() if tokenizer in (None, _tokenizer(path))), None)
 
 
 def examples() -> dict[str, Path]:
@@ -56,12 +54,12 @@ def locate(folder: str | Path) -> Path:
     """The model folder meant by ``folder``: itself, ``folder/model``, or the model of that name
     that comes along with musictx; else ``UserError``."""
     name, folder = str(folder), Path(os.path.expanduser(folder))
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # also of names that no file can have
         ours = models()
         if name not in ours:
             raise UserError(
-                f"{folder}: no such model folder ({WHAT}), nor a model that comes with musictx "
-                f"({', '.join(ours) or 'none'})"
+                f"{shown(folder)}: no such model folder ({WHAT}), nor a model that comes with "
+                f"musictx ({', '.join(ours) or 'none'})"
             )
         folder = ours[name]
     if not (folder / "config.yaml").is_file() and (folder / "model" / "config.yaml").is_file():
@@ -72,11 +70,11 @@ def locate(folder: str | Path) -> Path:
     return folder
 
 
-def chosen(path: str | None, *, melody: bool = False) -> Path:
+def chosen(path: str | None, tokenizer: str | None = None, *, on_beats: bool = False) -> Path:
     """The model folder that the option ``model`` names, of which errors speak; if none, the one of
     :func:`find_latest`."""
     if path is None:
-        return find_latest(melody=melody)
+        return find_latest(tokenizer=tokenizer, on_beats=on_beats)
     try:
         return locate(path)
     except UserError as error:
@@ -88,20 +86,28 @@ def name_of(folder: Path) -> str:
     return folder.parent.name if folder.name == "model" else folder.name
 
 
-def find_latest(root: str | Path = "runs", *, melody: bool = False) -> Path:
+def find_latest(
+    root: str | Path = "runs", *, tokenizer: str | None = None, on_beats: bool = False
+) -> Path:
     """The model folder under ``root`` (``root/*/model``) that was written last; without any, the
-    model that comes along with musictx. For a ``melody``, only models of four voices count."""
+    model that comes along with musictx, for music ``on_beats`` or for other. Only those with this
+    ``tokenizer`` count, if one is named.
+    """
     found = [
         path
         for path in Path(root).glob("*/model")
         if all((path / name).is_file() for name in REQUIRED)
-        and (not melody or _tokens(path) == FOUR_VOICES)
+        and tokenizer in (None, _tokenizer(path))
     ]
     if found:
         return max(found, key=lambda path: ((path / "config.yaml").stat().st_mtime_ns, str(path)))
-    ours = default(melody=melody)
+    ours = default(tokenizer, on_beats=on_beats)
     if ours is None:
-        kind, option = ("model of four voices", " tokenizer=chorale") if melody else ("model", "")
+        kind, option = (
+            (f"model of {tokenizer} tokens", f" tokenizer={tokenizer}")
+            if tokenizer
+            else ("model", "")
+        )
         raise UserError(
             f"model.path: no trained {kind} under {root}/; train one with "
             f"'musictx train corpus.path=DIR{option}' or give model.path=FOLDER"
@@ -109,7 +115,7 @@ def find_latest(root: str | Path = "runs", *, melody: bool = False) -> Path:
     return ours
 
 
-def _tokens(folder: Path) -> str | None:
+def _tokenizer(folder: Path) -> str | None:
     """The name of a model folder's tokenizer; None if it cannot be read."""
     try:
         return str(json.loads((folder / "tokenizer.json").read_text())["config"]["name"])

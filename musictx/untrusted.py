@@ -1,7 +1,8 @@
 """Model folders come from strangers: what they say is held against what they hold.
 
-Nothing is allocated, built or imported here. The numbers of config.yaml must be those of the stored
-tensors, or small; files are plain values without references; names import nothing.
+Nothing is allocated or built here. The numbers of config.yaml must be those of the stored tensors,
+or small; files are plain values without references; names import what comes with musictx and its
+wings, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,18 +18,17 @@ from safetensors import SafetensorError, safe_open
 
 from musictx.config import IMPLEMENTATIONS
 from musictx.errors import UserError
+from musictx.model.features import kind_of
 
 #: Numbers in config.yaml that no weight bears out (a context, a distance that has no table), and
 #: options of a tokenizer, may be this large.
 _LARGEST, LARGEST_OPTION = 2**16, 10**6
-MOST_VOICES, PITCHES = 64, 128
-#: What describes a model beside its shape.
-FEATURES = (
-    *("position", "intervals", "ages", "repeats", "counterpoint", "sounding", "conditions"),
-    *("token_noise", "calibration"),
+MOST_FEATURES = 64
+#: Until format 2 each of these was an argument of its own, in the order in which they counted.
+FORMER_FEATURES = (
+    *("intervals", "ages", "repeats", "counterpoint", "sounding", "conditions", "calibration"),
+    "token_noise",
 )
-#: Each of the recent notes of ``sounding`` has more rows of its table.
-ROWS_OF_A_NOTE = 64
 #: Environment variable: modules, with commas between, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
 
@@ -63,6 +63,9 @@ def check_arguments(
     require("heads", 0 < heads <= width and width % heads == 0, f"a divisor of width={width}")
     largest = max(_LARGEST, *(8 * max(shape, default=1) for shape in shapes.values()))
     require("context", 2 <= whole(arguments.get("context")) <= largest, f"2 to {largest} tokens")
+    maps = {key.split(".")[2] for key in shapes if key.startswith("cascade.maps.")}
+    group = whole(arguments.get("group", 1))
+    require("group", group == len(maps) + 1, f"{len(maps) + 1}, as the weights have")
     dropout = arguments.get("dropout", 0.0)
     share = isinstance(dropout, (int, float)) and 0 <= dropout < 1
     require("dropout", share, "a number from 0 up to but not including 1")
@@ -70,24 +73,44 @@ def check_arguments(
     attention = arguments.get("attention", "auto")
     require("attention", attention in IMPLEMENTATIONS, "one of " + ", ".join(IMPLEMENTATIONS))
     room = _LARGEST + sum(max(shape, default=1) for shape in shapes.values())
-    for name in FEATURES:
-        value = arguments.get(name)
-        require(name, value is None or isinstance(value, dict), "options by name")
+    fits = f"numbers that the weights bear out (together at most {room})"
+
+    def bears_out(value: Any) -> bool:
         amount = total(value)
-        fits = f"numbers that the weights bear out (together at most {room})"
-        require(name, math.isfinite(amount) and amount <= room, fits)
-    for name in ("sounding", "conditions"):  # tables by pitch, level and note
-        value = arguments.get(name) or {}
-        own = [n for key, shape in shapes.items() if key.startswith(f"{name}.") for n in shape]
-        most = max(*numbers(value), ROWS_OF_A_NOTE * whole(value.get("recent", 0)), 0.0)
-        fits = "numbers that the weights bear out, each"
-        require(name, most <= PITCHES + vocabulary + max(own, default=0), fits)
-    for name in ("ages", "repeats", "counterpoint", "calibration"):
-        value = arguments.get(name) or {}
-        counts = [whole(value[key]) for key in ("voices", "phases") if key in value]
-        require(name, all(1 <= count <= MOST_VOICES for count in counts), "a few voices")
+        return math.isfinite(amount) and amount <= room
+
     position = arguments.get("position") or {}
+    require("position", isinstance(position, dict), "options by name")
+    require("position", bears_out(position), fits)
     check_import(position.get("name", ""), f"{path}: model.position.name")
+    features = arguments.get("features", [])
+    require("features", isinstance(features, list), "a list")
+    require("features", len(features) <= MOST_FEATURES, f"at most {MOST_FEATURES}")
+    for feature in features:
+        named = isinstance(feature, dict) and isinstance(feature.get("name"), str)
+        require("features", named, "each with a name and its options")
+        name = feature["name"]
+        check_import(name, f"{path}: model.features")
+        try:
+            kind = kind_of(name)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+        own = [n for key, shape in shapes.items() if key.startswith(f"{kind.name}.") for n in shape]
+        reason = kind.why_not(feature, own, vocabulary) if bears_out(feature) else fits
+        if reason:
+            raise UserError(
+                f"{path}: model.features: {name}={str(feature)[:40]}: expected {reason}"
+            )
+
+
+def today(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a model in a folder of format 1 as they are called today."""
+    found = dict(arguments)
+    former = [(name, found.pop(name, None)) for name in FORMER_FEATURES]
+    features = [{"name": name, **value} for name, value in former if isinstance(value, dict)]
+    if features and "features" not in found:
+        found["features"] = features
+    return found
 
 
 def whole(value: Any) -> int:

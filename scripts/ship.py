@@ -1,6 +1,7 @@
 """Make a trained model one that comes along: half the size, no private paths, a card for people.
 
     python -m scripts.ship model=runs/jsb/best/model name=chorale corpus.path=FILE.json
+        out=musictx/chorale/models
     python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
         [ahead=1] [out=musictx/models]
 
@@ -18,18 +19,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from musictx import bundle
-from musictx.apps.evaluate import find_shards
+from musictx.apps.measured import find_shards
 from musictx.compose import compose
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate.nll import SLIDE, evaluate
 from musictx.evaluate.note_limits import of_corpus
+from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress
 from scripts.words import run, with_rest
@@ -87,7 +90,7 @@ def rows(
     if kind == "chorales":
         there = [split for split in ("validation", "test") if shards.pieces(split)]
         return {split: {"split": split, "window": window} for split in there}
-    trained_on = int(model.config["context"])
+    trained_on = model.config.context
     found: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
     if trained_on != window:
         found[f"windows of {trained_on}, as in training"] = {"window": trained_on}
@@ -144,11 +147,12 @@ def main(words: list[str]) -> Path:
     training |= {"teachers": [bare(name) for name in training.get("teachers") or []]}
     card["training"] = training
     card["note_limits"] = of_corpus(shards, source.tokenizer)
-    if given["ahead"] != "1" and source.model.conditions is not None:
-        source.model.conditions.soften(float(given["ahead"]))
+    known_ahead = [one for one in source.model.features if isinstance(one, Conditions)]
+    if given["ahead"] != "1" and known_ahead:
+        known_ahead[0].soften(float(given["ahead"]))
         card["known ahead, share of its strength"] = float(given["ahead"])
     model, out = source.model, Path(given["out"]) / given["name"]
-    model.config["attention"] = "auto"
+    model.config = replace(model.config, attention="auto")
     bundle.save(out, model, source.tokenizer, card, dtype="float16")
     size = (out / "model.safetensors").stat().st_size
     if size > MOST:

@@ -3,8 +3,8 @@ step that is not native where it could be, fail."""
 
 import pytest
 
-from musictx.attention.native import build
 from musictx.errors import UserError
+from musictx.speed.native import build
 
 
 def _there() -> bool:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import musictx
-from musictx import arguments, shipped
+from musictx import arguments, cli, shipped
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -87,6 +87,18 @@ def test_sampling_is_a_preset_a_dict_or_a_config(model):
     assert greedy == ids({"temperature": 0.0}) == ids(musictx.SamplingConfig(temperature=0.0))
 
 
+def test_a_density_is_one_thing_wherever_it_is_said(tmp_path):
+    said = musictx.generate("piano", seconds=2, seed=3, density=4.0)[0].score
+    of_sampling = musictx.generate("piano", seconds=2, seed=3, sampling={"density": 4.0})[0].score
+    words = ["generate", "model=piano", "seconds=2", "seed=3", "sampling.density=4"]
+    assert cli.main([*words, f"out={tmp_path / 'x.mid'}"]) == 0
+    typed = musictx.read(tmp_path / "x.mid")
+    assert (
+        musictx.read(musictx.write(said, tmp_path / "y.mid")).notes.tolist() == typed.notes.tolist()
+    )
+    assert of_sampling.notes.tolist() == said.notes.tolist()
+
+
 def test_no_seed_is_a_fresh_one_that_is_printed(model, capsys):
     first = musictx.generate(model, tokens=12, seed=None)[0]
     seed = int(capsys.readouterr().out.removeprefix("seed: "))
@@ -103,6 +115,7 @@ def test_no_seed_is_a_fresh_one_that_is_printed(model, capsys):
         ({"primer": "~nobody.mid"}, r"primer: ~nobody\.mid: cannot be opened"),
         ({"primer_seconds": 2}, "primer_seconds=2: expected with a primer"),
         ({"primer_tokens": 9}, "primer_tokens=9: expected with a primer"),
+        ({"include_primer": False}, "include_primer=false: expected with a primer"),
         ({"primer": 3}, "primer: read: cannot read int; expected a path"),
         ({"sampling": "mild"}, "sampling=mild: expected one of free, greedy, safe, wild"),
         ({"sampling": {"heat": 1}}, r"sampling\.heat: no such option; expected temperature"),
@@ -253,3 +266,17 @@ def test_primers_with_a_seed_each_are_continued_as_alone(tmp_path):
     for wrong in ({"seed": [1, 2]}, {"seed": [1], "primer": [tune, tune]}):
         with pytest.raises(UserError, match=r"seed=.*, or a list with one for each"):
             musictx.generate(model, seconds=1.0, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: musictx.load(None), "model: NoneType is no model"),
+        (lambda: musictx.load(5), "model: int is no model"),
+        (lambda: musictx.load("piano", device=5), "device"),
+        (lambda: musictx.load("\0"), "model: str is no model"),
+    ],
+)
+def test_wrong_models_get_one_sentence(call, message):
+    with pytest.raises(UserError, match=message):
+        call()

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shutil
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
+from musictx.apps import measured
 from musictx.errors import UserError
 from musictx.files import PART
 from musictx.model.transformer import MusicTransformer
@@ -304,19 +307,29 @@ def test_weights_load_strictly(folder):
             "bear out",
         ),
         (
-            lambda c: c["model"].update(position={"periods": [7] * 10**5}),
+            lambda c: c["model"].update(position={"periods": [9999] * 1000}),
             "bear out",
         ),
         (
-            lambda c: c["model"].update(intervals={"inputs": [10**9]}),
+            lambda c: c["model"].update(features=[{"name": "intervals", "inputs": [10**9]}]),
             r"intervals=.* bear out",
         ),
         (
-            lambda c: c["model"].update(counterpoint={"voices": 10**3, "pitches": []}),
+            lambda c: c["model"].update(features=[{"name": "counterpoint", "voices": 1000}]),
             r"counterpoint=.* a few voices",
         ),
-        (lambda c: c["model"].update(sounding={"recent": 10**4}), r"sounding=.* bear out"),
-        (lambda c: c["model"].update(conditions={"chords": 10**4}), r"conditions=.* bear out"),
+        (
+            lambda c: c["model"].update(features=[{"name": "sounding", "recent": 10**4}]),
+            r"sounding=.* bear out",
+        ),
+        (
+            lambda c: c["model"].update(features=[{"name": "conditions", "chords": 10**4}]),
+            r"conditions=.* bear out",
+        ),
+        (lambda c: c["model"].update(features=[{"name": "os:abort"}]), "may not import code"),
+        (lambda c: c["model"].update(features=[{"name": "abort"}]), "abort: expected one of"),
+        (lambda c: c["model"].update(features=[{"name": ["a"]}]), "each with a name"),
+        (lambda c: c["model"].update(features={"name": "ages"}), "expected a list"),
     ],
 )
 def test_a_config_that_cannot_be_used_is_told(folder, change, words):
@@ -341,7 +354,7 @@ def test_absurd_zero_and_text_values_are_refused_by_name(folder, name):
 def test_deep_large_and_referring_files_are_one_sentence(folder):
     good = (folder / "config.yaml").read_text()
     for text, words in (
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 60_000, "nested too deeply"),
         (f"format: 1\nmodel: {'[' * 101}{']' * 101}\n", "nested too deeply"),
         ("a: &x [1, 2]\nb: [*x, *x]\n" + good, "it has references"),
         (good + "z: " + "9" * 5000, "cannot be read as YAML"),
@@ -402,3 +415,44 @@ def test_find_latest_takes_the_newest_complete_model(tmp_path, tokenizer, monkey
     assert shipped.find_latest(tmp_path / "runs") == tmp_path / "runs" / "a" / "model"
     (tmp_path / "runs" / "a" / "model" / "model.safetensors").unlink()
     assert shipped.find_latest(tmp_path / "runs") == tmp_path / "runs" / "c" / "model"
+
+
+def test_a_large_configuration_is_refused_before_it_is_parsed(folder):
+    path = folder / "config.yaml"
+    text = path.read_text() + "x: " + ":".join(["59"] * 100_000)
+    path.write_text(text)
+    begin = time.process_time()
+    with pytest.raises(UserError, match=r"config\.yaml: larger than 64000 bytes"):
+        bundle.load(folder)
+    assert time.process_time() - begin < 1
+
+
+def test_weights_of_a_foreign_kind_are_refused(folder):
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    save_file({name: tensor.to(torch.float8_e4m3fn) for name, tensor in weights.items()}, file)
+    with pytest.raises(UserError, match="holds float8_e4m3fn, expected float32, float16, bfloat16"):
+        bundle.load(folder)
+
+
+@pytest.mark.parametrize(
+    "corpus",
+    [
+        {"path": 5},
+        {"path": ["a"]},
+        {"shards": 5},
+        {"held out": {"evil": 1}, "name": "bach"},
+        {"held out": 5, "name": "bach"},
+        {"name": 5},
+        {"name": ["a"], "path": "x"},
+        {"name": "this:Zen"},
+        {"name": "this:Zen", "path": "x"},
+        {"programs": [1, 2], "path": "P"},
+        {"programs": "ab", "path": "P"},
+    ],
+)
+def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
+    told = r"card is damaged; give corpus\.path=DIR|card: corpus.name=this:Zen: .*may not import"
+    with pytest.raises(UserError, match=told):
+        measured._corpus_of({"corpus": corpus})
+    assert "this" not in sys.modules

@@ -9,12 +9,13 @@ import sys
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from musictx import __version__, cli
-from musictx.apps import render
-from musictx.cli import help
+from musictx.compose.commands import main_file
 from musictx.config import checks
 from musictx.errors import WriteError
+from musictx.render import app as render
 
 
 def raiser(error):
@@ -43,7 +44,7 @@ def test_help_of_a_command_lists_every_option_with_its_default(command, capsys):
     status, out, _ = run(command, "--help=all", capsys=capsys)
     assert status == 0
     spoken = {"begin": "from", "end": "to"} if command == "infill" else {}
-    for name, field in checks.options(cli.COMMANDS[command]):
+    for name, field in checks.options(cli.COMMANDS[command].config):
         assert f"  {spoken.get(name, name)} " in out
         assert (told := field.metadata["help"]).split()[0] in out
         assert "..." in told or all(str(c) in told for c in field.metadata["choices"]), name
@@ -73,7 +74,7 @@ def test_help_names_what_comes_with_musictx(capsys):
     assert "piano" in run("train", "--help", capsys=capsys)[1]
 
 
-@pytest.mark.parametrize("example", [e for _, examples in help.ABOUT.values() for e in examples])
+@pytest.mark.parametrize("example", [e for c in cli.COMMANDS.values() for e in c.examples])
 def test_the_examples_in_the_help_run(example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -97,6 +98,7 @@ def test_version(capsys):
     [
         (["compose"], "compose: no such command; did you mean musictx generate?"),
         (["harmonize", "x.mid"], "harmonize: no such command; did you mean musictx harmonise?"),
+        (["gui"], "gui: no such command; did you mean musictx studio?"),
         (["convert", "x.mid"], "convert: no such command; did you mean musictx render?"),
         (["train", "--seed", "5"], "--seed: options are written name=value; write seed=5"),
         (["train", "--model=tiny"], "--model=tiny: options are written name=value; write model=ti"),
@@ -106,11 +108,17 @@ def test_version(capsys):
         (["train", "--cfg=some"], "--cfg=some: expected one of job, hydra, all"),
         (["train", "--config-dir", "nowhere"], "--config-dir=nowhere: no such folder"),
         (["train", "--config-dir"], "--config-dir: expected a value"),
+        (
+            ["generate", "--cfg=all"],
+            "--cfg=all: expected job; Hydra has no part in musictx generate",
+        ),
+        (["generate", "-m", "seed=1,2"], "--multirun: a flag of Hydra's, which composes"),
+        (["generate", "~seed"], "~seed: expected name=value; musictx generate removes nothing"),
         (["train", "--resolve"], "--resolve: has an effect only with --cfg"),
         (["train", "sed=1"], "did you mean seed?"),
         (["train", "tempreature=1"], "did you mean sampling.temperature or"),
         (["evaluate", "nonsense"], "nonsense: expected name=value"),
-        (["generate", "tempo=90"], "musictx generate; tempo, meter and key are those of the prim"),
+        (["generate", "tempo=90"], "musictx generate; tempo, meter and key come with the music"),
         (["train", "trainer.logger=x"], "loggers are a group: logger=none"),
         (["generate", "seed=one"], "seed=one: expected a whole number"),
         (["completion", "tcsh"], "completion tcsh: expected one of bash"),
@@ -130,12 +138,16 @@ def test_cfg_prints_the_configuration_and_runs_nothing(capsys, monkeypatch, tmp_
     (tmp_path / "a b.mid").touch()
     monkeypatch.chdir(tmp_path)
     for flag in (["--cfg"], ["--cfg", "job"], ["-c", "all"]):
-        status, out, _ = run("generate", *flag, "seed=7", "primer=a b.mid", capsys=capsys)
+        status, out, _ = run("train", *flag, "seed=7", "corpus.path=a b.mid", capsys=capsys)
         assert status == 0
         assert "seed: 7" in out
-        assert "primer: a b.mid" in out
+        assert "path: a b.mid" in out
         assert ("sweeper:" in out) == ("all" in flag)
-    status, out, _ = run("generate", "--cfg", "hydra", capsys=capsys)
+    for flag in (["--cfg"], ["-c", "job"]):
+        status, out, _ = run("generate", *flag, "seed=7", "primer=a b.mid", capsys=capsys)
+        assert status == 0
+        assert yaml.safe_load(out)["primer"] == "a b.mid"
+    status, out, _ = run("train", "--cfg", "hydra", capsys=capsys)
     assert (status, "seed:" in out) == (0, False)
     status, out, _ = run("train", "--cfg", "--package", "model", "model=tiny", capsys=capsys)
     assert out.splitlines()[:2] == ["# @package model", "name: tiny"]
@@ -197,6 +209,8 @@ def test_too_little_memory_is_one_sentence(allocate, monkeypatch, capsys):
         (["musictx", "generate", "render="], {"render=true", "render=false"}),
         (["musictx", "generate", "sampling.te"], {"sampling.temperature="}),
         (["musictx", "infill", "fr"], {"from="}),
+        (["musictx", "train", "trainer.prof"], {"trainer.profiler="}),
+        (["musictx", "generate", "limits.no"], {"limits.notes="}),
         (["musictx", "continue", "prim"], {"primer=", "primer_seconds="}),
         (["musictx", "completion", "z"], {"zsh"}),
         (["musictx", "nonsense", "a"], set()),
@@ -224,8 +238,8 @@ def test_bash_completes_through_the_script(tmp_path):
     assert done.stdout.splitlines() == [
         "generate",
         "tiny",
-        "prepare train generate infill accompany harmonise play jam studio evaluate render export "
-        "mcp continue completion",
+        "prepare train generate infill accompany chords harmonise play jam render studio evaluate "
+        "compare mcp continue completion",
     ]
 
 
@@ -240,6 +254,17 @@ def test_import_and_help_stay_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_hydra_is_loaded_only_where_it_composes():
+    code = (
+        "import sys, musictx.cli\n"
+        "assert musictx.cli.main([sys.argv[1], '--cfg', 'job']) == 0\n"
+        "sys.exit('hydra' in sys.modules)"
+    )
+    for command in cli.COMMANDS:
+        done = subprocess.run([sys.executable, "-c", code, command], capture_output=True)
+        assert done.returncode == (main_file(command) is not None), command
 
 
 def test_a_command_that_loads_triton_ends_without_a_page_about_it(tmp_path):

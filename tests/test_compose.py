@@ -13,15 +13,16 @@ from musictx import compose as c
 from musictx import formats, midi
 from musictx.cli import help
 from musictx.compose import own, words
-from musictx.compose.commands import SPOKEN
+from musictx.compose.commands import known_options
 from musictx.compose.run import _run_folder
+from musictx.config import Limits
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 
 
 @pytest.mark.parametrize("command", c.COMMANDS)
 def test_every_command_composes_to_its_dataclass(command):
-    assert isinstance(c.compose(command), c.COMMANDS[command])
+    assert isinstance(c.compose(command), c.COMMANDS[command].config)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_the_default_is_relative_attention_and_said_in_the_files():
 
 @pytest.mark.parametrize("command", c.COMMANDS)
 def test_help_tells_the_defaults_that_a_command_takes(command):
-    made, spoken = c.compose(command), SPOKEN.get(command, {})
+    made, spoken = c.compose(command), c.COMMANDS[command].spoken()
     for told, field in help._options(command, "huang"):
         if told not in ("callbacks", "logger"):  # a choice of files, which help lists
             taken = reduce(getattr, spoken.get(told, told).split("."), made)
@@ -85,14 +86,45 @@ def test_file_names_are_taken_literally(name):
     assert c.compose("generate", [f"out={name}"]).out == name
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=12))
+def test_any_file_name_survives(name):
+    assert c.compose("render", [f"out=d/{name}"]).out == "d/" + name
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.text(st.sampled_from(string.printable.strip() + " "), min_size=1, max_size=12))
 def test_any_printable_file_name_survives(name):
     prefixed = "d/" + name
-    assert c.compose("render", [f"out={prefixed}"]).out == prefixed
-    assert words.normalise("render", [f"out={prefixed}"], sweep=True) == [
+    assert c.compose("train", [f"out={prefixed}"]).out == prefixed
+    assert words.normalise("train", [f"out={prefixed}"], sweep=True) == [
         f"out={','.join(map(words.quote, words.split(prefixed)))}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (["seed=010"], {"seed": 10}),
+        (["seed=null"], {"seed": None}),
+        (
+            ["seconds=1e1", "render=yes", "name=007"],
+            {"seconds": 10.0, "render": True, "name": "007"},
+        ),
+        (["name='null'", "out=007"], {"name": "null", "out": "007"}),
+        (["+seed=3", "name=a: b #c"], {"seed": 3, "name": "a: b #c"}),
+        (
+            ["sampling.temperatures={note_on:0.5,x: 2}"],
+            {"temperatures": {"note_on": 0.5, "x": 2.0}},
+        ),
+        (["sampling.temperatures.note_on=1"], {"temperatures": {"note_on": 1.0}}),
+        (["sampling.top_k=3", "sampling=safe"], {"top_k": 3, "top_p": 0.9}),
+    ],
+)
+def test_values_are_read_as_their_option_declares_them(typed, expected):
+    made = c.compose("generate", typed)
+    taken = vars(made) | vars(made.sampling)
+    assert {name: taken[name] for name in expected} == expected
 
 
 def test_the_home_folder_is_expanded_in_paths_only(monkeypatch):
@@ -123,14 +155,27 @@ def test_an_error_leaves_hydra_ready_for_the_next_call():
     assert c.compose("train", ["seed=5"]).seed == 5
 
 
-def test_miditok_parameters_may_be_anything():
-    made = c.compose("prepare", ["tokenizer=remi", "tokenizer.params.use_chords=true"])
+def test_parameters_of_a_tokenizer_of_ones_own_may_be_anything():
+    made = c.compose("prepare", ["tokenizer.name=my:Own", "tokenizer.params.use_chords=true"])
     assert made.tokenizer.params == {"use_chords": True}
 
 
+def test_limits_are_one_option_with_several_values():
+    assert "limits" in known_options("render")
+    for typed in (["limits={notes: 5, tracks: 2}"], ["limits.notes=5", "limits.tracks=2"]):
+        assert c.compose("render", typed).limits == Limits(notes=5, tracks=2)
+    assert c.compose("prepare", ["corpus.limits.notes=5"]).corpus.limits == Limits(notes=5)
+    for wrong in ("5", "null", "{notes: soon}", "{notes: 1.5}"):
+        with pytest.raises(ConfigError, match=r"^limits=.*: expected values by their names"):
+            c.compose("render", [f"limits={wrong}"])
+    for wrong in ("limits={nots: 5}", "limits.nots=5"):
+        with pytest.raises(ConfigError, match=r"^limits\.nots: no such .* mean limits\.notes\?"):
+            c.compose("render", [wrong])
+
+
 def test_where_new_music_begins_and_ends_is_said_by_from_and_to():
-    found = words.normalise("infill", ["from=5", "to=20s"])
-    assert found == ["begin='5'", "end='20s'"]
+    found = c.compose("infill", ["from=5", "to=20s"])
+    assert (found.begin, found.end) == ("5", "20s")
     with pytest.raises(ConfigError, match="from"):
         words.normalise("harmonise", ["from=5"])
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from musictx import config
+from musictx import compose, config
 from musictx.compose import COMMANDS
 from musictx.config import checks
 from musictx.config.position import (
@@ -16,7 +16,7 @@ from musictx.config.position import (
 from musictx.errors import ConfigError
 
 
-@pytest.mark.parametrize("schema", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("schema", [c.config for c in COMMANDS.values()], ids=COMMANDS)
 def test_defaults_are_valid_and_every_option_has_help(schema):
     schema()
     for name, field in checks.options(schema):
@@ -26,8 +26,9 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: config.ModelConfig(input_intervals=[0, 4]), "model.input_intervals=[0, 4]: exp"),
-        (lambda: config.ModelConfig(output_intervals=[4, 4]), "model.output_intervals=[4, 4]: exp"),
+        (lambda: config.ModelConfig(features=["ages", "ages"]), "model.features=[{'name': 'ages'}"),
+        (lambda: config.ModelConfig(features=[{"recent": 2}]), "expected different names, each"),
+        (lambda: config.ModelConfig(features=[3]), "expected different names, each"),
         (lambda: config.CorpusConfig(name="jazz"), "corpus.name=jazz: expected one of folder"),
         (lambda: config.OptimConfig(schedule="linear"), "optim.schedule=linear: expected one of"),
         (lambda: config.OptimConfig(betas=[0.9]), "optim.betas"),
@@ -50,6 +51,10 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
             lambda: TransformerXLConfig(features=3),
             "position.features=3: expected an even number",
         ),
+        (lambda: config.TrainConfig(distillation=0.9), "distillation=0.9: expected teachers=["),
+        (lambda: config.DataConfig(batch_size=10**9), "data.batch_size=1000000000: expected"),
+        (lambda: config.TrainerConfig(max_time="\u0660:00:03:00"), "expected days, hours"),
+        (lambda: compose.compose("evaluate", ["corpus.programs=" + "9" * 5000]), "fewer digits"),
         (lambda: config.EvaluateConfig(split="dev"), "split=dev: expected one of train"),
     ],
 )
@@ -81,7 +86,7 @@ def test_every_bound_is_held():
 
 
 def test_every_choice_is_taken_and_nothing_else():
-    options = {n: f for schema in COMMANDS.values() for n, f in checks.options(schema)}
+    options = {n: f for c in COMMANDS.values() for n, f in checks.options(c.config)}
     chosen = {n: f.metadata["choices"] for n, f in options.items() if f.metadata["choices"]}
     assert {"trainer.precision", "model.attention", "optim.schedule", "quantise"} <= chosen.keys()
     for choice in chosen["optim.schedule"]:
@@ -90,13 +95,15 @@ def test_every_choice_is_taken_and_nothing_else():
 
 def test_epochs_are_counted_only_where_they_end():
     with pytest.raises(ConfigError, match=r"trainer\.max_epochs=2: expected trainer\.limit_train_"):
-        config.TrainerConfig(max_epochs=2)
+        config.TrainerConfig.of(max_epochs=2)
     for ends in ({"limit_train_batches": 5}, {"overfit_batches": 1}, {"fast_dev_run": True}):
-        config.TrainerConfig(max_epochs=2, **ends)
+        config.TrainerConfig.of(max_epochs=2, **ends)
 
 
 @pytest.mark.parametrize("option", ["val_check_interval", "limit_train_batches", "overfit_batches"])
 def test_what_counts_batches_ends_with_a_step(option):
     config.TrainerConfig(val_check_interval=6, accumulate_grad_batches=2)
     with pytest.raises(ConfigError, match=rf"trainer\.{option}=3: expected .* a multiple of"):
-        config.TrainerConfig(**{"val_check_interval": 6, option: 3, "accumulate_grad_batches": 2})
+        config.TrainerConfig.of(
+            **{"val_check_interval": 6, option: 3, "accumulate_grad_batches": 2}
+        )

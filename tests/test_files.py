@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from musictx import files
-from musictx.errors import WriteError
+from musictx.errors import UserError, WriteError
+from musictx.train.lock import Lock
 
 
 def test_a_file_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -97,10 +98,22 @@ def test_asking_whether_a_folder_can_be_written_leaves_nothing(tmp_path: Path) -
     files.check_writable(tmp_path / "not" / "yet", "out")
     assert os.listdir(tmp_path) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(WriteError, match=r"^out=.*is a file, expected a folder"):
+    with pytest.raises(UserError, match=r"^out=.*is a file, expected a folder"):
         files.check_writable(tmp_path / "file" / "below", "out")
     with pytest.raises(WriteError, match=r"^out=.*xx: cannot be written: File name too long"):
         files.check_writable(tmp_path / ("x" * 300), "out")
+
+
+def test_a_file_where_a_folder_is_needed_is_a_wrong_name_and_no_fault_of_the_disk(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder" / "x").mkdir(parents=True)
+    for path in (tmp_path / "file" / "x.mid", tmp_path / "folder"):
+        with pytest.raises(UserError, match="cannot be written") as caught:
+            files.write_bytes(path, b"x")
+        assert caught.value.status == 2
+    with pytest.raises(UserError) as caught, Lock(tmp_path / "file" / ".lock"):
+        pass
+    assert caught.value.status == 2
 
 
 def test_what_a_killed_process_left_is_tidied(tmp_path: Path) -> None:

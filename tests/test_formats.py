@@ -204,3 +204,37 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path) -> None:
 def test_limits_are_whole_numbers(value) -> None:
     with pytest.raises(ConfigError, match=r"limits\.notes="):
         Limits(notes=value)
+
+
+def test_bytes_and_file_objects_do_what_files_do(tmp_path):
+    score = Score([(0.0, 1.0, 60, 80, 0, False, 0)], tempos=[(0.0, 120.0)])
+    for suffix in (".mid", ".musicxml"):
+        data = musictx.to_bytes(score, suffix)
+        path = musictx.write(score, tmp_path / f"x{suffix}")
+        assert data == path.read_bytes()
+        assert musictx.read(io.BytesIO(data)) == musictx.read(path)
+        with path.open("rb") as file:
+            assert musictx.read(file) == musictx.read(path)
+    with pytest.raises(UserError, match=r"suffix='\.wav': expected \.mid"):
+        musictx.to_bytes(score, ".wav")
+    with pytest.raises(UserError, match="to_bytes: int is no music"):
+        musictx.to_bytes(5)
+    with pytest.raises(UserError, match="open it in binary mode"):
+        musictx.read(io.StringIO("x"))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: musictx.read(b"MThd", limits=5), "limits=5: expected musictx.Limits"),
+        (lambda: musictx.write(Score(), None), "path=None: expected the name of a file"),
+        (lambda: musictx.write(Score(), "\0.mid"), "expected the name of a file"),
+        (lambda: musictx.write(Score(), 5), "path=5: expected the name of a file"),
+        (lambda: musictx.read(5), "read: cannot read int; expected a path, bytes, a file"),
+        (lambda: musictx.read(None), "read: cannot read NoneType"),
+        (lambda: musictx.read("\0.mid"), "cannot be opened"),
+    ],
+)
+def test_wrong_calls_get_one_sentence(call, message):
+    with pytest.raises(UserError, match=message):
+        call()

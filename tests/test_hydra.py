@@ -13,6 +13,7 @@ from hydra.plugins.sweeper import Sweeper
 
 from musictx import cli
 from musictx.attention.positions import PositionScheme, build
+from musictx.config import SamplingConfig
 from musictx.config.position import HuangConfig
 from musictx.errors import UserError
 
@@ -109,6 +110,25 @@ def test_a_main_file_of_ones_own(ran, own_files, capsys):
     assert "expected a file with train among its defaults" in capsys.readouterr().err
 
 
+def test_a_preset_of_ones_own_where_hydra_has_no_part(ran, own_files, capsys):
+    write("my/sampling/mine.yaml", "temperature: 0.5\nlow: C2\n")
+    words = ["generate", "-cd", "my", "sampling=mine", "top_k=3", "low=C3", "seed=1"]
+    assert cli.main(words) == 0
+    assert ran[0].sampling == SamplingConfig(temperature=0.5, low="C3", top_k=3)
+    for text, sentence in (
+        ("low: [\n", "mine.yaml, line 2: no YAML"),
+        ("- 5\n", "my/sampling/mine.yaml: expected options, each as name: value"),
+        (
+            "lowe: C2\n",
+            "sampling.lowe: no such option of musictx generate; did you mean",
+        ),
+        ("top_k: soon\n", "sampling.top_k=soon: expected a whole number"),
+    ):
+        write("my/sampling/mine.yaml", text)
+        assert cli.main(words) == 2
+        assert sentence in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -196,7 +216,7 @@ def test_the_run_folder_is_hydras(ran, capsys):
     assert cli.main(["train", "hydra.run.dir=other", "out=there", *TINY]) == 2
     assert "both name the run folder" in capsys.readouterr().err
     assert not Path("other").exists()
-    assert cli.main(["generate", "hydra.run.dir=here"]) == 2
+    assert cli.main(["evaluate", "hydra.run.dir=here"]) == 2
     assert "has an effect only in musictx train; write out=here" in capsys.readouterr().err
 
 
@@ -204,7 +224,7 @@ def test_plus_and_tilde(ran):
     assert cli.main(["train", "+seed=3", "++optim.lr=0.1", "+experiment=quick", *TINY]) == 0
     assert (ran[0].seed, ran[0].optim.lr, ran[0].model.layers) == (3, 0.1, 2)
     assert cli.main(["train", "~experiment", *TINY]) == 0
-    assert cli.main(["prepare", "tokenizer=remi", "tokenizer.params.use_chords=true"]) == 0
+    assert cli.main(["prepare", "tokenizer.name=my:Own", "tokenizer.params.use_chords=true"]) == 0
     assert ran[-1].tokenizer.params == {"use_chords": True}
     assert cli.main(["train", "~experimnt", *TINY]) == 2
 

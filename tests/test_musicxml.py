@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import time
+import tracemalloc
+import xml.etree.ElementTree as ET
 import zipfile
 from itertools import product
 
@@ -12,8 +14,10 @@ from hypothesis import strategies as st
 
 from musictx import midi, musicxml
 from musictx.beats import Beats
+from musictx.chords import annotated
 from musictx.config import Limits
 from musictx.errors import MusicXmlError, UserError
+from musictx.musicxml.document import tree_of
 
 PARTS = '<part-list><score-part id="P1"><part-name>x</part-name></score-part></part-list>'
 HEAD = "<attributes><divisions>{}</divisions></attributes>"
@@ -371,19 +375,61 @@ ATTLIST = b'<!DOCTYPE score-partwise [<!ATTLIST measure z CDATA "' + b"A" * 1000
         (whole(b"<a/>" * 4_000_001), "limits.xml_tags=4000000"),
         (whole(b"<a " + b"".join(b"a%x='' " % n for n in range(4_000_000)) + b"/>"), "xml_tags"),
         (whole(b"<part/>" * 70_000), "limits.tracks=65534 parts"),
+        (
+            whole(b'<x xmlns="' + b"u" * 5_000_000 + b'">' + b"<a/>" * 9 + b"</x>"),
+            "a tag, a comment",
+        ),
+        (b"<!--" + b"x" * 30_000_000 + b"-->" + GOOD, "a tag, a comment or an attribute of more"),
+        (b"<?x " + b"x" * 30_000_000 + b"?>" + GOOD, "a tag, a comment or an attribute of more"),
+        (b'<score-partwise a="' + b"x" * 30_000_000 + b'"/>', "a tag, a comment or an attribute"),
+        (whole(b"".join(b"<a%d/>" % n for n in range(300_000))), "more than 10000 different names"),
+        (mxl({str(n): b"" for n in range(10_001)}), "a zip of more than 10000 files"),
         (ATTLIST + whole(part(b"<measure/>" * 20_000)), "declares a document type"),
         (
             (ATTLIST + GOOD[GOOD.index(b"<score") :]).decode().encode("utf-16"),
             "declares a document type",
         ),
     ],
-    ids=["lcm", "divisions", "tags", "attributes", "parts", "attlist", "utf-16"],
+    ids=[
+        "lcm",
+        "divisions",
+        "tags",
+        "attributes",
+        "parts",
+        "xmlns",
+        "comment",
+        "instruction",
+        "attribute",
+        "names",
+        "files",
+        "attlist",
+        "utf-16",
+    ],
 )
 def test_bombs_are_refused_in_seconds(data, message):
     begin = time.process_time()
     with pytest.raises(MusicXmlError, match=message):
         musicxml.read(data)
     assert time.process_time() - begin < 10
+
+
+def test_names_do_not_carry_the_address_of_their_namespace():
+    """A few kilobytes of zip would else become gigabytes: the address once for each name."""
+    address = b"u" * 200_000
+    names = b"".join(b"<a%d/>" % n for n in range(4000))
+    data = GOOD.replace(b"<score-partwise>", b'<score-partwise xmlns="%b">%b' % (address, names))
+    tracemalloc.start()
+    assert len(musicxml.read(data)) == 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_the_tree_is_that_of_the_standard_library():
+    data = GOOD.replace(b"<step>", "<!-- x -->&#65;<?y z?>\n<![CDATA[<]]>é<step>".encode())
+    for encoding in ("utf-8", "utf-16"):
+        text = data.decode().replace("UTF-8", encoding).encode(encoding)
+        assert ET.tostring(tree_of(text)) == ET.tostring(ET.fromstring(text))
 
 
 def test_many_parts_and_many_measures_take_seconds():
@@ -440,6 +486,20 @@ def test_fermatas_and_figures_are_read():
     assert musicxml.read(document([held]), bpm=60).figures == ((1, "4"), (2, "3"), (3, "3"))
     later = score.shifted(3)
     assert (later.fermatas, later.figures[0]) == ((5,), (4, "6/#5"))
+
+
+def test_chord_symbols_are_read_by_the_names_of_musictx_chords():
+    def harmony(kind: str, root: str = "<root-step>B</root-step><root-alter>-1</root-alter>"):
+        return f"<harmony><root>{root}</root><kind>{kind}</kind></harmony>"
+
+    later = harmony("half-diminished", "<root-step>D</root-step>").replace(
+        "</harmony>", "<offset>1</offset></harmony>"
+    )
+    first = HEAD.format(1) + harmony("minor-seventh") + note(C, 2) + harmony("none") + note(D, 2)
+    second = harmony("Neapolitan") + later + note(E, 4)
+    score = musicxml.read(document([first, second]), bpm=60)
+    assert score.markers == ((0, "Bb:min7"), (2, "N"), (5, "D:hdim7"))
+    assert [str(chord) for _, chord in annotated(score)] == ["Bb:min7", "N", "D:hdim7"]
 
 
 def test_missing_files_and_impossible_tempos_are_named(tmp_path):

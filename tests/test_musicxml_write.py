@@ -1,5 +1,6 @@
 """MusicXML out: what is read back is what was written, for any music on the grid."""
 
+import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from itertools import pairwise
@@ -142,6 +143,22 @@ def test_a_tempo_of_microseconds_is_refused_before_millions_of_bars_are_written(
     score = piece((0, 100, 60), (300, 301, 62))
     with pytest.raises(UserError, match="more than 200000 bars"):
         w.to_bytes(Score(notes=score.notes, tempos=marks))
+
+
+def test_long_notes_in_unison_are_refused_before_they_fill_the_memory():
+    score = replace(piece(*[(0, 7000, 60)] * 1000), tempos=[(0.0, 120.0)])
+    with pytest.raises(UserError, match="more than 500000 notes, each counted in every bar"):
+        w.to_bytes(score)
+
+
+def test_many_marks_in_many_bars_are_written_in_seconds():
+    """Each bar looks at no mark but its own."""
+    begin = time.process_time()
+    times = np.arange(20_000) * 2.0
+    marked = replace(piece((0, 1, 60)), tempos=[(0.0, 120.0)], keys=[(t, 1, False) for t in times])
+    last = piece((0, 1, 60), (times[-1], times[-1] + 1, 62))
+    assert w.to_bytes(replace(marked, notes=last.notes)).count(b"<key>") == 20_000
+    assert time.process_time() - begin < 10
 
 
 def test_the_package_writes_and_reads_it(tmp_path):

@@ -1,5 +1,5 @@
 """``musictx accompany FILE``: see :mod:`musictx.apps.infill`, which composes both."""
 
-from musictx.apps.infill import run
+from musictx.apps.infill import results, run
 
-__all__ = ["run"]
+__all__ = ["results", "run"]

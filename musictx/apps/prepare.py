@@ -17,6 +17,6 @@ def run(config: PrepareConfig) -> Report:
     the tokens. ``UserError`` if nothing in the corpus can be used.
     """
     tokenizer = build(**dataclasses.asdict(config.tokenizer))
-    report = prepare(config.corpus, tokenizer, part=config.part)
+    report = prepare(config.corpus, tokenizer)
     print(report)
     return report

@@ -5,37 +5,58 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from musictx import files, formats, midi, musicxml, shipped
+from musictx import files, formats, midi, musicxml, shipped, wings
 from musictx.bundle import Bundle, load
-from musictx.config import HarmoniseConfig
-from musictx.config.composing import Composing, Steered, Written
+from musictx.config.composing import Composing, Written
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling.music import Progress, Sample
 from musictx.shipped import chosen
-from musictx.tokens.controls import asked
 
 #: Bytes of a name, so that seed, number and ending have room in the 255 of a file system.
 LONGEST = 200
 #: Endings of the files of music that can be written, and what writes them.
 WRITERS = {".mid": midi.to_bytes, ".midi": midi.to_bytes, ".musicxml": musicxml.to_bytes}
 
+#: Endings of the sound and the picture of the notes that ``render=true`` writes.
+RENDERED = (".wav", ".png")
 #: Endings of files of music, sound and pictures that are not written under the name given.
 OTHER_FILES = {".xml", ".mxl", ".wav", ".mp3", ".ogg", ".flac", ".png", ".svg", ".mp4", ".pdf"}
+
+#: Told what a person should know before the music comes, in a line.
+Notice = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Result:
-    """A sample and the files it was written to: the .mid first, then .wav and .png if asked."""
+    """A sample that is written: its number, from 0; its files, the .mid first, then .wav and .png
+    if asked; what is to be said of it, each in a line."""
 
+    number: int
     sample: Sample
     paths: list[Path]
+    remarks: tuple[str, ...]
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)
+
+
+def report(result: Result) -> Result:
+    """Print the files of a result and what is to be said of it."""
+    first, *others = result.paths
+    for path in others:
+        say(str(path))
+    for remark in result.remarks:
+        say(f"{first}: {remark}")
+    return result
 
 
 def read_music(path: str, option: str, purpose: str, limits: Limits | None = None) -> Score:
@@ -63,31 +84,20 @@ def check_notation(out: str, beats: bool, instead: str) -> None:
         )
 
 
-def wanted_of(config: Steered) -> dict[str, float]:
-    """What the options ask the music to be like, a number for each control that is asked for."""
-    given = {
-        "density": config.sampling.density,
-        "loudness": config.loudness,
-        "register": config.register,
-        "polyphony": config.polyphony,
-    }
-    return asked(given, config.feel)
-
-
-def choose(config: Composing) -> Path:
-    """The model folder that ``config`` names; if none, the one that suits the command, and says so
-    (see :func:`~musictx.bundle.find_latest`)."""
-    melody = isinstance(config, HarmoniseConfig)
-    where = chosen(config.model.path, melody=melody)
+def choose(config: Composing, notice: Notice = say, on_beats: bool = False) -> Path:
+    """The model folder that ``config`` names; if none, the one that suits the command, and music
+    ``on_beats`` or other, which ``notice`` is told (see :func:`~musictx.shipped.find_latest`)."""
+    where = chosen(config.model.path, config.tokenizer, on_beats=on_beats)
     if config.model.path is not None:
         return where
     ours = {folder: name for name, folder in shipped.models().items()}
     if where not in ours:
-        print(f"model: {where}, the newest", flush=True)
+        notice(f"model: {where}, the newest")
         return where
     others = [f"model={name}" for name in ours.values() if name != ours[where]]
-    more = f" (or {', '.join(others)})" if others and not melody else ""
-    print(f"model: {ours[where]}, which comes with musictx{more}", flush=True)
+    more = f" (or {', '.join(others)})" if others and config.tokenizer is None else ""
+    why = " and counts in beats, as this file does" if ours[where] == shipped.ON_BEATS else ""
+    notice(f"model: {ours[where]}, which comes with musictx{why}{more}")
     return where
 
 
@@ -139,26 +149,31 @@ class Work:
     render: bool
 
     @classmethod
-    def of(cls, config: Written, source: str | None) -> Work:
-        """As ``config`` says; ``source`` is the file it works on, if any. A new seed is printed."""
+    def of(
+        cls, config: Written, source: str | None, notice: Notice = say, on_beats: bool = False
+    ) -> Work:
+        """As ``config`` says; ``source`` is the file it works on, if any, and whether its music
+        keeps to its beats. ``notice`` is told a model and a seed that were not named."""
         _check_out(config.out)
-        where = choose(config)
+        if config.render and not set(RENDERED) <= set(wings.everywhere("writers")):
+            raise UserError(
+                "render=true: nothing here writes sound and pictures (musictx/render is missing); "
+                "leave it out"
+            )
+        where = choose(config, notice, on_beats)
         seed = fresh_seed() if config.seed is None else config.seed
         stem = Path(config.out) / file_name(config.name, source or where, seed)
         files.check_writable(stem.parent.parent if is_file(stem.parent) else stem.parent, "out")
-        bundle = load(where, config.device, weights=config.model.weights)
+        bundle = load(where, config.device)
         if config.seed is None:
-            print(f"seed: {seed}", flush=True)
+            notice(f"seed: {seed}")
         return cls(bundle, seed, stem, config.render)
 
     def write(self, number: int, sample: Sample, *remarks: str | None) -> Result:
-        """Write the piece of that number, from 0, and print its path and what is said of it."""
+        """Write the piece of that number, from 0."""
         stem = self.stem.with_name(f"{self.stem.name}-{number + 1}")
         paths = _write(sample.score, stem, self.render, seam=sample.seam)
-        for remark in remarks:
-            if remark:
-                print(f"{paths[0]}: {remark}", flush=True)
-        return Result(sample, paths)
+        return Result(number, sample, paths, tuple(remark for remark in remarks if remark))
 
 
 def new_notes(sample: Sample) -> str:
@@ -181,13 +196,10 @@ def _write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list
     files.write_bytes(path, content)
     if not render or len(score) == 0:
         return [path]
-    from musictx.apps.render import render_score  # sound and pictures only when asked for
-
-    place = path.with_name(path.name.removesuffix(suffix))
-    others = render_score(score, place, wav=True, png=True, seam=seam or None)
-    for other in others:
-        print(other, flush=True)
-    return [path, *others]
+    sound, picture = (path.with_name(path.name.removesuffix(suffix) + end) for end in RENDERED)
+    formats.writer(sound)(score, sound)
+    formats.writer(picture)(score, picture, seam=seam or None)
+    return [path, sound, picture]
 
 
 @contextlib.contextmanager
@@ -197,10 +209,10 @@ def progress_of(what: str, total: float | None, unit: str) -> Iterator[Progress]
     steps = 0
     with progress(what, unit, total) as update:
 
-        def told(count: int, written: float) -> None:
+        def step(count: int, written: float) -> None:
             nonlocal steps
             steps += 1
             reached = float(steps) if unit == "tokens" else written
             update(reached if total is None else min(reached, total))
 
-        yield told
+        yield step

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 
-from musictx import __version__, bundle, files
-from musictx.config import TrainConfig
+from musictx import __version__, bundle, files, formats, wings
+from musictx.config import GenerateConfig, TrainConfig
+from musictx.data import corpora
 from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare, provisional
 from musictx.data.report import Report
@@ -26,6 +27,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
+from musictx.sampling.steer import Steering
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint, fitting, ranks, runs, spoken, teachers
@@ -48,8 +50,6 @@ FINE_TUNING = 0.2
 MOST_WARMUP = 0.2
 #: Tokens for each second of a sample; more means that time has stopped passing.
 SAMPLE_TOKENS_PER_SECOND = 60
-#: Corpora that need a path; of others ``corpus.shards`` says where they are to go.
-NEED_PATHS = ("folder", "maestro", "jsb")
 Say = Callable[[str], None]
 
 
@@ -98,6 +98,9 @@ def run(config: TrainConfig) -> Trained:
                     folder.begin(config, made_of, fresh=config.fresh, musictx=__version__)
             try:
                 return train(config, folder, shards, session, report, say)
+            except runs.FolderGone:
+                folder.clear_place()
+                raise
             except UserError:
                 if keeps and session.trainer.global_step == 0 and folder.checkpoint is None:
                     folder.clear()  # refused by Lightning before the first step
@@ -124,7 +127,7 @@ def start(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
 def corpus(config: TrainConfig, tokenizer: Tokenizer) -> tuple[Shards, Report | None]:
     """The shards of the corpus, prepared if need be; as they are if only they are named."""
     asked = config.corpus
-    if asked.path is None and asked.shards and asked.name in NEED_PATHS:
+    if asked.path is None and asked.shards and corpora.needs_path(asked.name):
         return Shards(Path(asked.shards)), None
     report = prepare(asked, tokenizer)
     return Shards(report.folder), report
@@ -188,7 +191,7 @@ def assemble(
 ) -> Session:
     """Module, data, callbacks, loggers and Trainer; ``UserError`` for options that cannot be."""
     lit = LitMusicTransformer(
-        model.config,
+        model.config.plain(),
         optimizer_options(config, model, say),
         tokenizer.to_config(),
         config.seed,
@@ -198,12 +201,12 @@ def assemble(
     data = MusicDataModule(
         shards,
         tokenizer,
-        context=model.config["context"],
+        context=model.config.context,
         augment=config.corpus.augment,
         seed=config.seed,
         **dataclasses.asdict(config.data),
     )
-    share, batches = config.trainer.limit_val_batches, len(data.val_dataloader())
+    share, batches = config.trainer.flags["limit_val_batches"], len(data.val_dataloader())
     if isinstance(share, float) and 0 < share * batches < 1:
         raise ConfigError(
             f"trainer.limit_val_batches={share}: expected at least {1 / batches:.2g}, the share of "
@@ -213,25 +216,24 @@ def assemble(
     limits = of_corpus(shards, tokenizer)
 
     def save_model(trainer: pl.Trainer) -> None:
+        folder.still_there()
         described = {**card(config, shards, lit, trainer), "note_limits": limits}
         bundle.save(folder.model, model, tokenizer, described)
 
     def sample(seconds: float, seed: int) -> Score:
-        (found,) = continue_each(
-            model,
-            tokenizer,
-            [NOTHING],
-            seconds=seconds,
-            tokens=int(seconds * SAMPLE_TOKENS_PER_SECOND) + 100,
-            sampling=config.sampling,
-            note_limits=limits,
-            seeds=[(seed, 0)],
+        tokens = int(seconds * SAMPLE_TOKENS_PER_SECOND) + 100
+        request = GenerateConfig(
+            seconds=seconds, tokens=tokens, sampling=config.sampling, end="cut"
         )
-        return found.score
+        loaded = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
+        steering = [Steering(density=config.sampling.density)]
+        (piece,) = continue_each(loaded, [NOTHING], request, seeds=[(seed, 0)], steering=steering)
+        return piece.score
 
     bar = Progress()
     told: Say = bar.print if say is print else say
     known = Run(save_model, sample, draw, told, StopRequest(tell=ranks.is_first()), config.seed)
+    known.check = folder.still_there
     trainer = trainer_of(config, folder, bar, known, validates=bool(shards.pieces("validation")))
     return Session(lit, data, trainer, path, bar, known)
 
@@ -272,7 +274,7 @@ def optimizer_options(config: TrainConfig, model: MusicTransformer, say: Say) ->
     optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
     if optim["lr"] is None:
         share = 1.0 if config.init is None else FINE_TUNING
-        optim["lr"] = share * learning_rate(model.config["width"])
+        optim["lr"] = share * learning_rate(model.config.width)
     most = max(1, int(MOST_WARMUP * steps))
     if config.trainer.seconds is None and steps > 0 and optim["warmup"] > most:
         warmup = optim["warmup"]
@@ -292,13 +294,13 @@ def trainer_of(
         if isinstance(callback, RunCallback):
             callback.run = known
     own = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
-    if config.trainer.enable_progress_bar and not own:
+    if config.trainer.flags["enable_progress_bar"] and not own:
         callbacks.append(bar)
     if config.optim.ema > 0:
         callbacks.append(Ema(config.optim.ema))
     options = config.trainer
     if not validates:
-        options = dataclasses.replace(options, limit_val_batches=0)
+        options = dataclasses.replace(options, flags=options.flags | {"limit_val_batches": 0})
     loggers: list[Any] | bool = bool(config.logger)  # Lightning's dummy in a fast_dev_run
     if not options.fast_dev_run:
         loggers = instantiate("logger", config.logger, folder.path)
@@ -329,7 +331,6 @@ def validation_before(
 
 
 def draw(score: Score, path: Path) -> None:
-    """A piano roll of ``score`` as PNG."""
-    from musictx.render import pianoroll
-
-    pianoroll.draw(score, path)
+    """A piano roll of ``score`` as PNG, where a wing draws them."""
+    if wings.place("writers", ".png") is not None:
+        formats.write(score, path)

@@ -5,14 +5,17 @@ skew        the formulation of Huang et al. (2018), to be read (attention/skew.p
 chunked     linear in memory: consecutive positions, one axis by order, and any with labels for keys
             such as pitch (attention/chunked/)
 sdpa        torch's own kernel: plain attention (attention/sdpa.py)
-native      the algorithm of chunked in C++, compiled on first use (attention/native/)
-fused       one Triton kernel for CUDA GPUs, forward and backward (attention/fused/)
-auto        the fastest of these that can do the job and is at hand on this machine: without
-            relative terms sdpa, else fused on CUDA, native on a CPU with a compiler, chunked,
-            reference. What ``torch.export`` records keeps to operations of torch
+auto        the fastest that can do the job and is at hand on this machine: without relative terms
+            sdpa, else what wings add, chunked, reference. What ``torch.export`` records keeps to
+            operations of torch
 
-A single query over earlier keys, as in generation, needs no skew: attention/decode computes it for
-chunked, native, fused and auto.
+A wing (:mod:`musictx.wings`, the door ``attention``) adds modules like those here: each has
+``CAN``, its :class:`~musictx.attention.capabilities.Capabilities`, and ``attend(q, k, v, terms,
+setting)``. They are imported with this package, so they import from its modules, such as
+``musictx.attention.terms``, and not from itself.
+
+A single query over earlier keys, as in generation, needs no skew: attention/decode.py computes it
+for auto, for chunked, and for others that leave it (``Capabilities.leaves_one_query``).
 """
 
 from __future__ import annotations
@@ -22,27 +25,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention import capabilities, chunked, decode, fused, native, reference, sdpa, skew
-from musictx.attention.capabilities import Capabilities, Job
+from musictx import wings
+from musictx.attention import capabilities, chunked, decode, reference, sdpa, skew
+from musictx.attention.capabilities import AttentionJob, Capabilities
 from musictx.attention.labels import widened
+from musictx.attention.operators import has_tangents
 from musictx.attention.setting import Setting
 from musictx.attention.terms import KeyPositions, Ring, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
-_MODULES: dict[str, Any] = {
+_OURS: dict[str, Any] = {
     "reference": reference,
     "skew": skew,
     "chunked": chunked,
     "sdpa": sdpa,
-    "native": native,
-    "fused": fused,
     "decode": decode,
 }
-_FASTEST = {"cpu": ("native", "chunked"), "cuda": ("fused", "chunked")}
-_LEAVE_ONE_QUERY = ("chunked", "native", "fused")
+_MODULES = _OURS | {name: wings.load(path) for name, path in wings.everywhere("attention").items()}
+_ADDED = [name for name in _MODULES if name not in _OURS]
+#: The buffers that chunked reads in two ways are untried on other kinds of device.
+_CHUNKED_DEVICES = ("cpu", "cuda")
 
 #: What was chosen for a job by the name asked for: (implementation, None) or ("", why not).
-_CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
+_CHOSEN: dict[tuple[str, AttentionJob], tuple[str, str | None]] = {}
 
 
 def attend(
@@ -88,7 +93,9 @@ def attend(
     at, over = terms.needed(query_positions), terms.needed(key_positions)
     setting = Setting(at, over, causal, query_pieces, key_pieces, dropout)
     _check(q, k, v, terms, setting)
-    name = chosen(implementation, capabilities.job(terms, setting, q))
+    wanted = capabilities.job(terms, setting, q)
+    learned = (table for _, table, _ in _tables(terms, q.shape[1], q.shape[-1]))
+    name = chosen(implementation, wanted._replace(tangents=has_tangents(q, k, v, *learned)))
     module, can = _MODULES[name], _can(name)
     more: dict[str, Tensor] = {}
     size, dtype = q.shape[-1], q.dtype
@@ -118,7 +125,7 @@ def why_not(
     return capabilities.why_not(_can(implementation), wanted)
 
 
-def chosen(implementation: str, job: Job) -> str:
+def chosen(implementation: str, job: AttentionJob) -> str:
     """The implementation that computes ``job`` if this one is asked for; remembered.
 
     ``ValueError`` for an unknown name, and for a named one that cannot.
@@ -133,12 +140,12 @@ def chosen(implementation: str, job: Job) -> str:
     return name
 
 
-def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
+def _choice(implementation: str, job: AttentionJob, exported: bool) -> tuple[str, str | None]:
     _check_name(implementation)
     one = job.one and not capabilities.why_not(_can("decode"), job)
     if implementation != "auto":
         reason = capabilities.why_not(_can(implementation), job)
-        if one and implementation in _LEAVE_ONE_QUERY:
+        if one and _can(implementation).leaves_one_query:
             return "decode", reason
         return implementation, reason
     plain = not (job.axes or job.labels or job.packed or job.dropout)
@@ -146,12 +153,16 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
         return "sdpa", None
     if one:
         return "decode", None
-    # The buffers that chunked reads in two ways are untried on other kinds of device.
-    for name in _FASTEST.get(str(job.device), ()):
-        ours = name in ("native", "fused")
-        if not (ours and exported) and not capabilities.why_not(_can(name), job):
+    for name in _fastest(str(job.device), exported):
+        if not capabilities.why_not(_can(name), job):
             return name, None
     return "reference", None
+
+
+def _fastest(device: str, exported: bool) -> list[str]:
+    """What auto tries on a device, the fastest first."""
+    found = [] if exported else [name for name in _ADDED if device in (_can(name).devices or ())]
+    return [*found, "chunked"] if device in _CHUNKED_DEVICES else found
 
 
 def _can(name: str) -> Capabilities:

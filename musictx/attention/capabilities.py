@@ -1,8 +1,8 @@
 """What each implementation of attention can compute, as data, and the one function that compares.
 
 Each implementation states its :class:`Capabilities` beside its code; a call is summed up as a
-:class:`Job`; :func:`why_not` sets one against the other and puts the difference into words. A Job
-has nothing in it that changes from token to token, so that answers can be remembered.
+:class:`AttentionJob`; :func:`why_not` compares the two and says in a sentence what is missing.
+Nothing in an AttentionJob changes from token to token, so answers can be remembered.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ class Capabilities:
     value_table, blocks   these terms
     positions      the layouts of positions it takes; ``causal_positions``: if causal
     any_scale      also ``Terms.scale`` of 0 and below
-    one_query      the layouts in which it takes, or leaves to attention/decode, a single causal
+    forward_mode   derivatives in forward mode (``torch.func.jvp``)
+    one_query      the layouts in which it takes, or leaves to attention/decode.py, a single causal
                    query over earlier keys; None: no more than ``positions`` says
+    leaves_one_query   such a query is computed by attention/decode.py instead
     devices, dtypes, head_sizes   None: all
     missing        why this machine lacks what it needs, or None; asked once a process
     """
@@ -63,17 +65,19 @@ class Capabilities:
     value_table: bool = True
     blocks: bool = True
     any_scale: bool = True
+    forward_mode: bool = False
     positions: str = CONSECUTIVE
     causal_positions: str | None = None
     one_query: str | None = ANY
+    leaves_one_query: bool = False
     devices: tuple[str, ...] | None = None
     dtypes: tuple[torch.dtype, ...] | None = None
     head_sizes: tuple[int, ...] | None = None
     missing: Callable[[], str | None] | None = None
 
 
-class Job(NamedTuple):
-    """What a call asks for, as far as a choice depends on it.
+class AttentionJob(NamedTuple):
+    """The properties of a call of ``attend`` on which the choice of an implementation depends.
 
     axes, further, table, bias   of the axes without labels: how many, whether one measures another
         coordinate than order, what they have
@@ -81,6 +85,7 @@ class Job(NamedTuple):
     layout      of positions; ``one``: a single causal query over earlier keys
     device, dtype, size   of the queries; None: not looked at
     packed, dropout       whether pieces are kept apart, whether weights are dropped
+    tangents              whether an input carries a derivative in forward mode
     """
 
     axes: int
@@ -101,13 +106,14 @@ class Job(NamedTuple):
     size: int | None = None
     packed: bool = False
     dropout: bool = False
+    tangents: bool = False
 
 
-def job(terms: Terms, setting: Setting, q: Tensor | None = None) -> Job:
-    """The job of attention with ``terms`` of q; without q, device, dtype and size are not asked."""
+def job(terms: Terms, setting: Setting, q: Tensor | None = None) -> AttentionJob:
+    """The properties of a call with ``terms``; without ``q``, device, dtype and size stay open."""
     left = [axis for axis in terms.axes if axis.labels is None]
     layout, one = _layout(setting)
-    return Job(
+    return AttentionJob(
         axes=len(left),
         further=any(axis.coordinate for axis in left),
         table=any(axis.table is not None for axis in left),
@@ -144,10 +150,12 @@ def _layout(setting: Setting) -> tuple[str, bool]:
     return CONSECUTIVE, one
 
 
-def why_not(can: Capabilities, job: Job) -> str | None:
+def why_not(can: Capabilities, job: AttentionJob) -> str | None:
     """Why an implementation that can do so much cannot do the job, or None if it can."""
     if can.causal_only and not job.causal:
         return "it computes causal attention only"
+    if job.tangents and not can.forward_mode:
+        return "it computes no derivatives in forward mode (torch.func.jvp)"
     reason = _terms_why_not(can, job) or _positions_why_not(can, job)
     if reason or job.device is None:
         return reason
@@ -166,7 +174,7 @@ def why_not(can: Capabilities, job: Job) -> str | None:
     return at_hand(can)
 
 
-def _terms_why_not(can: Capabilities, job: Job) -> str | None:
+def _terms_why_not(can: Capabilities, job: AttentionJob) -> str | None:
     """What of the terms is too much."""
     if can.table_only and (job.axes, job.table, job.further, job.labels) != (1, True, False, 0):
         return "it computes one table of vectors by the order of tokens"
@@ -191,7 +199,7 @@ def _terms_why_not(can: Capabilities, job: Job) -> str | None:
     return None if job.scale or can.any_scale else "it needs a scale above 0"
 
 
-def _positions_why_not(can: Capabilities, job: Job) -> str | None:
+def _positions_why_not(can: Capabilities, job: AttentionJob) -> str | None:
     """What of the positions is too irregular."""
     if job.one and can.one_query and _within(job.layout, can.one_query):
         return None

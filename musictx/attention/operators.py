@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 _LIBRARY = torch.library.Library("musictx", "FRAGMENT")
 
@@ -27,15 +28,33 @@ def define(
 
     compute   what it does; it changes none of its inputs and returns none of them
     shapes    what it returns as far as shape, dtype and device go
-    setup, backward   as of ``torch.library.register_autograd``; gradients of gradients are refused
+    setup, backward   as of ``torch.library.register_autograd``; a backward that differentiates no
+        further is :func:`twice`
     """
     _LIBRARY.define(name + schema)
     _LIBRARY.impl(name, compute, "CompositeExplicitAutograd")
     torch.library.register_fake(f"musictx::{name}", shapes, lib=_LIBRARY)
     if backward is not None:
-        once = torch.autograd.function.once_differentiable(backward)
-        torch.library.register_autograd(f"musictx::{name}", once, setup_context=setup, lib=_LIBRARY)
+        torch.library.register_autograd(
+            f"musictx::{name}", backward, setup_context=setup, lib=_LIBRARY
+        )
     return getattr(torch.ops.musictx, name).default
+
+
+def twice(ctx: Any, *upstream: Any) -> Any:
+    """The backward pass of a backward pass: refused. Since the gradients hang on all that they were
+    computed from, it is met wherever a second derivative would need it."""
+    raise RuntimeError(
+        "attention: this implementation cannot be differentiated twice; use "
+        "implementation=reference (model.attention=reference), which can"
+    )
+
+
+def has_tangents(*tensors: torch.Tensor) -> bool:
+    """Whether one of them carries a derivative in forward mode, as under ``torch.func.jvp``."""
+    if forward_ad._current_level < 0:  # outside of any: the usual case, at no cost
+        return False
+    return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
 def constant(answer: Callable[[], Any]) -> Callable[[], Any]:

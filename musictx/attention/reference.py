@@ -18,7 +18,7 @@ from musictx.attention.capabilities import Capabilities
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Blocks, KeyPositions, Terms, as_tensor
 
-CAN = Capabilities(axes=None, further=True, labels="numbers", positions="any")
+CAN = Capabilities(axes=None, further=True, labels="numbers", forward_mode=True, positions="any")
 
 
 def coordinates(positions: tuple[KeyPositions, ...], device: torch.device) -> list[Tensor]:

@@ -28,6 +28,7 @@ from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms
 
 CAN = Capabilities(
+    forward_mode=True,
     causal_only=True,
     table_only=True,
     bias=False,

@@ -48,6 +48,7 @@ class Chorales:
 
     label = "bach"
     published = False
+    needs_path = False
     read = staticmethod(read_piece)
 
     def __init__(self, path: str | None = None) -> None:
@@ -65,7 +66,7 @@ class Chorales:
 
     def items(self) -> Iterator[Item]:
         for name, score in sorted(chorales(), key=lambda pair: pair[0]):
-            yield Item(name, score, score.content_hash())
+            yield Item(name, score)
 
 
 def chorales() -> list[tuple[str, Score]]:
@@ -100,7 +101,7 @@ def _natural(path: Path) -> tuple[list[tuple[int, str]], str]:
 @cache
 def _read() -> dict[str, Score]:
     paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
-    kept: dict[str, Score] = {}
+    pieces: dict[str, Score] = {}
     alike: dict[bytes, list[Score]] = {}  # by their incipits
     for path in sorted(paths, key=_natural):
         try:
@@ -114,8 +115,8 @@ def _read() -> dict[str, Score]:
             rivals.append(score)
             notes = score.notes.copy()
             notes["program"] = 0
-            kept[path.stem] = score.with_notes(notes)
-    return dict(sorted(kept.items()))
+            pieces[path.stem] = score.with_notes(notes)
+    return dict(sorted(pieces.items()))
 
 
 def _incipit(score: Score) -> bytes:

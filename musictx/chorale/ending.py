@@ -14,7 +14,7 @@ import numpy as np
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import STEP_SECONDS, VOICES
-from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.chorale.ids import Ids
 from musictx.tokens.vocab import EOS, GrammarState
 
 #: Bars that 19 of 20 training pieces of the JSB corpus have, and nats for each further or missing
@@ -27,7 +27,7 @@ class Closing:
     """A soft constraint (:data:`musictx.tokens.vocab.SoftConstraint`): an end costs an infinity
     where the piece does not close, and less and less the longer it has lasted."""
 
-    def __init__(self, tokenizer: ChoraleTokenizer) -> None:
+    def __init__(self, tokenizer: Ids) -> None:
         self.tokenizer = tokenizer
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:

@@ -1,14 +1,12 @@
-"""Sets of chorales beside Bach's: voice leading, statistics, what is copied.
+"""Sets of chorales beside Bach's: voice leading, how pieces end, what is copied.
 
-The checks are defined in :mod:`musictx.chorale.voice_leading`, the distributions in
-:mod:`musictx.chorale.statistics`. The real chorales are the reference; as many of the training
-split stand beside them to show how far two sets of Bach's own are apart.
+The checks are defined in :mod:`musictx.chorale.voice_leading`. As many pieces of the training split
+stand beside the real chorales to show how far two sets of Bach's own are apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +15,8 @@ import numpy as np
 from musictx import formats
 from musictx.bundle import Bundle
 from musictx.chorale import grid as four
-from musictx.chorale import statistics, voice_leading
+from musictx.chorale import voice_leading
+from musictx.chorale.copies import Copies
 from musictx.chorale.grid import STEP_SECONDS, Grid
 from musictx.chorale.harmonise import harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
@@ -25,7 +24,8 @@ from musictx.chorale.tune import melody_of
 from musictx.config import SamplingConfig
 from musictx.data.shards import Piece, Shards
 from musictx.errors import UserError
-from musictx.evaluate.sets import REAL, TRAINING, aligned, files_in, read_list, without_nan
+from musictx.evaluate.comparison import Comparison, TableRow
+from musictx.evaluate.sets import TRAINING, files_in, name_in, read_list
 from musictx.sampling.folder import SampleFolder
 
 #: Resamples of pieces from which the standard error of the rate of faults is taken.
@@ -46,94 +46,88 @@ class Chorale(NamedTuple):
         return Grid(pitches, tied)
 
     @property
-    def report(self) -> voice_leading.Report:
-        return voice_leading.report(self.new.pitches, self.new.tied)
+    def assessment(self) -> voice_leading.Assessment:
+        return voice_leading.assess(self.new.pitches, self.new.tied)
 
     @property
     def faults(self) -> list[str]:
         """Every fault of the new part, with bar and beat of the whole piece."""
-        found = voice_leading.faults(self.new.pitches, self.new.tied)
-        return [str(fault._replace(step=fault.step + self.seam)) for fault in found]
+        faults = voice_leading.faults(self.new.pitches, self.new.tied)
+        return [str(fault._replace(step=fault.step + self.seam)) for fault in faults]
 
 
-def read_folder(folder: str | Path, option: str) -> list[Chorale]:
-    """Every file of music in ``folder`` as four voices; ``UserError`` for one that has more."""
-    told = read_list(folder)["samples"]
-    found = []
-    for file in files_in(folder, option):
-        try:
-            grid, _ = four.read(formats.read(file))
-        except UserError as error:
-            raise UserError(f"{option}: {file}: {error}") from None
-        name = file.relative_to(folder).with_suffix("").as_posix()
-        seam = round(told.get(name, {}).get("seam", 0.0) / STEP_SECONDS)
-        found.append(Chorale(name, grid, min(seam, len(grid))))
-    return found
+class Chorales:
+    """Chorales as :class:`musictx.apps.measures.Measures`; its task is to harmonise."""
 
+    tokenizer = ChoraleTokenizer.name
+    corpora = ("jsb", "bach")
 
-def from_shards(shards: Shards, tokenizer: Any, pieces: Iterable[Piece]) -> list[Chorale]:
-    """Pieces of a corpus that was prepared with tokens of four voices, or with others."""
-    found = []
-    for piece in pieces:
-        ids = shards.tokens(piece.number)
-        if isinstance(tokenizer, ChoraleTokenizer):
-            grid = tokenizer.decode_grid(ids)
-        else:
-            grid, _ = four.read(tokenizer.decode(ids))
-        found.append(Chorale(piece.name, grid))
-    return found
+    def of_folder(self, folder: str | Path, option: str) -> list[Chorale]:
+        """Every file of music in ``folder`` as four voices; ``UserError`` for one that has more."""
+        samples = read_list(folder)["samples"]
+        chorales = []
+        for file in files_in(folder, option):
+            try:
+                grid, _ = four.read(formats.read(file))
+            except UserError as error:
+                raise UserError(f"{option}: {file}: {error}") from None
+            name = name_in(folder, file)
+            seam = round(samples.get(name, {}).get("seam", 0.0) / STEP_SECONDS)
+            chorales.append(Chorale(name, grid, min(seam, len(grid))))
+        return chorales
 
+    def of_shards(self, shards: Shards, tokenizer: Any, pieces: Iterable[Piece]) -> list[Chorale]:
+        """Pieces of a corpus that was prepared with tokens of four voices, or with others."""
+        chorales = []
+        for piece in pieces:
+            ids = shards.tokens(piece.number)
+            if isinstance(tokenizer, ChoraleTokenizer):
+                grid = tokenizer.decode_grid(ids)
+            else:
+                grid, _ = four.read(tokenizer.decode(ids))
+            chorales.append(Chorale(piece.name, grid))
+        return chorales
 
-def harmonise_each(
-    out: SampleFolder,
-    bundle: Bundle,
-    sopranos: Sequence[Chorale],
-    *,
-    particles: int,
-    sampling: SamplingConfig,
-    seed: int,
-    progress: Callable[[int, int], None],
-) -> None:
-    """Make what is missing of one harmonisation for the soprano of each chorale."""
-    tokenizer = bundle.tokenizer
-    assert isinstance(tokenizer, ChoraleTokenizer), "the command has seen to it"
-    for i in out.missing(len(sopranos)):
-        melody, _ = melody_of(sopranos[i].grid)
-        found = harmonise(
-            bundle.model, tokenizer, melody, particles=particles, sampling=sampling, seed=(seed, i)
-        )
-        told = {"source": sopranos[i].name, "seam": 0.0, "ended": "melody"}
-        out.add(i, four.write(found.grid), **told, nats_per_note=found.nats_per_note)
-        out.write_list()
-        progress(i + 1, len(sopranos))
+    def content(self, piece: Chorale) -> bytes:
+        return piece.grid.pitches.tobytes()
 
+    def perform(
+        self,
+        out: SampleFolder,
+        bundle: Bundle,
+        pieces: Sequence[Chorale],
+        *,
+        particles: int,
+        sampling: SamplingConfig,
+        seed: int,
+        progress: Callable[[int, int], None],
+    ) -> None:
+        """Make what is missing of one harmonisation for the soprano of each chorale."""
+        tokenizer = bundle.tokenizer
+        assert isinstance(tokenizer, ChoraleTokenizer), "the command has seen to it"
+        for i in out.missing(len(pieces)):
+            melody, _ = melody_of(pieces[i].grid)
+            harmony = harmonise(
+                bundle.model,
+                tokenizer,
+                melody,
+                particles=particles,
+                sampling=sampling,
+                seed=(seed, i),
+            )
+            facts = {"source": pieces[i].name, "seam": 0.0, "ended": "melody"}
+            out.add(i, four.write(harmony.grid), **facts, nats_per_note=harmony.nats_per_note)
+            out.write_list()
+            progress(i + 1, len(pieces))
 
-@dataclass(frozen=True)
-class ChoraleComparison:
-    """pieces  one dict a piece: set, name, bars, key, ending, faults by kind and in words, copies
-    sets    set -> quantity -> value;  overlaps  set -> histogram -> overlapping area with Bach's"""
-
-    pieces: list[dict[str, Any]]
-    sets: dict[str, dict[str, float]]
-    overlaps: dict[str, dict[str, float]]
-
-    def __str__(self) -> str:
-        """Two tables for the terminal."""
-        return "\n".join(
-            [
-                *_table("", self.sets),
-                "",
-                *_table(f"overlap with {REAL} (1 = alike)", self.overlaps),
-            ]
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it: nan is null."""
-        plain = {
-            name: {which: without_nan(column) for which, column in part.items()}
-            for name, part in (("sets", self.sets), ("overlaps", self.overlaps))
-        }
-        return plain | {"pieces": [without_nan(piece) for piece in self.pieces]}
+    def compare(
+        self,
+        sets: Mapping[str, Sequence[Chorale]],
+        training: Sequence[Chorale],
+        seed: int,
+        progress: Callable[[int, int], None],
+    ) -> Comparison:
+        return compare(sets, training, seed, progress=progress)
 
 
 def compare(
@@ -141,48 +135,49 @@ def compare(
     training: Sequence[Chorale],
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-) -> ChoraleComparison:
-    """Measure every set; :data:`REAL` is the one that the others' distributions are laid on.
+) -> Comparison:
+    """Measure every set: of each piece bars, key, ending, faults by kind and in words, what it
+    copies; of each set the rates of faults, with the standard error of all of them.
 
     training  pieces in which copied spans are looked for; none: nowhere
     """
     sets = {which: [one for one in some if len(one.new)] for which, some in sets.items()}
     if empty := [which for which, some in sets.items() if not some]:
         raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
-    corpus = statistics.Copies([one.grid.pitches for one in training])
+    corpus = Copies([one.grid.pitches for one in training])
     pieces: list[dict[str, Any]] = []
     total = sum(map(len, sets.values()))
+    columns: dict[str, dict[str, float]] = {}
     for which, some in sets.items():
-        for one in some:
-            copied = np.nan
+        assessments, counts, bars, copied = [one.assessment for one in some], [], [], []
+        for one, assessment in zip(some, assessments):
+            span = np.nan
             if training and which != TRAINING:  # those would find themselves
-                copied = corpus.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
-            pieces.append(_line(which, one) | {"copied bars": copied})
+                span = corpus.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
+            line = {
+                "set": which,
+                "name": one.name,
+                "bars": assessment.bars,
+                "key": str(assessment.key),
+            }
+            line |= {"triad at the end": assessment.final_triad, "cadence": assessment.cadence}
+            line |= dict(assessment.counts) | {"faults": one.faults, "copied bars": span}
+            pieces.append(line)
+            counts.append(len(one.faults))
+            bars.append(assessment.bars)
+            copied.append(span)
             if progress is not None:
                 progress(len(pieces), total)
-    of = {name: statistics.statistics(one.new.pitches for one in sets[name]) for name in sets}
-    columns = {}
-    for which in sets:
-        mine = [piece for piece in pieces if piece["set"] == which]
-        faults = np.array([len(piece["faults"]) for piece in mine], float)
-        bars = np.array([piece["bars"] for piece in mine])
-        copies = np.array([piece["copied bars"] for piece in mine])
-        columns[which] = (
-            statistics.summary(of[which])
-            | voice_leading.rates([one.report for one in sets[which]])
-            | {"standard error of all faults": error(faults, bars, seed)}
-            | {"copied bars, median": float(np.median(copies))}
-            | {"copied bars, longest": float(copies.max())}
-        )
-    apart = {name: statistics.compare(of[REAL], of[name]) for name in sets if name != REAL}
-    return ChoraleComparison(pieces, columns, apart)
-
-
-def _line(which: str, one: Chorale) -> dict[str, Any]:
-    report = one.report
-    line = {"set": which, "name": one.name, "bars": report.bars, "key": str(report.key)}
-    line |= {"triad at the end": report.final_triad, "cadence": report.cadence}
-    return line | dict(report.counts) | {"faults": one.faults}
+        columns[which] = {
+            "bars": sum(bars),
+            **voice_leading.rates(assessments),
+            "standard error of all faults": error(np.array(counts), np.array(bars), seed),
+            "copied bars, median": float(np.median(copied)),
+            "copied bars, longest": float(np.max(copied)),
+        }
+    names = next(iter(columns.values()))
+    rows = [TableRow(name, "", {which: columns[which][name] for which in sets}) for name in names]
+    return Comparison(pieces, rows)
 
 
 def error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
@@ -192,10 +187,3 @@ def error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
         return float("nan")
     chosen = np.random.default_rng(seed).integers(0, len(counts), (RESAMPLES, len(counts)))
     return float((100 * counts[chosen].sum(1) / bars[chosen].sum(1)).std(ddof=1))
-
-
-def _table(title: str, columns: Mapping[str, Mapping[str, float]]) -> list[str]:
-    rows = dict.fromkeys(name for column in columns.values() for name in column)
-    lines = [[title, *columns, ""]]
-    lines += [[r, *(statistics.figure(c.get(r)) for c in columns.values()), ""] for r in rows]
-    return aligned(lines).splitlines()

@@ -20,7 +20,7 @@ class Chord(NamedTuple):
     a figure names them."""
 
     allowed: frozenset[int]
-    asked: frozenset[int]
+    needed: frozenset[int]
 
 
 def read(text: str) -> list[str]:
@@ -44,9 +44,9 @@ def chord(bass: int, figures: str, fifths: int) -> Chord:
     """
     signs: dict[int, str] = {}
     for part in figures.split("/"):
-        found = _FIGURE.fullmatch(part)
-        assert found is not None, part
-        before, number, after = found.groups()
+        match = _FIGURE.fullmatch(part)
+        assert match is not None, part
+        before, number, after = match.groups()
         if part:
             signs[int(number or 3)] = before or after
     numbers = set(signs)

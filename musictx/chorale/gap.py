@@ -19,11 +19,8 @@ class Gap(Tune):
     """What begins in a span of a file of four tracks is to be written anew; all else stays."""
 
     @classmethod
-    def between(
-        cls, score: Score, begin: float, end: float, voices: Sequence[str], tracks: Sequence[int]
-    ) -> Gap:
-        """What begins from ``begin`` to ``end`` seconds on ``tracks``, in ``voices`` if any are
-        named.
+    def between(cls, score: Score, begin: float, end: float, tracks: Sequence[int]) -> Gap:
+        """What begins from ``begin`` to ``end`` seconds on ``tracks``.
 
         Raises ``UserError`` for other than four tracks and where nothing is to be written, or all.
         """
@@ -33,23 +30,19 @@ class Gap(Tune):
                 f"file: {len(of_voices)} tracks, expected four, one for each voice, for a model of "
                 "chorales"
             )
-        wanted = [
-            voice
-            for voice, (name, track) in enumerate(zip(VOICES, of_voices))
-            if track in tracks and (not voices or name in voices)
-        ]
-        given, first = four.read(score)[0], four.first_step(score)
+        wanted = [voice for voice, track in enumerate(of_voices) if track in tracks]
+        known, first = four.read(score)[0], four.first_step(score)
         edges = four.steps(score, np.array([begin, end])) - first
-        step = np.arange(len(given))[:, None]
-        began = np.maximum.accumulate(np.where(given.tied, 0, step))  # where each note begins
+        step = np.arange(len(known))[:, None]
+        began = np.maximum.accumulate(np.where(known.tied, 0, step))  # where each note begins
         free = (began >= edges[0]) & (began < edges[1])
         free[:, [v for v in range(len(VOICES)) if v not in wanted]] = False
         if not free.any() or free.all():
             what = "nothing begins there" if not free.any() else "nothing would stay"
             raise UserError(f"from, to: {what}; expected some bars of the file, not all")
         stay = tuple(v for v in range(len(VOICES)) if v not in wanted) or (0,)
-        clock, key = Beats(score, bpm=four.BPM), keys.of_melody(given.pitches[:, 0])
-        return cls(given, stay, ~free, 0, first, clock, key, 0, score)
+        clock, key = Beats(score, bpm=four.BPM), keys.of_melody(known.pitches[:, 0])
+        return cls(known, stay, ~free, 0, first, clock, key, 0, score)
 
     def harmonised(self, grid: Grid) -> Score:
         """The file with the free notes of ``grid`` in the place of those that were there."""

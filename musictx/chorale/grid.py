@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.config.harmonise import VOICES as VOICES
+from musictx.chorale.config import VOICES as VOICES
 from musictx.errors import UserError
 from musictx.notes import NOTE, TEMPO, Score
 
@@ -125,11 +125,11 @@ def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
     stop[-1] = len(grid)
     for t in range(len(grid) - 1, -1, -1):
         stop[t] = np.where(over[t], t, stop[t + 1])
-    found = np.zeros(len(at), NOTE)
-    found["start"] = clock.seconds((first + at) / PER_QUARTER)
-    found["end"] = clock.seconds((first + stop[at + 1, voice]) / PER_QUARTER)
-    found["pitch"], found["velocity"], found["track"] = grid.pitches[at, voice], VELOCITY, voice
-    return found
+    table = np.zeros(len(at), NOTE)
+    table["start"] = clock.seconds((first + at) / PER_QUARTER)
+    table["end"] = clock.seconds((first + stop[at + 1, voice]) / PER_QUARTER)
+    table["pitch"], table["velocity"], table["track"] = grid.pitches[at, voice], VELOCITY, voice
+    return table
 
 
 def _by_track(

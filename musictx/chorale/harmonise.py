@@ -1,9 +1,9 @@
-"""Given some notes of a chorale, write the others: a melody harmonised, a bass realised, bars anew.
+"""Some notes of a chorale are known, the others are written: a melody harmonised, a bass realised.
 
 Several ways are written side by side (:mod:`musictx.chorale.particles`), and the one with the
 highest ln p - rules x faults is taken. A place in it that still breaks a rule is then written anew,
 with what is around it as it stands, as long as that makes the whole better: the filter has met each
-given note once, from the left; here it also knows what follows.
+known note once, from the left; here it also knows what follows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AROUND = 2
 
 @dataclass(frozen=True)
 class Harmony:
-    """grid: all four voices; nats_per_note: nats a token (one for each voice and sixteenth), given
+    """grid: all four voices; nats_per_note: nats a token (one for each voice and sixteenth), known
     and free, under the model;
     ids: (4 T,) uint16"""
 
@@ -48,7 +48,7 @@ class Harmony:
 def harmonise(
     model: MusicTransformer,
     tokenizer: ChoraleTokenizer,
-    given: Grid,
+    known: Grid,
     *,
     fixed: np.ndarray | None = None,
     particles: int = 16,
@@ -57,51 +57,51 @@ def harmonise(
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Harmony:
-    """The best of ``particles`` ways to write the notes that are not given: the highest
+    """The best of ``particles`` ways to write the notes that are not known: the highest
     ln p - rules x faults.
 
-    given, fixed   a Grid, and (T, 4) bool which of its notes stay; default the whole soprano
+    known, fixed   a Grid, and (T, 4) bool which of its notes stay; default the whole soprano
     sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
                model has them, with the rules
     form       what the whole melody asks for, weighed like the rules
     progress   called after each step with how much is done, of as many as there are steps
 
-    The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
+    The end of the piece is known too: endings that close are likelier. Raises ``UserError`` for a
     piece longer than the model's context.
     """
     sampling = sampling or TokenSampling(top_p=1.0)
-    fixed = whole(given, (0,)) if fixed is None else fixed
+    fixed = whole(known, (0,)) if fixed is None else fixed
     random = seed if isinstance(seed, tuple) else (seed,)
 
-    def told(step: int, number: int) -> None:
+    def share(step: int, number: int) -> None:
         if progress is not None:
-            tried = (number - 1) * len(given) + step
+            passed = (number - 1) * len(known) + step
             progress(
-                FIRST * step if not number else FIRST * len(given) + (1 - FIRST) * tried / TRIES
+                FIRST * step if not number else FIRST * len(known) + (1 - FIRST) * passed / TRIES
             )
 
-    def tried(given: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Found:
-        found = filtered(
+    def attempt(known: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Piece:
+        pieces = filtered(
             model,
             tokenizer,
-            given,
+            known,
             fixed=fixed,
             particles=particles,
             sampling=sampling,
             form=form,
             seed=(*random, number) if number else seed,
             begin=begin,
-            progress=lambda step: told(step, number),
+            progress=lambda step: share(step, number),
         )
-        likely = found.likely if begin == 0 else _likely(model, found.ids)
-        worth = likely - sampling.rules * found.faults
+        likely = pieces.likely if begin == 0 else _likely(model, pieces.ids)
+        worth = likely - sampling.rules * pieces.faults
         best = int(worth.argmax())
-        return _Found(found.ids[best], float(likely[best]), float(worth[best]))
+        return _Piece(pieces.ids[best], float(likely[best]), float(worth[best]))
 
-    best = tried(given, fixed, 0, int((~fixed).any(1).argmax()))
+    best = attempt(known, fixed, 0, int((~fixed).any(1).argmax()))
     often: dict[int, int] = {}
     for number in range(1, TRIES + 1):
-        grid = read(tokenizer, best.ids, given, fixed)
+        grid = read(tokenizer, best.ids, known, fixed)
         places = _faulty(grid, sampling.rules, form)
         place = next((p for p in places if often.get(p, 0) < AGAIN), None)
         if place is None:
@@ -111,14 +111,14 @@ def harmonise(
         around = np.ones(fixed.shape, bool)
         around[begin : (place + AROUND) * PER_QUARTER] = False
         if not (fixed | around).all():
-            again = tried(grid, fixed | around, number, begin)
+            again = attempt(grid, fixed | around, number, begin)
             best = max(best, again, key=lambda one: one.worth)
-    grid = read(tokenizer, best.ids, given, fixed)
+    grid = read(tokenizer, best.ids, known, fixed)
     return Harmony(grid, -best.likely / len(best.ids), best.ids.astype(np.uint16))
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Piece:
     """ids (4 T,); ln p of them and the end; that less what their faults cost."""
 
     ids: np.ndarray

@@ -41,6 +41,7 @@ class Published:
 
     label = "jsb"
     published = True
+    needs_path = True
     read = staticmethod(read_piece)
 
     def __init__(self, path: str | None) -> None:
@@ -51,14 +52,14 @@ class Published:
 
     def identity(self) -> str:
         content = hashlib.sha256()
-        for item in self.items():
-            content.update(f"{item.name} {item.key}\n".encode())
+        for name, _, grid in self._pieces:
+            key = hashlib.sha256(grid.pitches.tobytes()).hexdigest()[:32]
+            content.update(f"{name} {key}\n".encode())
         return content.hexdigest()
 
     def items(self) -> Iterator[Item]:
         for name, split, grid in self._pieces:
-            key = hashlib.sha256(grid.pitches.tobytes()).hexdigest()[:32]
-            yield Item(name, grid, key, split=split)
+            yield Item(name, grid, split=split)
 
 
 def read(path: str | None) -> list[tuple[str, str, Grid]]:

@@ -20,7 +20,7 @@ import numpy as np
 from musictx.chorale import voice_leading
 from musictx.chorale.ending import BASS, is_open
 from musictx.chorale.grid import SILENCE, VOICES, Grid
-from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.chorale.ids import Ids
 from musictx.evaluate import keys
 from musictx.tokens.vocab import GrammarState
 
@@ -30,7 +30,7 @@ class Rules:
     (:data:`musictx.tokens.vocab.SoftConstraint`): ``strength`` nats for each fault that an id
     completes."""
 
-    def __init__(self, tokenizer: ChoraleTokenizer, strength: float) -> None:
+    def __init__(self, tokenizer: Ids, strength: float) -> None:
         self.tokenizer, self.strength = tokenizer, strength
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
@@ -90,8 +90,8 @@ class Rules:
     def faults(self, grid: Grid, *, stuck: bool = True) -> int:
         """All faults of a whole piece, among them those that only the whole can tell; without those
         of voices that stand still unless ``stuck``."""
-        found = voice_leading.faults(grid.pitches, grid.tied)
-        counted = sum(stuck or fault.kind != "stuck voice" for fault in found)
+        faults = voice_leading.faults(grid.pitches, grid.tied)
+        counted = sum(stuck or fault.kind != "stuck voice" for fault in faults)
         return counted + (not voice_leading.closes(grid.pitches))
 
 

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from musictx.chorale import grid as four
+from musictx.chorale.ending import Closing
 from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, Grid
+from musictx.chorale.rules import Rules
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
@@ -44,9 +46,11 @@ class ChoraleTokenizer(VocabularyTokenizer):
     name = "chorale"
     #: Windows of a piece begin at multiples of so many tokens.
     align = len(VOICES)
+    voices = len(VOICES)
     bpm = four.BPM
     beats = True
     top_p = 0.9
+    has_rules = True
 
     def __init__(self, *, low: int = 30, high: int = 88, ties: bool = False) -> None:
         if not 0 <= low <= high <= 127:
@@ -73,9 +77,6 @@ class ChoraleTokenizer(VocabularyTokenizer):
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
         """Where a piece may end; the rules of voice leading, if ``sampling.rules`` gives them
         weight."""
-        from musictx.chorale.ending import Closing  # which read these tokens
-        from musictx.chorale.rules import Rules
-
         return (Closing(self), *([Rules(self, sampling.rules)] if sampling.rules else ()))
 
     def begins(self, score: Score) -> float:

@@ -23,9 +23,9 @@ OFF = 0.12
 
 @dataclass(frozen=True)
 class Tune:
-    """given   the notes of the file on the grid, in the voices that they belong to
-    voices  which voices are given, 0 = soprano: usually one, the melody
-    fixed   (T, 4) bool: which notes of ``given`` stay
+    """known   the notes of the file on the grid, in the voices that they belong to
+    voices  which voices are known, 0 = soprano: usually one, the melody
+    fixed   (T, 4) bool: which notes of ``known`` stay
     shift   semitones, whole octaves, by which a single voice was moved into its range
     first   the sixteenth of the file at which the grid begins
     clock   the beats and bars of the file;  key  of the whole melody
@@ -35,7 +35,7 @@ class Tune:
     chords  step -> what the figures of the bass ask for
     """
 
-    given: Grid
+    known: Grid
     voices: tuple[int, ...]
     fixed: np.ndarray
     shift: int
@@ -52,7 +52,6 @@ class Tune:
         cls,
         score: Score,
         voices: tuple[int, ...] = (0,),
-        bars: Sequence[tuple[int, int]] = (),
         *,
         ends: Sequence[int] = (),
         figures: str | None = None,
@@ -61,8 +60,6 @@ class Tune:
 
         voices  the soprano: the highest notes of ``score``; another one: its track in a file of
                 four, else the highest notes (of a bass the lowest); several: their tracks
-        bars    of a file of four tracks: spans, first and last bar, in which the other voices are
-                written anew; everything else stays
         ends    bars in which phrases end
         figures of a bass, as :func:`musictx.chorale.figures.read` takes them; default those of the
                 file
@@ -71,61 +68,50 @@ class Tune:
         not have the voices, bars or bass notes asked for.
         """
         tracks = len(np.unique(score.notes["track"][~score.notes["drum"]]))
-        if tracks not in (len(VOICES), len(voices)) and (len(voices) > 1 or bars):
+        if len(voices) > 1 and tracks not in (len(VOICES), len(voices)):
             raise UserError(f"{tracks} tracks, expected a file of one track for each voice")
-        if bars and tracks != len(VOICES):
-            raise UserError(f"bars: {tracks} tracks, expected a file of four")
         shift = 0
-        if tracks == len(VOICES) and (voices != (0,) or bars):
-            given = four.read(score)[0]
+        if tracks == len(VOICES) and voices != (0,):
+            known = four.read(score)[0]
         elif len(voices) > 1:
-            given = four.read(score, voices)[0]
+            known = four.read(score, voices)[0]
         else:
-            given, shift = melody_of(four.read(score)[0], voices[0])
+            known, shift = melody_of(four.read(score)[0], voices[0])
         clock, first = Beats(score, bpm=four.BPM), four.first_step(score)
-        fixed = np.zeros(given.pitches.shape, bool)
-        at = np.array([clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(given))])
-        anew = np.zeros(len(given), bool)
-        for begin, end in bars:
-            inside = (at >= begin) & (at <= end)
-            if not inside.any():
-                raise UserError(f"bars={begin}-{end}: expected some of 1-{at[-1]}")
-            anew |= inside
-        if bars:
-            fixed |= ~anew[:, None]
-        if missing := sorted(set(ends) - set(at.tolist())):
-            raise UserError(f"phrase_ends={missing[0]}: expected bars of 1-{at[-1]}")
+        bars = {clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(known))}
+        if missing := sorted(set(ends) - bars):
+            raise UserError(f"phrase_ends={missing[0]}: expected bars of 1-{max(bars)}")
+        fixed = np.zeros(known.pitches.shape, bool)
         fixed[:, voices] = True
-        if not bars:
-            given = Grid(np.where(fixed, given.pitches, SILENCE), given.tied & fixed)
+        known = Grid(np.where(fixed, known.pitches, SILENCE), known.tied & fixed)
         start = clock.quarters(score.notes["start"]) * PER_QUARTER
         off = int((np.abs(start - np.round(start)) > OFF).sum())
-        key = keys.of_melody(given.pitches[:, voices[0]])
-        tune = cls(given, voices, fixed, shift, first, clock, key, off, score, tuple(ends))
+        key = keys.of_melody(known.pitches[:, voices[0]])
+        tune = cls(known, voices, fixed, shift, first, clock, key, off, score, tuple(ends))
         return dataclasses.replace(tune, chords=tune._chords(figures))
 
     @property
     def bar(self) -> int:
         """Sixteenths in a bar, by the meter that holds longest: the first may be of a pick-up."""
-        held = np.diff(self.clock.meter_at, append=(self.first + len(self.given)) / PER_QUARTER)
+        held = np.diff(self.clock.meter_at, append=(self.first + len(self.known)) / PER_QUARTER)
         return max(1, round(float(self.clock.bar_quarters[held.argmax()]) * PER_QUARTER))
 
     @property
     def bars(self) -> int:
         """How many bars of the file it touches."""
         first, _ = self.clock.bar(self.first / PER_QUARTER)
-        last, _ = self.clock.bar((self.first + len(self.given) - 1) / PER_QUARTER)
+        last, _ = self.clock.bar((self.first + len(self.known) - 1) / PER_QUARTER)
         return last - first + 1
 
     def phrases(self) -> list[tuple[int, int]]:
         """First and last step (exclusive) of the notes with which phrases end, the last one apart.
 
         Those under a fermata; in each of the bars ``ends``, if there are any, the longest note that
-        sounds in it (of equal ones the last). Where neither is told, by the bars of the file, a
+        sounds in it (of equal ones the last). Without either, by the bars of the file, a
         pick-up not counted: in every fourth its longest note, if it is no shorter than the notes
         since the phrase before; in every second one if it is twice as long as they are on average.
         """
-        line, tied = self.given.pitches[:, self.voices[0]], self.given.tied[:, self.voices[0]]
+        line, tied = self.known.pitches[:, self.voices[0]], self.known.tied[:, self.voices[0]]
         begins = np.flatnonzero((line >= 0) & ~tied)
         ends = np.append(begins[1:], len(line))
         silent = np.append(np.flatnonzero(line < 0), len(line))
@@ -141,44 +127,44 @@ class Tune:
             return int(which) if which < len(begins) - 1 else -1
 
         if self.ends or self.score.fermatas:
-            told = {longest(bars == bar) for bar in self.ends}
+            numbers = {longest(bars == bar) for bar in self.ends}
             if not self.ends:
                 under = [self._step(time) for time in self.score.fermatas]
                 last = len(begins) - 1
-                told = {n for n in range(last) if any(begins[n] <= s < ends[n] for s in under)}
-            return [(int(begins[n]), int(ends[n])) for n in sorted(told) if n >= 0]
+                numbers = {n for n in range(last) if any(begins[n] <= s < ends[n] for s in under)}
+            return [(int(begins[n]), int(ends[n])) for n in sorted(numbers) if n >= 0]
         opening, since = places[begins[0]]
         short = (bars[begins[0] :] == opening).sum() < (bars == opening + 1).sum()
         number = bars - opening + (not since and not short)
-        found: list[tuple[int, int]] = []
+        phrases: list[tuple[int, int]] = []
         for bar in range(2, int(number.max()), 2):
             which = longest(number == bar)
             if which < 0:
                 continue
             begin, end = int(begins[which]), int(ends[which])
-            earlier = (begins >= (found[-1][1] if found else 0)) & (begins < begin)
+            earlier = (begins >= (phrases[-1][1] if phrases else 0)) & (begins < begin)
             usual = float((ends - begins)[earlier].mean()) if earlier.any() else np.inf
             if end - begin >= usual * (1 if bar % 4 == 0 else 2):
-                found.append((begin, end))
-        return found
+                phrases.append((begin, end))
+        return phrases
 
     def _step(self, seconds: float) -> int:
         """The step of the grid that begins at a time in the file."""
         return round(float(self.clock.quarters(seconds)) * PER_QUARTER) - self.first
 
     def _chords(self, figures: str | None) -> dict[int, figured.Chord]:
-        bass = self.given.pitches[:, -1]
+        bass = self.known.pitches[:, -1]
         if len(VOICES) - 1 not in self.voices:
             if figures:
                 raise UserError("figures: expected with voices=[bass]")
             return {}
-        told = {self._step(time): text for time, text in self.score.figures if text}
+        texts = {self._step(time): text for time, text in self.score.figures if text}
         if figures is not None:
             words = figured.read(figures)
-            notes = np.flatnonzero((bass >= 0) & ~self.given.tied[:, -1])
+            notes = np.flatnonzero((bass >= 0) & ~self.known.tied[:, -1])
             if len(words) != len(notes):
                 raise UserError(f"figures: {len(words)} words, expected one for {len(notes)} notes")
-            told = {int(step): word for step, word in zip(notes, words) if word != "-"}
+            texts = {int(step): word for step, word in zip(notes, words) if word != "-"}
         if len(self.score.keys):
             fifths = int(self.score.keys["sharps"][0])
         else:
@@ -187,7 +173,7 @@ class Tune:
             fifths = (7 * major + 5) % 12 - 5
         return {
             step: figured.chord(int(bass[step]), text, fifths)
-            for step, text in told.items()
+            for step, text in texts.items()
             if 0 <= step < len(bass) and bass[step] >= 0
         }
 
@@ -201,18 +187,18 @@ class Tune:
 
     def remarks(self) -> list[str]:
         """What whoever gave the melody should know."""
-        told = []
+        lines = []
         if self.shift:
             octaves, way = abs(self.shift) // 12, "up" if self.shift > 0 else "down"
             plural = "an octave" if octaves == 1 else f"{octaves} octaves"
             voice = VOICES[self.voices[0]]
-            told.append(f"the tune was moved {way} by {plural}, into the range of a {voice}")
+            lines.append(f"the tune was moved {way} by {plural}, into the range of a {voice}")
         if self.off:
-            told.append(
+            lines.append(
                 f"{self.off} of its {len(self.score)} notes do not begin on a sixteenth "
                 "(triplets?); the other voices know sixteenths only"
             )
-        return told
+        return lines
 
     def harmonised(self, grid: Grid) -> Score:
         """The file with all voices of ``grid``, without drums: tempos, meters and the rest before
@@ -285,11 +271,11 @@ class Form:
     FIGURED = 2
 
     def __init__(self, tune: Tune) -> None:
-        self.key, self.bar, self.given = tune.key, tune.bar, tune.voices
+        self.key, self.bar, self.voices = tune.key, tune.bar, tune.voices
         self.phrases, self.chords = tune.phrases(), tune.chords
-        self.lines = tune.given.pitches
+        self.lines = tune.known.pitches
         self.lowest = max(set(range(len(VOICES))) - set(tune.voices), default=-1)
-        line = tune.given.pitches[:, tune.voices[0]]
+        line = tune.known.pitches[:, tune.voices[0]]
         sounding = np.flatnonzero(line >= 0)
         self.opening = int(sounding[0])
         self.ends_home = False
@@ -303,16 +289,16 @@ class Form:
         """(B, V): faults that the pitches ``choices`` (B, V) of a voice complete at ``step``, after
         the steps ``table`` (B, >= step, 4)."""
         costs = np.zeros(choices.shape)
-        if self.key is not None and step == self.opening and voice not in self.given:
+        if self.key is not None and step == self.opening and voice not in self.voices:
             costs += self._opens(choices, voice)
-        if step in self.chords and voice not in self.given:
+        if step in self.chords and voice not in self.voices:
             costs += self._against(table, choices, step, voice)
-        home = self.ends_home and voice == len(VOICES) - 1 and voice not in self.given
+        home = self.ends_home and voice == len(VOICES) - 1 and voice not in self.voices
         if home and step >= self.last:
             costs += self._astray(choices)
             if step > self.last:  # a step ago it was not yet the end
                 costs -= self._astray(table[:, step - 1, voice])[:, None]
-        if voice not in self.given and step:
+        if voice not in self.voices and step:
             costs += self._still(table[:, :step], voice)[:, None] * (
                 choices == table[:, step - 1, voice, None]
             )
@@ -331,15 +317,15 @@ class Form:
         """The steps at which phrases, and the piece (T, 4), end without closing, or away from home:
         what could be written anew."""
         ends = [*self.phrases, (self.last, len(pitches))]
-        found = [start for start, stop in ends if not voice_leading.closes(pitches[:stop])]
+        places = [start for start, stop in ends if not voice_leading.closes(pitches[:stop])]
         if self.ends_home and self._astray(pitches[-1:, -1]).any():
-            found.append(self.last)
+            places.append(self.last)
         for step in self.chords:
             own = pitches[None, step, :, None]
-            free = set(range(len(VOICES))) - set(self.given)
+            free = set(range(len(VOICES))) - set(self.voices)
             if any(self._against(pitches[None], own[:, v], step, v).any() for v in free):
-                found.append(step)
-        return found
+                places.append(step)
+        return places
 
     def _against(self, table: np.ndarray, choices: np.ndarray, step: int, voice: int) -> np.ndarray:
         """(B, V): what counts against the figures of the bass."""
@@ -347,12 +333,12 @@ class Form:
         wrong = (choices >= 0) & ~np.isin(choices % 12, list(chord.allowed))
         faults = wrong.astype(float)
         if voice == self.lowest:
-            given = [self.lines[None, step, v] for v in self.given if v > voice]
-            others = [*table[:, step, :voice].T, *given] if voice else given
-            for asked in chord.asked:
-                there = (choices >= 0) & (choices % 12 == asked)
+            lower = [self.lines[None, step, v] for v in self.voices if v > voice]
+            others = [*table[:, step, :voice].T, *lower] if voice else lower
+            for needed in chord.needed:
+                there = (choices >= 0) & (choices % 12 == needed)
                 for other in others:
-                    there |= ((other >= 0) & (other % 12 == asked))[:, None]
+                    there |= ((other >= 0) & (other % 12 == needed))[:, None]
                 faults += ~there
         return self.FIGURED * faults
 

@@ -73,8 +73,8 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
-    """What :func:`report` found.
+class Assessment:
+    """What the checks say of a piece.
 
     counts        faults of each of :data:`KINDS`
     steps, notes, changes   length; notes struck; steps at which a voice changes its pitch or falls
@@ -101,15 +101,15 @@ class Report:
         return self.steps / self.bar
 
 
-def report(
+def assess(
     pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
-) -> Report:
+) -> Assessment:
     """All checks on one piece, in bars of ``bar`` sixteenths. ``UserError`` for arrays that are no
     chorale."""
     voices = _Voices.read(pitches, tied)
     counts = Counter(fault.kind for fault in _all(voices, bar))
     stands = [held / bar for _, _, held in _held(voices)]
-    return Report(
+    return Assessment(
         counts={kind: counts[kind] for kind in KINDS},
         steps=len(voices.pitch),
         notes=int(voices.steps.struck.sum()),
@@ -125,33 +125,33 @@ def report(
 def faults(
     pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
 ) -> list[Fault]:
-    """Every fault, in order of time; ``str(fault)`` says it in words. Counts as in :func:`report`.
+    """Every fault, in order of time; ``str(fault)`` says it in words. Counts as in :func:`assess`.
 
     What lasts (crossing, spacing, a doubled note) counts once, where it begins.
     """
     return sorted(_all(_Voices.read(pitches, tied), bar))
 
 
-def rates(reports: Iterable[Report]) -> dict[str, float]:
+def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
     """A set of pieces as numbers with their names, all pieces taken together.
 
     Faults in 100 bars: 100 x sum of counts / sum of bars; then chord changes in a bar, the shares
     of pieces that end well, and the longest stand of a voice: mean of the pieces, and the worst.
     """
-    reports = list(reports)
-    if not reports:
-        raise UserError("reports: none came, expected at least one piece")
-    bars = sum(r.bars for r in reports)
-    held = [r.longest_held for r in reports]
+    assessments = list(assessments)
+    if not assessments:
+        raise UserError("assessments: none came, expected at least one piece")
+    bars = sum(r.bars for r in assessments)
+    held = [r.longest_held for r in assessments]
     return {
-        **{f"{k} / 100 bars": 100 * sum(r.counts[k] for r in reports) / bars for k in KINDS},
-        "all faults / 100 bars": 100 * sum(sum(r.counts.values()) for r in reports) / bars,
-        "chord changes / bar": sum(r.changes for r in reports) / bars,
-        "ends on a triad in root position, %": _percent(r.final_triad for r in reports),
+        **{f"{k} / 100 bars": 100 * sum(r.counts[k] for r in assessments) / bars for k in KINDS},
+        "all faults / 100 bars": 100 * sum(sum(r.counts.values()) for r in assessments) / bars,
+        "chord changes / bar": sum(r.changes for r in assessments) / bars,
+        "ends on a triad in root position, %": _percent(r.final_triad for r in assessments),
         "bass ends a fourth up or a fifth down, %": _percent(
-            r.cadence == "authentic" for r in reports
+            r.cadence == "authentic" for r in assessments
         ),
-        "bass ends so, by step or plagally, %": _percent(r.cadence != "none" for r in reports),
+        "bass ends so, by step or plagally, %": _percent(r.cadence != "none" for r in assessments),
         "longest stand of a voice, mean, bars": float(np.mean(held)),
         "longest stand of a voice, worst, bars": max(held),
     }
@@ -289,14 +289,14 @@ def leading_notes(steps: Steps, tonic: int | np.ndarray) -> tuple[np.ndarray, np
 
 def _leading_note(chords: np.ndarray, tonic: int | np.ndarray) -> np.ndarray:
     """(N,) pitch class of the leading note of each chord (N, 4), -1 where it is no dominant."""
-    classes, found = _classes(chords), np.full(len(chords), -1)
+    classes, leading = _classes(chords), np.full(len(chords), -1)
     for root in range(12):
-        found[classes == _bits(root, root + 4, root + 10)] = (root + 4) % 12
-    tonics = np.broadcast_to(tonic, found.shape)
+        leading[classes == _bits(root, root + 4, root + 10)] = (root + 4) % 12
+    tonics = np.broadcast_to(tonic, leading.shape)
     for chord in _DOMINANTS:
         home = np.array([_bits(*(key + n for n in chord)) for key in range(12)])
-        found = np.where((tonics >= 0) & (classes == home[tonics]), (tonics + 11) % 12, found)
-    return found
+        leading = np.where((tonics >= 0) & (classes == home[tonics]), (tonics + 11) % 12, leading)
+    return leading
 
 
 def _bits(*classes: int) -> int:

@@ -1,22 +1,22 @@
 """``musictx COMMAND [name=value ...]``: the programs by name.
 
 Help and completion come from the dataclasses of ``config/`` and the files of ``conf/`` alone, so
-they are instant; Hydra is imported when a command is composed, torch when it runs.
+they are instant; Hydra is imported when it composes a command, torch when the command runs.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from musictx import __version__
+from musictx import __version__, wings
 from musictx.cli.completion import complete, completion_script
 from musictx.cli.help import command_help, overview
+from musictx.cli.streams import forgiving
 from musictx.compose import COMMANDS, run
 from musictx.compose.commands import groups, known_options
 from musictx.compose.hints import unknown_command, unknown_option
@@ -33,15 +33,19 @@ FLAGS: dict[str, tuple[str, ...] | None] = {
     "--resolve": None,
     "--run": None,
 }
-#: Programs that stand elsewhere than in ``musictx/apps``.
-PROGRAMS = {"studio": "musictx.studio.program", "mcp": "musictx.mcp.program"}
 SHORT = {"-c": "--cfg", "-i": "--info", "-cd": "--config-dir", "-cn": "--config-name"}
 SHORT |= {"-p": "--package", "-m": "--multirun", "-r": "--run"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 where the machine could not write or had
-    too little memory, 2 for a mistake in what was asked for, 130 for ^C."""
+    too little memory, 2 for a mistake in what was asked for, 130 for ^C, 143 for a training that
+    SIGTERM has stopped. Whether what is printed can be written does not change it."""
+    with forgiving():
+        return _status(argv)
+
+
+def _status(argv: Sequence[str] | None) -> int:
     # OpenMP's threads wait by spinning unless told otherwise before torch loads. On a machine that
     # does anything else at the same time that slows training down badly.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -54,9 +58,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("musictx: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `musictx ... | head` closed the pipe: nothing left to say
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     finally:
         gc.enable()
 
@@ -90,21 +91,23 @@ def _dispatch(words: list[str]) -> int:
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"--config-dir={folder}: no such folder")
-    given = [w for flag, value in flags.items() for w in ((flag, value) if value else (flag,))]
+    hydras = [w for flag, value in flags.items() for w in ((flag, value) if value else (flag,))]
     try:
-        run(command, typed, lambda c: _run(command, c), flags=given, folders=folders)
-    except SystemExit as end:  # Hydra ends so where a --package is not there, and has said it
-        return 2 if end.code else 0
+        run(command, typed, lambda c: _run(command, c), flags=hydras, folders=folders)
+    except SystemExit as end:
+        if isinstance(end.code, int) and end.code > 128:  # stopped by a signal
+            return end.code
+        return 2 if end.code else 0  # Hydra ends so where a --package is not there, and has said it
     return 0
 
 
 def _run(command: str, config: Any) -> Any:
     try:
-        app = importlib.import_module(PROGRAMS.get(command, f"musictx.apps.{command}"))
+        task = wings.load(COMMANDS[command].run)
         gc.freeze()  # what modules hold is no garbage, at the end neither
         gc.enable()
         try:
-            return app.run(config)
+            return task(config)
         finally:
             if "triton" in sys.modules:  # prints a page about all of it that is never collected
                 gc.unfreeze()
@@ -120,8 +123,8 @@ def _run(command: str, config: Any) -> Any:
 def _out_of_memory(error: Exception) -> bool:
     """What Python, numpy, CUDA or torch on the CPU say; torch on the CPU has no class for it."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    told = ("can't allocate memory", "not enough memory")
-    return bool(names & {"MemoryError", "OutOfMemoryError"}) or any(t in str(error) for t in told)
+    texts = ("can't allocate memory", "not enough memory")
+    return bool(names & {"MemoryError", "OutOfMemoryError"}) or any(t in str(error) for t in texts)
 
 
 def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str]]:

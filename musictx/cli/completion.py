@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from musictx.compose import COMMANDS, groups
-from musictx.compose.commands import SPOKEN, known_options
+from musictx.compose import COMMANDS, beside, groups
+from musictx.compose.commands import known_options, parts
+from musictx.config import checks
 from musictx.errors import UserError
 
 SCRIPTS = {
@@ -55,10 +56,10 @@ def complete(words: Sequence[str]) -> list[str]:
         return []
     key, equals, _ = current.partition("=")
     choices = groups(command)
-    spoken = {option: word for word, option in SPOKEN.get(command, {}).items()}
-    known = {spoken.get(name, name): field for name, field in known_options(command).items()}
+    known = {checks.spoken(name, field): field for name, field in known_options(command).items()}
     if not equals:
-        return [f"{name}=" for name in (*choices, *known) if name.startswith(key)]
+        names = [*choices, *known, *parts(command), *beside.typed(command, [])]
+        return [f"{name}=" for name in names if name.startswith(key)]
     values: Sequence[str] = choices.get(key, ())
     if not values and key in known:
         truth = ("true", "false") if known[key].type == "bool" else ()

@@ -1,8 +1,8 @@
-"""What ``musictx train corpus.path=DIR`` begins with: for piano music, with the shipped piano.
+"""``musictx train corpus.path=DIR`` begins with the shipped piano if DIR holds piano music.
 
 A model that knows piano music learns from a few pieces in minutes what a new one does not in hours
-(docs/training.md). So where nothing is said of the network, its tokens or its training, and the
-files are piano music, the words ``experiment=own`` are added.
+(docs/training.md). So if the command names no model, tokenizer or trainer, and the files are piano
+music, the words ``experiment=own`` are added.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from musictx import shipped
 from musictx.compose.words import split
 from musictx.errors import UserError
 
-#: Whoever gives one of these has decided how to begin.
+#: With one of these options the command says itself how training begins; nothing is added.
 DECIDED = ("init", "experiment", "trainer", "corpus", "corpus.name")
 GROUPS = ("model", "position", "tokenizer")
 #: Programs of pianos, harpsichord and clavichord included.
@@ -29,9 +29,9 @@ FILES, SHARE = 20, 0.8
 def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
     """The words for Hydra of a training, and a line that says with what it begins; None where the
     words say so themselves."""
-    found = dict(word.lstrip("+~").partition("=")[::2] for word in words)
-    decided = any(name in DECIDED or name.split(".")[0] in GROUPS for name in found)
-    paths = split(found.get("corpus.path", ""))  # several in a sweep
+    options = dict(word.lstrip("+~").partition("=")[::2] for word in words)
+    decided = any(name in DECIDED or name.split(".")[0] in GROUPS for name in options)
+    paths = split(options.get("corpus.path", ""))  # several in a sweep
     paths = [re.sub(r"^(['\"])(.*)\1$", r"\2", path) for path in paths]
     if decided or not {"", "null"}.isdisjoint(paths) or "piano" not in shipped.models():
         return list(words), None

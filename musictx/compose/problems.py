@@ -5,68 +5,70 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from musictx.compose.commands import groups, known_options
+from musictx.compose.commands import free_form, groups, known_options, parts
 from musictx.compose.hints import unknown_option
 from musictx.compose.words import kind_of
 from musictx.errors import ConfigError, UserError
 
 
 @contextmanager
-def translated(command: str, entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
+def translated(
+    command: str, entered: Callable[[], bool] = lambda: True, *, typed: str = ""
+) -> Iterator[None]:
     """Complaints of Hydra, OmegaConf and YAML in the block are raised as :class:`ConfigError`, and
-    until ``entered`` says that our own code runs, whatever else a file of options leads to."""
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
+    until ``entered`` says that our own code runs, whatever else a file of options leads to.
 
+    ``typed``: the word ``name=value`` that the block reads; whatever goes wrong is about it.
+    """
     try:
         yield
     except UserError:
         raise
-    except (HydraException, OmegaConfBaseException, YAMLError) as error:
-        raise translate(command, error) from error
     except Exception as error:
+        if typed or type(error).__module__.partition(".")[0] in ("hydra", "omegaconf", "yaml"):
+            raise translate(command, error, typed) from error
         if entered():
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ConfigError(f"a YAML file of these options cannot be read ({reason})") from error
 
 
-def translate(command: str, error: Exception) -> ConfigError:
-    """The sentence for ``error``; it begins with the option where one can be found."""
-    from hydra.errors import MissingConfigException, OverrideParseException
-    from omegaconf.errors import MissingMandatoryValue
-
-    known = known_options(command)
+def translate(command: str, error: Exception, typed: str = "") -> ConfigError:
+    """The sentence for ``error``, of ``typed`` or of the option that can be found in it."""
+    raised: Any = error  # of Hydra or OmegaConf, known by its name: neither need be loaded
+    name = type(error).__name__
+    known = known_options(command) | parts(command)
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
     text, inner = str(error), str(cause)
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+    if name == "MissingConfigException" and raised.missing_cfg_file:
+        group, _, choice = str(raised.missing_cfg_file).rpartition("/")
         place = re.match(r"In '([^']+)'", text)
         named = (place and place[1] not in (command, "config") and f"{place[1]}.yaml: ") or ""
         if not group:
             return ConfigError(f"{named}{choice}: no such file {choice}.yaml among the YAML files")
-        options = [o for o in error.options or [] if not o.endswith("_schema")]
+        options = [o for o in raised.options or [] if not o.endswith("_schema")]
         more = ""
         if group in ("hydra/sweeper", "hydra/launcher"):
             kind = group.removeprefix("hydra/")
             named, more = "", f"; others are plugins, such as pip install hydra-{choice}-{kind}"
         return ConfigError(f"{named}{group}={choice}: expected one of {', '.join(options)}{more}")
-    if isinstance(error, OverrideParseException):
-        return ConfigError(f"{error.override}: this value cannot be read; put it in quotes")
+    if name == "OverrideParseException":
+        return ConfigError(f"{raised.override}: this value cannot be read; put it in quotes")
     override = re.search(r"Error merging override \+*~?([^=\s]+)=?(.*)", text)
+    override = override or re.fullmatch(r"([^=]+)=(.*)", typed, re.DOTALL)
     full_key = re.search(r"full_key: (\S+)", inner)
     key = override[1] if override else full_key[1] if full_key else ""
     if re.search(r"Key '.*' not in|is not in struct", inner) and key:
-        return ConfigError(_foreign(command, key, inner))
-    if isinstance(cause, MissingMandatoryValue):
+        return ConfigError(_foreign(command, full_key[1] if typed and full_key else key, inner))
+    if type(cause).__name__ == "MissingMandatoryValue":
         return ConfigError(f"{key or inner}: the value is missing")
     if key in known and re.search(r"[Vv]alue|could not be|Incompatible|Invalid type|Cannot", inner):
-        typed = override[2] if override else _came(inner)
-        return ConfigError(f"{key}={typed}: expected {kind_of(known[key])}")
+        came = override[2] if override else _came(inner)
+        return ConfigError(f"{key}={came}: expected {kind_of(known[key])}")
     ambiguous = re.match(r"Ambiguous value for argument '([^']*)'", text)
     if ambiguous:
         return ConfigError(f"{ambiguous[1]}: expected one value; add -m to run each of them")
@@ -80,7 +82,7 @@ def translate(command: str, error: Exception) -> ConfigError:
 
 def _foreign(command: str, key: str, text: str) -> str:
     """The sentence for a key that the chosen dataclass does not have."""
-    names = [*known_options(command), *groups(command)]
+    names = [*known_options(command), *parts(command), *free_form(command), *groups(command)]
     scheme = re.search(r"not in '(\w+)'", text)
     if key in names and scheme:
         own = key.partition(".")[0]
@@ -89,5 +91,5 @@ def _foreign(command: str, key: str, text: str) -> str:
 
 
 def _came(text: str) -> str:
-    found = re.search(r"Value '([^']*)'", text)
-    return found[1] if found else "null" if "None" in text else "..."
+    value = re.search(r"Value '([^']*)'", text)
+    return value[1] if value else "null" if "None" in text else "..."

@@ -1,4 +1,5 @@
-"""Hydra runs a command: once, as a sweep, or to show what it composed."""
+"""Runs a command: Hydra does it once, as a sweep, or to show what it composed; those that are no
+Hydra's are composed by ``plain`` and run once."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from musictx.compose import own, sweep
-from musictx.compose.commands import COMMANDS, conf_dir, register
+from musictx.compose import beside, own, plain, sweep
+from musictx.compose.commands import COMMANDS, conf_dir, main_file, register
 from musictx.compose.problems import translated
 from musictx.compose.words import normalise
 from musictx.errors import ConfigError, UserError
@@ -29,13 +30,23 @@ def run(
 ) -> None:
     """Compose ``command`` from the words ``typed`` and call ``task`` with its configuration.
 
-    flags    Hydra's own, checked: --multirun, --cfg job, --config-dir DIR, ...
+    flags    checked, most of them Hydra's own: --multirun, --cfg job, --config-dir DIR, ...
     folders  that of --config-dir
 
     A sweep calls ``task`` for each of its runs and gives their ``validation_loss`` to the sweeper.
     Raises :class:`ConfigError` in one sentence for what cannot be composed, and whatever ``task``
     raises.
     """
+    if main_file(command) is None:
+        plain.check_flags(command, flags)
+        composed = plain.compose(command, typed, folders)
+        if "--cfg" in flags:
+            plain.show(composed)
+            return
+        with translated(command):
+            config = as_config(command, composed)
+        task(config)
+        return
     words = normalise(command, typed, sweep="--multirun" in flags, folders=folders)
     if command == "train" and "--config-name" not in flags:  # that file says how to begin
         words, line = own.begun(words)
@@ -77,14 +88,14 @@ def run(
             return sweep.keep(settings, options, result)
         return None
 
-    made = [Path(w.split("=", 1)[1].strip("'\"")) for w in words if w.startswith("hydra.run.dir=")]
-    made = [folder for folder in made if not folder.exists()]  # Hydra makes it before the job
+    dirs = [Path(w.split("=", 1)[1].strip("'\"")) for w in words if w.startswith("hydra.run.dir=")]
+    dirs = [folder for folder in dirs if not folder.exists()]  # Hydra makes it before the job
     try:
         composing = translated(command, lambda: bool(entered))
         with composing, _argv([*flags, *words]), _environment("HYDRA_FULL_ERROR", "1"):
             job()
     finally:
-        for folder in made:
+        for folder in dirs:
             with suppress(OSError):  # what is not empty stays
                 folder.rmdir()
         sweep.finish()
@@ -97,13 +108,14 @@ def as_config(command: str, composed: Any) -> Any:
     that nobody has here, such as that of a file ~song.mid, the path is made whole."""
     from omegaconf import OmegaConf
 
-    made = OmegaConf.to_object(composed)
-    if not isinstance(made, COMMANDS[command]):
+    beside.gather(command, composed)
+    config = OmegaConf.to_object(composed)
+    if not isinstance(config, COMMANDS[command].config):
         raise ConfigError(
             f"--config-name: expected a file with {command} among its defaults, so that it has all "
             f"options of musictx {command}"
         )
-    return _expanded(made)
+    return _expanded(config)
 
 
 def _expanded(node: Any) -> Any:
@@ -119,8 +131,8 @@ def _expanded(node: Any) -> Any:
 
 
 def _home(path: str) -> str:
-    found = os.path.expanduser(path)
-    return os.path.abspath(found) if found.startswith("~") else found
+    expanded = os.path.expanduser(path)
+    return os.path.abspath(expanded) if expanded.startswith("~") else expanded
 
 
 def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:

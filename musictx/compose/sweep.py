@@ -66,8 +66,8 @@ def finish() -> None:
         print(f"validation loss, best first ({folder / 'results.csv'}):")
         width = max(len(row["options"]) for row in scored)
         for row in scored:
-            told = row.get("error") or row["model"] or ""
-            print(f"  {row['loss']:.4f}  {row['options']:{width}}  {told}".rstrip(), flush=True)
+            outcome = row.get("error") or row["model"] or ""
+            print(f"  {row['loss']:.4f}  {row['options']:{width}}  {outcome}".rstrip(), flush=True)
     failed = [row for row in sorted(rows, key=lambda row: row["run"]) if "error" in row]
     if failed:
         kind = WriteError if failed[0]["status"] == WriteError.status else UserError

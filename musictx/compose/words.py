@@ -10,25 +10,16 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from musictx import shipped
-from musictx.compose.commands import SPOKEN, free_form, groups, known_options
+from musictx.compose import beside
+from musictx.compose.commands import COMMANDS, free_form, groups, known_options, parts
 from musictx.compose.hints import unknown_option
-from musictx.errors import ConfigError
+from musictx.config import checks
+from musictx.errors import ConfigError, shown
 
-#: Words without "=" are the value of this option.
-POSITIONAL = {
-    "prepare": "corpus.path",
-    "train": "corpus.path",
-    "generate": "primer",
-    "infill": "file",
-    "accompany": "melody",
-    "harmonise": "melody",
-    "play": "primer",
-    "render": "files",
-}
 #: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the
 #: processes it starts.
 HYDRA = ("searchpath", "mode", "callbacks", "run.dir", "job.name", "output_subdir")
@@ -38,18 +29,26 @@ _TRUTH = ("true", "false", "yes", "no", "on", "off", "1", "0", "y", "n")
 
 
 def normalise(
-    command: str, typed: Sequence[str], *, sweep: bool = False, folders: Sequence[Path] = ()
+    command: str,
+    typed: Sequence[str],
+    *,
+    sweep: bool = False,
+    folders: Sequence[Path] = (),
+    by_hydra: bool = True,
 ) -> list[str]:
-    """``typed`` as overrides for Hydra; :class:`ConfigError` for what is wrong by itself.
+    """``typed`` as overrides for Hydra, or with values in YAML where Hydra does not read them;
+    :class:`ConfigError` for what is wrong by itself.
 
     ``folders`` are the user's own of YAML files. ``model=FOLDER`` means ``model.path=FOLDER`` where
     there is no choice of model sizes.
     """
-    known, choices, free = known_options(command), groups(command, folders), free_form(command)
-    spoken = SPOKEN.get(command, {})
-    named = [
-        w for w in _positional(command, typed, [*known, *choices, *free, *spoken, "model"]) if w
-    ]
+    text = quote if by_hydra else as_yaml
+    known = known_options(command) | parts(command)
+    choices = groups(command, folders)
+    free = [*free_form(command), *beside.typed(command, typed)]
+    spoken = COMMANDS[command].spoken()
+    names = [*known, *choices, *free, *spoken, "model"]
+    named = [word for word in _positional(command, typed, names, text) if word]
     own_scheme = any(re.match(r"\+*position\.(name=.*:|_target_=)", w) for w in named)
     if own_scheme and not any(w.startswith("position=") for w in named):
         named.insert(0, "position=custom")
@@ -61,19 +60,21 @@ def normalise(
         sign, name, equals, value = _split(word)
         if sign == "~":
             if name not in choices and not _within(name, [*known, *free]):
-                raise ConfigError(f"~{unknown_option(command, name, [*known, *choices])}")
+                raise ConfigError(f"~{unknown_option(command, name, [*known, *choices, *free])}")
             words.append(word)
             continue
         if not equals:
             raise ConfigError(
                 f"{word}: expected name=value; musictx {command} --help lists the options"
             )
+        if re.search("[0-9]{4000}", value):
+            raise ConfigError(f"{name}={shown(value)}: expected fewer digits")
         if name == "model" and "model" not in choices and "model.path" in known:
             name = "model.path"
         name = spoken.get(name, name)
         if name not in (*known, *choices) and f"sampling.{name}" in known:
             name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
-        if re.match(r"hydra[./]", name):
+        if by_hydra and re.match(r"hydra[./]", name):
             words.append(_hydra(command, word, sweep=sweep))
         elif name in choices:
             if not (open_search or "(" in value or value.startswith("[")):
@@ -83,13 +84,13 @@ def normalise(
                 raise ConfigError(f"{name}={value}: given twice, also as {group_words[name]}")
             words.append(f"{name}={value}")
         elif name in known and name not in free:
-            words.append(f"{name}={_value(name, known[name], value, sweep)}")
+            words.append(f"{name}={_value(name, known[name], value, sweep, text)}")
         elif _within(name, free) or (own_scheme and name.startswith("position.")):
             words.append(f"++{name}={value}")
         elif (sign == "+" and any((f / name).is_dir() for f in folders)) or (open_search and sign):
             words.append(word)
         else:
-            raise ConfigError(unknown_option(command, name, [*known, *choices]))
+            raise ConfigError(unknown_option(command, name, [*known, *choices, *free]))
     return words
 
 
@@ -112,23 +113,25 @@ def _own_choice(group: str, word: str, folders: Sequence[Path]) -> bool:
     )
 
 
-def _positional(command: str, typed: Sequence[str], names: Sequence[str]) -> list[str]:
+def _positional(
+    command: str, typed: Sequence[str], names: Sequence[str], text: Callable[[str], str]
+) -> list[str]:
     """Bare words, and names of files that hold a "=", become ``option=...``."""
-    option = POSITIONAL.get(command)
+    option = COMMANDS[command].positional
     bare: list[str] = []
     rest: list[str] = []
     for word in typed:
         sign, name, equals, _ = _split(word)
         is_option = bool(equals) and (_within(name, names) or name.startswith("hydra"))
         path = (not sign or word.startswith("~/") or Path(word).exists()) and not is_option
-        if option is not None and path and (not equals or _there(word)):
+        if option and path and (not equals or _there(word)):
             bare.append(word)
         else:
             rest.append(word)
-    if not bare or option is None:
+    if not bare:
         return rest
     if option == "files":
-        return [f"files=[{','.join(quote(word) for word in bare)}]", *rest]
+        return [f"files=[{','.join(text(word) for word in bare)}]", *rest]
     if len(bare) > 1:
         raise ConfigError(
             f"{bare[1]}: expected one file, {bare[0]} is given already; options are written "
@@ -170,8 +173,10 @@ def check_choice(group: str, choice: str, choices: Sequence[str]) -> None:
         raise ConfigError(f"{group}={choice}: expected one of {', '.join(choices)}")
 
 
-def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
-    """``value`` as Hydra shall read it, each value of a sweep checked by itself."""
+def _value(
+    name: str, field: dataclasses.Field, value: str, sweep: bool, text: Callable[[str], str]
+) -> str:
+    """``value`` as it shall be read, texts by ``text``, each value of a sweep checked by itself."""
     kinds = _kinds(field)
     if _FUNCTION.fullmatch(value) and (sweep or "str" not in kinds):
         return value
@@ -180,12 +185,13 @@ def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
         bare = _unquoted(one)
         if bare == "":
             raise ConfigError(f"{name}=: the value is missing; expected {kind_of(field)}")
-        if "${" not in one and not _fits(kinds, bare):
+        fits = bare[0] == "{" if checks.holds_several(field) else _fits(kinds, bare)
+        if "${" not in one and not fits:
             more = "; add -m to run each of these values" if "," in one and not sweep else ""
             raise ConfigError(f"{name}={one}: expected {kind_of(field)}{more}")
         if field.metadata.get("path") == "in" and bare != "null" and bare[:1] != "[":
             check_path(name, field, bare)
-        checked.append(quote(one) if "str" in kinds else one)
+        checked.append(text(one) if "str" in kinds else one)
     return ",".join(checked)
 
 
@@ -201,7 +207,7 @@ def check_path(name: str, field: dataclasses.Field, value: str) -> None:
 
 
 def _kinds(field: dataclasses.Field) -> list[str]:
-    return [part.strip() for part in str(field.type).split("|")]
+    return [part.strip() for part in checks.type_of(field).split("|")]
 
 
 def _fits(kinds: Sequence[str], value: str) -> bool:
@@ -215,15 +221,16 @@ def _fits(kinds: Sequence[str], value: str) -> bool:
         return value.startswith("[")
     if "bool" in kinds and lower in _TRUTH:
         return True
-    try:
-        number = float(value)
-    except ValueError:
+    number = checks.typed(value)
+    if number is None:
         return False
     return "float" in kinds or ("int" in kinds and number.is_integer())
 
 
 def kind_of(field: dataclasses.Field) -> str:
     """What a value of this option looks like, in words."""
+    if checks.holds_several(field):
+        return "values by their names, such as {notes: 5000}"
     names = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
     lists = {"list[str]": "a list such as [a,b]", "list[int]": "a list of whole numbers"}
     parts = [p for p in _kinds(field) if not ("float" in _kinds(field) and p == "int")]
@@ -259,5 +266,20 @@ def quote(value: str) -> str:
     """A text value that Hydra's override grammar takes literally; null and quoted ones stay."""
     if value in ("null", "") or (len(value) > 1 and value[0] == value[-1] and value[0] in "'\""):
         return value
-    value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)  # no interpolation
+    value = _literal(value)
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
+
+
+def as_yaml(value: str) -> str:
+    """A text value that YAML takes literally; null stays, and quotes around it go."""
+    if value in ("null", ""):
+        return value
+    bare = _unquoted(value)
+    value = _literal(value) if bare == value else bare
+    plain = (c.isascii() and c.isprintable() and c not in '"\\' for c in value)
+    return '"' + "".join(c if p else f"\\U{ord(c):08x}" for c, p in zip(value, plain)) + '"'
+
+
+def _literal(value: str) -> str:
+    """``value`` without interpolation: what OmegaConf would look up (``${...}``) is escaped."""
+    return re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)

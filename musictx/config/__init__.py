@@ -6,24 +6,20 @@ dotted name, what came and what would be right - before anything heavy starts. T
 field is its help: ``musictx train --help`` prints it.
 """
 
+from musictx.config.chords import ChordsConfig
+from musictx.config.compare import CompareConfig
 from musictx.config.composing import ModelFolder
 from musictx.config.corpus import AugmentConfig, CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.evaluate import EvaluateConfig
-from musictx.config.export import ExportConfig
 from musictx.config.generate import GenerateConfig
-from musictx.config.harmonise import HarmoniseConfig
 from musictx.config.infill import AccompanyConfig, InfillConfig
 from musictx.config.limits import Limits
-from musictx.config.live import JamConfig, PlayConfig
-from musictx.config.mcp import McpConfig
 from musictx.config.model import IMPLEMENTATIONS, ModelConfig
 from musictx.config.optim import OptimConfig
 from musictx.config.position import AXES, SCHEMES, HuangConfig, PositionConfig
 from musictx.config.prepare import PrepareConfig
-from musictx.config.render import RenderConfig
 from musictx.config.sampling import SamplingConfig, TokenSampling
-from musictx.config.studio import StudioConfig
 from musictx.config.tokenizer import TokenizerConfig
 from musictx.config.train import TrainConfig
 from musictx.config.trainer import TrainerConfig
@@ -34,26 +30,21 @@ __all__ = [
     "SCHEMES",
     "AccompanyConfig",
     "AugmentConfig",
+    "ChordsConfig",
+    "CompareConfig",
     "CorpusConfig",
     "DataConfig",
     "EvaluateConfig",
-    "ExportConfig",
     "GenerateConfig",
-    "HarmoniseConfig",
     "HuangConfig",
     "InfillConfig",
-    "JamConfig",
     "Limits",
-    "McpConfig",
     "ModelConfig",
     "ModelFolder",
     "OptimConfig",
-    "PlayConfig",
     "PositionConfig",
     "PrepareConfig",
-    "RenderConfig",
     "SamplingConfig",
-    "StudioConfig",
     "TokenSampling",
     "TokenizerConfig",
     "TrainConfig",

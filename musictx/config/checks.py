@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import math
 import os
 import re
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, shown
 
 
 def option(
@@ -30,8 +31,12 @@ def option(
     choices: tuple[str, ...] = (),
     path: bool | str = False,
     names: str | None = None,
+    spoken: str | None = None,
+    also: str = "",
+    rare: bool = False,
 ) -> Any:
-    """A dataclass field with its one-line help; lists and dicts are copied for each instance.
+    """A dataclass field with its one-line help; lists and dicts are copied for each instance. The
+    default of several values that are one option (:class:`~musictx.config.Limits`) is their class.
 
     ``low`` and ``high`` bound its values, themselves allowed, ``above`` and ``below`` themselves
     not; ``choices`` are all values it may have. :func:`check` holds values against these, those in
@@ -40,9 +45,16 @@ def option(
     ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
     must be there. ``names`` says what may be named instead of a file: the "examples" or "models"
     that come with musictx.
+
+    ``spoken`` is what people type for it where that is no name in Python ("from"), ``also`` are
+    words of other programs and of everyday speech that hints understand, and what is ``rare`` only
+    the full help shows.
     """
     metadata: dict[str, Any] = {"help": help, "path": path, "names": names, "choices": choices}
+    metadata |= {"spoken": spoken, "also": tuple(also.split()), "rare": rare}
     metadata["bounds"] = (low, above, high, below)
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=metadata)
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: default.copy(), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -51,7 +63,7 @@ def option(
 def require(condition: bool, name: str, value: object, expected: str) -> None:
     """Raise :class:`ConfigError` "name=value: expected ..." unless ``condition`` holds."""
     if not condition:
-        raise ConfigError(f"{name}={value}: expected {expected}")
+        raise ConfigError(f"{name}={shown(value)}: expected {expected}")
 
 
 #: The largest seed that every generator takes.
@@ -64,30 +76,45 @@ MOST_SAMPLES, MOST = 100_000, 1_000_000_000
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     """``value`` is one of ``choices``."""
-    require(value in choices, name, value, "one of " + ", ".join(choices))
+    require(
+        isinstance(value, str) and value in choices, name, value, "one of " + ", ".join(choices)
+    )
+
+
+def is_number(value: object, kinds: tuple[type, ...] = (int, float)) -> bool:
+    """Whether ``value`` is a number of these types that musictx takes from anywhere: neither NaN
+    nor infinite nor beyond a billion."""
+    return type(value) in kinds and -MOST <= value <= MOST  # type: ignore[operator]
+
+
+def typed(text: str) -> float | None:
+    """The number that a person has typed, in the digits 0 to 9 and without underscores, or None; of
+    hundreds of digits it is none."""
+    plain = re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", text.strip())
+    return float(text) if plain and math.isfinite(float(text)) else None
 
 
 def check(config: Any, prefix: str = "") -> None:
     """Hold each option of a dataclass (named ``prefix.option``) against its choices and bounds;
-    None passes where the type allows it. What has bounds is at most a billion, whatever they are,
-    and a whole number if its type is one."""
+    None passes where the type allows it. What has bounds is a number (:func:`is_number`), whatever
+    they are, and a whole one if its type is one; a list or dict of them if its type is one."""
     for f in dataclasses.fields(config):
         name = f"{prefix}.{f.name}" if prefix else f.name
         value = getattr(config, f.name)
-        if value is None and "None" in str(f.type):
+        if value is None and "None" in type_of(f):
             continue
         if f.metadata.get("choices"):
             one_of(name, value, f.metadata["choices"])
         bounds = f.metadata.get("bounds", (None,) * 4)
         if bounds == (None,) * 4:
             continue
-        values = {name: value}
-        if isinstance(value, Mapping):
+        values, type_ = {name: value}, type_of(f)
+        if isinstance(value, Mapping) and "dict" in type_:
             values = {f"{name}.{key}": one for key, one in value.items()}
-        kinds = _numbers(str(f.type))
+        kinds = _numbers(type_)
         for key, one in values.items():
-            every = one if isinstance(one, list) else [one]
-            inside = all(type(x) in kinds and _inside(x, bounds) for x in every)
+            every = one if isinstance(one, list) and "list" in type_ else [one]
+            inside = all(is_number(x, kinds) and _inside(x, bounds) for x in every)
             too_large = isinstance(one, (int, float)) and one > MOST and bounds[2:] == (None, None)
             most = f"a number of at most {MOST:,}"
             require(inside, key, one, most if too_large else _expected(f, bounds))
@@ -106,9 +133,7 @@ Bounds = tuple[float | None, float | None, float | None, float | None]
 def _inside(value: float, bounds: Bounds) -> bool:
     low, above, high, below = bounds
     return (
-        math.isfinite(value)
-        and value <= MOST
-        and (low is None or value >= low)
+        (low is None or value >= low)
         and (above is None or value > above)
         and (high is None or value <= high)
         and (below is None or value < below)
@@ -118,7 +143,7 @@ def _inside(value: float, bounds: Bounds) -> bool:
 def _expected(field: dataclasses.Field, bounds: Bounds) -> str:
     """The bounds of an option in words."""
     low, above, high, below = (None if b is None else f"{b:,.10g}".replace(",", "") for b in bounds)
-    kind = str(field.type)
+    kind = type_of(field)
     what = "number" if "float" in kind else "whole number"
     what = f"{what}s" if kind.startswith(("list", "dict")) else f"a {what}"
     start = f" from {low}" if low is not None else f" above {above}"
@@ -128,6 +153,18 @@ def _expected(field: dataclasses.Field, bounds: Bounds) -> str:
     if high is None:
         end = f" up to but not including {below}" if low is not None else f" and below {below}"
     return f"{what}{start}{end}"
+
+
+def spoken(name: str, field: dataclasses.Field) -> str:
+    """What people type for the option ``name``."""
+    return field.metadata.get("spoken") or name
+
+
+def type_of(field: dataclasses.Field) -> str:
+    """The type of an option as it is written, such as "int | None", whether or not the module of
+    its dataclass keeps annotations as text."""
+    kind: Any = field.type
+    return kind if isinstance(kind, str) else inspect.formatannotation(kind)
 
 
 def imported(name: str, target: str) -> Any:
@@ -151,6 +188,11 @@ def import_from_here() -> None:
         sys.path.append(os.getcwd())
 
 
+def holds_several(field: dataclasses.Field) -> bool:
+    """The option is one with several values by their names, such as ``limits``."""
+    return isinstance(field.default_factory, type)
+
+
 def device(value: str) -> None:
     """A name that torch may know; whether this machine has it is seen when it is used."""
     known = re.fullmatch(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", value) is not None
@@ -159,11 +201,11 @@ def device(value: str) -> None:
 
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:
     """Every option of a command's dataclass as (dotted name, field), nested ones included."""
-    found: list[tuple[str, dataclasses.Field]] = []
+    every: list[tuple[str, dataclasses.Field]] = []
     for f in dataclasses.fields(config):
         factory = f.default_factory
-        if isinstance(factory, type) and dataclasses.is_dataclass(factory):
-            found += [(f"{f.name}.{name}", inner) for name, inner in options(factory)]
+        if isinstance(factory, type) and not f.metadata:
+            every += [(f"{f.name}.{name}", inner) for name, inner in options(factory)]
         else:
-            found.append((f.name, f))
-    return found
+            every.append((f.name, f))
+    return every

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from musictx.config.checks import LARGEST_SEED, MOST_SAMPLES, check, device, option
-from musictx.config.limits import Limits
+from musictx.config.limits import HELP, Limits
 from musictx.config.sampling import SamplingConfig
 
-#: Formats of weights (musictx/model/weights.py).
-WEIGHTS = ("float32", "bfloat16", "int8")
 FEELS = ("calm", "busy", "bright", "dark")
 
 
@@ -23,12 +22,7 @@ class ModelFolder:
         "else the model that comes with musictx",
         path="in",
         names="models",
-    )
-    weights: str = option(
-        "float32",
-        "format of the weights in memory: float32, or bfloat16 and int8, which make a large model "
-        "faster at a loss of at most 0.002 nats a token",
-        choices=WEIGHTS,
+        also="checkpoint",
     )
 
     def __post_init__(self) -> None:
@@ -37,7 +31,12 @@ class ModelFolder:
 
 @dataclass
 class Composing:
-    """A model that draws, and where."""
+    """A model that draws, and where.
+
+    tokenizer  the only tokenizer whose models can do what is asked; None: any
+    """
+
+    tokenizer: ClassVar[str | None] = None
 
     model: ModelFolder = field(default_factory=ModelFolder)
     device: str = option("auto", "auto, cpu, cuda or mps")
@@ -47,7 +46,7 @@ class Composing:
         low=0,
         high=LARGEST_SEED,
     )
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = option(Limits, HELP, rare=True)
 
     def __post_init__(self) -> None:
         check(self)
@@ -58,10 +57,19 @@ class Composing:
 class Written(Composing):
     """Pieces that are written to files."""
 
-    samples: int = option(1, "how many pieces to write", low=1, high=MOST_SAMPLES)
+    samples: int = option(
+        1,
+        "how many pieces to write",
+        low=1,
+        high=MOST_SAMPLES,
+        also="variations takes count n num_samples",
+    )
     render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option(
-        "generated", "folder for the results, or a file, x.mid or x.musicxml", path=True
+        "generated",
+        "folder for the results, or a file, x.mid or x.musicxml",
+        path=True,
+        also="output output_dir save_dir resume",
     )
     name: str | None = option(
         None, "file name without extension; default: name of the primer or model, and the seed"

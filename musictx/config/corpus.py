@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import check, one_of, option, require
-from musictx.config.limits import Limits
+from musictx import wings
+from musictx.config.checks import check, option, require
+from musictx.config.limits import HELP, Limits
+
+#: The corpora of the core; wings add theirs.
+OWN = ("folder", "maestro")
+OF_WINGS = tuple(wings.everywhere("corpora"))
 
 
 @dataclass
@@ -49,11 +54,14 @@ class CorpusConfig:
 
     name: str = option(
         "folder",
-        "folder (your MIDI files), maestro (with its split), bach (chorales inside music21), jsb "
-        "(a JSON file), or package.module:Class of your own",
+        f"folder (your MIDI files), maestro (with its split), {', '.join(OF_WINGS)}, or "
+        "package.module:Class of your own",
     )
     path: str | None = option(
-        None, "folder of MIDI or MusicXML files, at any depth; jsb: the JSON file", path="in"
+        None,
+        "folder of MIDI or MusicXML files, at any depth, or the file of a corpus that is one",
+        path="in",
+        also="data data_dir input",
     )
     validation: float = option(
         0.1, "share of the pieces held out to measure progress while training", low=0, below=1
@@ -80,12 +88,14 @@ class CorpusConfig:
         60.0, "a file that takes longer to read is left out", above=0, below=1e6
     )
     max_megabytes: int = option(2048, "a file that needs more memory to read is left out", low=16)
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = option(Limits, HELP)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
         if ":" not in self.name:
-            one_of("corpus.name", self.name, ("folder", "maestro", "bach", "jsb"))
+            known = self.name in (*OWN, *OF_WINGS)
+            every = self.name if known else ", ".join([*OWN, *OF_WINGS])
+            require(known, "corpus.name", self.name, f"one of {every}")
         check(self, "corpus")
         require(
             self.validation + self.test < 1.0,

@@ -15,9 +15,11 @@ TASKS = ("infill", "accompany", "steer")
 class DataConfig:
     """Batches for training and validation."""
 
-    batch_size: int = option(8, "windows in a batch, on each device", low=1)
+    batch_size: int = option(
+        8, "windows in a batch, on each device", low=1, high=65_536, also="batch"
+    )
     num_workers: int = option(
-        0, "processes that prepare batches ahead; 0 = the training process", low=0
+        0, "processes that prepare batches ahead; 0 = the training process", low=0, also="workers"
     )
     validation_windows: int = option(
         64, "windows of held-out pieces measured at each validation; 0 = all", low=0

@@ -17,6 +17,7 @@ class GenerateConfig(Steered):
         "MIDI or MusicXML file to continue, or an example that comes with musictx",
         path="in",
         names="examples",
+        also="prompt input file midi tune",
     )
     primer_seconds: float | None = option(
         None, "use only the first seconds of the primer", above=0, high=DAY
@@ -29,6 +30,7 @@ class GenerateConfig(Steered):
         "or as long as a chorale takes",
         above=0,
         high=DAY,
+        also="duration length",
     )
     bars: int | None = option(
         None,
@@ -40,6 +42,7 @@ class GenerateConfig(Steered):
         None,
         "length of the new music, tokens; of several lengths, the one reached first counts",
         low=1,
+        also="steps",
     )
     end: str | None = option(
         None,
@@ -54,7 +57,10 @@ class GenerateConfig(Steered):
         low=1,
     )
     context: int | None = option(
-        None, "tokens that the model looks back on; default: as many as in training", low=2
+        None,
+        "tokens that the model looks back on; default: as many as in training",
+        low=2,
+        also="max_len seq_len",
     )
 
     def __post_init__(self) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from musictx.config.checks import option
 from musictx.config.composing import Steered
-from musictx.config.harmonise import VOICES
 
 
 @dataclass
@@ -20,39 +19,37 @@ class InfillConfig(Steered):
         names="examples",
     )
     begin: str | None = option(
-        None, "where the new music begins: a bar, from=5, or seconds, from=12.5s"
+        None, "where the new music begins: a bar, from=5, or seconds, from=12.5s", spoken="from"
     )
-    end: str | None = option(None, "where it ends: a bar, to=8 (included), or seconds, to=20s")
+    end: str | None = option(
+        None, "where it ends: a bar, to=8 (included), or seconds, to=20s", spoken="to"
+    )
     tracks: str | None = option(
         None,
         "tracks to recompose, by name or number from 1, separated by commas; the others stay, and "
-        "the new music fits them; default: all",
-    )
-    voices: str | None = option(
-        None,
-        "with a model of chorales: voices to rewrite, separated by commas: "
-        + ", ".join(VOICES)
-        + "; default: all",
-    )
-    particles: int = option(
-        24,
-        "with a model of chorales: solutions developed in parallel; more are better and slower",
-        low=1,
+        "the new music fits them; default: all but drums",
     )
 
 
 @dataclass
 class AccompanyConfig(Steered):
-    """musictx accompany: a melody -> the melody with an accompaniment."""
+    """musictx accompany: a melody, or chords -> the same with an accompaniment."""
 
     melody: str | None = option(
         None,
         "MIDI or MusicXML file with the melody, or an example that comes with musictx",
         path="in",
         names="examples",
+        also="soprano prompt input file midi tune",
     )
     melody_track: str | None = option(
         None,
         "track of the melody, by name or number from 1; default: the only track, or the one called "
         "melody, or else the highest notes",
+    )
+    chords: str | None = option(
+        None,
+        "chords to follow, from the bar on in which the melody begins: a sheet such as "
+        "'| C | Am7 F | G |', repeated to its end, or a text file with one; without a melody they "
+        "are accompanied once (x4 at the end: four times); models of notes tokens, such as song",
     )

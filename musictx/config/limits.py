@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from musictx.config.checks import DAY, check, option
 
+#: The help of an option ``limits``.
+HELP = "what a file may ask of the machine; {notes: 5000} changes one of these numbers"
+
 
 @dataclass
 class Limits:
@@ -23,7 +26,8 @@ class Limits:
     notes: int = option(1_000_000, "notes of a piece", low=1)
     events: int = option(
         4_000_000,
-        "events of a piece: notes, programs, and pedals in each part that they move",
+        "events of a piece: notes, programs, pedals in each part that they move; each mark of "
+        "tempo, meter, key or text counts ten",
         low=1,
     )
     seconds: int = option(

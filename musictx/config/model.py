@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from musictx import wings
 from musictx.config.checks import check, option, require
 
-IMPLEMENTATIONS = ("auto", "reference", "skew", "chunked", "sdpa", "native", "fused")
+#: Of attention: those of the core, then what wings add; decode is no choice, it takes its turn.
+IMPLEMENTATIONS = (
+    *("auto", "reference", "skew", "chunked", "sdpa"),
+    *(name for name in wings.everywhere("attention") if name != "decode"),
+)
 
 
 @dataclass
@@ -18,11 +24,21 @@ class ModelConfig:
     """
 
     name: str = option("small", "name of the size, for the model card")
-    layers: int = option(6, "number of transformer blocks", low=1, high=1000)
-    width: int = option(256, "channels of the residual stream", low=1, high=2**15)
-    heads: int = option(4, "attention heads; they divide the width", low=1, high=2**12)
-    feedforward: int = option(1024, "hidden channels of the feed-forward layers", low=1, high=2**18)
-    context: int = option(1024, "length of a training window, tokens", low=8, high=2**20)
+    layers: int = option(
+        6, "number of transformer blocks", low=1, high=1000, also="n_layers num_layers"
+    )
+    width: int = option(
+        256, "channels of the residual stream", low=1, high=2**15, also="d_model hidden_size"
+    )
+    heads: int = option(
+        4, "attention heads; they divide the width", low=1, high=2**12, also="n_heads num_heads"
+    )
+    feedforward: int = option(
+        1024, "hidden channels of the feed-forward layers", low=1, high=2**18, also="d_ff"
+    )
+    context: int = option(
+        1024, "length of a training window, tokens", low=8, high=2**20, also="max_len seq_len"
+    )
     dropout: float = option(
         0.1, "on embeddings, attention weights and each residual branch", low=0, below=1
     )
@@ -31,24 +47,7 @@ class ModelConfig:
         "auto",
         "implementation of attention; auto = the fastest that can: " + ", ".join(IMPLEMENTATIONS),
         choices=IMPLEMENTATIONS,
-    )
-    input_intervals: list[int] = option(
-        [],
-        "add to each note an embedding of its interval to the note n tokens earlier, for each n; "
-        "[1,2,3,4]: to the other voices of a chorale and the last note of its own",
-        low=1,
-    )
-    output_intervals: list[int] = option(
-        [],
-        "add to the logit of each candidate a learned score of its interval to the note n tokens "
-        "earlier, for each n",
-        low=1,
-    )
-    interval_dropout: float = option(
-        0.0,
-        "input_intervals: share of the embeddings left out in training, against overfitting",
-        low=0,
-        below=1,
+        also="attention",
     )
     gates: bool = option(
         False, "multiply the output of each attention head by a gate computed from the token"
@@ -56,59 +55,10 @@ class ModelConfig:
     first_values: bool = option(
         False, "let each layer mix the attention values of the first layer into its own"
     )
-    note_ages: bool = option(
-        False, "chorales: tell the network for how many sixteenths each voice has held its note"
-    )
-    repeats: bool = option(
-        False,
-        "chorales: tell the network how the longest passage that ends here continued where it "
-        "occurred earlier in the piece",
-    )
-    repeat_dropout: float = option(
-        0.0,
-        "repeats: share of the passages left out in training, against overfitting",
-        low=0,
-        below=1,
-    )
-    counterpoint: bool = option(
-        False,
-        "chorales: score each candidate also by how its interval to every voice that moves with it "
-        "follows the interval before",
-    )
-    token_noise: float = option(
-        0.0,
-        "chorales: share of the notes that the network reads one or two semitones off in "
-        "training, against overfitting; what it is to predict stays right",
-        low=0,
-        below=1,
-    )
-    hidden_notes: float = option(
-        0.0,
-        "chorales: hide a share of the notes of each training window, drawn between 0 and this, "
-        "against overfitting",
-        low=0,
-        below=1,
-    )
-    sounding: bool = option(
-        False,
-        "performance tokens: tell the network which pitches sound, how loud and for how long, and "
-        "score candidates by it",
-    )
-    sounding_recent: int = option(
-        0,
-        "sounding: how many of the last notes are told one by one, with pitch and loudness",
-        low=0,
-    )
-    sounding_intervals: int = option(
-        0,
-        "sounding: number of learned weightings by which a candidate is scored for its intervals "
-        "to what sounds",
-        low=0,
-    )
-    conditions: bool = option(
-        False,
-        "tokenizer.controls=true: tell the network at every token which controls are asked for and "
-        "what is known of the music ahead, and score candidates by it",
+    features: list[Any] = option(
+        [],
+        "what the network is told of the ids so far, each a name or a name with options, such as "
+        "[{name: sounding, recent: 8}, conditions]",
     )
 
     def __post_init__(self) -> None:
@@ -119,18 +69,11 @@ class ModelConfig:
             self.heads,
             f"a divisor of model.width={self.width} that leaves an even size for each head",
         )
-        for name in ("sounding_recent", "sounding_intervals"):
-            require(
-                self.sounding or not getattr(self, name),
-                f"model.{name}",
-                getattr(self, name),
-                "model.sounding=true with it",
-            )
-        for name in ("input_intervals", "output_intervals"):
-            lags = getattr(self, name)
-            require(
-                len(set(lags)) == len(lags),
-                f"model.{name}",
-                lags,
-                "different numbers of tokens, such as [1,2,3,4]",
-            )
+        self.features = [{"name": one} if isinstance(one, str) else one for one in self.features]
+        names = [one.get("name") if isinstance(one, dict) else None for one in self.features]
+        require(
+            all(isinstance(name, str) and name for name in names) and len({*names}) == len(names),
+            "model.features",
+            self.features,
+            "different names, each alone or with its options: [{name: sounding, recent: 8}]",
+        )

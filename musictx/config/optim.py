@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from musictx.config.checks import check, option, require
+from musictx.config.checks import check, one_of, option, require
+
+#: Those that come along.
+OPTIMIZERS = ("adamw", "muon")
 
 
 @dataclass
@@ -13,14 +17,15 @@ class OptimConfig:
 
     name: str = option(
         "adamw",
-        "adamw, or muon (for the hidden matrices, adamw for the rest)",
-        choices=("adamw", "muon"),
+        "adamw, muon (for the hidden matrices, adamw for the rest), or a class of your own: "
+        "optim._target_=package.module.Class",
     )
     lr: float | None = option(
         None,
         "highest learning rate; default: 1e-3 * sqrt(512 / width), a fifth of it with init=",
         above=0,
         below=10,
+        also="learning_rate",
     )
     adamw_lr: float = option(
         1.0,
@@ -43,6 +48,9 @@ class OptimConfig:
     )
     warmup: int = option(100, "steps of linear rise at the start", low=0)
     min_lr: float = option(0.0, "cosine: the last learning rate, as a share of lr", low=0, high=1)
+    params: dict[str, Any] = option(
+        {}, "arguments of a class of your own, each written optim.NAME=VALUE"
+    )
     ema: float = option(
         0.0,
         "decay of the exponential moving average of the weights, which then is the model; 0 = none",
@@ -52,4 +60,9 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         check(self, "optim")
+        if ":" not in self.name:
+            one_of("optim.name", self.name, (*OPTIMIZERS, "module:Class"))
+            expected = "an optimizer of your own with it, optim._target_=package.module.Class"
+            for name, value in self.params.items():
+                require(False, f"optim.{name}", value, expected)
         require(len(self.betas) == 2, "optim.betas", self.betas, "two numbers such as [0.9,0.98]")

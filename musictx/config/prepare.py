@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import option
 from musictx.config.corpus import CorpusConfig
 from musictx.config.tokenizer import TokenizerConfig
 
@@ -15,8 +14,3 @@ class PrepareConfig:
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    part: str | None = option(
-        None,
-        "3/16: prepare only the third of sixteen parts, for a job array; train reads all parts as "
-        "one corpus",
-    )

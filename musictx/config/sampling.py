@@ -120,7 +120,7 @@ class SamplingConfig(TokenSampling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.key not in (None, "auto"):
+        if self.key is not None and str(self.key) != "auto":
             scales.key(self.key, "sampling.key")
         low, high = (
             0 if n is None else scales.pitch(n, f"sampling.{o}")

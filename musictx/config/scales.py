@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, shown
 
 #: Semitones above the keynote.
 SCALES: dict[str, tuple[int, ...]] = {
@@ -26,25 +26,26 @@ _BENT = {"#": 1, "♯": 1, "b": -1, "♭": -1}
 
 def key(name: str, option: str) -> tuple[int, str]:
     """``C``, ``F#m``, ``Bb major`` as (keynote 0..11, ``major`` or ``minor``)."""
-    found = re.fullmatch(_NAME + r"[ _-]?(m|min|minor|maj|major)?", str(name).strip().lower())
+    text = shown(name).strip().lower()
+    found = re.fullmatch(_NAME + r"[ _-]?(m|min|minor|maj|major)?", text)
     if found is None:
-        raise ConfigError(f"{option}={name}: expected a key such as C, F#m or Bb, or auto")
+        raise ConfigError(f"{option}={shown(name)}: expected a key such as C, F#m or Bb, or auto")
     minor = (found[3] or "").removesuffix("or").removesuffix("in") == "m"
     return _pitch_class(found), "minor" if minor else "major"
 
 
 def pitch(name: str, option: str) -> int:
     """``C4`` (middle C, 60) or a MIDI number from 0 to 127."""
-    text = str(name).strip().lower()
-    found = re.fullmatch(_NAME + r"(-?\d)", text)
+    text = shown(name).strip().lower()
+    found = re.fullmatch(_NAME + r"(-?[0-9])", text)
     number = -1
     if found is not None:
         bent = sum(_BENT[sign] for sign in found[2])
         number = _LETTERS[found[1]] + bent + 12 * (int(found[3]) + 1)
-    elif text.isdecimal():
+    elif re.fullmatch(r"[0-9]{1,3}", text):
         number = int(text)
     if not 0 <= number < 128:
-        raise ConfigError(f"{option}={name}: expected a pitch such as C4 (middle C) or 60")
+        raise ConfigError(f"{option}={shown(name)}: expected a pitch such as C4 (middle C) or 60")
     return number
 
 

@@ -14,7 +14,8 @@ class TokenizerConfig:
 
     name: str = option(
         "performance",
-        "performance, chorale (four voices), or a MidiTok one: remi, tsd, midilike, ...",
+        "performance (seconds), notes (bars and beats of music on a grid, a note as one step of "
+        "the network), chorale (four voices), or a class of your own: package.module:Class",
     )
     tracks: str = option(
         "piano",
@@ -33,12 +34,16 @@ class TokenizerConfig:
     sustain: bool = option(True, "let the sustain pedal lengthen notes")
     controls: bool = option(
         False,
-        "performance: also tokens for density, loudness, register and polyphony, and for what is "
-        "known ahead (infill, accompany); prepared corpora stay the same",
+        "performance, notes: also tokens for density, loudness, register and polyphony, "
+        "and for what is known ahead (infill, accompany); prepared corpora stay the same",
+    )
+    chords: bool = option(
+        True,
+        "notes: also tokens for chords, from the file's markers or implied by its notes",
     )
     ties: bool = option(False, "chorale: write held notes as ties instead of repeating their pitch")
     params: dict[str, Any] = option(
-        {}, "MidiTok: parameters of its TokenizerConfig, tokenizer.params.NAME=VALUE"
+        {}, "options of a class of your own, tokenizer.params.NAME=VALUE"
     )
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from musictx.config.checks import LARGEST_SEED, check, option
+from musictx.config.checks import LARGEST_SEED, check, option, require
 from musictx.config.corpus import CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.model import ModelConfig
@@ -31,17 +31,22 @@ class TrainConfig:
     callbacks: dict[str, Any] = option(
         {},
         "Lightning callbacks, each by its _target_: callbacks=none, or +callbacks.mine._target_=",
+        rare=True,
     )
-    logger: dict[str, Any] = option({}, "Lightning loggers, each by its _target_")
-    tags: list[str] = option([], "words by which you find this run again")
+    logger: dict[str, Any] = option({}, "Lightning loggers, each by its _target_", rare=True)
+    tags: list[str] = option([], "words by which you find this run again", rare=True)
     ckpt_path: str | None = option(
-        None, "checkpoint to resume from: a file, last or best; default: last, from the run folder"
+        None,
+        "checkpoint to resume from: a file, last or best; default: last, from the run folder",
+        also="checkpoint resume",
+        rare=True,
     )
     init: str | None = option(
         None,
         "fine-tuning: model folder, or model that comes with musictx, to start from",
         path="in",
         names="models",
+        also="finetune from pretrained",
     )
     teachers: list[str] = option(
         [],
@@ -53,11 +58,16 @@ class TrainConfig:
         0.5, "share of the loss that is cross-entropy to the teachers", low=0, high=1
     )
     out: str | None = option(
-        None, "run folder; default runs/CORPUS-KEY, resumed if it is there", path=True
+        None,
+        "run folder; default runs/CORPUS-KEY, resumed if it is there",
+        path=True,
+        also="output output_dir save_dir resume",
     )
-    fresh: bool = option(False, "start again even if the run folder holds a checkpoint")
+    fresh: bool = option(False, "start again even if the run folder holds a checkpoint", rare=True)
     seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)
 
     def __post_init__(self) -> None:
         check(self)
+        alone = not self.teachers and self.distillation != type(self).distillation
+        require(not alone, "distillation", self.distillation, "teachers=[FOLDER,...] with it")
         self.position = checked(self.position)

@@ -40,17 +40,11 @@ def assemble(encoded: Encoded, made: list[Path]) -> Report:
             official[usable],
             validation=corpus.validation,
             test=corpus.test,
-            borrow=job.part is None,
         )
         split[usable], first[usable] = divided.split, usable[divided.first]
         remarks = divided.remarks
     kept = np.flatnonzero(split != splits.NONE)
-    alone = (
-        len(kept) == 1
-        and official[kept[0]] == splits.NONE
-        and corpus.validation > 0
-        and job.part is None
-    )
+    alone = len(kept) == 1 and official[kept[0]] == splits.NONE and corpus.validation > 0
     if alone:
         remarks.append("a single piece: its end is held out as validation")
     originals = dict.fromkeys(first[usable][split[usable] == splits.NONE].tolist(), "")
@@ -90,7 +84,7 @@ def assemble(encoded: Encoded, made: list[Path]) -> Report:
         left_out += [
             LeftOut(name, "duplicate", f"the same notes as {originals[i]}") for name, i in copies
         ]
-        if not len(kept) and job.part is None:
+        if not len(kept):
             raise UserError(_nothing_usable(corpus, left_out))
         report = Report(
             job.target,

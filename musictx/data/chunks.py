@@ -1,24 +1,20 @@
-"""What became of each piece, and the same on disk, chunk by chunk: a stopped run goes on."""
+"""What became of each piece, and the pieces of a corpus in chunks of work."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from musictx import files
 from musictx.data.corpora import Item, canonical
 
 #: Raised by one whenever the same file would come out otherwise, so that old shards are not reused.
 VERSION = 2
-#: A chunk ends with so many pieces or bytes: a fraction of a second of work, so that little is lost
-#: in a stop and small corpora are shared among cores.
+#: A chunk ends with so many pieces or bytes: a fraction of a second of work, so that small corpora
+#: are shared among cores.
 PIECES, BYTES = 64, 2**19
 NO_IDS = np.empty(0, np.uint16)
 
@@ -59,31 +55,3 @@ def in_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
         size += item.size
     if chunk:
         yield chunk
-
-
-def file_name(chunk: list[Item], settings: Any) -> str:
-    """The file for the outcomes of ``chunk``, named by all that decides what is in it."""
-    return f"{digest([VERSION, settings, [[i.name, i.key] for i in chunk]])}.npz"
-
-
-def store(path: Path, outcomes: list[Outcome]) -> None:
-    """Write the outcomes of a chunk, whole or not at all. Raises ``WriteError``."""
-    described = [asdict(replace(o, ids=NO_IDS)) | {"ids": len(o.ids)} for o in outcomes]
-    with files.atomic(path) as beside, beside.open("wb") as file:
-        np.savez(
-            file,
-            ids=np.concatenate([NO_IDS, *(o.ids for o in outcomes)]),
-            outcomes=np.frombuffer(json.dumps(described).encode("ascii"), np.uint8),
-        )
-
-
-def load(path: Path) -> list[Outcome] | None:
-    """The outcomes that :func:`store` wrote; None if they are not there or damaged."""
-    try:
-        with path.open("rb") as file, np.load(file) as stored:  # zip compares the check sums
-            described, ids = json.loads(stored["outcomes"].tobytes()), stored["ids"]
-        ends = np.cumsum([d["ids"] for d in described])
-        parts = np.split(ids, ends[:-1])
-        return [Outcome(**(d | {"ids": part})) for d, part in zip(described, parts, strict=True)]
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-        return None

@@ -13,17 +13,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from musictx import wings
 from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
 from musictx.notes import Score
 from musictx.tokens.vocab import Tokenizer
 
-#: ``corpus.name`` -> where its class stands.
+#: ``corpus.name`` -> where its class stands; wings add theirs.
 CORPORA = {
     "folder": "musictx.data.sources:Folder",
     "maestro": "musictx.data.sources:Maestro",
-    "bach": "musictx.chorale.bach:Chorales",
-    "jsb": "musictx.chorale.jsb:Published",
 }
 
 
@@ -31,14 +30,12 @@ class Item(NamedTuple):
     """One piece of a corpus before it is read.
 
     name    unique in the corpus;  source  what the corpus's ``read`` takes, fit to be pickled
-    key     JSON-able, another one whenever ``source`` holds something else
     size    bytes that reading it takes, 0 if it is in memory already
     split   train, validation or test if the corpus has a published split that names it
     """
 
     name: str
     source: Any
-    key: Any
     size: int = 0
     split: str | None = None
 
@@ -54,10 +51,12 @@ class Corpus(Protocol):
 
     label      the corpus in a word, for reports and the default folder
     published  every piece is in the split of its item and none is taken for another's duplicate
+    needs_path it is nothing without ``corpus.path``; a class that does not say so needs none
     """
 
     label: str
     published: bool
+    needs_path: bool
     read: Reader
 
     def __len__(self) -> int:
@@ -78,10 +77,18 @@ def find(config: CorpusConfig) -> Corpus:
 
     Raises ``ConfigError`` for a name that leads nowhere, and ``UserError`` where the corpus is not.
     """
-    make: Callable[[str | None], Corpus] = imported(
-        "corpus.name", CORPORA.get(config.name, config.name)
-    )
-    return make(config.path)
+    made: Corpus = _kind(config.name)(config.path)
+    return made
+
+
+def needs_path(name: str) -> bool:
+    """Whether the corpus of that name is nothing without a path."""
+    return bool(getattr(_kind(name), "needs_path", False))
+
+
+def _kind(name: str) -> Any:
+    place = CORPORA.get(name) or wings.place("corpora", name) or name
+    return imported("corpus.name", place)
 
 
 def canonical(description: Any) -> bytes:

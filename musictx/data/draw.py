@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from musictx.config import AugmentConfig
+from musictx.data.bar_tasks import BarTasks
 from musictx.data.shards import Piece, Shards
 from musictx.data.tasks import Tasks
 from musictx.data.windows import Row, join, lay_out
@@ -39,7 +40,8 @@ class TrainingRows:
     ``+transpose``, a factor of ``stretch``, velocity uniform in ``-velocity`` to ``+velocity``.
     If a note would leave the range, another draw is taken, after :data:`TRIES` none.
 
-    Windows start at multiples of ``augment.align``, and of the tokenizer's, only. With
+    Windows start at multiples of ``augment.align``, and of the tokenizer's, only, and with tokens
+    that count beats at the bar line before. With
     ``augment.whole`` they start at the beginnings of pieces only, each piece being drawn equally
     often; one that does not fit into what is left of a row is drawn anew, after :data:`TRIES` cut.
 
@@ -53,7 +55,7 @@ class TrainingRows:
         context: int,
         augment: AugmentConfig,
         seed: int,
-        tasks: Tasks | None = None,
+        tasks: Tasks | BarTasks | None = None,
     ) -> None:
         self.shards = shards
         self.tokenizer = tokenizer
@@ -81,14 +83,17 @@ class TrainingRows:
         while free > 0 and len(parts) < MOST_PIECES:
             part = self._window(random, free, len(parts))
             parts.append(part)
-            free -= len(part.ids)
-        return join(parts, self.context)
+            size = len(part.ids)
+            free -= size + -size % self.tokenizer.group
+        return join(parts, self.context, self.tokenizer.group)
 
     def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
         """One window of at most ``free`` targets."""
         task = None if self.tasks is None else self.tasks.draw(random)
         piece, start = self._beginning(random, free) if self.augment.whole else self._place(random)
         ids = self.shards.tokens(piece.number)
+        if start:
+            start = self.tokenizer.opening(ids, start)
         # A faster copy has fewer time shifts: take some more, so that it still fills the row.
         stop = start + free + (free // 8 + 16 if self._changes else 0)
         events = self._changed(ids[start:stop], random) if self._changes else ids[start:stop]

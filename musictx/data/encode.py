@@ -106,6 +106,7 @@ def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig)
         return Outcome(name, reason="too short", detail=detail)
     changed = repairs + Counter(left_out)
     changed["tracks merged with another"] = tokenizer.merged(score)
+    changed["notes moved to the grid"] = tokenizer.moved(score)
     lossy = {str(label): int(n) for label, n in changed.items() if n}
     return Outcome(
         name,

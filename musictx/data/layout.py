@@ -1,14 +1,14 @@
-"""One layout for all that is asked of a model of events, in training and in generation.
+"""The order of tokens in a window with controls and known notes, in training and in generation.
 
 ::
 
     bos|cut  density loudness register polyphony  [known K]  stream P  [here M]
 
-The controls say what the stream, P and M, is like. K are the notes that are known ahead, from the
-moment of ``here`` on, with a clock that begins there: the silence at its beginning tells how long
-a gap is. In the stream everything is written once more, known notes too, in the usual order: P up
-to ``here``, M from there on. What sounds, how loud it is and the program go on across ``here``;
-K leaves nothing behind (``features/sounding.py`` begins anew at ``known`` and ``stream``).
+The controls describe the stream, P and M. K are the known notes from the time of ``here`` on; their
+times count from there, so the silence before the first says how long a gap is. The stream has all
+notes in the usual order, the known ones once more: P up to ``here``, M from there on. What sounds,
+its loudness and the program go on across ``here``; K leaves nothing behind
+(``features/sounding.py`` begins anew at ``known`` and ``stream``).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def whole(ids: np.ndarray, room: int | None, vocabulary: Vocabulary) -> np.ndarr
     """The first ``room`` ids, but for what leads to an event that is no longer there."""
     if room is None or len(ids) <= room:
         return ids
-    names = {"note_on", "note_off", "drum"} & set(vocabulary.kinds)
+    names = set(ev.KINDS) & set(vocabulary.kinds)
     kinds = [vocabulary.kinds.index(name) for name in names]
     last = np.flatnonzero(np.isin(vocabulary.kind_of[ids[: max(room, 0)]], kinds))
     return ids[: last[-1] + 1 if len(last) else 0]

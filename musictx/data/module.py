@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
 
 from musictx.config import AugmentConfig
+from musictx.data.bar_tasks import BarTasks
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards
 from musictx.data.tasks import Tasks
@@ -65,14 +66,17 @@ class MusicDataModule(pl.LightningDataModule):
         self.validation_windows = validation_windows
         self.num_workers = num_workers
         change = augment or AugmentConfig()
-        arranged = None
+        arranged: Tasks | BarTasks | None = None
         if tasks:
             if HERE not in tokenizer.kinds:
                 raise UserError(
                     f"data.tasks={dict(tasks)}: expected tokenizer.controls=true with it, and "
-                    "tokenizer=performance or magenta or ensemble"
+                    "tokenizer=performance or magenta or ensemble or notes"
                 )
-            arranged = Tasks(tokenizer, tasks, melody, flat_primers)
+            if tokenizer.group > 1:
+                arranged = BarTasks(tokenizer, tasks, melody)
+            else:
+                arranged = Tasks(tokenizer, tasks, melody, flat_primers)
         self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged)
         self.shorter = [
             (until, TrainingRows(shards, tokenizer, tokens, change, seed, arranged))

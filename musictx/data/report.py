@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from musictx.data.shards import SPLITS, Shards, Totals, part_folders
+from musictx.data.shards import SPLITS, Shards, Totals
 
 JSON = "report.json"
 
@@ -84,26 +84,18 @@ class Report:
     @classmethod
     def of(cls, shards: Shards) -> Report:
         """The report of shards that are there already; where its files are gone or damaged, with
-        no more than the totals. That of a corpus in parts is the sum of theirs."""
+        no more than the totals."""
         splits = {split: shards.totals(split) for split in SPLITS}
         whole = cls(shards.folder, shards.corpus.get("name", ""), 0, splits, up_to_date=True)
-        lossy: Counter[str] = Counter()
-        for folder in part_folders(shards.folder) or [shards.folder]:
-            try:
-                data = json.loads((folder / JSON).read_text(encoding="utf-8"))
-                found, losses = data["found"] + 0, Counter(data["lossy"])
-                left_out = [LeftOut(**item) for item in data["left_out"]]
-                remarks = [str(remark) for remark in data["remarks"]]
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                continue
-            whole.found += found
-            whole.left_out += left_out
-            whole.remarks += [remark for remark in remarks if remark not in whole.remarks]
-            lossy.update(losses)
-        whole.found = whole.found or whole.total().pieces
-        copies = whole.found - whole.total().pieces - len(whole.left_out)
-        if part_folders(shards.folder) and copies > 0:
-            whole.remarks.append(f"{copies} pieces stand in several parts: each is taken once")
+        try:
+            data = json.loads((shards.folder / JSON).read_text(encoding="utf-8"))
+            found, lossy = data["found"] + 0, Counter(data["lossy"])
+            left_out = [LeftOut(**item) for item in data["left_out"]]
+            remarks = [str(remark) for remark in data["remarks"]]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            found, lossy, left_out, remarks = 0, Counter(), [], []
+        whole.found = found or whole.total().pieces
+        whole.left_out, whole.remarks = left_out, remarks
         whole.left_out.sort()
         whole.lossy = dict(sorted(lossy.items()))
         return whole

@@ -11,9 +11,6 @@ Pieces are whole and hold bare events: no pad, bos, eos or cut. Opening a folder
 files and maps the third; ``tokens(i)`` is a view, so a corpus may be far larger than the memory and
 is shared by all processes of a machine.
 
-A folder whose sub-folders ``part-I-of-N`` are such shards (``musictx prepare part=I/N``) is opened
-as one corpus: the pieces in the order of the parts, each content once.
-
 What is damaged is refused: the two text files when the folder is opened, the ids of a piece when
 they are first looked at, and all of them when a corpus of up to a gigabyte is opened.
 """
@@ -21,7 +18,6 @@ they are first looked at, and all of them when a corpus of up to a gigabyte is o
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -39,7 +35,6 @@ HEADER, PIECES, TOKENS = "header.json", "pieces.jsonl", "tokens.bin"
 ID = np.dtype("<u2")
 #: Bytes of tokens up to which all are compared with their check sums on opening (half a second).
 CHECKED_AT_ONCE = 2**30
-_PART = re.compile(r"part-(\d+)-of-(\d+)")
 
 
 class Piece(NamedTuple):
@@ -92,55 +87,36 @@ class Totals(NamedTuple):
         )
 
 
-def part_folder(folder: Path, part: tuple[int, int]) -> Path:
-    """Where part ``(i, n)`` of the shards in ``folder`` stands."""
-    i, n = part
-    return folder / f"part-{i:0{len(str(n))}}-of-{n}"
-
-
-def part_folders(folder: Path) -> list[Path]:
-    """The parts in ``folder``, in order."""
-    found = [p for p in folder.glob("part-*-of-*") if _PART.fullmatch(p.name)]
-    return sorted(p for p in found if (p / HEADER).is_file())
-
-
 def is_shards(folder: Path) -> bool:
     """Whether ``folder`` looks like one that :class:`Shards` opens (readable or not)."""
-    whole = (folder / HEADER).is_file() and (folder / TOKENS).is_file()
-    return whole or bool(part_folders(folder))
+    return (folder / HEADER).is_file() and (folder / TOKENS).is_file()
 
 
 class Shards:
     """A prepared corpus, opened for reading.
 
-    Raises ``UserError`` if ``folder`` is not a shard folder, is of another format, is damaged, or
-    lacks some of its parts. Cheap to send to another process: it is opened again there.
+    Raises ``UserError`` if ``folder`` is not a shard folder, is of another format or is
+    damaged. Cheap to send to another process: it is opened again there.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        whole = (self.folder / HEADER).is_file()
-        parts = [] if whole else part_folders(self.folder)
-        self._files = [_File(f) for f in parts or [self.folder]]
-        self.header = self._files[0].header
-        if parts:
-            self._check_parts()
+        self.header = _read_header(self.folder)
         self.fingerprint: str = self.header["fingerprint"]
         self.tokenizer_config: dict[str, Any] = self.header["tokenizer"]
         self.corpus: dict[str, Any] = self.header["corpus"]
         self.vocabulary: int = self.header["vocabulary"]
         self.key: str = self.header["key"]
-        self._table: list[Piece] = []
-        self._owner: list[int] = []  # which file holds a piece
-        seen: set[str] = set()
-        for number, file in enumerate(self._files):
-            for piece in file.pieces:
-                if parts and piece.hash in seen:
-                    continue
-                self._table.append(piece._replace(number=len(self._table)))
-                self._owner.append(number)
-            seen.update(piece.hash for piece in file.pieces if parts)
-            file.pieces.clear()
+        expected = self.header["tokens"] * ID.itemsize
+        try:
+            size = (self.folder / TOKENS).stat().st_size
+        except OSError as error:
+            raise damaged(self.folder, f"{TOKENS} is missing") from error
+        if size != expected:
+            raise damaged(self.folder, f"{TOKENS} has {size} bytes instead of {expected}")
+        self._table = _read_table(self.folder, self.header)
+        path = self.folder / TOKENS
+        self._map = np.memmap(path, dtype=ID, mode="r") if expected else np.empty(0, ID)
         self._look()
 
     def _look(self) -> None:
@@ -149,18 +125,6 @@ class Shards:
         if sum(piece.tokens for piece in self._table) * ID.itemsize <= CHECKED_AT_ONCE:
             for number in range(len(self)):
                 self.tokens(number)
-
-    def _check_parts(self) -> None:
-        names = [_PART.fullmatch(file.folder.name) for file in self._files]
-        found = [(int(m[1]), int(m[2])) for m in names if m]
-        n = found[0][1]
-        missing = sorted({(i + 1, n) for i in range(n)} - set(found))
-        if missing or len(found) != n:
-            told = ", ".join(f"part={i}/{n}" for i, _ in missing[:4]) or "parts of one division"
-            raise UserError(f"{self.folder}: {told} missing; musictx prepare makes them")
-        for key in ("fingerprint", "corpus", "key"):
-            if any(file.header[key] != self.header[key] for file in self._files):
-                raise UserError(f"{self.folder}: its parts are not of one corpus (another {key})")
 
     def __reduce__(self) -> tuple[type[Shards], tuple[Path]]:
         return Shards, (self.folder,)
@@ -185,13 +149,13 @@ class Shards:
 
         Raises ``UserError`` if they are not those that were written, or not of the vocabulary.
         """
-        piece, file = self._table[number], self._files[self._owner[number]]
-        ids = file.map[piece.offset : piece.offset + piece.tokens]
+        piece = self._table[number]
+        ids = self._map[piece.offset : piece.offset + piece.tokens]
         if not self._sound[number]:
             if zlib.crc32(ids.data) != piece.crc:
-                raise damaged(file.folder, f"the tokens of {piece.name} have another check sum")
+                raise damaged(self.folder, f"the tokens of {piece.name} have another check sum")
             if len(ids) and ids.max() >= self.vocabulary:
-                raise damaged(file.folder, f"{piece.name} has ids beyond its vocabulary")
+                raise damaged(self.folder, f"{piece.name} has ids beyond its vocabulary")
             self._sound[number] = True
         return ids
 
@@ -219,24 +183,6 @@ def total(pieces: Iterable[Piece]) -> Totals:
     for piece in pieces:
         sums = sums.plus(piece)
     return sums
-
-
-class _File:
-    """One folder of three files: its header, its table, its tokens."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.header = _read_header(folder)
-        expected = self.header["tokens"] * ID.itemsize
-        try:
-            size = (folder / TOKENS).stat().st_size
-        except OSError as error:
-            raise damaged(folder, f"{TOKENS} is missing") from error
-        if size != expected:
-            raise damaged(folder, f"{TOKENS} has {size} bytes instead of {expected}")
-        self.pieces = _read_table(folder, self.header)
-        path = folder / TOKENS
-        self.map = np.memmap(path, dtype=ID, mode="r") if expected else np.empty(0, ID)
 
 
 _HEADER = {

@@ -32,6 +32,7 @@ class Folder:
     """
 
     published = False
+    needs_path = True
     read = staticmethod(read_file)
 
     def __init__(self, path: str | None) -> None:
@@ -65,15 +66,16 @@ class Folder:
 
     def identity(self) -> str:
         seen = hashlib.sha256()
-        for item in self.items():
-            seen.update(canonical([item.name, item.key, item.split]) + b"\n")
-        return seen.hexdigest()
-
-    def items(self) -> Iterator[Item]:
         whole = self._bytes <= READ_WHOLE
         for file in walk(self.root, SUFFIXES):
             key = _content(file) if whole else [file.size, file.mtime_ns]
-            yield Item(file.name, file.path, key, file.size, self.official.get(file.name))
+            split = self.official.get(file.name)
+            seen.update(canonical([file.name, key, split]) + b"\n")
+        return seen.hexdigest()
+
+    def items(self) -> Iterator[Item]:
+        for file in walk(self.root, SUFFIXES):
+            yield Item(file.name, file.path, file.size, self.official.get(file.name))
 
 
 class Maestro(Folder):

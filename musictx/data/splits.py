@@ -53,12 +53,10 @@ def divide(
     *,
     validation: float,
     test: float,
-    borrow: bool = True,
 ) -> Division:
     """Take out duplicates and split.
 
     hashes    (n,) :data:`HASH`;  official  (n,) int8, codes of the published split, or NONE
-    borrow    help small corpora out of an empty split, see below; not for a part of a corpus
 
     Of pieces with equal notes the one kept is one with a published split if there is one, of these
     one in test before validation before train (what measures stays what it is; training loses a
@@ -82,19 +80,19 @@ def divide(
     first[order] = np.repeat(kept, np.diff(np.flatnonzero(head), append=len(head)))
     given, remarks = official[kept], []
     split = np.where(given == NONE, hashed(hashes[kept], validation, test), given)
-    if borrow and validation > 0 and not np.any(split == VALIDATION) and np.any(given != NONE):
+    if validation > 0 and not np.any(split == VALIDATION) and np.any(given != NONE):
         ours = given == TRAIN
         split[ours] = hashed(hashes[kept][ours], validation, 0.0)
         if np.any(split == VALIDATION):
             remarks.append("no file of the official validation split is here: split by content")
     free = np.flatnonzero(given == NONE)
-    if borrow and len(free) and not np.any(split == TRAIN):
+    if len(free) and not np.any(split == TRAIN):
         split[free[-1]] = TRAIN
         remarks.append("train would have been empty: a held-out piece trains")
     givers = np.flatnonzero(split == TRAIN)
     if len(givers) < 2:
         givers = np.flatnonzero((split == TEST) & (given == NONE))
-    if borrow and validation > 0 and len(givers) and not np.any(split == VALIDATION):
+    if validation > 0 and len(givers) and not np.any(split == VALIDATION):
         giver = SPLITS[split[givers[0]]]
         split[givers[0]] = VALIDATION
         remarks.append(f"validation would have been empty: a piece of {giver} measures")

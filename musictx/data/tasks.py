@@ -62,8 +62,7 @@ class Window(NamedTuple):
     @property
     def strikes(self) -> np.ndarray:
         """(n,) bool: the strikes of pitches and drums."""
-        found: np.ndarray = self.events["what"] != ev.OFF
-        return found
+        return ev.struck(self.events)
 
     def of_notes(self, strikes: np.ndarray) -> np.ndarray:
         """(n,) bool: the events of the notes whose ``strikes`` (n,) are marked."""

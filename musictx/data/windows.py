@@ -71,8 +71,9 @@ def lay_out(
     return row
 
 
-def join(rows: Sequence[Row], length: int) -> Row:
-    """Windows one after the other in one row of ``length``, the rest padding."""
+def join(rows: Sequence[Row], length: int, align: int = 1) -> Row:
+    """Windows one after the other in one row of ``length``, each beginning at a multiple of
+    ``align``, the rest padding."""
     joined = Row(
         np.full(length, PAD, np.int64),
         np.full(length, UNSCORED, np.int64),
@@ -83,7 +84,7 @@ def join(rows: Sequence[Row], length: int) -> Row:
         stop = at + len(row.ids)
         for column, part in zip(joined, row):
             column[at:stop] = part
-        at = stop
+        at = stop + -stop % align
     return joined
 
 

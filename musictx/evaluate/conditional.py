@@ -82,7 +82,7 @@ def conditional(
     Raises ``UserError`` where no window suits the task.
     """
     check_split(shards, split)
-    context = int(model.config["context"])
+    context = model.config.context
     rows = EvaluationWindows(shards, split, context)
     chosen = evenly_spread(windows, len(rows))
     tasks = Tasks(tokenizer, {}, melody, spans=SPANS, locked=0.0)
@@ -155,7 +155,7 @@ def _pair(
     plain = np.concatenate([[False], _leading(whole, np.append(skipped, own), tasks)])
     around = np.zeros(1 + len(made.front) + len(made.past), bool)
     given = np.concatenate([around, _leading(made.rest, own, tasks)])
-    struck = own & (events[rest]["what"] != ev.OFF)
+    struck = own & ev.struck(events[rest])
     if not struck.any():
         return None
     return (

@@ -64,39 +64,39 @@ class CopyIndex:
         self._places = np.argsort(hashes, kind="stable").astype(np.int32)
         self._hashes = hashes[self._places]
 
-    def longest(self, asked: np.ndarray) -> Copy:
-        """The longest span of a piece, given as its steps, that is in the index; of equal ones the
+    def longest(self, piece: np.ndarray) -> Copy:
+        """The longest span of a piece, as its steps, that is in the index; of equal ones the
         first."""
         best, start, where = 0, -1, -1
-        keys = _hashes(asked, SHORTEST - 1)
+        keys = _hashes(piece, SHORTEST - 1)
         low = np.searchsorted(self._hashes, keys, side="left")
         high = np.searchsorted(self._hashes, keys, side="right")
         for at in np.flatnonzero(high > low).tolist():
-            if len(asked) - at <= best:
+            if len(piece) - at <= best:
                 break
             places = self._places[low[at] : high[at]].astype(np.int64)
             if at:  # a span that could begin earlier was found from there
-                places = places[self._symbols[places - 1] != asked[at - 1]]
-            length, place = self._extend(asked[at:], places, best)
+                places = places[self._symbols[places - 1] != piece[at - 1]]
+            length, place = self._extend(piece[at:], places, best)
             if length > best:
                 best, start, where = length, at, place
         if best < SHORTEST - 1:
             return NOTHING
         return Copy(best + 1, start, int(np.searchsorted(self._walls, where)) - 1)
 
-    def _extend(self, asked: np.ndarray, places: np.ndarray, least: int) -> tuple[int, int]:
-        """The largest number of ``asked`` symbols that stand at one of ``places``, and the place.
+    def _extend(self, piece: np.ndarray, places: np.ndarray, least: int) -> tuple[int, int]:
+        """How many symbols of ``piece`` stand at one of ``places``, at most, and the place.
 
         Those that do not exceed ``least`` may be cut short."""
         # Most candidates fail at the symbol that would beat the best so far.
         ahead = np.minimum(places + least, len(self._symbols) - 1)
-        places = places[self._symbols[ahead] == asked[least]]
+        places = places[self._symbols[ahead] == piece[least]]
         length, place = 0, -1
         while len(places):
             length, place = length + 1, int(places[0])
-            if length - 1 == len(asked):
+            if length - 1 == len(piece):
                 break
-            places = places[self._symbols[places + length - 1] == asked[length - 1]]
+            places = places[self._symbols[places + length - 1] == piece[length - 1]]
         return max(0, length - 1), place
 
 
@@ -106,7 +106,7 @@ def _hashes(values: np.ndarray, length: int) -> np.ndarray:
     if count <= 0:
         return np.empty(0, np.uint64)
     wide = values.astype(np.int64).astype(np.uint64)
-    found = np.zeros(count, np.uint64)
+    hashes = np.zeros(count, np.uint64)
     for i in range(length):
-        found = found * _BASE + wide[i : i + count]
-    return found
+        hashes = hashes * _BASE + wide[i : i + count]
+    return hashes

@@ -42,7 +42,7 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
             f"score: none of its {len(score)} notes can be written in this model's tokens"
         )
     model = bundle.model
-    context = int(model.config["context"])
+    context = model.config.context
     device = next(model.parameters()).device
     nats = np.empty(len(ids))
     training = model.training

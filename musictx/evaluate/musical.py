@@ -1,4 +1,4 @@
-"""Musical metrics of one piece: a few lines each, with the formula and the values at the edges.
+"""Measures of one piece of any music: the formula, and the values at the edges.
 
 All of them read pitched notes only (drums are left out), take notes to sound as long as they are
 written (fold the pedal first: :func:`musictx.pedal.fold_sustain`), and suppose nothing about bars:
@@ -8,25 +8,18 @@ than its notes fill. Where a formula would divide 0 by 0 the value is nan, and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
-
 import numpy as np
 
 from musictx.notes import Score
 
-#: Steps in which onset differences are compared, seconds: the grid of performance tokens.
-STEP = 0.01
 #: Frames of :func:`self_similarity`, seconds.
 FRAME = 0.25
-#: Shortest lags of the bands of :func:`self_similarity`, seconds; each band reaches to its double.
-LAGS = (1.0, 2.0, 4.0, 8.0, 16.0)
-#: A silence longer than this is dead air, a pattern repeated for longer is stuck, seconds.
-DEAD_AIR, STUCK = 5.0, 5.0
 #: A pattern is stuck only after so many turns: trills and accompaniments repeat a few times.
 TURNS = 4
-#: A note struck again within so many seconds on its pitch; one shorter than this; one that hangs.
-RESTRUCK, SHORT, HUNG = 0.5, 0.06, 4.9
+#: A note is re-struck if its pitch was struck less than so many seconds before.
+RESTRUCK = 0.5
+#: A run of so many melodic intervals returns if it comes again after more than so many seconds.
+RUN_INTERVALS, RETURN_SECONDS = 8, 8.0
 #: Differences of times that ought to be equal differ by less, so that it does not matter when a
 #: piece begins.
 ROUNDING = 1e-6
@@ -40,7 +33,7 @@ _SCALES = np.array(
 
 
 def excerpt(score: Score, start: float, seconds: float) -> Score:
-    """The notes struck from ``start`` to before ``start + seconds``, told from ``start``.
+    """The notes struck from ``start`` to before ``start + seconds``, counted from ``start``.
 
     Their ends are cut at the end of the excerpt; a note struck before it is not in it, nor are
     drums, pedals and marks.
@@ -60,31 +53,6 @@ def pitched(score: Score) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------- pitch
-
-
-def pitch_range(score: Score) -> float:
-    """Highest less lowest pitch, semitones. Empty: nan; one note: 0."""
-    pitch = pitched(score)["pitch"].astype(int)
-    return float(np.ptp(pitch)) if len(pitch) else np.nan
-
-
-def pitch_entropy(score: Score) -> float:
-    """-sum p log2 p over the 128 pitches, p their shares of the notes: bits, 0 to 7.
-
-    Empty: nan; one note: 0."""
-    return _entropy(np.bincount(pitched(score)["pitch"], minlength=128))
-
-
-def pitch_class_entropy(score: Score) -> float:
-    """The same over the 12 pitch classes: bits, 0 to log2 12 = 3.585. Empty: nan; one note: 0."""
-    return _entropy(np.bincount(pitched(score)["pitch"] % 12, minlength=12))
-
-
-def _entropy(counts: np.ndarray) -> float:
-    if not counts.sum():
-        return np.nan
-    p = counts[counts > 0] / counts.sum()
-    return max(0.0, float(-(p * np.log2(p)).sum()))
 
 
 def best_scale(score: Score) -> np.ndarray:
@@ -142,28 +110,6 @@ def longest_silence(score: Score, seconds: float) -> float:
     return max(0.0, float(gaps.max()))
 
 
-def onset_intervals(score: Score) -> np.ndarray:
-    """(n - 1,) seconds from each onset to the next, 0 within a chord. One note or none: empty."""
-    return np.diff(pitched(score)["start"])
-
-
-def short_notes(score: Score) -> float:
-    """The share of notes shorter than :data:`SHORT` seconds. Empty: nan."""
-    notes = pitched(score)
-    lengths = notes["end"] - notes["start"]
-    return float((lengths < SHORT - ROUNDING).mean()) if len(notes) else np.nan
-
-
-def hung(score: Score) -> float:
-    """The share of all notes' lengths, added up, that is in notes of :data:`HUNG` seconds or more:
-    a forgotten note-off holds a note to the longest that tokens or sampling allow. Without a
-    length: nan."""
-    notes = pitched(score)
-    lengths = notes["end"] - notes["start"]
-    total = lengths.sum()
-    return float(lengths[lengths >= HUNG - ROUNDING].sum() / total) if total else np.nan
-
-
 # -------------------------------------------------------------------------------------- repetition
 
 
@@ -203,38 +149,55 @@ def restruck(score: Score) -> float:
     return float(again.sum() / len(notes))
 
 
-def longest_repeat(score: Score, *, timing: bool = True) -> float:
-    """Notes of the longest stretch that is one pattern, of any length, over and over.
-
-    A note is its pitch and, with ``timing``, the time since the onset before in steps of
-    :data:`STEP` (a piece's first note has none and is left out then). A pattern of p notes counts
-    if it comes at least twice in direct succession; the turn that breaks off counts as far as it
-    goes. So in a b c a b c a it is 7, in a a a 3. Nothing repeated, one note or none: 0.
-    """
-    notes = pitched(score)
-    events = notes["pitch"].astype(np.int64)
-    if timing:
-        events = events[1:] + 128 * steps(np.diff(notes["start"]), STEP)
-    return float(max((stop - start for start, stop in _repeats(events, 2)), default=0))
-
-
 def stuck_seconds(score: Score) -> float:
-    """The longest time, from first to last onset, in which one pattern of pitches is repeated at
-    least :data:`TURNS` times in direct succession, seconds. None: 0."""
+    """The longest time, from first to last onset, in which one pattern of pitches, of any length,
+    is repeated at least :data:`TURNS` times in direct succession, seconds. None: 0."""
     notes = pitched(score)
-    start = notes["start"]
-    found = _repeats(notes["pitch"].astype(np.int64), TURNS)
-    return float(max((start[stop - 1] - start[first] for first, stop in found), default=0.0))
-
-
-def _repeats(events: np.ndarray, turns: int) -> Iterator[tuple[int, int]]:
-    """(start, stop) of every stretch that is one pattern of any length, ``turns`` times or more."""
-    for period in range(1, len(events) // turns + 1):
-        equal = events[period:] == events[:-period]
+    start, pitch = notes["start"], notes["pitch"]
+    longest = 0.0
+    for period in range(1, len(pitch) // TURNS + 1):
+        equal = pitch[period:] == pitch[:-period]
         breaks = np.flatnonzero(np.concatenate([[True], ~equal, [True]]))
         runs = np.diff(breaks) - 1
-        for i in np.flatnonzero(runs >= period * (turns - 1)).tolist():
-            yield int(breaks[i]), int(breaks[i] + runs[i] + period)
+        for i in np.flatnonzero(runs >= period * (TURNS - 1)).tolist():
+            first, last = breaks[i], breaks[i] + runs[i] + period - 1
+            longest = max(longest, float(start[last] - start[first]))
+    return longest
+
+
+def returning_runs(score: Score) -> float:
+    """The share of notes of the top line that lie in a run of :data:`RUN_INTERVALS` intervals which
+    comes again more than :data:`RETURN_SECONDS` later or earlier, at any pitch. Fewer notes than a
+    run has: nan."""
+    top = score.notes[top_line(score)]
+    if len(top) <= RUN_INTERVALS:
+        return np.nan
+    intervals = np.diff(top["pitch"].astype(int))
+    runs: dict[tuple[int, ...], list[int]] = {}
+    for i in range(len(intervals) - RUN_INTERVALS + 1):
+        run = tuple(intervals[i : i + RUN_INTERVALS].tolist())
+        if any(run):  # a pitch repeated nine times returns to nothing
+            runs.setdefault(run, []).append(i)
+    returns = np.zeros(len(top), bool)
+    for places in runs.values():
+        times = top["start"][places]
+        if times[-1] - times[0] > RETURN_SECONDS:
+            for i, time in zip(places, times):
+                if np.abs(times - time).max() > RETURN_SECONDS:
+                    returns[i : i + RUN_INTERVALS + 1] = True
+    return float(returns.mean())
+
+
+def top_line(score: Score) -> np.ndarray:
+    """(n,) bool: which of the notes are the highest of their onset, drums left out. What is struck
+    within 20 ms of the note before belongs to the same onset."""
+    pitched = np.flatnonzero(~score.notes["drum"])
+    start, pitch = score.notes["start"][pitched], score.notes["pitch"][pitched].astype(int)
+    order = np.lexsort((-pitch, start))
+    first = np.diff(start[order], prepend=-np.inf) > 0.02
+    top = np.zeros(len(score), bool)
+    top[pitched[order[first]]] = True
+    return top
 
 
 def steps(seconds: np.ndarray, step: float) -> np.ndarray:
@@ -243,59 +206,3 @@ def steps(seconds: np.ndarray, step: float) -> np.ndarray:
     What lies a millionth of a step below a half goes up too: that much rounding moves differences
     of times, and a piece that begins later must not be another one."""
     return np.floor(seconds / step + 0.5 + 1e-6).astype(np.int64)
-
-
-# ----------------------------------------------------------------------------------------- together
-
-
-class Metric(NamedTuple):
-    """``of(score, seconds)`` is the value, in ``unit``. ``log``: of many sizes, so that sets are
-    compared by log(1 + value). ``flag``: 1 or 0, whose mean is the share of pieces."""
-
-    of: Callable[[Score, float], float]
-    unit: str
-    log: bool = False
-    flag: bool = False
-
-
-def _of(measure: Callable[[Score], float], unit: str, log: bool = False) -> Metric:
-    return Metric(lambda score, seconds: measure(score), unit, log)
-
-
-def _similarity(lag: float) -> Metric:
-    return _of(lambda score: self_similarity(score, lag), "0 to 1")
-
-
-#: Name -> metric of one piece.
-METRICS: dict[str, Metric] = {
-    "notes a second": Metric(density, "notes/s"),
-    "polyphony": _of(polyphony, "notes"),
-    "re-struck notes": _of(restruck, "share"),
-    "short notes": _of(short_notes, "share"),
-    "hanging time": _of(hung, "share"),
-    "in scale": _of(scale_consistency, "share"),
-    "pitch-class entropy": _of(pitch_class_entropy, "bits"),
-    "pitch entropy": _of(pitch_entropy, "bits"),
-    "pitch range": _of(pitch_range, "semitones"),
-    **{f"self-similarity {lag:g}-{2 * lag:g} s": _similarity(lag) for lag in LAGS},
-    "longest repeat": _of(longest_repeat, "notes", log=True),
-    "longest repeat of pitches": _of(
-        lambda score: longest_repeat(score, timing=False), "notes", log=True
-    ),
-    "longest silence": Metric(longest_silence, "s", log=True),
-    f"dead air of {DEAD_AIR:g} s": Metric(
-        lambda score, seconds: float(longest_silence(score, seconds) >= DEAD_AIR - ROUNDING),
-        "share of pieces",
-        flag=True,
-    ),
-    f"stuck for {STUCK:g} s": Metric(
-        lambda score, seconds: float(stuck_seconds(score) >= STUCK - ROUNDING),
-        "share of pieces",
-        flag=True,
-    ),
-}
-
-
-def measure(score: Score, seconds: float) -> dict[str, float]:
-    """Every metric of a piece of ``seconds``; nan where it has no value."""
-    return {name: metric.of(score, seconds) for name, metric in METRICS.items()}

@@ -169,11 +169,17 @@ def evaluate(
 
 def lengths(model: MusicTransformer, window: int | None, stride: int | None) -> tuple[int, int]:
     """Window and stride in tokens, by default the model's context and no overlap; ``UserError`` if
-    windows would leave tokens out between them."""
-    window = int(model.config["context"]) if window is None else window
+    windows would leave tokens out between them, or divide a note."""
+    window = model.config.context if window is None else window
     stride = window if stride is None else stride
     if stride > window:
         raise UserError(f"stride={stride}: expected 1 to window={window}, or tokens are left out")
+    group = model.config.group
+    for name, length in (("window", window), ("stride", stride)):
+        if length % group:
+            raise UserError(
+                f"{name}={length}: expected a multiple of {group}, the tokens of a note"
+            )
     return window, stride
 
 

@@ -75,13 +75,13 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         middle = excerpt(score, max(0.0, (score.duration - MIDDLE) / 2), MIDDLE)
         in_scale.append(scale_consistency(middle))
         similar.append(self_similarity(middle, 2.0))
-        told = measured(middle.notes, middle.duration)
+        levels = measured(middle.notes, middle.duration)
         for name, values in like.items():
-            values += [told[name]] if name in told else []
+            values += [levels[name]] if name in levels else []
     pitch, length, at_once = map(np.concatenate, (pitches, lengths, together))
     if not len(pitch):
         return {}
-    found: dict[str, Any] = {
+    limits: dict[str, Any] = {
         "longest_note": [
             [low, _usual(length[(pitch >= low) & (pitch < high)])]
             for low, high in registers(np.bincount(pitch, minlength=128))
@@ -93,10 +93,10 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     }
     for name, values in {"in_scale": in_scale, "self_similarity": similar, **like}.items():
         if np.isfinite(values).any():
-            found[name] = round(float(np.nanmedian(values)), 3)
+            limits[name] = round(float(np.nanmedian(values)), 3)
     if densities:
-        found["density"] = round(float(np.median(densities)), 3)
-    return found
+        limits["density"] = round(float(np.median(densities)), 3)
+    return limits
 
 
 def within(pitch: np.ndarray, start: np.ndarray) -> np.ndarray:

@@ -18,7 +18,9 @@ from musictx.notes import NOTE, Score
 from musictx.sampling.stream import Stream
 
 #: Seconds between two looks at the port, and of music that an answer is composed ahead.
-POLL, LOOK_AHEAD = 0.005, 0.25
+POLL_SECONDS, LOOK_AHEAD_SECONDS = 0.005, 0.25
+#: What is played longer ago than this is forgotten.
+MEMORY_SECONDS = 60.0
 
 
 class Ear:
@@ -70,7 +72,6 @@ def jam(
     clock: type[Clock] | Clock = Clock,
     pause: float = 1.5,
     control: int | None = None,
-    memory: float = 60.0,
     programs: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
@@ -81,7 +82,7 @@ def jam(
     pause    seconds of silence after which the answer begins
     control  MIDI controller that calls for the answer at once
     """
-    ear, answers, answered, called = Ear(memory), 0, 0, False
+    ear, answers, answered, called = Ear(MEMORY_SECONDS), 0, 0, False
 
     def listen() -> bool:
         """Take in what has arrived; whether a note began."""
@@ -100,7 +101,7 @@ def jam(
         if ear.heard == answered or ear.playing:
             if source.closed:
                 return answers
-            clock.sleep(POLL)
+            clock.sleep(POLL_SECONDS)
             continue
         try:
             stream = compose(ear.score(), answers)
@@ -112,7 +113,7 @@ def jam(
             stream.prepare()
             went_on = listen()  # while it was composed
             while not (called or went_on or clock.now() - ear.last >= pause):
-                clock.sleep(POLL)
+                clock.sleep(POLL_SECONDS)
                 went_on = listen()
             if went_on:
                 continue  # what was composed is not heard
@@ -121,10 +122,10 @@ def jam(
                 stream,
                 output,
                 clock=clock,
-                look_ahead=LOOK_AHEAD,
+                look_ahead=LOOK_AHEAD_SECONDS,
                 programs=programs,
                 stop=lambda: listen() or source.closed,
-                told=lambda e: ear.note(clock.now(), False, e.pitch, e.velocity if e.on else 0),
+                on_event=lambda e: ear.note(clock.now(), False, e.pitch, e.velocity if e.on else 0),
                 say=say,
             )
             ear.hush(clock.now())

@@ -18,25 +18,30 @@ from musictx.notes import DRUMS
 from musictx.sampling.stream import Event, Stream
 
 #: Messages sent more than so many seconds after their moment are late.
-LATE = 0.03
-#: The model's look-back is halved when so small a share of the look-ahead is left, down to so many
-#: ids, and not again for so many seconds.
-LOW, LEAST, AGAIN = 0.25, 64, 4.0
+LATE_SECONDS = 0.03
+#: The model looks back on half as many ids when less than this share of the look-ahead is left.
+LOW_SHARE = 0.25
+#: It looks back on at least so many ids, and so many seconds pass before the next halving.
+LEAST_CONTEXT, SECONDS_BETWEEN = 64, 4.0
 #: MIDI's channel of drums, and its controller that silences a channel.
 DRUM_CHANNEL, ALL_NOTES_OFF = 9, 123
 
 
 class Clock:
-    """Seconds that pass."""
+    """The time in seconds, and waiting; tests pass one of their own."""
 
     now = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)
 
 
 @dataclass
-class Report:
-    """notes, messages that were late and by how much at most (seconds), the look-back at the end,
-    and the seconds of music that were played."""
+class PlayReport:
+    """What was played.
+
+    notes    number of notes;  seconds  of music
+    late     messages that were sent too late;  latest  by how many seconds at most
+    context  ids that the model looked back on at the end
+    """
 
     notes: int = 0
     late: int = 0
@@ -92,21 +97,21 @@ def play(
     look_ahead: float = 2.0,
     programs: bool = False,
     stop: Callable[[], bool] = lambda: False,
-    told: Callable[[Event], None] = lambda event: None,
+    on_event: Callable[[Event], None] = lambda event: None,
     say: Callable[[str], None] = print,
-    report: Report | None = None,
-) -> Report:
+    report: PlayReport | None = None,
+) -> PlayReport:
     """Play ``stream`` to its end, or until ``stop()``; the stream is closed and silence sent on
     every way out.
 
     The music begins when ``look_ahead`` seconds of it are composed. If composing falls behind, the
     model looks back on less, which is faster; a message that is late all the same moves what comes
-    after it, so that the rhythm stays. ``told`` hears of each event when it is sent.
+    after it, so that the rhythm stays. ``on_event`` is called with each event when it is sent.
     """
-    report = report or Report()
+    report = report or PlayReport()
     report.context = stream.context
     channels, waiting = Channels(output, programs), deque[Event]()
-    begin, cost, lowered, ended = None, 0.0, -AGAIN, False
+    begin, cost, lowered, ended = None, 0.0, -SECONDS_BETWEEN, False
     try:
         while not stop():
             now = clock.now()
@@ -118,12 +123,12 @@ def play(
                 break
             if due is not None and due <= now:
                 event = waiting.popleft()
-                if now - due > LATE:
+                if now - due > LATE_SECONDS:
                     report.late += 1
                     report.latest = max(report.latest, now - due)
                     begin = now - event.seconds
                 channels.send(event)
-                told(event)
+                on_event(event)
                 report.notes += event.on
                 report.seconds = event.seconds
                 continue
@@ -132,10 +137,10 @@ def play(
             if due is not None and (full or due - now < cost):
                 clock.sleep(min(due - now, 0.01))
                 continue
-            low = begin is not None and ahead - played < LOW * look_ahead
-            if low and now - lowered > AGAIN and stream.context > LEAST:
+            low = begin is not None and ahead - played < LOW_SHARE * look_ahead
+            if low and now - lowered > SECONDS_BETWEEN and stream.context > LEAST_CONTEXT:
                 lowered = now
-                stream.context = max(LEAST, stream.context // 2)
+                stream.context = max(LEAST_CONTEXT, stream.context // 2)
                 report.context = stream.context
                 say(f"composing falls behind: the model now looks back on {stream.context} tokens")
             event_or_end = next(stream, None)

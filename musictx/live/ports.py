@@ -101,9 +101,14 @@ def _midi(name: str | None, option: str) -> Any:
         there = getattr(mido, f"get_{option}_names")()
     except ImportError:
         raise UserError(f"{option}={name or 'null'}: {_INSTALL}") from None
-    found = [one for one in there if name is None or one == name]
-    found = found or [one for one in there if str(name).lower() in one.lower()]
-    if not found:
+    except Exception as error:  # python-rtmidi has a class of its own, and no ALSA is one of them
+        raise UserError(
+            f"{option}={name or 'null'}: this system offers no MIDI ports ({error}); "
+            "socket:HOST:PORT or a .mid file will do too"
+        ) from None
+    matching = [one for one in there if name is None or one == name]
+    matching = matching or [one for one in there if str(name).lower() in one.lower()]
+    if not matching:
         names = f"the ports are {', '.join(there)}" if there else "no MIDI port is there"
         raise UserError(f"{option}={name or 'null'}: {names}; socket:HOST:PORT will do too")
-    return getattr(mido, f"open_{option}")(found[0])
+    return getattr(mido, f"open_{option}")(matching[0])

@@ -9,7 +9,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from musictx import files, shipped
+from musictx import files, formats, shipped
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.formats import SUFFIXES
@@ -58,7 +58,7 @@ class Places:
             raise UserError(f"out={name}: expected a place inside {self.out}")
         return str(path)
 
-    def given(self, option: str, text: str) -> str:
+    def music(self, option: str, text: str) -> str:
         """Music in base64, kept as a file in ``out``/given, named by what is in it."""
         most = Limits().midi_mb
         try:
@@ -67,6 +67,10 @@ class Places:
             raise UserError(f"{option}: expected a MIDI or MusicXML file in base64") from None
         if len(content) > most * 2**20:
             raise UserError(f"{option}: {len(content) >> 20} MB, expected at most {most} MB")
+        try:
+            formats.read(content)  # what is no music leaves no file
+        except UserError as error:
+            raise UserError(f"{option}: {error}") from None
         xml = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
         suffix = ".musicxml" if xml else ".mxl" if content[:2] == b"PK" else ".mid"
         path = self.out / "given" / f"{hashlib.sha256(content).hexdigest()[:12]}{suffix}"

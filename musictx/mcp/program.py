@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sys
 from typing import Any
 
 from musictx import __version__, files, shipped
-from musictx.config.mcp import McpConfig
 from musictx.errors import UserError
 from musictx.mcp import work
+from musictx.mcp.config import McpConfig
 from musictx.mcp.places import Places
 from musictx.mcp.tools import INSTRUCTIONS, KINDS, schema
 
@@ -35,8 +37,10 @@ def run(config: McpConfig) -> None:
 
     async def serve() -> None:
         served = server(places, config.device)
+        # What a library prints goes elsewhere: the output belongs to the protocol.
         async with stdio_server() as (read, write):
-            await served.run(read, write, served.create_initialization_options())
+            with contextlib.redirect_stdout(sys.stderr):
+                await served.run(read, write, served.create_initialization_options())
 
     anyio.run(serve)
 
@@ -65,15 +69,15 @@ def server(places: Places, device: str = "auto") -> Any:
             known = ", ".join(KINDS)
             raise MCPError(types.INVALID_PARAMS, f"{call.name}: no such tool; expected {known}")
         try:
-            found = await _performed(context, call.name, call.arguments or {}, places, device)
+            answer = await _performed(context, call.name, call.arguments or {}, places, device)
         except UserError as error:
             text = " ".join(str(error).split())
             return types.CallToolResult(
                 content=[types.TextContent(type="text", text=text)], is_error=True
             )
-        text = work.told_plainly(found)
+        text = work.in_words(answer)
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=text)], structured_content=found
+            content=[types.TextContent(type="text", text=text)], structured_content=answer
         )
 
     about = INSTRUCTIONS.format(examples=", ".join(shipped.examples()), out=places.out)
@@ -88,20 +92,20 @@ def server(places: Places, device: str = "auto") -> Any:
 
 
 async def _performed(
-    context: Any, tool: str, given: dict[str, Any], places: Places, device: str
+    context: Any, tool: str, values: dict[str, Any], places: Places, device: str
 ) -> dict[str, Any]:
     """The work of a call, in a thread; its progress is told until it ends, and a cancelled call
     stops it at its next step."""
     import anyio
     from anyio import to_thread
 
-    words = work.command_of(tool, given, places)
+    words = work.command_of(tool, values, places)
     if device != "auto" and tool != "render":
         words.append(f"device={device}")
     reached: list[tuple[str, float, float | None]] = []
     stopped = False
 
-    def told(what: str, done: float, total: float | None) -> None:
+    def tell(what: str, done: float, total: float | None) -> None:
         if stopped:
             raise work.Stopped
         reached[:] = [(what, done, total)]
@@ -119,7 +123,7 @@ async def _performed(
         async with anyio.create_task_group() as group:
             group.start_soon(report)
             try:
-                found = await to_thread.run_sync(work.perform, words, told, abandon_on_cancel=True)
+                answer = await to_thread.run_sync(work.perform, words, tell, abandon_on_cancel=True)
             except UserError as wrong:
                 error = wrong
             group.cancel_scope.cancel()
@@ -127,4 +131,4 @@ async def _performed(
         stopped = True
     if error is not None:
         raise error
-    return found
+    return answer

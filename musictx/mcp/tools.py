@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from musictx.compose.commands import COMMANDS, SPOKEN
-from musictx.config.checks import options
+from musictx.compose.commands import COMMANDS
+from musictx.config.checks import options, spoken, type_of
 
 INSTRUCTIONS = """\
 musictx composes music and writes MIDI files. Models that come along: piano (expressive piano music,
@@ -36,8 +36,7 @@ class Kind:
 
 
 _PRIMER = ("primer", "primer_seconds", "primer_tokens", "include_primer")
-#: The tools by name. ``continue`` is ``generate`` with music to continue.
-KINDS = {
+_TOOLS = {
     "generate": Kind(
         "generate",
         "Compose a new piece: piano music, a song (model=pop) or a chorale (model=chorale).",
@@ -71,6 +70,9 @@ KINDS = {
         music="files",
     ),
 }
+#: The tools by name, those whose commands are there. ``continue`` is ``generate`` with music to
+#: continue.
+KINDS = {tool: kind for tool, kind in _TOOLS.items() if kind.command in COMMANDS}
 #: Options of the process or of the machine, that the server decides.
 _OURS = ("device", "limits")
 #: Samples of one call; who wants more calls again with another seed.
@@ -81,18 +83,17 @@ def arguments(name: str) -> dict[str, dataclasses.Field]:
     """The options that the tool takes, as people type them: those of its command, ``model`` for
     ``model.path``, and those of ``sampling`` by their last word (``key``, ``density``)."""
     kind = KINDS[name]
-    spoken = {option: word for word, option in SPOKEN.get(kind.command, {}).items()}
-    found: dict[str, dataclasses.Field] = {}
-    for dotted, field in options(COMMANDS[kind.command]):
+    fields: dict[str, dataclasses.Field] = {}
+    for dotted, field in options(COMMANDS[kind.command].config):
         room, _, last = dotted.rpartition(".")
         if dotted == "model.path":
             last = "model"
         elif room not in ("", "sampling") or last in (*_OURS, *kind.without):
             continue
-        if str(field.type).startswith("dict"):
+        if type_of(field).startswith("dict"):
             continue
-        found.setdefault(spoken.get(last, last), field)
-    return found
+        fields.setdefault(spoken(last, field), field)
+    return fields
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -128,11 +129,11 @@ def schema(name: str) -> dict[str, Any]:
 def _property(field: dataclasses.Field) -> dict[str, Any]:
     """The type, bounds, choices and help of an option."""
     kinds = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
-    parts = [part.strip() for part in str(field.type).split("|")]
-    found: dict[str, Any] = {"description": field.metadata["help"]}
-    inner = found
+    parts = [part.strip() for part in type_of(field).split("|")]
+    content: dict[str, Any] = {"description": field.metadata["help"]}
+    inner = content
     if parts[0].startswith("list["):
-        found |= {"type": "array", "items": (inner := {})}
+        content |= {"type": "array", "items": (inner := {})}
         parts = [parts[0][5:-1]]
     types = [kinds[part] for part in parts if part in kinds]
     inner["type"] = types[0] if len(types) == 1 else types
@@ -142,5 +143,5 @@ def _property(field: dataclasses.Field) -> dict[str, Any]:
     if field.metadata.get("choices"):
         inner["enum"] = list(field.metadata["choices"])
     if field.default not in (None, dataclasses.MISSING):
-        found["default"] = field.default
-    return found
+        content["default"] = field.default
+    return content

@@ -1,10 +1,8 @@
-"""One call of a tool: its arguments become a command line, which is run, and its results told."""
+"""One call of a tool: its arguments become the request of a command line, and its results are
+described."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import io
 import shlex
 import threading
 from collections.abc import Callable, Mapping
@@ -14,17 +12,18 @@ import numpy as np
 
 from musictx import shipped
 from musictx.apps.results import Result, fresh_seed, new_notes
-from musictx.compose import run
+from musictx.compose import COMMANDS, compose
 from musictx.compose.hints import unknown_option
-from musictx.errors import UserError
+from musictx.config.checks import typed
+from musictx.errors import UserError, shown
 from musictx.evaluate import keys
 from musictx.mcp.places import ENDINGS, Places
 from musictx.mcp.tools import KINDS, SAMPLES, arguments, schema
 from musictx.notes import Score
 from musictx.progress import listening
+from musictx.wings import load
 
-#: One piece is composed at a time: each takes all threads of the processor, and what a command
-#: prints is caught from the process's own output.
+#: One piece is composed at a time: each takes all threads of the processor.
 _BUSY = threading.Lock()
 
 
@@ -32,31 +31,32 @@ class Stopped(UserError):
     """The client has cancelled the call."""
 
 
-def command_of(tool: str, given: Mapping[str, Any], places: Places) -> list[str]:
+def command_of(tool: str, values: Mapping[str, Any], places: Places) -> list[str]:
     """The words of the command line that does what the arguments ask for: file names whole, model
     and seed named even where they were not. Raises ``UserError`` for arguments that cannot be."""
     kind, known = KINDS[tool], arguments(tool)
-    given = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in values.items() if value is not None}
     encoded = f"{kind.music}_base64"
-    if encoded in given and kind.music != "files":
-        if kind.music in given:
+    if encoded in values and kind.music != "files":
+        if kind.music in values:
             raise UserError(f"{kind.music} and {encoded}: give one of them")
-        given[str(kind.music)] = places.given(encoded, _text(encoded, given.pop(encoded)))
-    for name in given:
+        values[str(kind.music)] = places.music(encoded, _text(encoded, values.pop(encoded)))
+    for name in values:
         if name not in known:
             raise UserError(unknown_option(kind.command, name, list(known)))
     for name in (*([kind.music] if kind.music else []), *kind.needed):
-        if name not in given:
+        if name not in values:
             raise UserError(f"{name}: missing; {schema(tool)['properties'][name]['description']}")
-    if isinstance(given.get("samples"), int) and given["samples"] > SAMPLES:
-        raise UserError(f"samples={given['samples']}: expected at most {SAMPLES} in one call")
-    if "model" in known and "model" not in given:
-        given["model"] = _usual_model(tool)
-    if "seed" in known and "seed" not in given:
-        given["seed"] = fresh_seed()
-    given["out"] = places.result(_text("out", given.get("out", "")))
+    samples = shown(values.get("samples"))
+    if (typed(samples) or 0) > SAMPLES:
+        raise UserError(f"samples={samples}: expected at most {SAMPLES} in one call")
+    if "model" in known and "model" not in values:
+        values["model"] = _usual_model(tool)
+    if "seed" in known and "seed" not in values:
+        values["seed"] = fresh_seed()
+    values["out"] = places.result(_text("out", values.get("out", "")))
     music, words = list[str](), list[str]()
-    for name, value in given.items():
+    for name, value in values.items():
         if name in ENDINGS or name == "model":
             each = value if isinstance(value, list) else [value]
             paths = [places.known(name, _text(name, one)) for one in each]
@@ -72,9 +72,10 @@ def command_of(tool: str, given: Mapping[str, Any], places: Places) -> list[str]
 def _usual_model(tool: str) -> str:
     """The model that the command line would take: the newest under runs/, or one that comes along,
     by its name."""
-    found = shipped.find_latest(melody=tool == "harmonise")
+    config = COMMANDS[KINDS[tool].command].config
+    folder = shipped.find_latest(tokenizer=getattr(config, "tokenizer", None))
     ours = {folder: name for name, folder in shipped.models().items()}
-    return ours.get(found, str(found.resolve()))
+    return ours.get(folder, str(folder.resolve()))
 
 
 def _text(name: str, value: object) -> str:
@@ -84,7 +85,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _word(name: str, value: Any) -> str:
-    """A value of JSON as it is typed. What Hydra would look up (``${...}``) is no value here."""
+    """A value of JSON as it is typed. What would be looked up (``${...}``) is no value here."""
     if isinstance(value, list):
         return f"[{','.join(_word(name, one) for one in value)}]"
     if isinstance(value, bool):
@@ -94,46 +95,36 @@ def _word(name: str, value: Any) -> str:
     return str(value)
 
 
-def perform(words: list[str], told: Callable[[str, float, float | None], None]) -> dict[str, Any]:
-    """Run the command; what it wrote, described (see :func:`answer`).
+def perform(words: list[str], tell: Callable[[str, float, float | None], None]) -> dict[str, Any]:
+    """Do what the command line asks for; what it wrote, described: files, what the music is like,
+    the command line, and what a person should know besides.
 
-    ``told(what, done, total)`` hears of progress, and stops the work by raising
+    ``tell(what, done, total)`` hears of progress, and stops the work by raising
     :class:`Stopped`, which this passes on. Raises ``UserError`` as the command line does.
     """
-    made: list[Any] = []
-    said = io.StringIO()
-
-    def task(config: Any) -> None:
-        made.extend(importlib.import_module(f"musictx.apps.{words[0]}").run(config))
-
-    with _BUSY, listening(told), contextlib.redirect_stdout(said):
-        told(words[0], 0.0, None)
-        run(words[0], words[1:], task)
-    return answer(words, made, said.getvalue().splitlines())
-
-
-def answer(words: list[str], made: list[Any], said: list[str]) -> dict[str, Any]:
-    """Files, descriptions, the command line, and what the command said besides."""
+    notices: list[str] = []
+    with _BUSY, listening(tell):
+        tell(words[0], 0.0, None)
+        program = COMMANDS[words[0]].run.partition(":")[
+            0
+        ]  # its ``results`` are what ``run`` writes
+        results = load(f"{program}:results")
+        made = list(results(compose(words[0], words[1:]), notices.append))
     command = shlex.join(["musictx", *words])
     if words[0] == "render":
         return {"files": [str(path) for path in made], "command": command}
-    pieces = [_piece(result, said) for result in made]
-    own = tuple(str(path) for result in made for path in result.paths)
-    notices = [line for line in said if not line.startswith(own)]
-    found: dict[str, Any] = {"pieces": pieces, "command": command}
-    return found | ({"notices": notices} if notices else {})
+    answer: dict[str, Any] = {"pieces": [_piece(result) for result in made], "command": command}
+    return answer | ({"notices": notices} if notices else {})
 
 
-def _piece(result: Result, said: list[str]) -> dict[str, Any]:
-    sample, path = result.sample, str(result.paths[0])
-    remarks = [line[len(path) + 2 :] for line in said if line.startswith(f"{path}: ")]
-    found = {"files": [str(one) for one in result.paths]} | description(sample.score)
-    usual = new_notes(sample)
-    if usual not in remarks:
-        remarks.insert(0, usual)
+def _piece(result: Result) -> dict[str, Any]:
+    sample, remarks = result.sample, list(result.remarks)
+    piece = {"files": [str(one) for one in result.paths]} | description(sample.score)
+    if (count := new_notes(sample)) not in remarks:
+        remarks.insert(0, count)
     if sample.seam:
-        found["new_from_seconds"] = round(sample.seam, 2)
-    return found | {"remark": "; ".join(remarks)}
+        piece["new_from_seconds"] = round(sample.seam, 2)
+    return piece | {"remark": "; ".join(remarks)}
 
 
 def description(score: Score) -> dict[str, Any]:
@@ -153,14 +144,14 @@ def description(score: Score) -> dict[str, Any]:
     }
 
 
-def told_plainly(found: Mapping[str, Any]) -> str:
+def in_words(answer: Mapping[str, Any]) -> str:
     """The same as sentences, for assistants that read text only."""
     lines = []
-    for piece in found.get("pieces", ()):
+    for piece in answer.get("pieces", ()):
         lines += [
             ", ".join(piece["files"]),
             f"  {piece['seconds']:.1f} s, {piece['notes']} notes ({piece['density']} a second), "
             f"{piece['key'] or 'no key'}; {piece['remark']}",
         ]
-    lines += [*found.get("files", ()), *found.get("notices", ())]
-    return "\n".join([*lines, f"The same again: {found['command']}"])
+    lines += [*answer.get("files", ()), *answer.get("notices", ())]
+    return "\n".join([*lines, f"The same again: {answer['command']}"])

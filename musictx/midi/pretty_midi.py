@@ -75,7 +75,7 @@ def to_pretty_midi(score: Score) -> pretty_midi.PrettyMIDI:
     seconds_per_tick = (60.0 / (grid.bpm * grid.quarter)).tolist()
     pm._tick_scales = list(zip(grid.ticks.tolist(), seconds_per_tick))
     pm._update_tick_to_time(int(grid.ticks[-1]) + 1)
-    for part in parts_of(score):
+    for part in parts_of(score, by_program=True):
         instrument = pretty_midi.Instrument(part.program, part.drum, name=part.name)
         instrument.notes = [
             pretty_midi.Note(velocity, pitch, start, end)

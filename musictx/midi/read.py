@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,12 +30,13 @@ def read(
 
     Formats 0, 1 and 2 (whose sequences follow each other in time), ticks per quarter with tempo
     marks in any track (120 bpm before the first, which the Score says too), and SMPTE time. Score
-    tracks number the parts of the file - (MIDI track, channel, program) - in order of first
-    appearance; parts without notes get no number. A track's name is given to its parts if they
-    share one channel. A note-off ends the earliest sounding note of its pitch, channel and MIDI
-    track (first in, first out); a note-on of velocity 0 is a note-off. A pedal moves every part on
-    its channel in its MIDI track, or, where that track has no notes on the channel, every part on
-    that channel in any track.
+    tracks number the parts of the file - a channel of a MIDI track, whatever programs it has - in
+    order of first appearance; parts without notes get no number. A part has the name of its MIDI
+    track if that has no other. A note-off ends the earliest sounding note of its pitch and part
+    (first in, first out); a note-on of velocity 0 is a note-off. A pedal moves the part on its
+    channel in its MIDI track, or, where that track has no notes on the channel, every part on that
+    channel in any track. A file in which nothing had to be put right comes along, so that the
+    Score can be written into it (:mod:`musictx.midi.edit`).
 
     Put right, and counted in ``repairs`` if given: "notes left open" (ended with their track), and
     what :func:`musictx.midi.scan.scan` lists. Raises :class:`MidiError` - and nothing else - for
@@ -47,24 +49,19 @@ def read(
         name = str(source)
         source = read_bytes(source, limits.midi_mb, "limits.midi_mb", MidiError)
     repairs = Counter() if repairs is None else repairs
-    file = smf.scan(source, name=name, limits=limits, repairs=repairs)
+    found: Counter = Counter()
+    file = smf.scan(source, name=name, limits=limits, repairs=found)
+    kept = b"" if file.format == 2 else smf.bare(source)
     if file.format == 2:
         file = file.in_sequence(name)
-    tempos = sorted((mark[1:] for mark in file.tempos), key=lambda mark: mark[0])
-    smpte = bool(file.division & 0x8000)
-    if not smpte and (not tempos or tempos[0][0] > 0):
-        tempos.insert(0, (0, smf.DEFAULT_TEMPO))
-    clock = smf.Clock.of(file.division, tempos, name)
-    notes, channels = _notes(file, clock, repairs)
-    keys, first, inverse = np.unique(
-        channels * 128 + notes["program"], return_index=True, return_inverse=True
-    )
+    tempos, clock = clock_of(file, name)
+    parts = Parts.of(file, clock, found)
+    if repairs is not None:
+        repairs.update(found)
+    notes = parts.notes
     _check(len(notes), "notes", name, limits)
-    _check(len(keys), "tracks", name, limits)
-    rank = np.empty(len(keys), np.int64)
-    rank[np.argsort(first)] = np.arange(len(keys))
-    notes["track"] = rank[inverse]
-    pedals = _pedals(file, clock, keys // 128, rank, name, limits)
+    _check(len(parts.channels), "tracks", name, limits)
+    pedals = _pedals(file, clock, parts, name, limits)
     last = max(float(times.max(initial=0.0)) for times in (notes["end"], pedals["time"]))
     if last > limits.seconds:
         raise MidiError(
@@ -87,9 +84,19 @@ def read(
         tempos=np.array(marks[0], TEMPO),
         meters=np.array(marks[1], METER),
         keys=np.array(marks[2], KEY),
-        names=_names(file.names, keys // 128, rank),
-        ticks_per_quarter=0 if smpte else file.division,
+        names=_names(file.names, parts),
+        ticks_per_quarter=0 if file.division & 0x8000 else file.division,
+        markers=_markers(file, clock, limits.seconds),
+        file=b"" if found else kept,
     )
+
+
+def clock_of(file: smf.File, name: str) -> tuple[list[tuple[int, int]], smf.TickClock]:
+    """The tempos of a file, (tick, microseconds a quarter note), and its clock."""
+    tempos = sorted((mark[1:] for mark in file.tempos), key=lambda mark: mark[0])
+    if not file.division & 0x8000 and (not tempos or tempos[0][0] > 0):
+        tempos.insert(0, (0, smf.DEFAULT_TEMPO))
+    return tempos, smf.TickClock.of(file.division, tempos, name)
 
 
 def _check(count: int, limit: str, name: str, limits: Limits) -> None:
@@ -103,27 +110,47 @@ def _channel(events: np.ndarray) -> np.ndarray:
     return events["track"] * 16 + (events["status"] & 15)
 
 
-def _notes(file: smf.File, clock: smf.Clock, repairs: Counter) -> tuple[np.ndarray, np.ndarray]:
-    """The notes in the order of the file, their ``track`` still 0, and the channel of each."""
-    keyed = np.flatnonzero(file.events["status"] < 0xA0)
-    tick, track, status, a, b = (file.events[name][keyed] for name in smf.EVENT.names or ())
-    channel = track * 16 + (status & 15)
-    onsets, offsets = pair(channel * 128 + a, (status >= 0x90) & (b > 0))
-    unended = offsets < 0
-    if np.any(unended):
-        repairs["notes left open"] += int(np.count_nonzero(unended))
-    ends = np.where(unended, file.ends[track[onsets]], tick[offsets])
-    notes = np.zeros(len(onsets), NOTE)
-    notes["start"] = clock.seconds(tick[onsets])
-    notes["end"] = clock.seconds(ends)
-    notes["pitch"] = a[onsets]
-    notes["velocity"] = b[onsets]
-    notes["program"] = _programs(file.events)[keyed[onsets]]
-    notes["drum"] = status[onsets] & 15 == DRUM_CHANNEL
-    return notes, channel[onsets]
+class Parts(NamedTuple):
+    """The notes of a file and where they stand in it."""
+
+    notes: np.ndarray
+    """In the order of the file, each with the number of its part."""
+    onsets: np.ndarray
+    """Which event of the file begins each note;"""
+    offsets: np.ndarray
+    """which one ends it, or -1."""
+    channels: np.ndarray
+    """Of the parts, ascending: MIDI track * 16 + channel."""
+    rank: np.ndarray
+    """The number of each part, by first appearance."""
+
+    @classmethod
+    def of(cls, file: smf.File, clock: smf.TickClock, repairs: Counter) -> Parts:
+        keyed = np.flatnonzero(file.events["status"] < 0xA0)
+        tick, track, status, a, b = (file.events[name][keyed] for name in smf.EVENT.names or ())
+        channel = track * 16 + (status & 15)
+        onsets, offsets = pair(channel * 128 + a, (status >= 0x90) & (b > 0))
+        unended = offsets < 0
+        if np.any(unended):
+            repairs["notes left open"] += int(np.count_nonzero(unended))
+        ends = np.where(unended, file.ends[track[onsets]], tick[offsets])
+        channels, first, inverse = np.unique(
+            channel[onsets], return_index=True, return_inverse=True
+        )
+        rank = np.empty(len(channels), np.int64)
+        rank[np.argsort(first)] = np.arange(len(channels))
+        notes = np.zeros(len(onsets), NOTE)
+        notes["start"] = clock.seconds(tick[onsets])
+        notes["end"] = clock.seconds(ends)
+        notes["pitch"] = a[onsets]
+        notes["velocity"] = b[onsets]
+        notes["program"] = programs(file.events)[keyed[onsets]]
+        notes["drum"] = status[onsets] & 15 == DRUM_CHANNEL
+        notes["track"] = rank[inverse]
+        return cls(notes, keyed[onsets], np.where(unended, -1, keyed[offsets]), channels, rank)
 
 
-def _programs(events: np.ndarray) -> np.ndarray:
+def programs(events: np.ndarray) -> np.ndarray:
     """For each event, the program its channel has at that moment; 0 if none was set."""
     if not np.any(events["status"] >> 4 == 0xC):
         return np.zeros(len(events), np.uint8)
@@ -139,14 +166,10 @@ def _programs(events: np.ndarray) -> np.ndarray:
 
 
 def _pedals(
-    file: smf.File,
-    clock: smf.Clock,
-    part_channels: np.ndarray,
-    rank: np.ndarray,
-    name: str,
-    limits: Limits,
+    file: smf.File, clock: smf.TickClock, parts: Parts, name: str, limits: Limits
 ) -> np.ndarray:
-    """Pedals copied to every part they move: see :func:`read`. ``part_channels`` ascends."""
+    """Pedals copied to every part they move: see :func:`read`."""
+    part_channels, rank = parts.channels, parts.rank
     moved = file.events[file.events["status"] >> 4 == 0xB]
     moved = arranged(moved, _channel(moved))
     channel = _channel(moved)
@@ -172,11 +195,14 @@ def _pedals(
     return arranged(pedals, pedals["time"])
 
 
-def _names(names: dict[int, str], part_channels: np.ndarray, rank: np.ndarray) -> dict[int, str]:
-    """Score track -> the name of its MIDI track, where all its notes are on one channel."""
-    found = {}
-    for track, name in names.items():
-        first, last = np.searchsorted(part_channels, [track * 16, track * 16 + 16])
-        if last > first and part_channels[first] == part_channels[last - 1]:
-            found.update(dict.fromkeys(rank[first:last].tolist(), name))
-    return found
+def _markers(file: smf.File, clock: smf.TickClock, until: float) -> tuple[tuple[float, str], ...]:
+    marks = [(float(clock.seconds(tick)), text) for _, tick, text in file.markers]
+    return tuple(sorted((mark for mark in marks if mark[0] <= until), key=lambda mark: mark[0]))
+
+
+def _names(names: dict[int, str], parts: Parts) -> dict[int, str]:
+    """Part -> the name of its MIDI track, where that has no other part."""
+    tracks, counts = np.unique(parts.channels // 16, return_counts=True)
+    number = dict(zip((parts.channels // 16).tolist(), parts.rank.tolist()))
+    alone = tracks[counts == 1].tolist()
+    return {number[track]: names[track] for track in alone if track in names}

@@ -1,9 +1,9 @@
 """Bytes of a Standard MIDI File -> columns of events, its clock, its note pairs.
 
 Only the events that a Score needs are kept: note-ons and note-offs, the sustain pedal (controller
-64), program changes, marks of tempo, meter and key, names of tracks. Channels and tracks stay as
-the file has them. All tracks share one table of events, so a file of many small tracks costs no
-more than one of few large ones.
+64), program changes, marks of tempo, meter and key, markers, names of tracks. Channels and tracks
+stay as the file has them. All tracks share one table of events, so a file of many small tracks
+costs no more than one of few large ones.
 
 Written here rather than left to a library because every loss must be seen. symusic drops notes
 that are never released without a word, gives the pedal of a channel to one of its programs only
@@ -33,11 +33,13 @@ EVENT = np.dtype([("tick", "i8"), ("track", "i8"), ("status", "u1"), ("a", "u1")
 DEFAULT_TEMPO = 500_000
 #: Ticks above this are the work of damage; below it, ticks times tempo fits 64 bits.
 _LAST_TICK = 2**36
-_NAME, _END, _TEMPO, _METER, _KEY = 0x03, 0x2F, 0x51, 0x58, 0x59
-#: Characters of a track's name that are kept.
-_LONGEST_NAME = 100
+_NAME, _MARKER, _END, _TEMPO, _METER, _KEY = 0x03, 0x06, 0x2F, 0x51, 0x58, 0x59
+#: A mark of tempo, meter, key or text takes the memory of about so many events.
+MARK_EVENTS = 10
+#: Characters of a text that are kept.
+_LONGEST_TEXT = 100
 #: Data bytes of system messages that have no place in a file but are harmless if they come.
-_SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
+SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class File:
 
     format: int
     division: int
-    """The raw header field, for :class:`Clock`."""
+    """The raw header field, for :class:`TickClock`."""
     events: np.ndarray
     """Dtype :data:`EVENT`, track after track, each in file order, so in time order: notes,
     controller 64 and program changes only."""
@@ -60,6 +62,8 @@ class File:
     """(track, tick, sharps or, below 0, flats, minor)"""
     names: dict[int, str] = field(default_factory=dict)
     """Track -> its name, where it has one."""
+    markers: list[tuple[int, int, str]] = field(default_factory=list)
+    """(track, tick, text)"""
 
     def in_sequence(self, name: str) -> File:
         """A file of format 2 with its tracks one after the other, each beginning at 120 bpm."""
@@ -73,11 +77,17 @@ class File:
         starts = [(t, 0, DEFAULT_TEMPO) for t in range(1, len(self.ends)) if t not in own]
         lists: list[list] = [
             [(t, at[t] + tick, *rest) for t, tick, *rest in sorted(marks, key=lambda m: m[:2])]
-            for marks in (starts + self.tempos, self.meters, self.keys)
+            for marks in (starts + self.tempos, self.meters, self.keys, self.markers)
         ]
-        tempos, meters, keys = lists
+        tempos, meters, keys, markers = lists
         return replace(
-            self, events=events, ends=begins[1:], tempos=tempos, meters=meters, keys=keys
+            self,
+            events=events,
+            ends=begins[1:],
+            tempos=tempos,
+            meters=meters,
+            keys=keys,
+            markers=markers,
         )
 
 
@@ -106,8 +116,7 @@ def scan(
     repairs = Counter() if repairs is None else repairs
     if not data:
         raise MidiError(f"{name}: the file is empty", "empty file")
-    if data[:4] == b"RIFF" and data[8:12] == b"RMID":
-        data = _unwrapped(data)
+    data = bare(data)
     if data[:4] != b"MThd":
         raise MidiError(
             f"{name}: not a MIDI file, it begins with {data[:4]!r} instead of b'MThd'",
@@ -115,9 +124,9 @@ def scan(
         )
     if len(data) < 14:
         raise MidiError(f"{name}: the file ends inside its header", "truncated")
-    tracks = _Tracks()
-    for chunk in _track_chunks(data, tracks.found):
-        tracks.scan(chunk)
+    tracks = _Tracks(limits.events // MARK_EVENTS, name)
+    for begin, end in track_chunks(data, tracks.found):
+        tracks.scan(data[begin:end])
         for what, count in (("tracks", len(tracks.ends)), ("events", tracks.total())):
             if count > getattr(limits, what):
                 raise MidiError(
@@ -144,11 +153,14 @@ def scan(
         meters=tracks.meters,
         keys=tracks.keys,
         names=tracks.names,
+        markers=tracks.markers,
     )
 
 
-def _unwrapped(data: bytes) -> bytes:
-    """The content of the ``data`` chunk of a RIFF container."""
+def bare(data: bytes) -> bytes:
+    """A MIDI file without the RIFF container that may be around it."""
+    if data[:4] != b"RIFF" or data[8:12] != b"RMID":
+        return data
     at = 12
     while at + 8 <= len(data):
         size = int.from_bytes(data[at + 4 : at + 8], "little")
@@ -158,9 +170,9 @@ def _unwrapped(data: bytes) -> bytes:
     return b""
 
 
-def _track_chunks(data: bytes, found: Counter) -> Iterator[bytes]:
-    """The contents of all MTrk chunks. Where no chunk begins after the stated length of the last
-    one, that length was wrong: go on at the next ``MTrk`` there is."""
+def track_chunks(data: bytes, found: Counter) -> Iterator[tuple[int, int]]:
+    """Where the contents of all MTrk chunks begin and end. Where no chunk begins after the stated
+    length of the last one, that length was wrong: go on at the next ``MTrk`` there is."""
     at = 8 + int.from_bytes(data[4:8], "big")
     while True:
         if data[at : at + 4] != b"MTrk":
@@ -173,17 +185,18 @@ def _track_chunks(data: bytes, found: Counter) -> Iterator[bytes]:
                 return
             found["damaged track"] += 1
         size = int.from_bytes(data[at + 4 : at + 8], "big")
-        chunk = data[at + 8 : at + 8 + size]
-        if len(chunk) < size:
+        if size > max(0, len(data) - at - 8):
             found["truncated track"] += 1
-        yield chunk
+        yield at + 8, at + 8 + size
         at += 8 + size
 
 
 class _Tracks:
     """The tracks read so far, in the lists that :class:`File` is made of."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_marks: int, name: str) -> None:
+        self.most_marks, self.name = most_marks, name
+        self.marks = 0
         # Tick, status, a and b of each event in one integer: first as arrays, the latest as a list.
         self.parts: list[np.ndarray] = []
         self.words: list[int] = []
@@ -194,6 +207,7 @@ class _Tracks:
         self.meters: list[tuple[int, int, int, int]] = []
         self.keys: list[tuple[int, int, int, bool]] = []
         self.names: dict[int, str] = {}
+        self.markers: list[tuple[int, int, str]] = []
         self.found: Counter = Counter()
 
     def total(self) -> int:
@@ -226,18 +240,18 @@ class _Tracks:
                 if byte < 0x80:
                     tick += byte
                 else:
-                    delta, at = _number(chunk, at - 1)
+                    delta, at = number(chunk, at - 1)
                     tick += delta
                     if tick > _LAST_TICK:
                         raise ValueError("tick")
                 byte = chunk[at]
                 if byte >= 0xF0:
                     if byte not in (0xFF, 0xF0, 0xF7):
-                        at += 1 + _SYSTEM_DATA.get(byte, 0)
+                        at += 1 + SYSTEM_DATA.get(byte, 0)
                         continue
                     # Running status goes on after these: the standard forbids it, files have it.
                     kind = chunk[at + 1] if byte == 0xFF else -1
-                    size, at = _number(chunk, at + 1 + (byte == 0xFF))
+                    size, at = number(chunk, at + 1 + (byte == 0xFF))
                     at += size
                     if at > len(chunk):
                         raise IndexError
@@ -261,6 +275,8 @@ class _Tracks:
                     at += 2
                     if status < 0xA0 or (a == 64 and 0xB0 <= status < 0xC0):
                         words.append(tick << 24 | status << 16 | a << 8 | b)
+        except MidiError:
+            raise
         except (IndexError, ValueError) as error:
             truncated = isinstance(error, IndexError)
             self.found["truncated track" if truncated else "damaged track"] += 1
@@ -273,6 +289,14 @@ class _Tracks:
     def _mark(self, kind: int, tick: int, payload: bytes) -> None:
         """A meta event, of those that are kept."""
         track = len(self.ends)
+        if kind in (_TEMPO, _METER, _KEY, _MARKER):
+            self.marks += 1
+            if self.marks > self.most_marks:
+                raise MidiError(
+                    f"{self.name}: more than {self.most_marks} marks of tempo, meter, key and "
+                    f"text; each counts as {MARK_EVENTS} of limits.events",
+                    "too large",
+                )
         if kind == _TEMPO and len(payload) >= 3:
             microseconds = int.from_bytes(payload[:3], "big")
             if microseconds:
@@ -284,14 +308,10 @@ class _Tracks:
         elif kind == _KEY and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
             self.keys.append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
         elif kind == _NAME and track not in self.names:
-            try:
-                text = payload.decode("utf-8")
-            except UnicodeDecodeError:
-                text = payload.decode("latin-1")
-            text = text[:_LONGEST_NAME]
-            text = "".join(c if c.isprintable() else " " for c in text).strip()
-            if text:
+            if text := _text(payload):
                 self.names[track] = text
+        elif kind == _MARKER and (text := _text(payload)):
+            self.markers.append((track, tick, text))
 
     def events(self) -> np.ndarray:
         """All events as columns; counts the bytes that are out of range."""
@@ -310,7 +330,16 @@ class _Tracks:
         return events
 
 
-def _number(chunk: bytes, at: int) -> tuple[int, int]:
+def _text(payload: bytes) -> str:
+    """What can be shown of a text; empty if nothing can."""
+    try:
+        text = payload.decode("utf-8")
+    except UnicodeDecodeError:
+        text = payload.decode("latin-1")
+    return "".join(c if c.isprintable() else " " for c in text[:_LONGEST_TEXT]).strip()
+
+
+def number(chunk: bytes, at: int) -> tuple[int, int]:
     """A variable-length quantity (at most four bytes) and the position after it."""
     value = 0
     for i in range(at, at + 4):
@@ -322,8 +351,8 @@ def _number(chunk: bytes, at: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Clock:
-    """Ticks -> seconds: ``(base + (tick - start) * rate) / unit`` in the stretch ``tick`` is in."""
+class TickClock:
+    """Turns ticks into seconds: ``(base + (tick - start) * rate) / unit`` of the tick's stretch."""
 
     starts: np.ndarray
     bases: np.ndarray
@@ -331,7 +360,7 @@ class Clock:
     unit: int
 
     @classmethod
-    def of(cls, division: int, tempos: list[tuple[int, int]], name: str) -> Clock:
+    def of(cls, division: int, tempos: list[tuple[int, int]], name: str) -> TickClock:
         """From the header's division and all tempo marks; of marks at one tick the last counts."""
         if division & 0x8000:  # SMPTE: frames a second (negated), ticks a frame; tempo is silent
             frames, ticks = 256 - (division >> 8), division & 0xFF
@@ -350,6 +379,12 @@ class Clock:
         rates = np.array(list(marks.values()), np.int64)
         bases = np.concatenate([[0], np.cumsum(np.diff(starts) * rates[:-1])])
         return cls(starts, bases, rates, division * 1_000_000)
+
+    def ticks(self, seconds: np.ndarray) -> np.ndarray:
+        """The nearest ticks, int64."""
+        units = seconds * self.unit
+        at = np.maximum(np.searchsorted(self.bases, units, side="right") - 1, 0)
+        return self.starts[at] + np.rint((units - self.bases[at]) / self.rates[at]).astype(np.int64)
 
     def seconds(self, ticks: np.ndarray | int) -> np.ndarray:
         """Seconds from the beginning, float64."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +11,8 @@ from musictx import files
 from musictx.beats import BPM, from_zero
 from musictx.config.checks import DAY
 from musictx.errors import UserError
-from musictx.notes import TEMPO, Score
+from musictx.midi import edit, encode
+from musictx.notes import TEMPO, Score, order
 
 #: Longer pieces are refused: a day.
 LONGEST_SECONDS = DAY
@@ -22,11 +22,8 @@ PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
 TICKS_PER_QUARTER = 500
 #: The longest time between two events that a file can state, ticks.
 LAST_TICK = 2**28 - 1
-#: mido counts tracks in 15 bits; the first holds the marks.
+#: Readers count tracks in 15 bits; the first holds the marks.
 MOST_PARTS = 2**15 - 2
-MAJOR = ("Cb", "Gb", "Db", "Ab", "Eb", "Bb", "F", "C", "G", "D", "A", "E", "B", "F#", "C#")
-_MINOR = ("Abm", "Ebm", "Bbm", "Fm", "Cm", "Gm", "Dm", "Am", "Em", "Bm", "F#m", "C#m", "G#m")
-MINOR = (*_MINOR, "D#m", "A#m")
 
 
 def write(score: Score, path: str | Path) -> None:
@@ -38,73 +35,69 @@ def write(score: Score, path: str | Path) -> None:
 
 
 def to_bytes(score: Score) -> bytes:
-    """``score`` as a MIDI file of format 1: on its own grid if it has one, else one tick a
-    millisecond (500 ticks a quarter note at 120 bpm).
+    """``score`` as a MIDI file. One that was read from a file, and has its marks still, is written
+    into that file: what has not changed stays byte for byte (:func:`musictx.midi.edit.edited`).
 
-    A score with ``ticks_per_quarter`` keeps its tempo map, and its notes their ticks; where notes
-    lie between the ticks of a coarse grid, each tick is divided so that none is off by more than
-    half a millisecond. The first track holds the tempos, the meters (those MIDI can hold:
-    denominator a power of two) and the keys, then comes one track for each score track - one for
-    each of its programs if it has several - with its name. At equal times pedals come first, then
-    note-offs, then note-ons; a zero-length note has its on before its off. Left out are the tempos
-    of a score without a grid (a tick were no millisecond then) and the pedals of a track without
-    notes. Where two notes of one pitch in one part overlap and the later one ends first, MIDI
-    cannot say so: read back, they end in the order they began.
+    Any other becomes a file of format 1: on its own grid if it has one, else one tick a millisecond
+    (500 ticks a quarter note at 120 bpm). A score with ``ticks_per_quarter`` keeps its tempo map,
+    and its notes their ticks; where notes lie between the ticks of a coarse grid, each tick is
+    divided so that none is off by more than half a millisecond. The first track holds the tempos,
+    the meters (those MIDI can hold: denominator a power of two), the keys and the markers, then
+    comes one track for each score track - one for its drums beside it if it has both - with its
+    name. At equal times pedals come first, then note-offs, then note-ons; a zero-length note has
+    its on before its off. Left out are the tempos of a score without a grid (a tick were no
+    millisecond then) and the pedals of a track without notes. Where two notes of one pitch in one
+    part overlap and the later one ends first, MIDI cannot say so: read back, they end in the order
+    they began.
 
-    Up to fifteen pitched parts get a channel each. More of them share a channel if their program
-    is the same; beyond fifteen programs channels are dealt out in turn, with a program change
-    before each note that needs it. Parts that share a channel share its pedal when played.
+    Up to fifteen pitched parts get a channel each. More of them share a channel if their first
+    program is the same; beyond fifteen of these channels are dealt out in turn. A program change
+    stands before each note that needs it. Parts that share a channel share its pedal when played.
 
     Raises :class:`UserError` for a piece longer than a day or of more tracks than a file can have.
     """
-    import mido
-
+    if score.file and (written := edit.edited(score)):
+        return written
     columns = (score.pedals, score.tempos, score.meters, score.keys)
     last = max(score.duration, *(float(rows["time"].max(initial=0.0)) for rows in columns))
+    last = max([last, *(time for time, _ in score.markers)])
     if last > LONGEST_SECONDS:
         raise UserError(f"score: {last:.0f} s long, expected at most {LONGEST_SECONDS} s (a day)")
     parts = parts_of(score)
     if len(parts) > MOST_PARTS:
         raise UserError(f"score: {len(parts)} parts, expected at most {MOST_PARTS}")
     grid = Grid.of(score, last)
-    channels = _channels(parts)
-    tracks = [_part_events(part, channel, grid) for part, channel in zip(parts, channels)]
-    _add_programs(tracks, parts, channels, grid)
-    for part, events in zip(parts, tracks):
-        if part.name:
-            events.append((0, -1, 0, mido.MetaMessage("track_name", name=part.name)))
-    file = mido.MidiFile(type=1, ticks_per_beat=grid.quarter, charset="utf-8")
-    for events in (_marks(score, grid), *tracks):
-        track = mido.MidiTrack()
-        now = 0
-        for tick, _, _, message in sorted(events, key=lambda event: event[:3]):
-            message.time = tick - now
-            track.append(message)
-            now = tick
-        file.tracks.append(track)
-    out = io.BytesIO()
-    file.save(file=out)
-    return out.getvalue()
+    tables, texts = _marks(score, grid)
+    if parts:
+        tables += _part_events(parts, _channels(parts), grid)
+    named = [(number, part.name) for number, part in enumerate(parts, 1) if part.name]
+    numbers = [number for number, _ in named]
+    tables.append(_texts(numbers, np.zeros(len(named)), _NAME, len(texts), _TRACK_NAME))
+    texts += [_coded(name) for _, name in named]
+    return encode.file(tables, texts, len(parts) + 1, grid.quarter)
 
 
-class Part(NamedTuple):
-    """Notes of one score track with one program: one track of the file."""
+class MidiPart(NamedTuple):
+    """One track of the file: the notes of one track of the score, drums apart from others."""
 
     track: int
     drum: bool
     program: int
+    """Of its first note."""
     notes: np.ndarray
     """By start, pitch, end: so notes of one pitch that begin together keep their own ends."""
     pedals: np.ndarray
     name: str
 
 
-def parts_of(score: Score) -> list[Part]:
-    """The parts of a score by track; a track of several programs makes one part for each."""
-    keys = ("end", "pitch", "start", "program", "drum", "track")
+def parts_of(score: Score, by_program: bool = False) -> list[MidiPart]:
+    """The parts of a score by track; ``by_program`` a track of several programs makes one part for
+    each."""
+    keys = ("end", "pitch", "start", *["program"] * by_program, "drum", "track")
     notes = score.notes[np.lexsort([score.notes[key] for key in keys])]
     pedals = score.pedals[np.argsort(score.pedals["track"], kind="stable")]
-    kind = notes["track"].astype(np.int64) * 256 + notes["drum"] * 128 + notes["program"]
+    kind = notes["track"].astype(np.int64) * 256 + notes["drum"] * 128
+    kind += notes["program"] * by_program
     kinds, firsts = np.unique(kind, return_index=True)
     if not len(notes):
         return []
@@ -113,7 +106,8 @@ def parts_of(score: Score) -> list[Part]:
         track = key >> 8
         a, b = np.searchsorted(pedals["track"], track), np.searchsorted(pedals["track"], track + 1)
         name = score.names.get(track, "")
-        parts.append(Part(track, bool(key & 128), key & 127, own, pedals[a:b], name))
+        program = int(own["program"][0])
+        parts.append(MidiPart(track, bool(key & 128), program, own, pedals[a:b], name))
     return parts
 
 
@@ -161,104 +155,129 @@ class Grid(NamedTuple):
         since = (seconds - self.seconds[at]) * self.bpm[at] / 60.0 * self.quarter
         return self.ticks[at] + since
 
-    def of_seconds(self, seconds: np.ndarray) -> list[int]:
-        """The nearest ticks."""
-        return np.floor(self._places(seconds) + 0.5).astype(np.int64).tolist()
+    def of_seconds(self, seconds: np.ndarray) -> np.ndarray:
+        """The nearest ticks, int64."""
+        return np.floor(self._places(seconds) + 0.5).astype(np.int64)
 
 
-#: (tick, rank among the events of that tick, order within the rank, mido message)
-_Timed = tuple[int, int, int, Any]
-_PROGRAM, _PEDAL, _OFF, _ON = range(4)
+#: Ranks of events at one tick, the name of a track before all of them.
+_NAME, _PROGRAM, _PEDAL, _OFF, _ON = range(-1, 4)
+#: What a meta event begins with, and kinds of such events.
+_META, _TRACK_NAME, _MARKER, _TEMPO, _METER, _KEY = 0xFF, 0x03, 0x06, 0x51, 0x58, 0x59
 
 
-def _marks(score: Score, grid: Grid) -> list[_Timed]:
-    """Tempos, meters and keys: the file's first track."""
-    import mido
-
-    events: list[_Timed] = []
-    for k, (tick, bpm) in enumerate(zip(grid.ticks.tolist(), grid.bpm.tolist())):
-        rate = min(max(round(6e7 / bpm), 1), 2**24 - 1)
-        events.append((tick, 0, k, mido.MetaMessage("set_tempo", tempo=rate)))
-    for k, (tick, meter) in enumerate(
-        zip(grid.of_seconds(score.meters["time"]), score.meters.tolist())
-    ):
-        _, numerator, denominator = meter
-        if numerator and denominator and denominator & (denominator - 1) == 0:
-            message = mido.MetaMessage(
-                "time_signature", numerator=numerator, denominator=denominator
-            )
-            events.append((tick, 1, k, message))
-    for k, (tick, key) in enumerate(zip(grid.of_seconds(score.keys["time"]), score.keys.tolist())):
-        _, sharps, minor = key
-        if -7 <= sharps <= 7:
-            name = (MINOR if minor else MAJOR)[sharps + 7]
-            events.append((tick, 2, k, mido.MetaMessage("key_signature", key=name)))
-    return events
+def _marks(score: Score, grid: Grid) -> tuple[list[np.ndarray], list[bytes]]:
+    """Tempos, meters, keys and markers: the file's first track, and the texts of the markers."""
+    rates = np.clip(np.rint(6e7 / grid.bpm), 1, 2**24 - 1).astype(np.int64)
+    rate = (rates >> shift & 0xFF for shift in (16, 8, 0))
+    tempos = encode.events(0, grid.ticks, 0, np.arange(len(rates)), _META, _TEMPO, 3, *rate)
+    power = np.log2(np.maximum(score.meters["denominator"], 1))
+    told = (score.meters["numerator"] > 0) & (score.meters["denominator"] > 0)
+    told &= power == np.floor(power)
+    ticks, upper = grid.of_seconds(score.meters["time"]), score.meters["numerator"]
+    # 24 MIDI clocks between two clicks of a metronome, 8 thirty-seconds in a quarter note
+    meter = upper, power, 24, 8
+    meters = encode.events(0, ticks, 1, np.arange(len(ticks)), _META, _METER, 4, *meter)[told]
+    ticks, sharps = grid.of_seconds(score.keys["time"]), score.keys["sharps"]
+    key = sharps.view(np.uint8), score.keys["minor"]
+    keys = encode.events(0, ticks, 2, np.arange(len(ticks)), _META, _KEY, 2, *key)
+    times = np.array([time for time, _ in score.markers])
+    markers = _texts(0, grid.of_seconds(times), 3, 0, _MARKER)
+    texts = [_coded(text) for _, text in score.markers]
+    return [tempos, meters, keys[np.abs(sharps.astype(int)) <= 7], markers], texts
 
 
-def _channels(parts: list[Part]) -> list[int]:
+def _channels(parts: list[MidiPart]) -> np.ndarray:
     """A channel for each part: 9 for drums, the fifteen others for pitched parts.
 
-    Up to fifteen pitched parts have a channel each. More of them share one if their program is the
-    same; beyond fifteen programs the channels are dealt out in turn, and the program is changed
-    before each note that needs it.
+    Up to fifteen pitched parts have a channel each. More of them share one if their first program
+    is the same; beyond fifteen of these the channels are dealt out in turn.
     """
     crowded = sum(not part.drum for part in parts) > len(PITCHED_CHANNELS)
     dealt: dict[object, int] = {}
     channels = []
     for part in parts:
-        key = part.program if crowded else (part.track, part.program)
+        key = part.program if crowded else part.track
         if not part.drum:
             dealt.setdefault(key, PITCHED_CHANNELS[len(dealt) % len(PITCHED_CHANNELS)])
         channels.append(DRUM_CHANNEL if part.drum else dealt[key])
-    return channels
+    return np.array(channels)
 
 
-def _part_events(part: Part, channel: int, grid: Grid) -> list[_Timed]:
-    """Notes and pedals of a part. Note ``k`` has the orders 3k (a program change if need be),
-    3k + 1 (on) and 3k + 2 (its off, if it has no length)."""
-    import mido
-
-    events: list[_Timed] = []
-    for k, (tick, pedal) in enumerate(
-        zip(grid.of_seconds(part.pedals["time"]), part.pedals.tolist())
-    ):
-        message = mido.Message("control_change", channel=channel, control=64, value=pedal[1])
-        events.append((tick, _PEDAL, k, message))
-    starts, ends = grid.of_seconds(part.notes["start"]), grid.of_seconds(part.notes["end"])
-    pitches, velocities = part.notes["pitch"].tolist(), part.notes["velocity"].tolist()
-    for k, (start, end, pitch, velocity) in enumerate(zip(starts, ends, pitches, velocities)):
-        on = mido.Message("note_on", channel=channel, note=pitch, velocity=velocity)
-        off = mido.Message("note_off", channel=channel, note=pitch, velocity=0)
-        events.append((start, _ON, 3 * k + 1, on))
-        events.append((end, _OFF, k, off) if end > start else (end, _ON, 3 * k + 2, off))
-    return events
-
-
-def _add_programs(
-    tracks: list[list[_Timed]], parts: list[Part], channels: list[int], grid: Grid
-) -> None:
-    """Put each part's program at its beginning, and, on a channel of several programs, before
-    each note that would else sound with another part's program."""
-    import mido
-
-    current: dict[int, int] = {}
-    users: dict[int, set[int]] = {}
-
-    def change(i: int, tick: int, rank: int, order: int) -> None:
-        message = mido.Message("program_change", channel=channels[i], program=parts[i].program)
-        tracks[i].append((tick, rank, order, message))
-        current[channels[i]] = parts[i].program
-
-    for i, part in enumerate(parts):
-        change(i, 0, _PROGRAM, 0)
-        users.setdefault(channels[i], set()).add(part.program)
-    strikes = [
-        (tick, i, k)
-        for i, part in enumerate(parts)
-        if len(users[channels[i]]) > 1
-        for k, tick in enumerate(grid.of_seconds(part.notes["start"]))
+def _part_events(parts: list[MidiPart], channels: np.ndarray, grid: Grid) -> list[np.ndarray]:
+    """Programs, notes and pedals of all parts. Note ``k`` of a part has the places 3k (a program
+    change if need be), 3k + 1 (on) and 3k + 2 (its off, if it has no length)."""
+    notes, part, k = _joined([part.notes for part in parts])
+    starts, ends = grid.of_seconds(notes["start"]), grid.of_seconds(notes["end"])
+    channel, pitch = channels[part], notes["pitch"]
+    short = ends <= starts
+    on = 0x90 | channel, pitch, notes["velocity"]
+    off = 0x80 | channel, pitch, 0
+    rank, place = np.where(short, _ON, _OFF), np.where(short, 3 * k + 2, k)
+    tables = [
+        encode.events(part + 1, starts, _ON, 3 * k + 1, *on),
+        encode.events(part + 1, ends, rank, place, *off),
     ]
-    for tick, i, k in sorted(strikes):
-        if current[channels[i]] != parts[i].program:
-            change(i, tick, _ON, 3 * k)
+    pedals, own, j = _joined([part.pedals for part in parts])
+    pedal = 0xB0 | channels[own], 64, pedals["value"]
+    tables.append(encode.events(own + 1, grid.of_seconds(pedals["time"]), _PEDAL, j, *pedal))
+    return [*tables, *_programs(parts, channels, part, notes["program"], starts, k)]
+
+
+def _programs(
+    parts: list[MidiPart],
+    channels: np.ndarray,
+    part: np.ndarray,
+    program: np.ndarray,
+    starts: np.ndarray,
+    k: np.ndarray,
+) -> list[np.ndarray]:
+    """Each part's program at its beginning, and before each note that would else sound with
+    another; of each note its ``part``, ``program``, tick and number ``k`` in the part."""
+    first = np.array([part.program for part in parts])
+    tracks = np.arange(1, len(parts) + 1)
+    begin = np.zeros(len(parts), np.int64)
+    tables = [encode.events(tracks, begin, _PROGRAM, 0, 0xC0 | channels, first)]
+    for number in np.unique(channels).tolist():
+        users = np.flatnonzero(channels == number)
+        mine = np.flatnonzero(channels[part] == number)
+        if len(np.unique(program[mine])) == 1:
+            continue
+        mine = mine[order(starts[mine], part[mine], k[mine])]
+        wanted = program[mine]
+        # Of the programs at the beginning the last part's counts.
+        changed = mine[wanted != np.append(first[users[-1]], wanted[:-1])]
+        change = 0xC0 | number, program[changed]
+        tables.append(
+            encode.events(part[changed] + 1, starts[changed], _ON, 3 * k[changed], *change)
+        )
+    return tables
+
+
+def _joined(tables: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All rows; of each the number of its table, and its own number in there."""
+    sizes = np.array([len(table) for table in tables])
+    number = np.repeat(np.arange(len(tables)), sizes)
+    return (
+        np.concatenate(tables),
+        number,
+        np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes),
+    )
+
+
+def _texts(
+    track: object,
+    ticks: np.ndarray,
+    rank: int,
+    first: int,
+    kind: int,
+) -> np.ndarray:
+    """Events with the texts from number ``first`` on."""
+    numbers = np.arange(len(ticks))
+    table = encode.events(track, ticks, rank, numbers, _META, kind)
+    table["text"] = first + numbers
+    return table
+
+
+def _coded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

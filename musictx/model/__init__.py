@@ -1,7 +1,6 @@
 """The network: ``MusicTransformer``, ids in, logits out, with a cache of keys and values."""
 
 from musictx.model.cache import KVCache
-from musictx.model.ring import RingCache
 from musictx.model.transformer import MusicTransformer
 
-__all__ = ["KVCache", "MusicTransformer", "RingCache"]
+__all__ = ["KVCache", "MusicTransformer"]

@@ -6,7 +6,7 @@ ids are kept too, for what looks at earlier tokens, and the further coordinates 
 scheme reads off them.
 
 :class:`Cache` is what the model asks of a cache. Two keep it: :class:`KVCache`, of any length, and
-for steps that a CUDA graph can record ``RingCache`` (model/ring.py).
+for steps that a CUDA graph can record ``RingCache`` (speed/ring.py).
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from musictx.attention.terms import KeyPositions, Positions, Span
 
 
 class Cache(Protocol):
-    """What a forward pass asks, in this order: :meth:`where`, :meth:`reach`, :meth:`last` and
-    :meth:`earlier` about the tokens that come next, then :meth:`note`, then :meth:`append` of each
-    layer in turn."""
+    """What a forward pass needs of a cache. It calls :meth:`where`, :meth:`reach`, :meth:`last` and
+    :meth:`earlier` for the new tokens, then :meth:`note`, then :meth:`append` once a layer."""
 
     @property
     def rows(self) -> int: ...

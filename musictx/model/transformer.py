@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,22 +13,15 @@ from torch.nn import functional as F
 from musictx.attention import positions as schemes
 from musictx.attention.api import IMPLEMENTATIONS, why_not
 from musictx.attention.positions.absolute import AddedPositions
-from musictx.attention.positions.coordinates import ranges
 from musictx.attention.terms import FURTHER, KeyPositions, Positions, Span, as_tensor
 from musictx.errors import ConfigError
+from musictx.model import grouped
 from musictx.model.block import Block, Where
 from musictx.model.cache import Cache, KVCache
-from musictx.model.features import (
-    Calibration,
-    Conditions,
-    Counterpoint,
-    Feature,
-    Intervals,
-    NoteAges,
-    Repeats,
-    Sounding,
-    TokenNoise,
-)
+from musictx.model.cascade import Cascade
+from musictx.model.config import FeatureConfig, NetworkConfig, SchemeConfig
+from musictx.model.features import Feature, kind_of
+from musictx.model.grouped import GroupCache
 
 
 class MusicTransformer(nn.Module):
@@ -43,14 +37,12 @@ class MusicTransformer(nn.Module):
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        weigh what each head found by a number that its token asks for
     first_values let every layer mix the first layer's values into its own
-    intervals, ages, repeats, counterpoint, sounding, conditions   what the network is told of the
-                 ids so far: arguments of the features in ``model/features``, with ``pitches`` and
-                 other tables of ids as ranges [first, stop, value] (``coordinates.ranges``); None
-                 leaves one out
-    token_noise  arguments of ``features/noise.py``: in training notes are read wrong
-    calibration  arguments of ``features/calibration.py``: how sure the model may be
+    group        ids that the layers take as one step (:mod:`musictx.model.cascade`)
+    features     what the network is told of the ids so far, in the order in which it is added: each
+                 {"name": NAME, **arguments of its class} (``model/features``). A feature is also an
+                 attribute of the model by its name, as in the names of its weights
 
-    ``config`` is the dict of these arguments: ``MusicTransformer(**model.config)`` is an equal
+    ``config`` has these arguments: ``MusicTransformer(**model.config.plain())`` is an equal
     network. Everything learned is in ``state_dict()``.
     """
 
@@ -69,14 +61,8 @@ class MusicTransformer(nn.Module):
         attention: str = "auto",
         gates: bool = False,
         first_values: bool = False,
-        intervals: dict[str, Any] | None = None,
-        ages: dict[str, Any] | None = None,
-        repeats: dict[str, Any] | None = None,
-        counterpoint: dict[str, Any] | None = None,
-        sounding: dict[str, Any] | None = None,
-        conditions: dict[str, Any] | None = None,
-        token_noise: dict[str, Any] | None = None,
-        calibration: dict[str, Any] | None = None,
+        group: int = 1,
+        features: Sequence[Mapping[str, Any] | FeatureConfig] = (),
     ) -> None:
         super().__init__()
         if width % heads or (width // heads) % 2:
@@ -89,42 +75,36 @@ class MusicTransformer(nn.Module):
                 f"MusicTransformer: attention={attention}, expected one of "
                 + ", ".join(IMPLEMENTATIONS)
             )
-        position = schemes.complete(position or {}, context=context, width=width)
-        self.config: dict[str, Any] = {
-            "vocab_size": vocab_size,
-            "layers": layers,
-            "width": width,
-            "heads": heads,
-            "feedforward": feedforward,
-            "context": context,
-            "dropout": dropout,
-            "tied": tied,
-            "position": position,
-            "attention": attention,
-        }
-        further = {
-            "gates": gates,
-            "first_values": first_values,
-            "intervals": intervals,
-            "ages": ages,
-            "repeats": repeats,
-            "counterpoint": counterpoint,
-            "sounding": sounding,
-            "conditions": conditions,
-            "token_noise": token_noise,
-            "calibration": calibration,
-        }
-        self.config |= {name: given for name, given in further.items() if given}  # if used
+        told = [
+            one if isinstance(one, FeatureConfig) else FeatureConfig.read(one) for one in features
+        ]
+        self.config = NetworkConfig(
+            vocab_size=vocab_size,
+            layers=layers,
+            width=width,
+            heads=heads,
+            feedforward=feedforward,
+            context=context,
+            dropout=dropout,
+            tied=tied,
+            position=SchemeConfig.read(
+                schemes.complete(position or {}, context=max(context // group, 1), width=width)
+            ),
+            attention=attention,
+            gates=gates,
+            first_values=first_values,
+            group=group,
+            features=tuple(told),
+        )
         self.context = context
-        self.weights = "float32"  # what the weights were rounded to (model/weights.py)
         self.embedding = nn.Embedding(vocab_size, width)
         self.position = schemes.build(
-            position,
+            self.config.position.plain(),
             layers=layers,
             heads=heads,
             head_dim=width // heads,
             width=width,
-            context=context,
+            context=max(context // group, 1),
         )
         self.check_attention(attention)
         self.dropout = nn.Dropout(dropout)
@@ -141,45 +121,30 @@ class MusicTransformer(nn.Module):
             for layer in range(layers)
         )
         self.norm = nn.LayerNorm(width)
+        self.cascade = Cascade(group, width) if group > 1 else None
         self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
         self._initialise()
-        self.intervals = self.ages = self.repeats = self.counterpoint = None
-        self.sounding = self.conditions = None
-        if intervals:
-            self.intervals = Intervals(**_pitches(vocab_size, intervals), width=width)
-        if ages:
-            self.ages = NoteAges(width, **ages)
-        if repeats:
-            self.repeats = Repeats(**_pitches(vocab_size, repeats), width=width)
-        if counterpoint:
-            self.counterpoint = Counterpoint(**_pitches(vocab_size, counterpoint))
-        if sounding:
-            self.sounding = Sounding(vocab_size, width, **sounding)
-        if conditions:
-            self.conditions = Conditions(vocab_size, width, **conditions)
-        self.calibration = Calibration(**calibration) if calibration else None
-        self.noise = None
-        if token_noise:
-            self.noise = TokenNoise(**_pitches(vocab_size, token_noise))
+        self._features = [self._told(one) for one in self.config.features]
+
+    def _told(self, config: FeatureConfig) -> str:
+        """Makes a feature, and keeps it under its name; the name comes back."""
+        kind = kind_of(config.name)
+        if hasattr(self, kind.name):
+            raise ConfigError(f"model.features: {kind.name} stands twice, or is no name for a part")
+        feature = kind(self.config.vocab_size, self.config.width, **config.arguments)
+        self.add_module(kind.name, feature)
+        return kind.name
 
     @property
     def features(self) -> list[Feature]:
-        """What the network is told of the ids so far."""
-        found = (
-            self.intervals,
-            self.ages,
-            self.repeats,
-            self.counterpoint,
-            self.sounding,
-            self.conditions,
-            self.calibration,
-        )
-        return [feature for feature in found if feature is not None]
+        """What the network is told of the ids so far, in the order in which it is added."""
+        found = [self.get_submodule(name) for name in self._features]
+        return [feature for feature in found if isinstance(feature, Feature)]
 
     def check_attention(self, implementation: str) -> None:
         """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
-        name = self.config["position"]["name"]
-        for layer in range(self.config["layers"]):
+        name = self.config.position.name
+        for layer in range(self.config.layers):
             reason = why_not(implementation, self.position.terms(layer, reach=7))
             if reason:
                 raise ConfigError(
@@ -197,7 +162,7 @@ class MusicTransformer(nn.Module):
         size has no other effect than to drown out the branches, and with a tied output the model
         would begin by predicting each token once more: a loss far above the uniform guess.
         """
-        std = 0.5 * self.config["width"] ** -0.5
+        std = 0.5 * self.config.width**-0.5
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=std)
@@ -211,10 +176,16 @@ class MusicTransformer(nn.Module):
         if isinstance(self.position.added, AddedPositions):
             self.position.added.initialise()
 
-    def new_cache(self, rows: int, capacity: int) -> KVCache:
+    def new_cache(self, rows: int, capacity: int) -> KVCache | GroupCache:
         """An empty cache for ``rows`` sequences of up to ``capacity`` tokens."""
+        if self.cascade is not None:
+            size = self.cascade.size
+            return GroupCache(self._cache(rows, capacity // size + 1), size, capacity)
+        return self._cache(rows, capacity)
+
+    def _cache(self, rows: int, capacity: int) -> KVCache:
         weight = self.embedding.weight
-        width, heads = self.config["width"], self.config["heads"]
+        width, heads = self.config.width, self.config.heads
         return KVCache(
             layers=len(self.blocks),
             rows=rows,
@@ -232,7 +203,7 @@ class MusicTransformer(nn.Module):
         *,
         positions: Positions | None = None,
         piece_ids: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: Cache | GroupCache | None = None,
     ) -> Tensor:
         """Logits (B, T, vocab) in float32 of the token after each of ``ids`` (B, T) int64.
 
@@ -258,7 +229,7 @@ class MusicTransformer(nn.Module):
         *,
         positions: Positions | None = None,
         piece_ids: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: Cache | GroupCache | None = None,
     ) -> Tensor:
         """What the output matrix reads, (B, T, width): embeddings of the music up to each token.
 
@@ -271,13 +242,18 @@ class MusicTransformer(nn.Module):
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
-        cache: Cache | None,
+        cache: Cache | GroupCache | None,
     ) -> tuple[Tensor, list[Any]]:
         """The normed output of the last layer (B, T, width), and what each feature has read."""
+        if self.cascade is not None:
+            return self._grouped(ids, piece_ids, cache)
+        assert not isinstance(cache, GroupCache)
         self._check(ids, positions, piece_ids, cache)
         features = self.features
         earlier = [_earlier(feature, ids, cache) for feature in features]  # before it knows of ids
-        clean, ids = ids, ids if self.noise is None else self.noise(ids)
+        clean = ids
+        for feature in features:
+            ids = feature.disturb(ids)
         where = self._where(ids, positions, piece_ids, cache)
         places = where.queries[1]
         x = self.position.embed(self.embedding(ids), places)
@@ -288,13 +264,43 @@ class MusicTransformer(nn.Module):
             place = as_tensor(places, ids.device).expand_as(ids)
             seen.append(feature.read(ids if feature.noisy else clean, known, place))
             x = feature.embed(x, seen[-1])
+        x = self._through(x, where, cache)
+        for feature, its in zip(features, seen):
+            x = feature.finish(x, its)
+        return self.norm(x), seen
+
+    def _through(self, x: Tensor, where: Where, cache: Cache | None) -> Tensor:
+        """``x`` (B, T, width) after the last layer."""
         x = self.dropout(x)
         first: list[Tensor] = []
         for layer, block in enumerate(self.blocks):
             x = block(x, self.position, layer, where, cache, first)
-        for feature, its in zip(features, seen):
-            x = feature.finish(x, its)
-        return self.norm(x), seen
+        return x
+
+    def _grouped(
+        self, ids: Tensor, piece_ids: Tensor | None, cache: Cache | GroupCache | None
+    ) -> tuple[Tensor, list[Any]]:
+        """As :meth:`_pass`, for a network that takes a group of ids as one step."""
+        assert self.cascade is not None
+
+        def layers(
+            x: Tensor, firsts: Tensor, pieces: Tensor | None, steps: KVCache | None
+        ) -> Tensor:
+            where = self._where(firsts, None, pieces, steps)
+            x = self.position.embed(x, where.queries[1])
+            return self.norm(self._through(x, where, steps))
+
+        parts: dict[str, Any] = {
+            "embedding": self.embedding,
+            "features": self.features,
+            "layers": layers,
+            "cascade": self.cascade,
+        }
+        if isinstance(cache, GroupCache):
+            return grouped.step(ids, cache, **parts)
+        index = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        places = index if piece_ids is None else _positions_in_piece(piece_ids)
+        return grouped.run(ids, places, piece_ids, **parts)
 
     def _where(
         self,
@@ -349,11 +355,6 @@ class MusicTransformer(nn.Module):
                     f"cache has {cache.rows} rows and {cache.layers} layers, expected "
                     f"{ids.shape[0]} and {len(self.blocks)}"
                 )
-
-
-def _pitches(size: int, feature: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of a feature, with ranges of pitches as a tensor of one pitch an id."""
-    return {**feature, "pitches": ranges("pitches", size, feature["pitches"], -1)}
 
 
 def _earlier(feature: Feature, ids: Tensor, cache: Cache | None) -> Tensor:

@@ -15,6 +15,15 @@ from musictx.config.limits import Limits
 #: of a tempo, the shortest decimal of a double, has up to 17 digits and some zeros before them.
 _DECIMAL = re.compile(r"\s*[+-]?(\d{1,12}(\.\d{0,24})?|\.\d{1,24})\s*")
 
+#: The longest tag, comment or processing instruction; texts may be longer.
+LONGEST_TOKEN_BYTES = 1_000_000
+#: Different names of tags and attributes: MusicXML 4.0 has about 700.
+MOST_NAMES = 10_000
+#: Files in a zip: a score and its pictures.
+MOST_FILES = 10_000
+#: Bytes that the parser gets at once.
+_PIECE = 2**18
+
 
 class Fault(Exception):
     """What is wrong with the document, without the name of the file."""
@@ -40,9 +49,8 @@ def open_document(data: bytes, limits: Limits) -> ET.Element:
     if data.count(b"<") + data.count(b"=") > limits.xml_tags:
         raise over(limits, "xml_tags", "tags and attributes")
     try:
-        _check_prologue(data)
-        root = ET.fromstring(data)
-    except (ET.ParseError, expat.ExpatError, ValueError, LookupError) as error:
+        root = tree_of(data)
+    except (expat.ExpatError, ValueError, LookupError) as error:
         raise Fault(f"is not MusicXML ({error})", "not MusicXML") from None
     if root.tag != "score-partwise":
         what = f"holds <{root.tag[:40]}>, expected a MusicXML <score-partwise>"
@@ -50,33 +58,45 @@ def open_document(data: bytes, limits: Limits) -> ET.Element:
     return root
 
 
-def _check_prologue(data: bytes) -> None:
-    """Refuse a document type that declares anything (entities, default attributes).
+def tree_of(data: bytes) -> ET.Element:
+    """The root element of a document, in time and memory linear in its bytes.
 
-    What stands before the first element is read by the parser itself, so no encoding hides it. The
-    document type that notation programs write only names the public one, which is never fetched.
+    expat is fed piece by piece and builds the tree of ``xml.etree``, so Python can interrupt a long
+    file. It begins a token again with each piece, and it keeps one copy of each name: hence the
+    bounds on both. Names stay as they are written, without namespaces: MusicXML has none, and a
+    resolved name would repeat the address of its namespace, of any length, in each element.
     """
-    began = False
-
-    def doctype(_name: str, _system: str | None, _public: str | None, internal: int) -> None:
-        if internal:
-            raise Fault("declares a document type of its own; not read for safety", "not MusicXML")
-
-    def element(_name: str, _attributes: dict) -> None:
-        nonlocal began
-        began = True
-
+    builder = ET.TreeBuilder()
     parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = doctype
-    parser.StartElementHandler = element
-    for at in range(0, len(data), 4096):
-        parser.Parse(data[at : at + 4096], False)
-        if began:
-            return
+    parser.buffer_text = True
+    parser.buffer_size = _PIECE
+    parser.StartDoctypeDeclHandler = _doctype
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    for at in range(0, len(data), _PIECE):
+        piece = data[at : at + _PIECE]
+        parser.Parse(piece, False)
+        if at + len(piece) - parser.CurrentByteIndex > LONGEST_TOKEN_BYTES:
+            what = f"has a tag, a comment or an attribute of more than {LONGEST_TOKEN_BYTES} bytes"
+            raise Fault(what, "too large")
+        if len(parser.intern) > MOST_NAMES:
+            raise Fault(f"has more than {MOST_NAMES} different names of tags and attributes")
+    parser.Parse(b"", True)
+    return builder.close()
+
+
+def _doctype(_name: str, _system: str | None, _public: str | None, internal: int) -> None:
+    """Refuse a document type that declares anything (entities, default attributes). The one that
+    notation programs write only names the public one, which is never fetched."""
+    if internal:
+        raise Fault("declares a document type of its own; not read for safety", "not MusicXML")
 
 
 def _unzipped(data: bytes, most: int) -> bytes:
     """The score inside an .mxl: the first rootfile of META-INF/container.xml."""
+    if data.count(b"PK\x01\x02") > MOST_FILES:  # the beginning of each entry of its directory
+        raise Fault(f"is a zip of more than {MOST_FILES} files", "too large")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()

@@ -13,6 +13,15 @@ from musictx.musicxml.document import Fault, parse_number
 
 #: Signs before or after a figure; a stroke through it raises.
 _SIGNS = {"sharp": "#", "flat": "b", "natural": "n", "slash": "#", "backslash": "#", "cross": "#"}
+#: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
+_QUALITIES = {
+    "major": "maj", "minor": "min", "dominant": "7", "major-seventh": "maj7",
+    "minor-seventh": "min7", "diminished": "dim", "augmented": "aug", "half-diminished": "hdim7",
+    "diminished-seventh": "dim7", "suspended-second": "sus2", "suspended-fourth": "sus4",
+    "major-sixth": "maj6", "minor-sixth": "min6", "major-minor": "minmaj7", "dominant-ninth": "9",
+    "major-ninth": "maj9", "minor-ninth": "min9", "dominant-11th": "11", "minor-11th": "min11",
+    "dominant-13th": "13", "major-13th": "maj13", "augmented-seventh": "aug", "power": "5",
+}  # fmt: skip
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
@@ -53,7 +62,7 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
     return table
 
 
-class Part:
+class XmlPart:
     """One part, read measure by measure: divisions and transposition carry on from one to the next.
 
     All positions are ticks from the beginning of their measure, which is given by its number.
@@ -73,6 +82,7 @@ class Part:
         self.keys: list[tuple[int, int, tuple[int, bool]]] = []
         self.fermatas: list[tuple[int, int]] = []
         self.figures: list[tuple[int, int, str]] = []
+        self.chords: list[tuple[int, int, str]] = []
         for number, measure in enumerate(element.iterfind("measure")):
             self.lengths.append(self._measure(number, measure))
 
@@ -114,6 +124,10 @@ class Part:
                 figures = filter(None, map(_figure, item.iterfind("figure")))
                 self.figures.append((number, position + figured, "/".join(figures)))
                 figured += self._ticks(item.findtext("duration", "0"), "duration")
+            elif item.tag == "harmony":
+                if name := _chord(item):
+                    offset = self._ticks(item.findtext("offset", "0"), "offset")
+                    self.chords.append((number, max(position + offset, 0), name))
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, number, position)
             position = max(0, position)  # no way leads out of the measure
@@ -201,6 +215,16 @@ def _figure(element: ET.Element) -> str:
     suffix = _SIGNS.get((element.findtext("suffix") or "").strip(), "")
     number = (element.findtext("figure-number") or "").strip()
     return (prefix or suffix) + (number if re.fullmatch("[2-9]", number) else "")
+
+
+def _chord(element: ET.Element) -> str:
+    """The name of a chord symbol, such as ``Bb:min7``; empty if its kind has none."""
+    kind = (element.findtext("kind") or "").strip()
+    if kind == "none":
+        return "N"
+    step = (element.findtext("root/root-step") or "").strip()
+    alter = {"-1": "b", "1": "#"}.get((element.findtext("root/root-alter") or "").strip(), "")
+    return f"{step}{alter}:{_QUALITIES[kind]}" if step and kind in _QUALITIES else ""
 
 
 def tied(heads: list[Written]) -> list[Written]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from musictx.config.limits import Limits
 from musictx.musicxml.document import Fault, over, parse_number
-from musictx.musicxml.part import Instrument, Part, read_instruments, tied
+from musictx.musicxml.part import Instrument, XmlPart, read_instruments, tied
 from musictx.notes import KEY, METER, NOTE, TEMPO, Score
 
 VELOCITY = 80
@@ -25,11 +25,11 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
     instruments = read_instruments(root)
     resolution = _resolution(root, limits)
     default = {"": Instrument()}
-    parts: list[Part] = []
+    parts: list[XmlPart] = []
     for element in root.iterfind("part"):
         if len(parts) == limits.tracks:
             raise over(limits, "tracks", "parts")
-        parts.append(Part(resolution, instruments.get(element.get("id", ""), default), element))
+        parts.append(XmlPart(resolution, instruments.get(element.get("id", ""), default), element))
     if not parts:
         raise Fault("has no parts")
     if sum(len(part.notes) for part in parts) > limits.notes:
@@ -46,6 +46,7 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
         keys |= {starts[measure] + at: key for measure, at, key in part.keys}
     _mark_bars(meters, starts, resolution)
     fermatas = {starts[measure] + at for part in parts for measure, at in part.fermatas}
+    chords = {starts[m] + at: text for part in parts for m, at, text in part.chords}
     figures = {starts[m] + at: text for part in parts for m, at, text in part.figures}
     clock = _Clock({0: bpm} if bpm is not None else tempos, resolution)
 
@@ -77,6 +78,7 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
         ticks_per_quarter=_grid(resolution),
         fermatas=tuple(map(clock.seconds, sorted(fermatas))),
         figures=tuple((clock.seconds(at), text) for at, text in sorted(figures.items())),
+        markers=tuple((clock.seconds(at), text) for at, text in sorted(chords.items())),
     )
 
 

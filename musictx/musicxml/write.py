@@ -7,13 +7,17 @@ is a pick-up. What ``read`` does not read is not written: loudness, pedals, name
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
+import io
+from bisect import bisect_left
+from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
 from musictx.beats import Beats
 from musictx.errors import UserError
+from musictx.musicxml.text import empty, leaf, nested, tag
 from musictx.notes import Score
 
 #: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
@@ -22,8 +26,12 @@ DIVISIONS = 24
 #: well as players do on sixteenths or triplets (:meth:`musictx.beats.Beats.keep_to`).
 _LINES = (DIVISIONS, 4, 3)
 #: Bars of all voices together: two hours of an orchestra, but no file whose tempo marks say that a
-#: bar lasts a microsecond.
+#: bar lasts a microsecond. A bar longer than a whole note counts as several.
 MOST_BARS = 200_000
+#: Notes after they are divided at bar lines, and marks of all parts together: 5 s and 250 MB.
+MOST_NOTES = 500_000
+#: The longest note value, ticks.
+LONGEST_VALUE = 96
 #: Length in ticks -> (type, dots, whether it stands in a triplet).
 _VALUES = {
     96: ("whole", 0, False),
@@ -60,7 +68,8 @@ def to_bytes(score: Score) -> bytes:
 
     Beginnings and ends stand on the nearest of 24 lines in a quarter note. Raises ``UserError`` for
     music without tempo marks or beside that grid (:data:`_LINES`): a performance has no notation.
-    So it does for music of more than 200,000 bars, those of each voice counted.
+    So it does for music of more than 200,000 bars, those of each voice counted, or of more than
+    500,000 notes, each counted in every bar in which it sounds.
     """
     clock = Beats(score)
     notes = score.notes
@@ -74,41 +83,41 @@ def to_bytes(score: Score) -> bytes:
     bars = _bars(clock, int(end.max(initial=1)))
     tempos = clock.tempos if len(score.tempos) else score.tempos
     meters = clock.meters if len(score.meters) else score.meters
-    told = ("key", score.keys), ("time", meters), ("sound", tempos)
-    # Of marks at one moment the last counts.
-    marks = {n: dict(zip(_ticks(clock, m["time"]).tolist(), m.tolist())) for n, m in told}
-    root = ET.Element("score-partwise", version="4.0")
-    listed = ET.SubElement(root, "part-list")
-    tracks = np.unique(notes["track"]).tolist() or [0]
+    marks = _Marks(_placed(clock, score.keys), _placed(clock, meters), _placed(clock, tempos))
+    tracks, firsts = np.unique(np.sort(notes["track"]), return_index=True)
+    groups = np.split(np.argsort(notes["track"], kind="stable"), firsts[1:])
+    _check_notes(start, end, bars, (len(marks.keys[0]) + len(marks.meters[0])) * len(groups))
     flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
+    listed: list[list[str]] = []
+    body = io.BytesIO()
     written = 0
-    for number, track in enumerate(tracks):
-        mine = notes["track"] == track
-        part = ET.SubElement(root, "part", id=f"P{number + 1}")
-        names = _list_part(listed, part.get("id", ""), score.names.get(track, ""), notes[mine])
-        chords = _chords(start[mine], end[mine], notes[mine], names)
-        voices = _voices(chords)
+    for number, (track, mine) in enumerate(zip(tracks.tolist() or [0], groups), 1):
+        entry, names = _list_part(f"P{number}", score.names.get(track, ""), notes[mine])
+        listed.append(entry)
+        voices = _voices(_chords(start[mine], end[mine], notes[mine], names))
         places = [0] * len(voices)  # the first chord of each voice that has not ended
-        written += len(voices) * len(bars)
+        written += len(voices) * max(len(bars), bars[-1][1] // LONGEST_VALUE)
         _check_bars(written)
+        body.write(f"  {tag('part', id=f'P{number}')}\n".encode())
         for index, (begin, stop, implicit) in enumerate(bars):
-            measure = ET.SubElement(part, "measure", number=str(index + 1))
-            if implicit:
-                measure.set("implicit", "yes")
-            _marks(measure, marks, begin, stop, first=index == 0, opening=number == 0)
+            lines = marks.lines(begin, stop, first=index == 0, opening=number == 1)
             for voice, content in enumerate(voices):
                 if voice:
-                    _text(ET.SubElement(measure, "backup"), "duration", stop - begin)
+                    lines += nested("backup", leaf("duration", stop - begin))
                 places[voice] = _fill(
-                    measure, content, places[voice], (begin, stop), str(voice + 1), flats
+                    lines, content, places[voice], (begin, stop), str(voice + 1), flats
                 )
+            cut = {"implicit": "yes"} if implicit else {}
+            measure = nested("measure", lines, number=index + 1, **cut)
+            body.write("".join(f"    {line}\n" for line in measure).encode())
+        body.write(b"  </part>\n")
     head = (
-        b'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE score-partwise PUBLIC '
-        b'"-//Recordare//DTD MusicXML 4.0 Partwise//EN" '
-        b'"http://www.musicxml.org/dtds/partwise.dtd">\n'
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE score-partwise PUBLIC '
+        '"-//Recordare//DTD MusicXML 4.0 Partwise//EN" '
+        '"http://www.musicxml.org/dtds/partwise.dtd">\n<score-partwise version="4.0">\n'
     )
-    ET.indent(root)
-    return head + ET.tostring(root, encoding="utf-8") + b"\n"
+    parts = "".join(f"  {line}\n" for line in nested("part-list", *listed))
+    return b"".join((head.encode(), parts.encode(), body.getbuffer(), b"</score-partwise>\n"))
 
 
 def has_notation(score: Score) -> bool:
@@ -148,95 +157,118 @@ def _check_bars(count: int) -> None:
         )
 
 
-def _list_part(listed: ET.Element, part: str, name: str, notes: np.ndarray) -> dict[tuple, str]:
+def _check_notes(start: np.ndarray, end: np.ndarray, bars: list, marks: int) -> None:
+    """Refuse music that its bar lines, or its marks in every part, would multiply."""
+    lines = np.array([begin for begin, *_ in bars])
+    crossed = np.searchsorted(lines, end - 1, "right") - np.searchsorted(lines, start, "right")
+    pieces = np.maximum(crossed + 1, (end - start) // LONGEST_VALUE)
+    if int(pieces.sum()) + marks > MOST_NOTES:
+        raise UserError(
+            f"musicxml: more than {MOST_NOTES} notes, each counted in every bar in which it sounds"
+        )
+
+
+def _placed(clock: Beats, marks: np.ndarray) -> tuple[list[int], list[tuple]]:
+    """Ticks of marks, ascending, and what they say; of marks at one moment the last counts."""
+    at = dict(zip(_ticks(clock, marks["time"]).tolist(), marks.tolist()))
+    return list(at), list(at.values())
+
+
+def _list_part(part: str, name: str, notes: np.ndarray) -> tuple[list[str], dict[tuple, str]]:
     """The part's entry in the list; (program, drum's pitch or -1) -> id of its instrument."""
-    entry = ET.SubElement(listed, "score-part", id=part)
-    # No escape makes XML of control characters, such as the zero with which some names end.
-    _text(entry, "part-name", "".join(c if c.isprintable() else " " for c in name).strip())
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
     keys = sorted({*zip(notes["program"].tolist(), drums.tolist())})
     found = {key: f"{part}-I{i + 1}" for i, key in enumerate(keys)}
+    # No escape makes XML of control characters, such as the zero with which some names end.
+    name = "".join(c if c.isprintable() else " " for c in name).strip()
+    children: list[str | list[str]] = [leaf("part-name", name)]
     for identity in found.values():
-        _text(ET.SubElement(entry, "score-instrument", id=identity), "instrument-name", identity)
+        children.append(nested("score-instrument", leaf("instrument-name", identity), id=identity))
     for (program, drum), identity in found.items():
-        midi = ET.SubElement(entry, "midi-instrument", id=identity)
-        if drum >= 0:
-            _text(midi, "midi-channel", 10)
-        _text(midi, "midi-program", program + 1)
-        if drum >= 0:
-            _text(midi, "midi-unpitched", drum + 1)
-    return found
+        midi = [leaf("midi-channel", 10)] if drum >= 0 else []
+        midi.append(leaf("midi-program", program + 1))
+        midi += [leaf("midi-unpitched", drum + 1)] if drum >= 0 else []
+        children.append(nested("midi-instrument", midi, id=identity))
+    return nested("score-part", *children, id=part), found
 
 
 def _chords(
     start: np.ndarray, end: np.ndarray, notes: np.ndarray, names: dict[tuple, str]
 ) -> list[_Chord]:
     found: dict[tuple[int, int], list[tuple[int, str]]] = {}
-    for a, b, note in zip(start.tolist(), end.tolist(), notes):
-        pitch = int(note["pitch"])
-        name = names[int(note["program"]), pitch if note["drum"] else -1]
-        found.setdefault((a, b), []).append((-pitch - 1 if note["drum"] else pitch, name))
+    columns = (notes[name].tolist() for name in ("pitch", "program", "drum"))
+    for a, b, pitch, program, drum in zip(start.tolist(), end.tolist(), *columns):
+        name = names[program, pitch if drum else -1]
+        found.setdefault((a, b), []).append((-pitch - 1 if drum else pitch, name))
     return [_Chord(*span, sorted(heads)) for span, heads in sorted(found.items())]
 
 
 def _voices(chords: list[_Chord]) -> list[list[_Chord]]:
     """Chords shared out so that in each voice one follows the other: to the first that is free."""
     voices: list[list[_Chord]] = [[]]
+    free = [0]  # numbers of voices, a heap
+    sounding: list[tuple[int, int]] = []  # (end, number of the voice), a heap
     for chord in chords:
-        free = next((v for v in voices if not v or v[-1].end <= chord.start), None)
-        if free is None:
-            voices.append(free := [])
-        free.append(chord)
+        while sounding and sounding[0][0] <= chord.start:
+            heappush(free, heappop(sounding)[1])
+        if not free:
+            free.append(len(voices))
+            voices.append([])
+        voice = heappop(free)
+        voices[voice].append(chord)
+        heappush(sounding, (chord.end, voice))
     return voices
 
 
-def _marks(
-    measure: ET.Element,
-    marks: dict[str, dict[int, tuple]],
-    begin: int,
-    stop: int,
-    *,
-    first: bool,
-    opening: bool,
-) -> None:
-    """Divisions, keys, meters and (in the opening part) tempos that stand in this measure, of the
-    ``marks`` of the piece: kind -> tick -> mark."""
-    at: dict[int, ET.Element] = {}
+class _Marks(NamedTuple):
+    """Keys, meters and tempos of the piece: their ticks, ascending, and what they say."""
 
-    def attributes(tick: int) -> ET.Element:
-        return at.setdefault(tick - begin, ET.Element("attributes"))
+    keys: tuple[list[int], list[tuple]]
+    meters: tuple[list[int], list[tuple]]
+    tempos: tuple[list[int], list[tuple]]
 
-    if first:
-        _text(attributes(begin), "divisions", DIVISIONS)
-    for tick, (_, sharps, minor) in marks["key"].items():
-        if begin <= tick < stop:
-            element = ET.SubElement(attributes(tick), "key")
-            _text(element, "fifths", sharps)
-            _text(element, "mode", "minor" if minor else "major")
-    for tick, (_, numerator, denominator) in marks["time"].items():
-        if begin <= tick < stop:
-            element = ET.SubElement(attributes(tick), "time")
-            _text(element, "beats", numerator)
-            _text(element, "beat-type", denominator)
-    for offset, element in sorted(at.items()):
-        for step in ("forward", "backup") if offset else ():
-            if step == "backup":
-                measure.append(element)
-            _text(ET.SubElement(measure, step), "duration", offset)
-        if not offset:
-            measure.append(element)
-    for tick, (_, bpm) in marks["sound"].items() if opening else ():
-        if begin <= tick < stop:
-            direction = ET.SubElement(measure, "direction", placement="above")
-            metronome = ET.SubElement(ET.SubElement(direction, "direction-type"), "metronome")
-            _text(metronome, "beat-unit", "quarter")
-            _text(metronome, "per-minute", round(bpm, 2))
-            _text(direction, "offset", tick - begin, sound="yes")
-            ET.SubElement(direction, "sound", tempo=repr(bpm))
+    def lines(self, begin: int, stop: int, *, first: bool, opening: bool) -> list[str]:
+        """Divisions, keys, meters and (in the opening part) tempos that stand in a measure."""
+        at: dict[int, list[list[str]]] = {}
+        if first:
+            at[0] = [[leaf("divisions", DIVISIONS)]]
+        for tick, (_, sharps, minor) in _between(self.keys, begin, stop):
+            mode = leaf("mode", "minor" if minor else "major")
+            at.setdefault(tick - begin, []).append(nested("key", leaf("fifths", sharps), mode))
+        for tick, (_, numerator, denominator) in _between(self.meters, begin, stop):
+            beats = leaf("beats", numerator), leaf("beat-type", denominator)
+            at.setdefault(tick - begin, []).append(nested("time", *beats))
+        lines: list[str] = []
+        for offset, children in sorted(at.items()):
+            there, back = (
+                nested(step, leaf("duration", offset)) if offset else []
+                for step in ("forward", "backup")
+            )
+            lines += [*there, *nested("attributes", *children), *back]
+        for tick, (_, bpm) in _between(self.tempos, begin, stop) if opening else ():
+            metronome = nested(
+                "metronome", leaf("beat-unit", "quarter"), leaf("per-minute", round(bpm, 2))
+            )
+            lines += nested(
+                "direction",
+                nested("direction-type", metronome),
+                leaf("offset", tick - begin, sound="yes"),
+                empty("sound", tempo=repr(bpm)),
+                placement="above",
+            )
+        return lines
+
+
+def _between(
+    marks: tuple[list[int], list[tuple]], begin: int, stop: int
+) -> Iterator[tuple[int, tuple]]:
+    ticks, said = marks
+    span = slice(bisect_left(ticks, begin), bisect_left(ticks, stop))
+    return zip(ticks[span], said[span])
 
 
 def _fill(
-    measure: ET.Element,
+    lines: list[str],
     voice: list[_Chord],
     place: int,
     span: tuple[int, int],
@@ -249,37 +281,35 @@ def _fill(
     while place < len(voice) and voice[place].start < stop:
         chord = voice[place]
         start, end = max(chord.start, at), min(chord.end, stop)
-        _rests(measure, at, start, name)
+        _rests(lines, at, start, name)
         for length in _split(end - start):
             ties = (start > chord.start, start + length < chord.end)
             for index, head in enumerate(chord.heads):
-                _note(measure, head, length, name, ties=ties, in_chord=index > 0, flats=flats)
+                lines += _note(head, length, name, ties=ties, in_chord=index > 0, flats=flats)
             start += length
         at = end
         if chord.end > stop:
             break
         place += 1
-    _rests(measure, at, stop, name)
+    _rests(lines, at, stop, name)
     return place
 
 
-def _rests(measure: ET.Element, begin: int, stop: int, voice: str) -> None:
+def _rests(lines: list[str], begin: int, stop: int, voice: str) -> None:
     for length in _split(stop - begin):
-        _note(measure, None, length, voice)
+        lines += _note(None, length, voice)
 
 
 def _split(length: int) -> list[int]:
     """``length`` as note values, the longest first."""
     found = []
     for value in _VALUES:
-        while length >= value:
-            found.append(value)
-            length -= value
+        found += [value] * (length // value)
+        length %= value
     return found
 
 
 def _note(
-    measure: ET.Element,
     head: tuple[int, str] | None,
     length: int,
     voice: str,
@@ -287,43 +317,37 @@ def _note(
     ties: tuple[bool, bool] = (False, False),
     in_chord: bool = False,
     flats: bool = False,
-) -> None:
+) -> list[str]:
     """A note, or a rest without ``head``; the order of children is that of the schema."""
-    note = ET.SubElement(measure, "note")
-    if in_chord:
-        ET.SubElement(note, "chord")
+    lines = ["  <chord />"] if in_chord else []
     if head is None:
-        ET.SubElement(note, "rest")
+        lines.append("  <rest />")
     elif head[0] < 0:
-        ET.SubElement(note, "unpitched")
+        lines.append("  <unpitched />")
     else:
-        pitch = ET.SubElement(note, "pitch")
         name = (_FLAT if flats else _SHARP)[head[0] % 12]
         step, alter = name[0], name[1:]
-        _text(pitch, "step", step)
-        if alter != "0":
-            _text(pitch, "alter", alter)
-        _text(pitch, "octave", head[0] // 12 - 1)
-    _text(note, "duration", length)
+        altered = [f"    <alter>{alter}</alter>"] if alter != "0" else []
+        octave = f"    <octave>{head[0] // 12 - 1}</octave>"
+        lines += ["  <pitch>", f"    <step>{step}</step>", *altered, octave, "  </pitch>"]
+    lines.append(f"  <duration>{length}</duration>")
     kinds = [kind for kind, there in zip(("stop", "start"), ties) if there]
-    for kind in kinds:
-        ET.SubElement(note, "tie", type=kind)
+    lines += [f'  <tie type="{kind}" />' for kind in kinds]
     if head is not None:
-        ET.SubElement(note, "instrument", id=head[1])
-    _text(note, "voice", voice)
+        lines.append(f'  <instrument id="{head[1]}" />')
     value, dots, triplet = _VALUES[length]
-    _text(note, "type", value)
-    for _ in range(dots):
-        ET.SubElement(note, "dot")
+    lines += [f"  <voice>{voice}</voice>", f"  <type>{value}</type>", *["  <dot />"] * dots]
     if triplet:
-        change = ET.SubElement(note, "time-modification")
-        _text(change, "actual-notes", 3)
-        _text(change, "normal-notes", 2)
+        lines += _TRIPLET
     if kinds:
-        notations = ET.SubElement(note, "notations")
-        for kind in kinds:
-            ET.SubElement(notations, "tied", type=kind)
+        tied = [f'    <tied type="{kind}" />' for kind in kinds]
+        lines += ["  <notations>", *tied, "  </notations>"]
+    return ["<note>", *lines, "</note>"]
 
 
-def _text(parent: ET.Element, tag: str, value: object, **attributes: str) -> None:
-    ET.SubElement(parent, tag, attributes).text = str(value)
+_TRIPLET = [
+    "  <time-modification>",
+    "    <actual-notes>3</actual-notes>",
+    "    <normal-notes>2</normal-notes>",
+    "  </time-modification>",
+]

@@ -2,4 +2,4 @@
 
 from musictx.lazy import callable_package
 
-callable_package(__name__)
+callable_package(__name__, "musictx.render.app")

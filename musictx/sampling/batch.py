@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from torch import Tensor
 
-from musictx.config import SamplingConfig, scales
+from musictx.config import GenerateConfig, SamplingConfig, scales
 from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -23,6 +24,10 @@ from musictx.tokens.vocab import EOS, PAD, SoftConstraint, Tokenizer
 #: performances have about 200 a second; more means that time has stopped passing.
 TOKENS_PER_SECOND = 500
 
+#: What ended a piece: a length that was asked for, the model (it drew the end), that no time passed
+#: any more, the listener, or the melody that it was written to.
+Ended = Literal["seconds", "tokens", "model", "stuck", "interrupted", "melody"]
+
 #: Pieces written at once; more are made in turn, so that memory is bounded.
 ROWS_AT_ONCE = 16
 
@@ -36,8 +41,7 @@ class Sample:
     ids      (n,) uint16, the new events
     notes    notes struck in the new part
     seconds  length of the new part
-    ended    what ended it: "seconds", "tokens", "model" (it drew the end), "stuck" (no time
-             passed), "interrupted"
+    ended    what ended it
     """
 
     score: Score
@@ -45,7 +49,7 @@ class Sample:
     ids: np.ndarray
     notes: int
     seconds: float
-    ended: str
+    ended: Ended
 
     @property
     def remark(self) -> str | None:
@@ -58,6 +62,7 @@ class Sample:
                 "tokens": f"the limit of {len(self.ids)} tokens came before its first note",
                 "model": "the model ended the piece at once",
                 "stuck": f"{len(self.ids)} tokens passed without a note",
+                "melody": "the model was silent under all of the melody",
             }[self.ended]
             return f"no new notes: {why}; try another seed, a higher temperature or more length"
         if self.ended == "stuck":
@@ -65,42 +70,31 @@ class Sample:
         return None
 
 
-@dataclass(frozen=True)
-class Length:
-    """How long new music is to be; the first limit reached ends it, a note still open is closed
-    there. ``bars`` count from the first bar line at or after the end of the primer."""
+def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
+    """Seconds of the tokens at which the new music after ``primer`` ends by ``request.seconds`` and
+    ``request.bars``, the first that is reached; ``None`` without either. Bars count from the first
+    bar line at or after the end of the primer.
 
-    seconds: float | None = None
-    tokens: int | None = None
-    bars: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.seconds is None and self.tokens is None and self.bars is None:
-            raise UserError("seconds: expected a length; give seconds, bars, tokens or several")
-
-    def until(self, tokenizer: Tokenizer, primer: Primer) -> float | None:
-        """The seconds of the tokens at which the music after ``primer`` ends.
-
-        Raises ``UserError`` where the piece would be longer than a MIDI file can be, a day.
-        """
-        line = Timeline(tokenizer, primer.score)
-        seam = float(line.placed(primer.seconds))
-        ends = [] if self.seconds is None else [seam + self.seconds]
-        if self.bars is not None:
-            if primer.score is None and not tokenizer.beats:
-                raise UserError(
-                    f"bars={self.bars}: this model counts in seconds, not in bars; give a primer "
-                    "with a meter, or seconds"
-                )
-            ends.append(line.after_bars(seam, self.bars))
-        if not ends:
-            return None
-        if min(ends) > DAY:
+    Raises ``UserError`` where the piece would be longer than a MIDI file can be, a day.
+    """
+    line = Timeline(tokenizer, primer.score)
+    seam = float(line.placed(primer.seconds))
+    ends = [] if request.seconds is None else [seam + request.seconds]
+    if request.bars is not None:
+        if primer.score is None and not tokenizer.beats:
             raise UserError(
-                f"{'bars' if self.seconds is None else 'seconds'}: the piece with its primer would "
-                f"be {min(ends):.0f} s long, expected at most {DAY} s, a day"
+                f"bars={request.bars}: this model counts in seconds, not in bars; give a primer "
+                "with a meter, or seconds"
             )
-        return line.read(min(ends))
+        ends.append(line.after_bars(seam, request.bars))
+    if not ends:
+        return None
+    if min(ends) > DAY:
+        raise UserError(
+            f"{'bars' if request.seconds is None else 'seconds'}: the piece with its primer would "
+            f"be {min(ends):.0f} s long, expected at most {DAY} s, a day"
+        )
+    return line.read(min(ends))
 
 
 class Batch:
@@ -108,33 +102,28 @@ class Batch:
     finished pieces are to be like."""
 
     def __init__(
-        self,
-        tokenizer: Tokenizer,
-        primers: list[Primer],
-        length: Length,
-        end: str,
-        grid: str,
-        include: bool,
+        self, tokenizer: Tokenizer, primers: list[Primer], request: GenerateConfig
     ) -> None:
-        self.tokenizer, self.primers, self.length, self.end = tokenizer, primers, length, end
-        self.grid, self.include = grid, include
+        self.tokenizer, self.primers, self.end = tokenizer, primers, request.end
+        self.grid, self.include = request.quantise, request.include_primer
+        self.tokens = request.tokens
         different = {id(primer): primer for primer in primers}
         states = {key: primer.state(tokenizer) for key, primer in different.items()}
         lines = {key: Timeline(tokenizer, primer.score) for key, primer in different.items()}
         self.lines = [lines[id(primer)] for primer in primers]
         self._tellers: list[Teller] = []
-        self.until = [length.until(tokenizer, primer) for primer in primers]
+        self.until = [end_of(request, tokenizer, primer) for primer in primers]
         self._before = [states[id(primer)].notes for primer in primers]
         self.constraint = GrammarConstraint(
             [states[id(primer)].copy() for primer in primers],
-            may_end=end != "cut",
+            may_end=self.end != "cut",
             until=[np.inf if until is None else until for until in self.until],
         )
         self.drawn: list[list[int]] = [[] for _ in primers]
         self._told: set[int] = set()
         new = [0.0 if u is None else u - p.seconds for u, p in zip(self.until, primers)]
         enough = int(max(new) * TOKENS_PER_SECOND) + 1000
-        limits = [enough] * any(new) + [length.tokens] * (length.tokens is not None)
+        limits = [enough] * any(new) + [request.tokens] * (request.tokens is not None)
         self.most_tokens = min(n for n in limits if n is not None)
 
     def endings(self, sampling: SamplingConfig) -> list[SoftConstraint]:
@@ -143,10 +132,10 @@ class Batch:
             return []
         until = [-np.inf if end is None else end for end in self.until]
         lengths = [end - primer.seconds for end, primer in zip(until, self.primers)]
-        if min(lengths) < ending.LEAST - 1e-6:
+        if min(lengths) < ending.LEAST_MUSIC_SECONDS - 1e-6:
             raise UserError(
-                f"end=natural: expected a length of at least {ending.LEAST:g} seconds; give "
-                "seconds or bars"
+                "end=natural: expected a length of at least "
+                f"{ending.LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
             )
         begins = [end - ending.closing(length) for end, length in zip(until, lengths)]
         named = sampling.key not in (None, "auto")
@@ -211,12 +200,12 @@ class Batch:
         primer, until, drawn = self.primers[row], self.until[row], self.drawn[row]
         line = self.lines[row]
         written = self.constraint.states[row].seconds
-        ended = "interrupted" if interrupted else "stuck"
+        ended: Ended = "interrupted" if interrupted else "stuck"
         if drawn and drawn[-1] == EOS:
             ended, drawn = "model", drawn[:-1]
         elif until is not None and written >= until - 1e-6:
             ended, written = "seconds", until
-        elif self.length.tokens is not None and len(drawn) >= self.length.tokens:
+        elif self.tokens is not None and len(drawn) >= self.tokens:
             ended = "tokens"
         ids = np.asarray(drawn, dtype=np.uint16)
         decoded = self.tokenizer.decode(np.concatenate([primer.ids, ids]))

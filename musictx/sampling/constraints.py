@@ -1,8 +1,8 @@
-"""The hard constraint: what may be drawn at all, as masks over the next id of each row.
+"""Hard constraints: which ids may be drawn next, as a mask for each row.
 
-It is asked before each draw (``allowed``) and told after it (``advance``). The engine takes the
-forbidden ids out before any processor and before the softmax, so their probability is exactly 0 and
-the rest is renormalised. What is only unwelcome costs nats instead: :mod:`musictx.sampling.soft`.
+The engine calls ``allowed`` before each draw and ``advance`` after it. Forbidden ids are removed
+before any processor and before the softmax, so their probability is exactly 0 and the others share
+the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.soft`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,20 @@ class Constraint(Protocol):
         ...
 
     def advance(self, ids: Tensor) -> None:
-        """Take note of what was drawn, (B,) int64; ``pad`` in rows that had ended."""
+        """Record the ids that were drawn, (B,) int64; ``pad`` in rows that had ended."""
         ...
 
     def done(self) -> Tensor:
         """(B,) bool on the CPU: rows that need no further id."""
         ...
 
+    def due(self) -> Tensor | None:
+        """(B, n) int64: ids that come next in any case; they are read at once, and the outcome is
+        that of drawing them one by one. ``None`` where there is a choice."""
+        return None
 
-class GrammarConstraint:
+
+class GrammarConstraint(Constraint):
     """Only what the tokenizer's grammar accepts, within limits of length.
 
     states    one a row, already past the prompt; they are advanced in place. Several rows that

@@ -19,23 +19,24 @@ from musictx.evaluate import keys
 from musictx.sampling.pitches import CHORD
 from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, NoteEvents, Tokenizer
 
-#: Seconds that an ending takes, at most this share of the new music; the shortest that has one.
-SECONDS, SHARE, LEAST = 6.0, 0.5, 2.0
-#: Parts of it: the last chord begins, nothing is struck any more, everything is let go.
+#: An ending takes so many seconds, and at most this share of the new music; music shorter than
+#: ``LEAST_MUSIC_SECONDS`` has no ending.
+MOST_SECONDS, MOST_SHARE, LEAST_MUSIC_SECONDS = 6.0, 0.5, 2.0
+#: Shares of the ending after which the last chord begins, no note begins, all notes end.
 CHORD_FROM, SILENT_FROM, RELEASED_FROM = 0.5, 0.7, 0.85
-#: Nats: on strikes at the end of the first part, towards the chord, and towards the end of tokens
-#: without releases.
-CALM, TOWARDS, END = 3.0, 4.0, 6.0
-AT_ONCE = 50.0
-#: The bass lies in the two octaves from here, or from the lowest pitch that is asked for; notes of
-#: the last chord at most.
-BASS, NOTES = 33, 6
+#: Costs in nats: on strikes at the end of the first part; what notes of the last chord and releases
+#: gain; what ``eos`` gains where tokens have no releases.
+STRIKE_NATS, CHORD_NATS, END_NATS = 3.0, 4.0, 6.0
+AT_ONCE_NATS = 50.0
+#: The bass lies in the two octaves above this MIDI pitch, or above the lowest pitch of the request;
+#: the last chord has at most so many notes.
+LOWEST_BASS_PITCH, MOST_CHORD_NOTES = 33, 6
 _THIRD = {"major": 4, "minor": 3}
 
 
 def closing(length: float) -> float:
     """Seconds before its end at which music of ``length`` seconds begins to close."""
-    return min(SECONDS, SHARE * length)
+    return min(MOST_SECONDS, MOST_SHARE * length)
 
 
 class Ending:
@@ -59,7 +60,7 @@ class Ending:
         self.events = None if events is None or events.longest_wait is None else events
         self.pitch_of, self.begins, self.until = tokenizer.pitch_of, begins, until
         self._keys = [key] * len(until)
-        first = BASS if low is None else low
+        first = LOWEST_BASS_PITCH if low is None else low
         self._bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
@@ -69,7 +70,7 @@ class Ending:
             if part < 0:
                 costs[row, EOS] = np.inf
             elif self.events is None:
-                costs[row, EOS] = -END * part
+                costs[row, EOS] = -END_NATS * part
             elif self._keys[row] is None:
                 pitches = self.pitch_of[past[row]]
                 self._keys[row] = keys.estimate(pitches[pitches >= 0, None])
@@ -117,7 +118,7 @@ class _Moment:
             if part >= CHORD_FROM:
                 self._call_chord(row, bass)
             elif part > 0:
-                row[self.strikes] += CALM * part / CHORD_FROM
+                row[self.strikes] += STRIKE_NATS * part / CHORD_FROM
 
     def _waits_to(self, part: float) -> np.ndarray:
         """(V,) bool: ids by which time comes to that part of the ending, or beyond."""
@@ -126,8 +127,8 @@ class _Moment:
 
     def _call_chord(self, row: np.ndarray, bass: int) -> None:
         strike = self.events.strike
-        row[self.strikes] -= TOWARDS
-        row[self.events.release >= 0] -= TOWARDS  # what was there before makes room
+        row[self.strikes] -= CHORD_NATS
+        row[self.events.release >= 0] -= CHORD_NATS  # what was there before makes room
         if self.key is not None:
             low = (strike >= bass) & (strike < bass + 24)
             row[(strike >= 0) & ~(low & (strike % 12 == self.key[0]))] = np.inf
@@ -140,14 +141,14 @@ class _Moment:
             keynote, mode = self.key
             tones = [keynote, (keynote + _THIRD[mode]) % 12, (keynote + 7) % 12]
             joins &= np.isin(strike % 12, tones)
-        joins &= len(self.chord) < NOTES
+        joins &= len(self.chord) < MOST_CHORD_NOTES
         return joins | (self.events.lead & joins.any())
 
     def _fall_silent(self, row: np.ndarray, part: float) -> None:
         sounding = self.state.sounding
         row[self.strikes] = np.inf
         if not len(sounding):
-            row[EOS] -= AT_ONCE
+            row[EOS] -= AT_ONCE_NATS
             return
         others = [program for program, _ in sounding if program != sounding.program]
         row[np.isin(self.events.program, others)] = 0.0
@@ -161,7 +162,7 @@ class _Moment:
         if (self.state.allowed() & waits & np.isfinite(row)).any():
             row[np.isin(self.events.release, list(self.chord))] = np.inf
         for pitch in self._older():
-            row[self.events.release == pitch] = -TOWARDS
+            row[self.events.release == pitch] = -CHORD_NATS
 
     def _older(self) -> list[int]:
         """The pitches that sound beside the chord."""

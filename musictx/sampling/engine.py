@@ -8,21 +8,20 @@ this order, before one softmax.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from musictx.attention.positions import PositionScheme
+from musictx import wings
 from musictx.errors import NotNumbers
 from musictx.model.cache import KVCache
-from musictx.model.step import NativeStep, why_not
+from musictx.model.grouped import GroupCache
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.constraints import Constraint, charged
-from musictx.sampling.graph import RingStep
 from musictx.sampling.processors import Processor
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint
 
@@ -30,7 +29,39 @@ from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint
 SLIDE = 8
 #: Without end, ids are forgotten when there are so many times as many as the model looks back on.
 KEPT = 4
-CACHES = ("auto", "native", "ring", "growing")
+CACHES = ("auto", *wings.everywhere("steps"), "growing")
+
+
+class Step(Protocol):
+    """A faster form of one step, that a wing adds (the door ``steps`` of :mod:`musictx.wings`):
+    token after token through a model, ``rows`` sequences at once, all equally long.
+
+    It is made as ``Step(model, cache, rows=, capacity=)``, where ``cache`` holds the tokens so far,
+    of one row (for all) or of ``rows``. It looks back on ``capacity`` tokens: then the window
+    slides by one.
+    """
+
+    def __init__(
+        self, model: MusicTransformer, cache: KVCache, *, rows: int, capacity: int
+    ) -> None: ...
+
+    @staticmethod
+    def suits(model: MusicTransformer) -> bool:
+        """Whether it is taken for ``model`` where no cache is asked for."""
+        ...
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """Logits (rows, vocab) after the tokens ``ids`` (rows,), one more each; in memory that the
+        next call may write over."""
+        ...
+
+    def load(self, cache: KVCache) -> None:
+        """Go on after the tokens of ``cache``; what was held is forgotten."""
+        ...
+
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row ``rows[i]`` was."""
+        ...
 
 
 class Decoder:
@@ -43,10 +74,9 @@ class Decoder:
               beyond the reach of the model only some are kept
     align     a window that is read again begins at a multiple of so many events
     head      ids after the first one that stay in sight: a full window is read again with them
-    cache     one of :data:`CACHES`: ``native``, steps in C++ on the CPU; ``ring``, a cache whose
-              steps are all the same work, on CUDA one recorded graph; ``growing``, ordinary passes
-              through the model; ``auto``, the first of these that can be had (a ring on CUDA only).
-              When the window is full the first two slide it by one id, the last drops an eighth
+    cache     one of :data:`CACHES`: the name of a :class:`Step` that a wing adds; ``growing``,
+              ordinary passes through the model; ``auto``, the first step that suits the model, or
+              else growing. A full window slides by one id with a step; growing drops an eighth
     """
 
     def __init__(
@@ -69,10 +99,10 @@ class Decoder:
         self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
         self._cache, last = self._read(read[:, -capacity:])
         self._next = last.expand(rows, -1)
-        self._step: RingStep | NativeStep | None = None
+        self._step: Step | None = None
         if (kind := chosen(cache, model)) != "growing":
-            make: type[RingStep | NativeStep] = RingStep if kind == "ring" else NativeStep
-            self._step = make(model, self._cache, rows=rows, capacity=self.capacity)
+            assert isinstance(self._cache, KVCache)
+            self._step = _step(kind)(model, self._cache, rows=rows, capacity=self.capacity)
             del self._cache  # its tokens were taken over
         elif read.shape[0] != rows:
             self._cache = self._cache.fork(rows)
@@ -111,12 +141,19 @@ class Decoder:
         self._ids = self._ids[rows]
         (self._step or self._cache).select(rows)
 
-    def step(self) -> None:
-        """Read what was appended: ``logits`` are those after it."""
-        ids = self._ids[:, self.length - 1 : self.length]
-        self._filled += 1
+    def step(self, count: int = 1) -> None:
+        """Read the last ``count`` ids that were appended: ``logits`` are those after them. With a
+        :class:`Step` they are read one by one."""
+        if self._step is not None and count > 1:
+            length = self.length
+            for back in range(count - 1, -1, -1):
+                self.length = length - back
+                self.step()
+            return
+        ids = self._ids[:, self.length - count : self.length]
+        self._filled += count
         dropped = max(1, self.capacity // SLIDE)
-        if self._filled > self.capacity and (self.head or counts_positions(self.model)):
+        if self._filled > self.capacity and (self.head or reread(self.model)):
             kept = self.capacity - dropped
             kept -= -(self.length - kept) % self.align
             ids = self._ids[:, self.length - kept : self.length].clone()
@@ -127,15 +164,16 @@ class Decoder:
             if self._step is None:
                 self._cache = cache
             else:
+                assert isinstance(cache, KVCache)
                 self._step.load(cache)
         elif self._step is not None:
             self._next = self._step(ids[:, 0])
         else:
-            if self._cache.length == self.capacity:
-                self._cache.slide(dropped)
+            if isinstance(self._cache, KVCache) and self._cache.length + count > self.capacity:
+                self._cache.slide(max(dropped, count))
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
 
-    def _read(self, ids: Tensor) -> tuple[KVCache, Tensor]:
+    def _read(self, ids: Tensor) -> tuple[KVCache | GroupCache, Tensor]:
         """A new cache that holds ``ids``, and the logits (rows, V) after them."""
         cache = self.model.new_cache(rows=len(ids), capacity=self.capacity)
         self._filled = ids.shape[1]
@@ -148,9 +186,12 @@ def chosen(cache: str, model: MusicTransformer) -> str:
         raise ValueError(f"cache={cache}: expected one of " + ", ".join(CACHES))
     if cache != "auto":
         return cache
-    if next(model.parameters()).device.type == "cuda":
-        return "ring"
-    return "growing" if why_not(model) else "native"
+    return next((name for name in CACHES[1:-1] if _step(name).suits(model)), "growing")
+
+
+def _step(name: str) -> type[Step]:
+    step: type[Step] = wings.load(wings.everywhere("steps")[name])
+    return step
 
 
 @contextlib.contextmanager
@@ -169,7 +210,6 @@ def generate(
     model: MusicTransformer,
     prompt: Tensor | np.ndarray | Sequence[int],
     *,
-    rows: int,
     max_tokens: int | None,
     processors: Sequence[Processor] = (),
     constraint: Constraint | None = None,
@@ -190,9 +230,9 @@ def generate(
     soft        what single ids cost, given the constraint's ``states``; the first come first.
     groups      (V,) whole numbers, such as the kind of each token; see :func:`forbid`. Or what
                 gives them before each draw, (V,) or (rows, V).
-    seeds       one a row, whole numbers or tuples of them (numpy's ``default_rng``). A row draws
-                from its own generator, so it is the same alone and in a batch, and on any device up
-                to the rounding of the logits.
+    seeds       one for each row that is written, whole numbers or tuples of them (numpy's
+                ``default_rng``). A row draws from its own generator, so it is the same alone and in
+                a batch, and on any device up to the rounding of the logits.
     context     ids the model looks back on; default the model's own. Once so many are cached, the
                 oldest are dropped: music of any length in bounded memory. What is kept was computed
                 while the dropped ids could be seen, as in Transformer-XL (Dai et al. 2019, section
@@ -206,7 +246,8 @@ def generate(
     the loop ends when every row has. The model is put into evaluation mode, and back at the end.
     Raises ``ValueError`` for shapes that do not fit, ``NotNumbers`` if the model gives NaN.
     """
-    read, capacity = read_prompt(model, prompt, rows=rows, seeds=seeds, context=context)
+    rows = len(seeds)
+    read, capacity = read_prompt(model, prompt, rows, context)
     if groups is not None and not callable(groups):
         groups = torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
@@ -228,7 +269,22 @@ def generate(
             head=head,
             cache=cache,
         )
-        for drawn in itertools.count(1):
+        drawn = 0
+        while True:
+            sure = constraint.due() if constraint is not None else None
+            if sure is not None and constraint is not None:
+                for ids in sure.T:
+                    music.append(ids)
+                    constraint.advance(ids)
+                    ended = ended | constraint.done()
+                    yield ids
+                for generator in generators:
+                    generator.random(sure.shape[1])  # as so many draws take
+                drawn += sure.shape[1]
+                if (max_tokens is not None and drawn >= max_tokens) or bool(ended.all()):
+                    return
+                music.step(sure.shape[1])
+                continue
             past = music.past
             costs = [one(constraint.states, past.numpy()) for one in soft if constraint]
             now = groups() if callable(groups) else groups
@@ -242,7 +298,8 @@ def generate(
                 constraint.advance(ids)
                 ended = ended | constraint.done()
             yield ids
-            if drawn == max_tokens or bool(ended.all()):
+            drawn += 1
+            if (max_tokens is not None and drawn >= max_tokens) or bool(ended.all()):
                 return
             music.step()
 
@@ -250,9 +307,7 @@ def generate(
 def read_prompt(
     model: MusicTransformer,
     prompt: Tensor | np.ndarray | Sequence[int],
-    *,
     rows: int,
-    seeds: Sequence[int | Sequence[int]],
     context: int | None,
 ) -> tuple[Tensor, int]:
     """The prompt as (1 or rows, P) int64, and how many ids are looked back on; checked."""
@@ -263,22 +318,17 @@ def read_prompt(
         raise ValueError(
             f"prompt: expected (P,) or ({rows}, P) ids, P > 0, got {tuple(read.shape)}"
         )
-    if len(seeds) != rows:
-        raise ValueError(f"seeds: expected one for each of {rows} rows, got {len(seeds)}")
-    capacity = int(model.config["context"]) if context is None else context
+    capacity = model.config.context if context is None else context
     if capacity < 2:
         raise ValueError(f"context: expected at least 2 ids, got {capacity}")
     return read, capacity
 
 
-def counts_positions(model: MusicTransformer) -> bool:
-    """Whether the model's embeddings know how far from the start a token stands.
-
-    Such a model has never met positions beyond its training windows. It reads the window again from
-    position 0 instead of sliding on, at the cost of a prefill for each eighth of the context.
-    """
-    counted = type(model.position).embed is not PositionScheme.embed
-    return counted or bool(model.config["position"].get("sinusoids"))
+def reread(model: MusicTransformer) -> bool:
+    """Whether a full window is read again from its first position, at the cost of a prefill for
+    each eighth of the context: where embeddings know how far from the start a token stands, since
+    such a model has never met positions beyond its windows, and where groups of ids are a step."""
+    return model.position.absolute or model.cascade is not None
 
 
 def forbid(
@@ -330,7 +380,9 @@ def draw(logits: Tensor, generators: Sequence[np.random.Generator], ended: Tenso
     sums = np.exp(values - values.max(-1, keepdims=True)).cumsum(-1)
     total = sums[:, -1:]
     if not (total > 0).all():
-        raise NotNumbers("the model gives logits that are not numbers (NaN): it is damaged")
+        raise NotNumbers(
+            "logits that are not numbers (NaN): the model is damaged, or processors= gave them"
+        )
     # The first id whose sum lies above the point: one of probability 0 adds nothing to the sum
     # before it, so it is never the first. The last sum can be met by rounding only.
     points = np.array([[generators[row].random()] for row in rows]).reshape(-1, 1) * total

@@ -118,11 +118,11 @@ def reader(tokenizer: Tokenizer, past: np.ndarray) -> Reader:
     events = tokenizer.note_events
     if events is not None and events.longest_wait is not None:
         return _ReadEvents(tokenizer, events, past)
-    if tokenizer.bpm is not None and tokenizer.align > 1:
+    if tokenizer.voices:
         return _ReadSteps(tokenizer, past)
     raise UserError(
         f"stream: {tokenizer.name} tokens write notes with their length; expected a model with "
-        "tokenizer=performance, ensemble or chorale"
+        "tokenizer=performance or ensemble"
     )
 
 

@@ -13,6 +13,7 @@ import copy
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +21,13 @@ from musictx.config import SamplingConfig
 from musictx.data import layout
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import engine, soft
+from musictx.sampling import bar_fill, engine, soft
 from musictx.sampling import processors as reshape
+from musictx.sampling.bar_fill import BarPart
+from musictx.sampling.bar_given import BarRow
 from musictx.sampling.batch import ROWS_AT_ONCE
 from musictx.sampling.events import Event, OnEvent, Placed, Teller
-from musictx.sampling.given import Given, Row
+from musictx.sampling.given import Given, RowConstraint
 from musictx.sampling.primer import Primer
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
@@ -33,10 +36,10 @@ from musictx.tokens.controls import CONTROLS, HERE
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
 
-#: Shares of the context for what was and for what is known to come; the rest is for what is new.
-PAST, KNOWN = 0.4, 0.3
-#: Seconds that notes of a gap may sound on after it; of a segment of an accompaniment.
-TAIL, SEGMENT = 4.0, 10.0
+#: Shares of the context for earlier music and for known notes ahead; the rest is for new notes.
+PAST_SHARE, KNOWN_SHARE = 0.4, 0.3
+#: How long notes of a gap may sound on after it; how long a segment of an accompaniment is.
+TAIL_SECONDS, SEGMENT_SECONDS = 4.0, 10.0
 #: A piece is given up after so many segments in which no time has passed.
 STUCK = 3
 
@@ -45,7 +48,8 @@ class Part:
     """Notes to be composed for ``kept``, the notes that stay, from ``begin`` to ``end`` (seconds of
     that score).
 
-    closes    notes that were composed may only end after ``end``, and do, within :data:`TAIL`
+    closes    no note begins after ``end``; new notes that sound there end within
+              :data:`TAIL_SECONDS`
     segment   seconds composed at once at most
     programs  of new notes; None: any
     """
@@ -66,10 +70,10 @@ class Part:
     ) -> None:
         self.model, self.tokenizer, self.vocabulary = model, tokenizer, tokenizer.vocabulary
         self.steering = steering or Steering((0,) * len(CONTROLS))
-        self.context = context or int(model.config["context"])
+        self.context = context or model.config.context
         self.closes, self.programs = closes, programs
         self.around = Primer(score=kept if len(kept) else None)  # for key=auto
-        self.seconds = tokenizer.step_ms / 1000
+        self.seconds = tokenizer.step_seconds
         first = self._step(tokenizer.begins(kept)) if len(kept) else self._step(begin)
         #: The step of the score at which the stream's clock begins.
         self.origin = min(first, self._step(begin))
@@ -82,7 +86,7 @@ class Part:
         self.segment = None if np.isinf(segment) else max(1, self._step(segment))
         #: (program, pitch) of new notes that sound; of each strike whether its note is new.
         self.own: list[tuple[int, int]] = []
-        self.is_new = [False] * int((self.past["what"] != ev.OFF).sum())
+        self.is_new = [False] * int(ev.struck(self.past).sum())
 
     def _step(self, seconds: float) -> int:
         return int(np.floor(seconds / self.seconds + 0.5))
@@ -100,7 +104,7 @@ class Part:
     @property
     def until(self) -> int:
         """The step at which the last note of its own ends."""
-        return self.stop + (self._step(TAIL) if self.closes else 0)
+        return self.stop + (self._step(TAIL_SECONDS) if self.closes else 0)
 
     @property
     def new(self) -> np.ndarray:
@@ -120,7 +124,7 @@ class Part:
         """The ids of what is written so far."""
         return ev.write(self.past, self.vocabulary, self.here)
 
-    def take(self, drawn: list[int], row: Row) -> None:
+    def take(self, drawn: list[int], row: RowConstraint) -> None:
         """What was written of a segment, and what its constraint knows of it."""
         kinds = self.vocabulary.kinds
         leads = [kinds.index(kind) for kind in ("velocity", "program") if kind in kinds]
@@ -128,17 +132,17 @@ class Part:
             drawn.pop()  # it waited for a note
         together = np.concatenate([self.written().astype(np.int64), np.array(drawn, np.int64)])
         self.past, self.here = ev.read(together, self.vocabulary)
-        struck = np.flatnonzero(self.past["what"] != ev.OFF)[len(self.is_new) :]
+        struck = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
         known = self.known[: row.next]
         of_known = struck[~np.array(row.own_strikes, bool)]
-        self.past["bin"][of_known] = known["bin"][known["what"] != ev.OFF]
+        self.past["bin"][of_known] = known["bin"][ev.struck(known)]
         self.known = self.known[row.next :]
         self.own = [key for key, count in row.own.items() for _ in range(count)]
         self.is_new += row.own_strikes
 
     def prompt(self, levels: Collection[int]) -> np.ndarray:
         """What the model reads before it writes on."""
-        first = self._first_of_past(int(PAST * self.context))
+        first = self._first_of_past(int(PAST_SHARE * self.context))
         whole = np.append(self.past["step"], self.here)
         base = int(whole[first]) if first else 0
         past, known = self.past[first:].copy(), self.known.copy()
@@ -148,7 +152,7 @@ class Part:
         made = layout.parts(
             self.vocabulary, list(levels), past, stop=here, here=here, known=known, free=None
         )
-        room = layout.AROUND + int(KNOWN * self.context)
+        room = layout.AROUND + int(KNOWN_SHARE * self.context)
         if len(made.front) > room:
             free = room + len(made.past)
             made = layout.parts(
@@ -171,7 +175,7 @@ class Part:
 
 
 def compose(
-    part: Part,
+    part: Part | BarPart,
     seeds: Sequence[Collection[int]],
     *,
     sampling: SamplingConfig,
@@ -179,7 +183,7 @@ def compose(
     placed: Placed | None = None,
     progress: Callable[[float], None] | None = None,
     on_event: OnEvent | None = None,
-) -> Iterator[Part]:
+) -> Iterator[Part | BarPart]:
     """``part`` composed once for each of ``seeds``; ``new`` of each that is yielded has its notes.
 
     They begin as rows of one engine; what does not fit into a segment is composed for one after the
@@ -203,7 +207,8 @@ def compose(
         for number, one in enumerate(mine if on_event is not None else ()):
             assert on_event is not None
             one.tell(partial(on_event, first + number), placed)
-        segment = partial(_segment, sampling=sampling, limits=limits, told=told)
+        write = bar_fill.segment if isinstance(part, BarPart) else _segment
+        segment = partial(write, sampling=sampling, limits=limits, told=told)
         if not part.done:
             segment(mine)
         for one in mine:
@@ -217,7 +222,7 @@ def compose(
 class _Writing:
     """A part while it is composed: how many segments, how many of them in which no time passed."""
 
-    def __init__(self, part: Part, seed: list[int]) -> None:
+    def __init__(self, part: Any, seed: list[int]) -> None:
         self.part, self.seed, self.begin = part, seed, part.here
         self.segments, self.idle = 0, 0
         self.seconds = 0.0  # written so far
@@ -230,7 +235,7 @@ class _Writing:
 
         self.teller = Teller(self.part.tokenizer, self.part.written(), whole, tell)
 
-    def drawn(self, token: int, row: Row) -> None:
+    def drawn(self, token: int, row: RowConstraint | BarRow) -> None:
         """A token of the segment, after the constraint of its ``row`` has taken note of it."""
         part, seconds = self.part, row.state.seconds
         self.seconds = min(seconds, part.stop * part.seconds) - self.begin * part.seconds
@@ -238,7 +243,7 @@ class _Writing:
             own = not row.own_strikes or row.own_strikes[-1]
             self.teller.drawn(token, seconds, own)
 
-    def take(self, drawn: list[int], row: Row) -> None:
+    def take(self, drawn: list[int], row: RowConstraint | BarRow) -> None:
         before = self.part.here
         self.part.take(drawn, row)
         self.segments += 1
@@ -273,11 +278,12 @@ def _segment(
         programs=part.programs,
     )
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
-    constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
+    constraints = soft.build(
+        part.tokenizer, sampling, limits, [part.around] * rows, part.steering.density
+    )
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
-        rows=rows,
         max_tokens=max(part.context - len(prompts[0]), 16),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
         constraint=given,

@@ -17,14 +17,14 @@ from typing import Any
 
 from musictx import midi
 from musictx.bundle import Bundle
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.evaluate.sets import LIST, read_list
 from musictx.files import check_writable, write_text
 from musictx.notes import Score
 from musictx.sampling.music import Progress, continue_each
 from musictx.sampling.primer import NOTHING, Primer
-from musictx.sampling.steer import steering
+from musictx.sampling.steer import controls_of, steering
 
 #: Pieces written side by side.
 BATCH = 16
@@ -92,41 +92,38 @@ def fill(
     out: SampleFolder,
     bundle: Bundle,
     starts: Sequence[Start],
-    *,
-    seconds: float,
-    sampling: SamplingConfig,
-    may_end: bool,
-    seed: int,
+    request: GenerateConfig,
     progress: Callable[[float], None] | None = None,
 ) -> None:
-    """Make what is missing of one sample for each of ``starts``, ``seconds`` of new music each.
+    """Make what is missing of one sample for each of ``starts``, by the options of ``request``,
+    which has a seed and a length in seconds.
 
     Sample i of seed s is that of ``musictx generate seed=s``. Primers of like length go together.
     progress  called with the seconds of all samples that are written so far
     """
+    assert request.seed is not None
+    assert request.seconds is not None
+    values = controls_of(request)
     order = sorted(range(len(starts)), key=lambda i: (len(starts[i].primer.ids), i))
     batches = [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
     missing = set(out.missing(len(starts)))
     written = 0.0
     for numbers in batches:
         if missing & set(numbers):
+            likes = [starts[i].primer.score for i in numbers]
             samples = continue_each(
-                bundle.model,
-                bundle.tokenizer,
+                bundle,
                 [starts[i].primer for i in numbers],
-                seconds=seconds,
-                seeds=[(seed, i) for i in numbers],
-                sampling=sampling,
-                end="model" if may_end else "cut",
-                note_limits=bundle.card.get("note_limits"),
-                steering=[steering(bundle, like=starts[i].primer.score) for i in numbers],
+                request,
+                seeds=[(request.seed, i) for i in numbers],
+                steering=[steering(bundle, values, request.guidance, like=one) for one in likes],
                 progress=_in_all(progress, written, len(numbers)),
             )
             for i, sample in zip(numbers, samples):
-                told = {"source": starts[i].source, "seam": sample.seam, "ended": sample.ended}
-                out.add(i, sample.score, **told)
+                source = starts[i].source
+                out.add(i, sample.score, source=source, seam=sample.seam, ended=sample.ended)
             out.write_list()
-        written += seconds * len(numbers)
+        written += request.seconds * len(numbers)
 
 
 def _in_all(progress: Callable[[float], None] | None, before: float, rows: int) -> Progress | None:

@@ -1,13 +1,12 @@
 """The hard constraint that known notes come back exactly, while others are composed around them.
 
-Known events (strikes and releases with a step each) are written at their steps, with their program
-and velocity: time never passes the next of them, releases are written at once, strikes before time
-goes on. Where the model would let time pass instead, it writes the next known event. It may strike
-a known note as loudly as it likes: what it does not know is how loud that is to be, and a velocity
-that it means for a known note must not become a note of its own. Its own notes
-keep out of their way: no pitch is struck while a known note of it sounds, or at the step at which
-one begins; its own note of a pitch ends before a known one begins; and known notes end only when
-they are known to end.
+A known event is a strike or a release with its step. Known events are written at their steps, with
+their program and velocity: time never passes the next known event, releases are written at once and
+strikes before time goes on. Where the model would let time pass, the next known event is written.
+The model may draw any velocity before a known strike: it does not know the right one, and the
+velocity that it draws there must not begin a new note. New notes never disturb known ones: no pitch
+is struck while a known note of that pitch sounds or at the step where one begins; a new note ends
+before a known note of its pitch begins; a known note ends only at its known release.
 """
 
 from __future__ import annotations
@@ -19,16 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.sampling.constraints import Constraint
 from musictx.tokens import events as ev
-from musictx.tokens.grammar import PerformanceState
+from musictx.tokens.grammar import EventState
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import EOS, PAD, GrammarState
 
 
-class Given:
-    """The known events of each row, and where its own notes may begin.
+class Given(Constraint):
+    """Holds each row to the known events, and says where new notes may begin.
 
-    states   past what is written already; advanced in place
+    states   grammar states after the ids so far; advanced in place
     known    for all rows: the events that are still to be written, in order, their steps counted
              on the clock of ``states``
     past     the events that are written already
@@ -42,7 +42,7 @@ class Given:
     def __init__(
         self,
         tokenizer: PerformanceTokenizer,
-        states: Sequence[PerformanceState],
+        states: Sequence[EventState],
         *,
         known: np.ndarray,
         past: np.ndarray,
@@ -54,7 +54,7 @@ class Given:
         self.states: Sequence[GrammarState] = list(states)
         self._kind = torch.from_numpy(np.array(tokenizer.kind_of))
         rules = _Rules(tokenizer, known, span, until, programs)
-        self.rows = [Row(rules, state, past, Counter(own)) for state in states]
+        self.rows = [RowConstraint(rules, state, past, Counter(own)) for state in states]
 
     def allowed(self) -> Tensor:
         return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
@@ -92,7 +92,7 @@ class _Rules:
         table = tokenizer.vocabulary
         self.table, self.known, self.span, self.until = table, known, span, until
         self.steps = known["step"].tolist()
-        self.step_seconds = tokenizer.step_ms / 1000
+        self.step_seconds = tokenizer.step_seconds
         self.ids = {kind: slice(*table.range(kind)) for kind in table.kinds}
         self.low = int(table.value_of[self.ids["note_on"].start])
         self.shift_kind = table.kinds.index("time_shift")
@@ -106,13 +106,13 @@ class _Rules:
             self.foreign[self.ids["drum"]] = True
 
 
-class Row:
-    """One row: what of the known events is written, and which sounding notes are its own."""
+class RowConstraint:
+    """The constraint on one row: which known events are written, which sounding notes are new."""
 
     def __init__(
         self,
         rules: _Rules,
-        state: PerformanceState,
+        state: EventState,
         past: np.ndarray,
         own: Counter[tuple[int, int]],
     ) -> None:
@@ -140,21 +140,13 @@ class Row:
 
     def _token(self, event: np.ndarray) -> int:
         """The next id on the way to a known event."""
-        table, what = self.rules.table, event["what"]
-        if (
-            self.rules.has_programs
-            and what != ev.DRUM
-            and event["program"]
-            not in (
-                self.program,
-                ev.UNKNOWN,
-            )
-        ):
+        table, what = self.rules.table, int(event["what"])
+        in_force = event["program"] in (self.program, ev.UNKNOWN)
+        if self.rules.has_programs and what != ev.DRUM and not in_force:
             return table.id("program", int(event["program"]))
         if what != ev.OFF and event["bin"] not in (self.velocity, ev.UNKNOWN):
             return table.id("velocity", int(event["bin"]))
-        kind = {ev.OFF: "note_off", ev.ON: "note_on", ev.DRUM: "drum"}[int(what)]
-        return table.id(kind, int(event["pitch"]))
+        return table.id(ev.KINDS[what], int(event["pitch"]))
 
     def _on_the_way(self, event: np.ndarray) -> bool:
         """The last id was a program or velocity that ``event`` needs."""
@@ -169,7 +161,9 @@ class Row:
         """The one id that may come next, if there is but one."""
         now = self._now()
         if len(now) and self._on_the_way(now[0]):
-            return self._token(now[0])
+            token = self._token(now[0])
+            if self.state.allowed()[token]:  # a velocity after a program is for no drum
+                return token
         if self.last in ("program", "velocity") or not len(now):
             return None
         if now[0]["what"] == ev.OFF:
@@ -260,7 +254,7 @@ class Row:
                 mask[self.rules.ids[kind]] = False
         if self.rules.has_programs and not self.state.sounding.struck and self.last != "program":
             for (program, _), count in self.own.items():
-                if count and program != self.state.sounding.program:
+                if count and program != self.program:
                     mask[self.rules.ids["program"].start + program] = True
 
     def advance(self, token: int) -> None:
@@ -277,7 +271,7 @@ class Row:
             self.own_strikes.append(not is_known)
             if not is_known and kind == "note_on":
                 self.own[key] += 1
-        if is_known and kind in ("note_off", "note_on", "drum"):
+        if is_known and kind in ev.KINDS:
             self.next += 1
         self.state.advance(token)
         self.last = kind

@@ -7,61 +7,54 @@ the piece that it continues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from musictx.config import SamplingConfig
+from musictx.bundle import Bundle
+from musictx.config import GenerateConfig
 from musictx.data import layout
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, soft, timeline
 from musictx.sampling import processors as reshape
-from musictx.sampling.batch import ROWS_AT_ONCE, Batch, Length, Sample
+from musictx.sampling.batch import ROWS_AT_ONCE, Batch, Sample
 from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
+from musictx.tokens import ahead
 from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import BOS, CUT, SoftConstraint, Tokenizer
 
-#: How a piece may end.
-ENDS = ("cut", "model", "natural")
+#: Seconds of a piece of no given length; those after which one ends that its model was to end.
+USUAL, LONGEST = 30.0, 120.0
 
 #: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
 Progress = Callable[[int, float], None]
 
 
 def continue_each(
-    model: MusicTransformer, tokenizer: Tokenizer, primers: Sequence[Primer], **asked: Any
+    bundle: Bundle, primers: Sequence[Primer], request: GenerateConfig, **more: Any
 ) -> list[Sample]:
     """One continuation of each of ``primers`` (equal ones: as many samples of it), in their order.
 
     The arguments are those of :func:`continuations`.
     """
-    found = dict(continuations(model, tokenizer, primers, **asked))
-    return [found[number] for number in range(len(primers))]
+    samples = dict(continuations(bundle, primers, request, **more))
+    return [samples[number] for number in range(len(primers))]
 
 
 def continuations(
-    model: MusicTransformer,
-    tokenizer: Tokenizer,
+    bundle: Bundle,
     primers: Sequence[Primer],
+    request: GenerateConfig,
     *,
     seeds: Sequence[Sequence[int]],
-    seconds: float | None = None,
-    tokens: int | None = None,
-    bars: int | None = None,
-    sampling: SamplingConfig | None = None,
-    end: str = "cut",
-    include_primer: bool = True,
-    quantise: str = "none",
-    context: int | None = None,
-    note_limits: Mapping[str, Any] | None = None,
     steering: Sequence[Steering] = (),
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
@@ -70,37 +63,33 @@ def continuations(
 ) -> Iterator[tuple[int, Sample]]:
     """Yield (number of the primer, its continuation) as each is done.
 
-    seeds            one a primer, two whole numbers or more. A row draws by its own seed; it
-                     depends on the other rows only where primers are not :func:`alike`: rows of a
-                     batch read as many ids as the shortest has, the others the last of theirs.
-    seconds, tokens, bars  length of the new part, see :class:`Length`.
-    end              one of :data:`ENDS`. ``cut``: at its length, notes that still sound end there;
-                     ``model``: or before, where the model ends it after a new note; ``natural``:
-                     it closes towards its length and falls silent, no note is cut
-                     (:mod:`musictx.sampling.ending`).
-    include_primer   the score begins with the primer as it stands in its file; otherwise it has
-                     only the notes struck after it, and time counts from its end (from the last
-                     bar line before it, if it keeps to beats).
-    quantise         grid for the new notes, by the primer's tempo: "16", "8", "8t" or "none".
-    context          ids the model looks back on; default its own.
-    note_limits      what is usual in the corpus (:class:`~musictx.sampling.soft.NoteLimits`), from
-                     the model's card, for the options of ``sampling`` that leave it to the corpus.
-    steering         what each is to be like (:mod:`musictx.sampling.steer`), all with one guidance
-                     and one density that is asked for; none by default.
-    constraints, processors  further soft constraints and rules, before those of ``sampling``.
-    on_event         called with the number of the primer and an event as each new note begins and
-                     ends (:mod:`musictx.sampling.events`; where tokens write notes with their
-                     length, when the piece is done). What it or ``progress`` raises stops all.
+    request   how long the new part is to be, how it ends (:func:`completed`), how tokens are drawn,
+              what the score holds: the options ``seconds``, ``bars``, ``tokens``, ``end``,
+              ``sampling``, ``context``, ``quantise`` and ``include_primer``. What is usual in the
+              corpus, for the options that leave it to the corpus, is in the model's card. Without
+              the primer a score has only the notes struck after it, and time counts from its end
+              (from the last bar line before it, if it keeps to beats).
+    seeds     one a primer, two whole numbers or more. A row draws by its own seed; it depends on
+              the other rows only where primers are not :func:`alike`: rows of a batch read as many
+              ids as the shortest has, the others the last of theirs.
+    steering  what each is to be like (:mod:`musictx.sampling.steer`), all with one guidance and one
+              density that is asked for; none by default.
+    constraints, processors  further soft constraints and rules, before those of the request.
+    on_event  called with the number of the primer and an event as each new note begins and ends
+              (:mod:`musictx.sampling.events`; where tokens write notes with their length, when the
+              piece is done). What it or ``progress`` raises stops all.
 
     If it is interrupted (Ctrl-C), what there is of each piece still comes, then the interrupt.
     """
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
-    length, sampling = Length(seconds, tokens, bars), sampling or SamplingConfig()
-    limits, context = NoteLimits.of(note_limits), looked_back(model, tokenizer, context)
+    model, tokenizer = bundle.model, bundle.tokenizer
+    request = completed(request, tokenizer, primers[0])
+    sampling, limits = request.sampling, NoteLimits.of(bundle.card.get("note_limits"))
+    context = looked_back(model, tokenizer, request.context)
     steering = steering or [Steering()] * len(primers)
-    if steering[0].density is not None:
-        sampling = replace(sampling, density=steering[0].density)
+    # Notes in bars are as dense as their controls ask; soft constraints know no more of them.
+    density = None if tokenizer.group > 1 and steering[0].levels else steering[0].density
     rules = [*processors, *reshape.build(sampling, tokenizer)]
     guided = len(steering[0].rows) > 1
     if guided:
@@ -108,14 +97,13 @@ def continuations(
     for first in range(0, len(primers), ROWS_AT_ONCE):
         pieces = list(primers[first : first + ROWS_AT_ONCE])
         some = pieces * (1 + guided)  # with guidance each a second time, unsteered
-        batch = Batch(tokenizer, some, length, end, quantise, include_primer)
+        batch = Batch(tokenizer, some, request)
         if on_event is not None:
             batch.tell(on_event, first, len(pieces))
         fronts, marks = _around(tokenizer, steering[first : first + ROWS_AT_ONCE], pieces)
         steps = engine.generate(
             model,
             prompts([primer.ids for primer in some], context, tokenizer.align, fronts, marks),
-            rows=len(some),
             max_tokens=batch.most_tokens,
             processors=rules,
             constraint=batch.constraint,
@@ -124,7 +112,7 @@ def continuations(
                 [
                     *batch.endings(sampling),
                     *constraints,
-                    *soft.build(tokenizer, sampling, limits, some),
+                    *soft.build(tokenizer, sampling, limits, some, density),
                 ],
             ),
             groups=tokenizer.kind_of,
@@ -152,13 +140,31 @@ def continuations(
             raise interrupt
 
 
+def completed(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> GenerateConfig:
+    """``request`` with the end and the length that it leaves open.
+
+    end     "cut", but for new pieces of tokens that write whole chorales "model": these are not to
+            be cut in mid-phrase. ``cut``: at its length, notes that still sound end there;
+            ``model``: or before, where the model ends it after a new note; ``natural``: it closes
+            towards its length and falls silent, no note is cut (:mod:`musictx.sampling.ending`)
+    length  :data:`USUAL` seconds, or as long as the model likes where it ends the piece, up to
+            :data:`LONGEST` seconds
+    """
+    end, seconds = request.end, request.seconds
+    if end is None:
+        end = "cut" if len(primer.ids) or not tokenizer.voices else "model"
+    if seconds is None and request.bars is None and request.tokens is None:
+        seconds = LONGEST if end == "model" else USUAL
+    return replace(request, end=end, seconds=seconds)
+
+
 def looked_back(model: MusicTransformer, tokenizer: Tokenizer, context: int | None) -> int:
     """Ids that the model looks back on: ``context``, by default its own; ``UserError`` for fewer
     than two groups of events."""
     if context is not None and context < 2 * tokenizer.align:
         least = f"at least {2 * tokenizer.align} with {tokenizer.name} tokens"
         raise UserError(f"context={context}: expected {least}")
-    return context or int(model.config["context"])
+    return context or model.config.context
 
 
 def alike(
@@ -181,6 +187,8 @@ def _around(
     if steering[0].levels is None or not (written or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
     table: Any = tokenizer
+    if tokenizer.group > 1:
+        return [ahead.front(table.vocabulary, row) for row in levels], []
     fronts = [layout.front(table.vocabulary, row) for row in levels]
     return fronts, [table.vocabulary.id(HERE)] * written
 
@@ -204,6 +212,10 @@ def prompts(
     if same and all(np.array_equal(one, fronts[0]) for one in fronts):
         pasts = pasts[:1]
     around = 1 + len(fronts[0]) + len(marks)
+    if context <= around:
+        raise UserError(
+            f"context={context}: expected at least {around + 1}, what steers the model included"
+        )
     n = min([context - around, *map(len, pasts)])
     if n < max(map(len, pasts)):
         n -= (n - len(pasts[0])) % align

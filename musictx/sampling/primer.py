@@ -16,34 +16,34 @@ from musictx.tokens.vocab import GrammarState, Tokenizer
 
 @dataclass(frozen=True)
 class Primer:
-    """ids; the seconds, of the tokens, at which they stop; and the music that they stand for (a
-    new piece has none)."""
+    """The ids of a primer, the time in seconds at which they stop, and their music (``None`` for a
+    new piece)."""
 
     ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint16))
     seconds: float = 0.0
     score: Score | None = None
     after: GrammarState | None = field(default=None, repr=False, compare=False)
-    """The grammar's state after the ids, where it is known already."""
+    """The grammar's state after the ids, if it has been computed already."""
 
     def state(self, tokenizer: Tokenizer) -> GrammarState:
-        """The grammar's state after it, the caller's own."""
+        """The grammar's state after the ids; the caller may change it."""
         return tokenizer.grammar(self.ids) if self.after is None else self.after.copy()
 
     @property
     def density(self) -> float | None:
-        """Notes a second, if there are enough of them to tell."""
+        """Notes a second; ``None`` if the primer is too short to measure."""
         score = self.telling
         return None if score is None else len(score) / self.seconds
 
     @property
     def in_scale(self) -> float | None:
-        """The share of its notes within one scale, if there are enough of them to tell."""
+        """The share of notes within one scale; ``None`` if the primer is too short to measure."""
         score = self.telling
         return None if score is None else scale_consistency(score)
 
     @property
     def telling(self) -> Score | None:
-        """Its music, if there is enough of it to tell what it is like."""
+        """The music; ``None`` if it has fewer than 8 notes or 2 seconds, too little to measure."""
         short = self.score is None or len(self.score) < 8 or self.seconds < 2
         return None if short else self.score
 

@@ -11,16 +11,16 @@ import numpy as np
 from musictx.evaluate.note_limits import STRIKES_WITHIN
 from musictx.tokens.vocab import GrammarState, NoteEvents
 
-#: Strikes among which those of a pitch struck within so many seconds before are counted.
-OF, AGAIN = 32, 0.5
+#: Of so many strikes, those are counted whose pitch was struck within so many seconds before.
+RECENT_STRIKES, AGAIN_SECONDS = 32, 0.5
 #: Runs of pitches that count as repeated, shortest and longest; strikes that are searched for them.
-SHORTEST, LONGEST, SEARCHED = 12, 24, 2048
+SHORTEST_RUN, LONGEST_RUN, SEARCHED_STRIKES = 12, 24, 2048
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """Striking a pitch again within :data:`AGAIN` seconds costs ``cost`` nats for each such note
-    that the last :data:`OF` have beyond ``usual``, the share of them in the corpus."""
+    """Makes it costly to strike a pitch again within :data:`AGAIN_SECONDS`: ``cost`` nats for each
+    such note among the last :data:`RECENT_STRIKES` beyond ``usual``, their share in the corpus."""
 
     events: NoteEvents
     cost: float
@@ -30,12 +30,12 @@ class Repetition:
         costs = np.zeros((len(states), len(self.events.strike)))
         for row, state in zip(costs, states):
             last: dict[int, float] = {}  # when each pitch was struck last
-            found, strikes = 0, state.sounding.recent(OF)
+            repeats, strikes = 0, state.sounding.recent(RECENT_STRIKES)
             for at, pitch in reversed(strikes):
-                found += at - last.get(pitch, -np.inf) < AGAIN - 1e-6
+                repeats += at - last.get(pitch, -np.inf) < AGAIN_SECONDS - 1e-6
                 last[pitch] = at
-            over = found - self.usual * len(strikes)
-            late = [p for p, at in last.items() if state.seconds - at < AGAIN - 1e-6]
+            over = repeats - self.usual * len(strikes)
+            late = [p for p, at in last.items() if state.seconds - at < AGAIN_SECONDS - 1e-6]
             if over > 0 and late:
                 row[among(self.events.strike, late)] = self.cost * over
         return costs
@@ -74,19 +74,19 @@ class Phrases:
         costs = np.zeros((len(past), len(self.pitch_of)))
         for row, ids in zip(costs, past):
             pitches = self.pitch_of[ids]
-            lengths = repeated(pitches[pitches >= 0][-SEARCHED:])
-            share = np.clip((lengths - SHORTEST + 1) / (LONGEST - SHORTEST + 1), 0, 1)
+            lengths = repeated(pitches[pitches >= 0][-SEARCHED_STRIKES:])
+            share = np.clip((lengths - SHORTEST_RUN + 1) / (LONGEST_RUN - SHORTEST_RUN + 1), 0, 1)
             row[:] = np.where(self.pitch_of >= 0, self.cost * share[self.pitch_of], 0.0)
         return costs
 
 
 def repeated(pitches: np.ndarray) -> np.ndarray:
-    """(128,) for each pitch: the length, :data:`LONGEST` at most, of the longest run that it would
+    """(128,) for each pitch: the length, at most :data:`LONGEST_RUN`, of the longest run it would
     end and that was there before; 0 for one that has not come yet."""
     lengths = np.zeros(128, int)
     ends = np.arange(len(pitches))  # where the run before may end, with the pitch in question
     lengths[pitches] = 1
-    for back in range(1, min(LONGEST, len(pitches))):
+    for back in range(1, min(LONGEST_RUN, len(pitches))):
         ends = ends[ends >= back]
         ends = ends[pitches[ends - back] == pitches[len(pitches) - back]]
         lengths[pitches[ends]] = back + 1

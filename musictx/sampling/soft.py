@@ -10,7 +10,7 @@ write strikes and releases (``Tokenizer.note_events``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
@@ -23,7 +23,6 @@ from musictx.sampling import pitches
 from musictx.sampling.constraints import charged
 from musictx.sampling.primer import Primer
 from musictx.sampling.repetition import Phrases, Repetition, Strikes, among
-from musictx.shipped import FOUR_VOICES
 from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
 #: The share of notes struck again within half a second, where the corpus's is not known.
@@ -86,7 +85,7 @@ class Sustain:
     longest   (128,) seconds after which a note of each pitch must end
     most      notes that may sound at once; ``None`` = any number
 
-    Infinite costs: what else is there to draw goes first.
+    The costs are infinite: such an id is drawn only if every other id is forbidden too.
     """
 
     events: NoteEvents
@@ -201,23 +200,30 @@ def build(
     sampling: SamplingConfig,
     limits: NoteLimits,
     primers: Sequence[Primer],
+    density: float | None = None,
 ) -> list[SoftConstraint]:
     """The soft constraints of ``sampling`` for these tokens, the tokens' own ones included.
 
     limits   what is usual in the corpus, for the options that leave it to the corpus
     primers  what each row continues; its density and scale, if known, go before the corpus's
+    density  notes a second that are asked for, 0 for no target; ``None``: as usual. It comes from
+             :class:`~musictx.sampling.steer.Steering`; that of ``sampling`` is not read here
 
     Raises ``ConfigError`` for an option that asks for what these tokens do not tell.
     """
     found: list[SoftConstraint] = pitches.build(tokenizer, sampling, primers)
-    if tokenizer.name != FOUR_VOICES:
-        refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: it is for four voices")
+    if not tokenizer.has_rules:
+        refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
     found += tokenizer.soft_constraints(sampling)
     if sampling.phrases:
         found.append(Phrases(tokenizer.pitch_of, sampling.phrases))
     events = tokenizer.note_events
     if events is None:
-        refuse(sampling, OF_EVENTS, f"on {tokenizer.name} tokens: they tell no ends of notes")
+        refuse(
+            replace(sampling, density=density),
+            OF_EVENTS,
+            f"on {tokenizer.name} tokens: they tell no ends of notes",
+        )
         return found
     longest, most, strikes = LATEST * limits.longest, limits.most, limits.strikes
     if sampling.longest_note is not None:
@@ -243,10 +249,10 @@ def build(
         found.append(pitches.Tonality(events, sampling.tonality, usual, home))
     pull = sampling.density_pull
     if pull is None:
-        pull = ASKED_PULL if sampling.density else USUAL_PULL
-    if pull and sampling.density != 0:
-        targets = [sampling.density or one.density or limits.density for one in primers]
-        found.append(Density(events, targets, pull, releases=bool(sampling.density)))
+        pull = ASKED_PULL if density else USUAL_PULL
+    if pull and density != 0:
+        targets = [density or one.density or limits.density for one in primers]
+        found.append(Density(events, targets, pull, releases=bool(density)))
     return found
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from musictx.bundle import Bundle
+from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.shipped import models
@@ -24,7 +25,8 @@ FEWEST, SHORTEST = 8, 2.0
 class Steering:
     """levels    of the controls, 0 for any; None for a model that has none
     guidance  see :class:`Guidance`, 1 for none
-    density   notes a second that are asked for, kept by soft constraints too; None: not asked
+    density   notes a second that are asked for, kept by soft constraints too, 0 for no such
+              constraint; None: not asked
     """
 
     levels: tuple[int, ...] | None = None
@@ -43,30 +45,44 @@ def has_controls(tokenizer: Tokenizer) -> bool:
     return controls.STREAM in tokenizer.kinds
 
 
+def controls_of(request: Steered) -> dict[str, float]:
+    """A number for each control that the options of a command name. Its density is
+    ``sampling.density``.
+
+    Raises ``UserError`` for a word or a number that means nothing."""
+    options = {name: getattr(request, name) for name in ("loudness", "register", "polyphony")}
+    return controls.control_values({"density": request.sampling.density, **options}, request.feel)
+
+
 def steering(
     bundle: Bundle,
-    asked: Mapping[str, float] = MappingProxyType({}),
+    values: Mapping[str, float] = MappingProxyType({}),
     guidance: float = 1.0,
+    *,
     like: Score | None = None,
+    around: Mapping[str, float] = MappingProxyType({}),
 ) -> Steering:
-    """What is ``asked`` for (:func:`musictx.tokens.controls.asked`), and else what ``like`` has.
+    """The levels of ``values`` (:func:`controls_of`); of controls without a value those of the
+    music ``like``, or what was measured ``around`` a gap.
 
     Raises ``UserError`` if more than a density is asked of a model without control tokens.
     """
-    tokenizer, density = bundle.tokenizer, asked.get("density")
+    tokenizer, density = bundle.tokenizer, values.get("density")
     if not has_controls(tokenizer):
-        for name in asked:
+        for name in values:
             if name != "density":
                 raise UserError(f"{name}: {unable(tokenizer)}")
         if guidance != 1:
             raise UserError(f"guidance={guidance:g}: {unable(tokenizer)}")
         return Steering(density=density)
-    found = {}
+    measures = dict(around)
+    if like is not None and tokenizer.beats:  # controls count by the tokens' own time
+        like = tokenizer.decode(tokenizer.encode(like))
     if like is not None and len(like) >= FEWEST:
         like = like.shifted(-float(like.notes["start"][0]))  # a rest before it tells nothing
         if like.duration >= SHORTEST:
-            found = controls.measured(like.notes, like.duration)
-    return Steering(tuple(controls.levels({**found, **asked})), guidance, density)
+            measures |= controls.measured(like.notes, like.duration)
+    return Steering(tuple(controls.levels({**measures, **values})), guidance, density)
 
 
 def unable(tokenizer: Tokenizer) -> str:

@@ -60,11 +60,12 @@ class Stream(Iterator[Event]):
         until = None if seconds is None else self._line.read(self._seam + seconds)
         self._law = GrammarConstraint([primer.state(tokenizer)], may_end=False, until=until)
         self._reader = reader(tokenizer, primer.ids)
-        built = soft.build(tokenizer, sampling, NoteLimits.of(note_limits), [primer])
+        limits = NoteLimits.of(note_limits)
+        built = soft.build(tokenizer, sampling, limits, [primer], sampling.density)
         self._soft = soft.together(tokenizer, [*constraints, *built])
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]
         self._context = looked_back(model, tokenizer, context)
-        room = 2 * max(self._context, int(model.config["context"])) * tokenizer.align
+        room = 2 * max(self._context, model.config.context) * tokenizer.align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
         self.drawn = len(primer.ids)
         self._sounding: set[tuple[int, int]] = set()
@@ -110,7 +111,6 @@ class Stream(Iterator[Event]):
         return engine.generate(
             self._model,
             prompt,
-            rows=1,
             max_tokens=None,
             processors=self._processors,
             constraint=self._law,

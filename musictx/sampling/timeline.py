@@ -8,6 +8,7 @@ that file as it is, so that they stand where a sequencer expects them.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from musictx.tokens.vocab import Tokenizer
 
 #: Names of grids -> lines in a quarter note.
 GRIDS = {"16": 4, "8": 2, "8t": 3}
+#: A note of a gap begins so many seconds before its end at the latest.
+LEAST = 0.005
 
 
 class Timeline:
@@ -81,10 +84,45 @@ def quantised(notes: np.ndarray, clock: Beats, grid: str) -> np.ndarray:
     return notes
 
 
+def within(notes: np.ndarray, clock: Beats, grid: str, begin: float, end: float) -> np.ndarray:
+    """``notes``, none of which begins before ``begin`` or at ``end`` or later, in seconds: those
+    that rounding has moved out come back, to a line of the ``grid`` if one lies between."""
+    first, last = begin, max(begin, end - LEAST)
+    if grid != "none":
+        lines = GRIDS[grid]
+        low, high = (float(clock.quarters(at)) * lines for at in (begin, end))
+        from_line, to_line = np.ceil(low - 1e-6), np.ceil(high - 1e-6) - 1
+        if from_line <= to_line:
+            first = max(float(clock.seconds(from_line / lines)), begin)
+            last = float(clock.seconds(to_line / lines))
+    notes = notes.copy()
+    moved = np.clip(notes["start"], first, last) - notes["start"]
+    for name in ("start", "end"):
+        notes[name] += moved
+    return notes
+
+
+def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.ndarray:
+    """``notes`` on the ticks of ``score``, if it has any, each a tick long at least; none begins
+    before ``begin`` or at ``end`` or later, in seconds."""
+    lines = score.ticks_per_quarter
+    if not lines:
+        return notes
+    notes, clock = notes.copy(), Beats(score)
+    first, last = (np.ceil(clock.quarters(np.array([begin, end])) * lines - 1e-6)).tolist()
+    start = np.round(clock.quarters(notes["start"]) * lines)
+    start = np.clip(start, first, max(first, last - 1))
+    stop = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
+    notes["start"], notes["end"] = clock.seconds(start / lines), clock.seconds(stop / lines)
+    return notes
+
+
 def cut(score: Score, until: float) -> Score:
-    """The notes of ``score`` that begin before ``until`` seconds, and its pedals up to there."""
+    """The notes of ``score`` that begin before ``until`` seconds, and its pedals up to there; no
+    longer in its file, which has more than notes after that."""
     return dataclasses.replace(
         score,
+        file=b"",
         notes=score.notes[score.notes["start"] < until],
         pedals=score.pedals[score.pedals["time"] < until],
     )
@@ -120,29 +158,35 @@ def alone(score: Score, notes: np.ndarray, seam: float) -> Score:
     return dataclasses.replace(score, notes=notes, pedals=score.pedals[:0]).shifted(-seam)
 
 
-def on_tracks(new: np.ndarray, given: Score, tokenizer: Tokenizer) -> np.ndarray:
-    """New notes on the tracks of the piece that they continue.
+def on_tracks(
+    new: np.ndarray, given: Score, tokenizer: Tokenizer, among: Collection[int] | None = None
+) -> np.ndarray:
+    """New notes on the tracks of the piece that they continue; of these on those ``among``.
 
     Voices that take turns go to as many tracks from high to low; other notes to the track of their
-    program (any pitched one, where tokens know no programs) whose notes lie nearest.
+    program (any pitched one, where tokens know no programs) whose notes lie nearest, or a new one
+    after all that are there. On a track they have the program that sounds there then.
     """
     new = new.copy()
     notes = given.notes
+    following = 1 + max([*given.names, *notes["track"].tolist()], default=-1)
+    if among is not None:
+        notes = notes[np.isin(notes["track"], [*among])]
     if not len(notes) or not len(new):
         return new
     named = {"program", "Program"} & set(tokenizer.kinds)
     tracks, first = np.unique(notes["track"], return_index=True)
     mean = np.array([notes["pitch"][notes["track"] == track].mean() for track in tracks])
-    drums, program = notes["drum"][first], notes["program"][first]
+    drums = notes["drum"][first]
+    programs = [set(notes["program"][notes["track"] == track].tolist()) for track in tracks]
     pitched = tracks[~drums]
     voices = np.unique(new["track"])
-    in_turn = tokenizer.bpm is not None and len(pitched) == 4
+    in_turn = 0 < tokenizer.voices == len(pitched)
     by_height = pitched[np.argsort(-mean[~drums], kind="stable")]
-    following = int(tracks.max()) + 1
     for i, note in enumerate(new):
         fits = drums == note["drum"]
         if named and not note["drum"]:
-            fits &= program == note["program"]
+            fits &= np.array([int(note["program"]) in known for known in programs])
         if in_turn:
             chosen = np.flatnonzero(tracks == by_height[note["track"]])[0]
         elif fits.any():
@@ -152,7 +196,18 @@ def on_tracks(new: np.ndarray, given: Score, tokenizer: Tokenizer) -> np.ndarray
             new["track"][i] = following + int(np.searchsorted(voices, note["track"]))
             continue
         new["track"][i] = tracks[chosen]
-        new["program"][i] = program[chosen]
     if "velocity" not in {kind.lower() for kind in tokenizer.kinds}:
         new["velocity"] = int(np.median(notes["velocity"]))
+    return sounding(new, notes)
+
+
+def sounding(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
+    """New notes with the program that their track has when they begin: in ``notes``, by start, that
+    of the latest there or of the first; those on other tracks as they are."""
+    new = new.copy()
+    for track in np.unique(new["track"]).tolist():
+        mine, there = new["track"] == track, notes[notes["track"] == track]
+        if len(there):
+            latest = np.searchsorted(there["start"], new["start"][mine] + NEAR, "right") - 1
+            new["program"][mine] = there["program"][np.maximum(latest, 0)]
     return new

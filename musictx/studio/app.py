@@ -14,10 +14,10 @@ from urllib.parse import quote
 from aiohttp import web
 
 from musictx import shipped
-from musictx.config.studio import StudioConfig
 from musictx.notes import Score
 from musictx.studio import exchange, uploads
 from musictx.studio.change import clean_name, parse
+from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.events import Hub, message
 from musictx.studio.exports import TYPES, Exports, Wanted

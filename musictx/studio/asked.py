@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musictx.beats import Beats
-from musictx.compose.commands import SPOKEN, known_options
-from musictx.compose.words import POSITIONAL
+from musictx.chorale.config import HarmoniseConfig
+from musictx.compose.commands import COMMANDS, known_options
 from musictx.config import (
     AccompanyConfig,
     GenerateConfig,
-    HarmoniseConfig,
     InfillConfig,
     ModelFolder,
     SamplingConfig,
     TokenSampling,
 )
-from musictx.config.checks import DAY, LARGEST_SEED
+from musictx.config.checks import DAY, LARGEST_SEED, spoken
+from musictx.config.composing import Steered
 from musictx.studio.change import whole
 from musictx.studio.errors import Refused
 from musictx.studio.models import TASKS, Model, Models
-from musictx.tokens.controls import asked
+from musictx.tokens.controls import control_values
 
 #: Versions of a take.
 MOST_SAMPLES = 8
@@ -61,37 +61,34 @@ class Request:
     guidance: float = 1.0
     quantise: str = "none"
 
-    def config(self, model: Model, seed: int, file: str | None, **more: Any) -> Any:
-        """The options of the command that does it; ``more`` are those that the input decides.
+    def config(self, model: Model, seed: int, **more: Any) -> Any:
+        """The options of the command that does it, without its file (:meth:`name_file`); ``more``
+        are those that the input decides.
 
         Raises :class:`UserError` for what cannot be asked for.
         """
-        from musictx.arguments import sampling_of  # torch is loaded by then
+        from musictx.arguments import sampling_of, steered  # torch is loaded by then
 
-        melody = self.task == "harmonise"
-        given = {k: v for k, v in self.sampling.items() if not melody or k not in NOT_FOR_MELODIES}
-        sampling = sampling_of(given, TokenSampling if melody else SamplingConfig)
-        common: dict[str, Any] = {"model": ModelFolder(model.word), "seed": seed}
-        common |= {"samples": self.samples, "sampling": sampling}
-        if melody:
-            return HarmoniseConfig(melody=file, **common, **more)
-        controls = dict(self.controls)
-        if "density" in controls:
-            sampling.density = controls.pop("density")
-        common |= {name: f"{value:g}" for name, value in controls.items()}
+        common = {"model": ModelFolder(model.word), "seed": seed, "samples": self.samples, **more}
+        if self.task == "harmonise":
+            known = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
+            return HarmoniseConfig(sampling=sampling_of(known, TokenSampling), **common)
+        common |= {n: f"{value:g}" for n, value in self.controls.items() if n != "density"}
         common |= {"guidance": self.guidance, "quantise": self.quantise}
-        if self.task == "accompany":
-            return AccompanyConfig(melody=file, **common, **more)
-        if self.task in ("replace", "vary"):
-            return InfillConfig(file=file, **common, **more)
-        return GenerateConfig(primer=file, **common, **more)
+        kinds: dict[str, type[Steered]] = {"accompany": AccompanyConfig, "replace": InfillConfig}
+        kind = kinds.get("replace" if self.task == "vary" else self.task, GenerateConfig)
+        return steered(kind, self.sampling, self.controls.get("density"), **common)
+
+    def name_file(self, config: Any, file: str) -> None:
+        """Put the name of its file into the options of a command."""
+        setattr(config, COMMANDS[command_of(self.task)].positional, file)
 
 
 def parse(data: Mapping[str, Any], models: Models, duration: float) -> tuple[Request, Model, Any]:
     """The request of a page, the model for it and the seed that it gives, or None.
 
     Raises :class:`Refused`, or another :class:`UserError`, in one sentence that names the part that
-    cannot be.
+    cannot be. What options of the command cannot be is said by :meth:`Request.config`.
     """
     known = {f.name for f in dataclasses.fields(Request)} | {"model", "seed", "revision"}
     unknown = sorted(set(data) - known)
@@ -125,7 +122,7 @@ def parse(data: Mapping[str, Any], models: Models, duration: float) -> tuple[Req
             raise Refused(f"{str(name)[:20]}: the model {model.name} does not know it")
         if type(value) not in (int, float, str):
             raise Refused(f"{name}: expected a number or a word")
-    controls = asked(controls)
+    controls = control_values(controls)
     sampling = dict(given.get("sampling", {}))
     for name, value in sampling.items():
         if name == "temperatures" or (type(value) is float and not math.isfinite(value)):
@@ -135,9 +132,7 @@ def parse(data: Mapping[str, Any], models: Models, duration: float) -> tuple[Req
             found[name] = _number(given[name], low, high, name)
     if "quantise" in given:
         found["quantise"] = str(given["quantise"])
-    request = Request(task=task, controls=controls, sampling=sampling, **found)
-    request.config(model, seed or 0, None)  # what is wrong with an option is said now
-    return request, model, seed
+    return Request(task=task, controls=controls, sampling=sampling, **found), model, seed
 
 
 def _lengths(given: Mapping[str, Any], task: str) -> dict[str, Any]:
@@ -181,19 +176,18 @@ def bars(request: Request, clock: Beats) -> str:
 def words(command: str, config: Any) -> list[str]:
     """The words after ``musictx COMMAND`` that make ``config``: what differs from its defaults."""
     plain, known = type(config)(), known_options(command)
-    spoken = {option: word for word, option in SPOKEN.get(command, {}).items()}
     file, found = None, []
     for name in known:
         value, usual = _value(config, name), _value(plain, name)
         if value == usual:
             continue
-        if name == POSITIONAL[command]:
+        if name == COMMANDS[command].positional:
             file = str(value)
             continue
         short = name.removeprefix("sampling.")
-        name = short if short not in known else name
-        name = {"model.path": "model"}.get(name, spoken.get(name, name))
-        found.append(f"{name}={_word(value)}")
+        word = spoken(name, known[name]) if short in known else short
+        word = "model" if name == "model.path" else word
+        found.append(f"{word}={_word(value)}")
     return [*([file] if file is not None else []), *found]
 
 

@@ -10,17 +10,17 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from musictx.beats import Beats
-from musictx.config.studio import StudioConfig
 from musictx.errors import UserError, WriteError
 from musictx.studio import asked as requests
+from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import score_of
-from musictx.studio.inputs import Input, Outcome, Tracks, prepare
+from musictx.studio.inputs import Outcome, Tracks, prepare
+from musictx.studio.job import Job
 from musictx.studio.models import Model, Models
 from musictx.studio.queue import Queue
 from musictx.studio.session import Publish, Session
@@ -29,26 +29,11 @@ from musictx.studio.takes import Proposal, Take, Takes, save, save_input, stem
 
 if TYPE_CHECKING:
     from musictx.bundle import Bundle
-    from musictx.studio.performing import Ready
 
 #: Takes that may wait: of one session, of all.
 MOST_OF_SESSION, MOST = 8, 64
 #: Seconds that the thread is waited for when the studio closes.
 LEAVE_SECONDS = 5.0
-
-
-@dataclass(eq=False)
-class Job:
-    """A take that waits or is composed."""
-
-    session: Session
-    take: Take
-    model: Model
-    config: Any
-    source: Input
-    tracks: list[Tracks] = field(default_factory=list)
-    ready: Ready | None = None
-    stopped: bool = False
 
 
 class Composer:
@@ -110,7 +95,8 @@ class Composer:
             takes = self._of(session)
             number, takes.following = takes.following, takes.following + 1
         file = None if source.data is None else f"{stem(number)}.mid"
-        config = asked.config(model, seed, file, **source.options)
+        if file is not None:
+            asked.name_file(source.config, file)
         take = Take(
             id=number,
             task=asked.task,
@@ -121,7 +107,7 @@ class Composer:
             end=asked.end,
             tracks=None if asked.tracks is None else list(asked.tracks),
             request=dict(request),
-            command=requests.command_line(asked, config),
+            command=requests.command_line(asked, source.config),
             at_end=model.four_voices and asked.task in ("replace", "harmonise"),
             input=None if file is None else f"takes/{file}",
             proposals=[Proposal(i + 1) for i in range(asked.samples)],
@@ -133,7 +119,7 @@ class Composer:
                 save(folder, take)
         except WriteError as error:  # no room on the disk
             raise Refused(self._plain(error, session), 507) from None
-        job = Job(session, take, model, config, source)
+        job = Job(session, take, model, source)
         job.tracks = [Tracks(source, model) for _ in take.proposals]
         with self._lock, session.held():
             takes.all.append(take)
@@ -229,16 +215,17 @@ class Composer:
     def _warm(self) -> None:
         """Load the default model, and all that composing needs, and try it."""
         from musictx.apps.generate import generate
+        from musictx.config import GenerateConfig
         from musictx.studio import performing  # noqa: F401
 
-        generate(self._bundle(self._models.chosen(self._models.default, "new")), seconds=0.3)
+        bundle = self._bundle(self._models.chosen(self._models.default, "new"))
+        generate(bundle, GenerateConfig(seconds=0.3))
 
     def _bundle(self, model: Model) -> Bundle:
         if model.name not in self._bundles:
             from musictx.bundle import load
 
-            weights = self._config.model.weights
-            self._bundles[model.name] = load(model.folder, self._config.device, weights=weights)
+            self._bundles[model.name] = load(model.folder, self._config.device)
         return self._bundles[model.name]
 
     def _fits(self, chosen: list[Job], other: Job) -> bool:
@@ -248,14 +235,14 @@ class Composer:
         from musictx.studio import performing
 
         some = [*chosen, other]
-        if any(not isinstance(job.config, GenerateConfig) for job in some):
+        if any(not isinstance(job.source.config, GenerateConfig) for job in some):
             return False
         bundle = self._bundles.get(chosen[0].model.name)
         if other.model != chosen[0].model or bundle is None:
             return False
         try:
             for job in some:
-                job.ready = job.ready or performing.ready(job, bundle)
+                job.ready = job.ready or performing.ready(job.source, bundle)
         except UserError:  # it will be told when its own turn comes
             return False
         return performing.fit([job.ready for job in chosen if job.ready], some[-1].ready)  # type: ignore[arg-type]
@@ -263,7 +250,7 @@ class Composer:
     def _compose(self, batch: list[Job]) -> None:
         from musictx.studio.listening import Listening, Stopped
 
-        listening = Listening(self, batch, self._publish)
+        listening = Listening(self.finished, batch, self._publish)
         try:
             listening.compose(self._bundle(batch[0].model))
             error = None

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from musictx.config.studio import StudioLimits
 from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Track, note, track
+from musictx.studio.config import StudioLimits
 from musictx.studio.errors import Refused
 
 
@@ -210,7 +210,7 @@ class Document:
         found["notes"] = {number: tuple(values) for number, *values in state["notes"]}
         found["locked"] = set(state["locked"])
         found["accepted"] = set(map(Accepted.restored, state["accepted"]))
-        found["tracks"] = tuple(Track(**row) for row in state["tracks"])
+        found["tracks"] = tuple(map(track, state["tracks"]))
         for name in ("pedals", "tempos", "meters", "keys", "figures"):
             found[name] = tuple(tuple(row) for row in state[name])
         found["fermatas"] = tuple(state["fermatas"])

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from musictx import formats
-from musictx.config.studio import StudioLimits
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.render import audio
+from musictx.studio.config import StudioLimits
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import part_of
 
@@ -73,7 +72,7 @@ class Exports:
         path = self._folder / f"{next(self._count)}.{wanted.kind}"
         try:
             if wanted.kind == "wav":
-                audio.write(part, path, limits=self._limits, on_block=go_on)
+                formats.writer(path)(part, path, limits=self._limits, on_block=go_on)
             else:
                 formats.write(part, path)
         except UserError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from musictx.studio.errors import Refused
 from musictx.studio.exchange import score_of
 from musictx.studio.models import Model
 
+if TYPE_CHECKING:
+    from musictx.apps.tasks import Task
+
 #: Notes of a melody.
 LONGEST_MELODY = 5000
 #: (start, end, pitch, velocity, track of a result)
@@ -36,7 +39,8 @@ class Input:
 
     data      the file; None for a new piece;  score  as it is read back
     kept      what of it stays in every result; None: nothing
-    options   of the command: those that depend on the file
+    task      what is to be composed, of a gap or an accompaniment
+    config    the options of the command, without the name of the file
     begin     seconds of the document at which the new music begins, where it is a new piece
     tracks    track of the file -> id in the document
     numbers   note of the file -> its number in the document
@@ -49,8 +53,9 @@ class Input:
     request: Request
     data: bytes | None
     score: Score | None
-    options: Mapping[str, Any]
+    config: Any
     kept: Score | None = None
+    task: Task | None = None
     begin: float = 0.0
     tracks: Mapping[int, int] = field(default_factory=dict)
     numbers: Mapping[Key, list[int]] = field(default_factory=dict)
@@ -65,14 +70,14 @@ def prepare(document: Document, request: Request, model: Model, seed: int) -> In
         if track not in {one.id for one in document.tracks}:
             raise Refused(f"tracks: there is no track {track}")
     if request.task == "new":
-        return _new(document, request)
+        return _new(document, request, model, seed)
     if not document.notes:
         raise Refused("there are no notes yet; draw some, load a file, or begin with a new piece")
     make = {"continue": _continued, "replace": _gap, "vary": _gap}.get(request.task, _melody)
     return make(document, request, model, seed)
 
 
-def _new(document: Document, request: Request) -> Input:
+def _new(document: Document, request: Request, model: Model, seed: int) -> Input:
     clock, begin = Beats(score_of(document, ())), 0.0
     if document.notes:
         begin = float(clock.seconds(clock.bar_line(float(clock.quarters(document.duration)))))
@@ -81,8 +86,8 @@ def _new(document: Document, request: Request) -> Input:
         line = clock.bar_line(float(clock.quarters(begin)), request.bars)
         seconds = round(float(clock.seconds(line)) - begin, 4)
         _not_too_long(seconds, request.bars)
-    options = {"seconds": seconds}
-    return Input(request, None, None, options, begin=begin, there=document.tracks)
+    config = request.config(model, seed, seconds=seconds)
+    return Input(request, None, None, config, begin=begin, there=document.tracks)
 
 
 def _continued(document: Document, request: Request, model: Model, seed: int) -> Input:
@@ -105,13 +110,13 @@ def _continued(document: Document, request: Request, model: Model, seed: int) ->
     last = max(notes["end"].max(), notes["start"].max())
     lifted = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
     score = replace(score, notes=notes, pedals=np.concatenate([pedals, lifted]))
-    options = {"seconds": request.seconds, "bars": request.bars}
+    config = request.config(model, seed, seconds=request.seconds, bars=request.bars)
     following = tuple(
         (row[1], row[0])
         for row in document.rows()
         if row[5] in chosen and row[1] >= seam - 1e-6 and row[0] not in document.locked
     )
-    return replace(_written(document, request, score, options), following=following)
+    return replace(_written(document, request, score, config), following=following)
 
 
 def _not_too_long(seconds: float, bars: int) -> None:
@@ -128,10 +133,10 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     chosen = _chosen(document, request)
     rows = document.rows()
     drums = {track.id for track in document.tracks if track.drum}
-    if not model.programs and chosen & drums:
-        if request.tracks is not None:
-            raise Refused(f"the model {model.name} writes no drums; leave their track out")
+    if request.tracks is None:
         chosen -= drums
+    elif chosen & drums and not model.programs:
+        raise Refused(f"the model {model.name} writes no drums; leave their track out")
     stays, whole = _staying(document, request, chosen, seed)
     chosen -= whole
     used = {row[5] for row in rows if row[0] not in stays}
@@ -159,7 +164,7 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
         options["tracks"] = ",".join(map(str, places))
     pedals = score.pedals[np.isin(score.pedals["track"], order)]
     score = replace(score, notes=notes, names=names, pedals=pedals)
-    return _written(document, request, score, options)
+    return _written(document, request, score, request.config(model, seed, **options))
 
 
 def _moment(seconds: float) -> str:
@@ -211,18 +216,19 @@ def _melody(document: Document, request: Request, model: Model, seed: int) -> In
     tracks, gone = np.unique(score.notes["track"]), tuple[int, ...]()
     score = replace(score, pedals=score.pedals[np.isin(score.pedals["track"], tracks)])
     if request.task == "harmonise":
-        from musictx.apps.infill import highest  # torch is loaded by then
+        from musictx.apps.tasks import highest  # torch is loaded by then
 
         score, gone = score.with_notes(highest(score.notes)), tuple(kept)
-        return _written(document, request, score, {"phrase_ends": _phrase_ends(score)}, gone)
-    return _written(document, request, score, {})
+        config = request.config(model, seed, phrase_ends=_phrase_ends(score))
+        return _written(document, request, score, config, gone)
+    return _written(document, request, score, request.config(model, seed))
 
 
-def _phrase_ends(score: Score) -> list[int] | None:
+def _phrase_ends(score: Score) -> list[int]:
     """The bars of the notes under fermatas, which a MIDI file cannot say."""
     clock, notes = Beats(score), score.notes
     under = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
-    return sorted({clock.bar(float(clock.quarters(t)))[0] for t in under}) or None
+    return sorted({clock.bar(float(clock.quarters(t)))[0] for t in under})
 
 
 def _chosen(document: Document, request: Request) -> set[int]:
@@ -235,7 +241,7 @@ def _written(
     document: Document,
     request: Request,
     score: Score,
-    options: Mapping[str, Any],
+    config: Any,
     replaced: tuple[int, ...] = (),
 ) -> Input:
     """The file of ``score``, read back, so that the take is computed from what is in it."""
@@ -244,18 +250,20 @@ def _written(
     places = np.unique(back.notes["track"]).tolist()
     tracks = dict(zip(places, np.unique(score.notes["track"]).tolist()))
     numbers: dict[Key, list[int]] = {}
-    kept = None if request.task == "harmonise" else back
-    if request.task in ("replace", "vary"):
-        from musictx.apps import infill  # torch is loaded by then
+    kept, task = None if request.task == "harmonise" else back, None
+    if request.task in ("replace", "vary", "accompany"):
+        from musictx.apps import tasks  # torch is loaded by then
 
-        numbers = _numbered(document.rows(), score, back, tracks)
-        kept = infill.gap(back, options["begin"], options["end"], options.get("tracks")).kept
+        task = tasks.task_of(config, back)
+    if task is not None and task.closes:
+        kept, numbers = task.kept, _numbered(document.rows(), score, back, tracks)
     return Input(
         request,
         data,
         back,
-        {name: value for name, value in options.items() if value is not None},
+        config,
         kept=kept,
+        task=task,
         tracks=tracks,
         numbers=numbers,
         replaced=replaced,

@@ -106,6 +106,6 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

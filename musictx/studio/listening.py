@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from musictx.bundle import Bundle
 from musictx.sampling.batch import Sample
 from musictx.sampling.events import Event
 from musictx.studio import performing
 from musictx.studio.errors import Refused
-from musictx.studio.inputs import outcome
+from musictx.studio.inputs import Outcome, outcome
+from musictx.studio.job import Job
 from musictx.studio.session import Publish
-from musictx.studio.takes import save_result
-
-if TYPE_CHECKING:
-    from musictx.studio.composer import Composer, Job
+from musictx.studio.takes import Proposal, save_result
 
 #: Seconds between two messages about the notes of a take, and about how far it is.
 NOTES_EVERY, PROGRESS_EVERY = 0.1, 0.25
+
+
+#: Called with a proposal that is done and written: its job, itself, what came of it, a remark.
+Finished = Callable[[Job, Proposal, Outcome, str | None], None]
 
 
 class Stopped(Exception):
@@ -30,13 +33,13 @@ class Listening:
     """Told of all that happens to a batch (:class:`~musictx.studio.performing.Listener`); raises
     :class:`Stopped` once all its takes are stopped or done."""
 
-    def __init__(self, composer: Composer, batch: list[Job], publish: Publish) -> None:
-        self._composer, self._batch, self._publish = composer, batch, publish
+    def __init__(self, finished: Finished, batch: list[Job], publish: Publish) -> None:
+        self._finished, self._batch, self._publish = finished, batch, publish
         self._waiting: defaultdict[tuple[int, int], list[list[Any]]] = defaultdict(list)
         self._told, self._last = 0.0, 0.0
 
     def compose(self, bundle: Bundle) -> None:
-        performing.perform(self._batch, bundle, self)
+        performing.perform([job.source for job in self._batch], bundle, self)
 
     def event(self, take: int, proposal: int, event: Event) -> None:
         """A note begins or ends."""
@@ -95,7 +98,7 @@ class Listening:
                 save_result(folder, job.take.id, one.number, sample.score)
         except Refused:  # the session was deleted; its takes are stopped right after
             return
-        self._composer.finished(job, one, found, sample.remark)
+        self._finished(job, one, found, sample.remark)
 
     def _flush(self) -> None:
         """Tell the notes that wait."""

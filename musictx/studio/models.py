@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from musictx import shipped
-from musictx.config.studio import StudioConfig
 from musictx.errors import UserError
 from musictx.studio.change import clean_name
+from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.tokens.controls import CONTROLS
 
+#: The tokenizer of models of chorales.
+FOUR_VOICES = "chorale"
 #: What can be asked for; the first two by every model.
 TASKS = ("new", "continue", "replace", "vary", "accompany", "harmonise")
 #: Of each control: its label, a sentence, and the lowest value, the highest and the step of a
@@ -64,7 +66,7 @@ class Model:
             folder,
             title or name,
             sentence or "A model of your own.",
-            told.get("name") == shipped.FOUR_VOICES,
+            told.get("name") == FOUR_VOICES,
             bool(told.get("controls")),
             told.get("tracks") == "programs",
         )

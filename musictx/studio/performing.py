@@ -8,25 +8,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from musictx.apps import generate, harmonise, infill
-from musictx.apps.results import wanted_of
+from musictx.apps import generate, infill
 from musictx.bundle import Bundle
-from musictx.config import GenerateConfig, HarmoniseConfig
-from musictx.sampling.batch import ROWS_AT_ONCE, Length, Sample
+from musictx.chorale import app as harmonise
+from musictx.chorale.config import HarmoniseConfig
+from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
+from musictx.sampling.batch import ROWS_AT_ONCE, Sample, end_of
 from musictx.sampling.events import Event
 from musictx.sampling.music import alike
 from musictx.sampling.primer import Primer
-from musictx.sampling.steer import Steering, steering
+from musictx.sampling.steer import Steering, controls_of, steering
 from musictx.studio.inputs import Input
-
-
-class Asked(Protocol):
-    """What is composed: the options of its command, and the music in its file."""
-
-    config: Any
-    source: Input
 
 
 class Listener(Protocol):
@@ -49,15 +43,16 @@ class Ready:
     rows: int = 1
 
 
-def ready(asked: Asked, bundle: Bundle) -> Ready:
+def ready(source: Input, bundle: Bundle) -> Ready:
     """Read the music of a take; ``UserError`` where it cannot be continued by this model."""
-    config = asked.config
-    primer = generate.primer_of(bundle, asked.source.score, name=config.primer or "")
-    steer = steering(bundle, wanted_of(config), config.guidance, primer.score)
-    context = config.context or int(bundle.model.config["context"])
-    options = repr(dataclasses.replace(config, seed=0, primer=None))
+    request = source.config
+    assert isinstance(request, GenerateConfig)
+    primer = generate.primer_of(bundle, source.score, request, request.primer or "")
+    steer = steering(bundle, controls_of(request), request.guidance, like=primer.score)
+    context = request.context or bundle.model.config.context
+    options = repr(dataclasses.replace(request, seed=0, primer=None))
     same = options, alike(bundle.tokenizer, primer, steer, context)
-    return Ready(primer, steer, same, config.samples * len(steer.rows))
+    return Ready(primer, steer, same, request.samples * len(steer.rows))
 
 
 def fit(some: Sequence[Ready], other: Ready) -> bool:
@@ -66,74 +61,71 @@ def fit(some: Sequence[Ready], other: Ready) -> bool:
     return some[0].same == other.same and rows <= ROWS_AT_ONCE
 
 
-def perform(batch: Sequence[Asked], bundle: Bundle, listener: Listener) -> None:
+def perform(batch: Sequence[Input], bundle: Bundle, listener: Listener) -> None:
     """Compose every proposal of a batch; more than one take only if they :func:`fit`."""
-    config = batch[0].config
-    if isinstance(config, GenerateConfig):
-        _generated(batch, bundle, listener)
-    elif isinstance(config, HarmoniseConfig):
-        _harmonised(batch[0], bundle, listener)
+    request = batch[0].config
+    if isinstance(request, GenerateConfig):
+        _generate(batch, request, bundle, listener)
+    elif isinstance(request, HarmoniseConfig):
+        _harmonise(batch[0], request, bundle, listener)
     else:
-        _around(batch[0], bundle, listener)
+        _compose_around(batch[0], request, bundle, listener)
 
 
-def _generated(batch: Sequence[Asked], bundle: Bundle, listener: Listener) -> None:
-    config = batch[0].config
+def _generate(
+    batch: Sequence[Input], request: GenerateConfig, bundle: Bundle, listener: Listener
+) -> None:
     own = [ready(one, bundle) for one in batch]
-    length = _seconds(config, bundle, own[0].primer)
+    stop = end_of(request, bundle.tokenizer, own[0].primer)
+    length = max(1e-3, 1e-3 if stop is None else stop - own[0].primer.seconds)
 
-    def told(row: int, event: Event) -> None:
-        take, proposal = divmod(row, config.samples)
+    def event(row: int, event: Event) -> None:
+        take, proposal = divmod(row, request.samples)
         listener.event(take, proposal, event)
 
     versions = generate.pieces(
         bundle,
         [one.primer for one in own],
-        [one.source.score for one in batch],
+        [one.score for one in batch],
+        request,
         seeds=[one.config.seed for one in batch],
         steering=[one.steering for one in own],
         progress=lambda _, seconds: listener.step(min(seconds / length, 1.0)),
-        on_event=told,
-        **generate.asked_by(config),
+        on_event=event,
     )
     for row, sample in versions:
-        take, proposal = divmod(row, config.samples)
+        take, proposal = divmod(row, request.samples)
         listener.finished(take, proposal, sample)
 
 
-def _seconds(config: GenerateConfig, bundle: Bundle, primer: Primer) -> float:
-    """How long the new music will be."""
-    until = Length(config.seconds, config.tokens, config.bars).until(bundle.tokenizer, primer)
-    return max(1e-3, 1e-3 if until is None else until - primer.seconds)
-
-
-def _around(asked: Asked, bundle: Bundle, listener: Listener) -> None:
-    config = asked.config
-    assert asked.source.score is not None
-    task = infill.task_of(config, asked.source.score)
-    length = (task.end - task.begin) * config.samples
+def _compose_around(
+    source: Input, request: InfillConfig | AccompanyConfig, bundle: Bundle, listener: Listener
+) -> None:
+    task = source.task
+    assert task is not None
+    assert request.seed is not None
+    length = (task.end - task.begin) * request.samples
     versions = infill.composed(
         bundle,
         task,
-        seed=config.seed,
+        request,
+        seed=request.seed,
         progress=lambda seconds: listener.step(min(seconds / length, 1.0)),
         on_event=lambda number, event: listener.event(0, number, event),
-        **infill.asked_by(config),
     )
     for number, sample in enumerate(versions):
         listener.finished(0, number, sample)
 
 
-def _harmonised(asked: Asked, bundle: Bundle, listener: Listener) -> None:
-    config = asked.config
-    assert asked.source.score is not None
-    asked_for = config.voices, config.bars, config.phrase_ends, config.figures, config.melody
-    tune = harmonise.tune_of(asked.source.score, *asked_for)
-    steps = config.samples * len(tune.given)
-    options = config.samples, config.particles, config.sampling, config.seed
+def _harmonise(source: Input, request: HarmoniseConfig, bundle: Bundle, listener: Listener) -> None:
+    assert source.score is not None
+    assert request.seed is not None
+    tune = harmonise.tune_of(source.score, request)
+    steps = request.samples * len(tune.known)
 
-    def told(done: float) -> None:
+    def step(done: float) -> None:
         listener.step(min(done / steps, 1.0))
 
-    for number, (_, sample) in enumerate(harmonise.pieces(bundle, tune, *options, progress=told)):
+    versions = harmonise.pieces(bundle, tune, request, request.seed, step)
+    for number, (_, sample) in enumerate(versions):
         listener.finished(0, number, sample)

@@ -13,9 +13,9 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from musictx.config import StudioConfig
 from musictx.errors import UserError
 from musictx.files import check_writable
+from musictx.studio.config import StudioConfig
 from musictx.studio.guard import EVERYWHERE
 from musictx.train.lock import Lock
 
@@ -89,8 +89,8 @@ async def _serve(config: StudioConfig) -> None:
 
 
 def _quiet() -> logging.Logger:
-    """Nobody wants a page on the terminal for every request that is no HTTP; faults of our own are
-    printed by the guard."""
+    """A logger that prints nothing: broken HTTP requests would fill the terminal, and the guard
+    prints our own errors."""
     quiet = logging.getLogger("musictx.studio")
     quiet.setLevel(logging.CRITICAL + 1)
     return quiet

@@ -19,12 +19,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from musictx.config.studio import StudioLimits
 from musictx.errors import UserError
 from musictx.files import tidy, write_bytes, write_text
 from musictx.formats import read
 from musictx.studio import exchange
 from musictx.studio.change import Change, recorded
+from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.journal import Journal, last_line
@@ -59,9 +59,12 @@ class Session:
             text = (self.folder / SNAPSHOT).read_text(encoding="utf-8")
             data = json.loads(text)
             self.document = Document.restored(data["document"])
-            self._done, self._undone = data["done"], data["undone"]
+            self._done, self._undone = list(data["done"]), list(data["undone"])
+            for place in (data["size"], *self._done, *self._undone):
+                if type(place) is not int or place < 0:
+                    raise ValueError(place)
             self._snapshot_at, self._snapshot_size = data["size"], len(text)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self._done, self._undone = [], []
             starts = sorted(self.folder.glob(START + ".*"))
             scores = [read(start, limits=self._limits) for start in starts]
@@ -255,12 +258,12 @@ def listed(folder: Path) -> dict[str, Any] | None:
             return None
         return {
             "id": folder.name,
-            "name": line["name"],
+            "name": str(line["name"]),
             "changed": line["at"],
-            "notes": line["notes"],
-            "duration": line["duration"],
+            "notes": int(line["notes"]),
+            "duration": float(line["duration"]),
         }
-    except (OSError, KeyError):
+    except (OSError, KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import stat
 import threading
 import unicodedata
 import weakref
@@ -12,12 +13,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from musictx.config.studio import StudioLimits
-from musictx.errors import WriteError
+from musictx.errors import UserError, WriteError
 from musictx.files import atomic_folder, tidy
+from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.session import Session, found, listed, sync
+from musictx.studio.session import JOURNAL, Session, found, listed, sync
 
 #: Names of folders that are sessions.
 ID = r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
@@ -59,7 +60,17 @@ class Sessions:
                 folder = self.folder / name
                 if not re.fullmatch(ID, name) or name == DELETED or not folder.is_dir():
                     raise Refused("there is no such session; it may have been deleted", 404)
-                session = self._all[name] = Session(folder, self.limits)
+                journal = folder / JOURNAL
+                if journal.exists() and not journal.is_file():
+                    raise Refused("this session is damaged: its journal is no regular file", 404)
+                try:
+                    session = self._all[name] = Session(folder, self.limits)
+                except UserError:
+                    raise
+                except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
+                    raise Refused(
+                        "this session is damaged: its journal says what cannot be", 404
+                    ) from None
             self._recent[name] = session
             self._recent.move_to_end(name)
             while len(self._recent) > KEPT:
@@ -74,6 +85,8 @@ class Sessions:
             try:
                 state = journal.stat()
             except OSError:
+                continue
+            if not stat.S_ISREG(state.st_mode):  # a pipe would never answer
                 continue
             stamp = (state.st_mtime_ns, state.st_size)
             known = self._listed.get(name)

@@ -7,11 +7,11 @@ import re
 from collections import Counter
 
 from musictx.config.checks import DAY
-from musictx.config.studio import StudioLimits
 from musictx.errors import ReadError
 from musictx.formats import read
 from musictx.studio import exchange
 from musictx.studio.change import clean_name
+from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 

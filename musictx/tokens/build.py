@@ -6,24 +6,15 @@ import importlib
 import inspect
 from typing import Any
 
+from musictx import wings
 from musictx.config import TokenizerConfig
 from musictx.errors import ConfigError
 from musictx.tokens.vocab import Tokenizer
 
-#: Where the tokenizers live. One is imported only when it is asked for.
+#: Where the tokenizers of the core live; wings add theirs. One is imported when it is asked for.
 REGISTRY = {
     "performance": "musictx.tokens.performance:PerformanceTokenizer",
-    "chorale": "musictx.chorale.tokenizer:ChoraleTokenizer",
-    **dict.fromkeys(
-        ("remi", "tsd", "midilike", "structured"), "musictx.tokens.miditok:MidiTokTokenizer"
-    ),
-}
-#: MidiTok's tokenizers that cannot be used, and why.
-REFUSED = {
-    **dict.fromkeys(("octuple", "cpword", "mumidi"), "writes several ids for each note"),
-    "pertok": "lets notes without velocity and length through and cannot read its tempos back",
-    "beat": "writes pitches as intervals and long notes in pieces, so no window can be transposed",
-    "mmm": "writes the instruments one after another, so a piece cannot be continued in time",
+    "notes": "musictx.tokens.groups:GroupTokenizer",
 }
 OPTIONS = tuple(TokenizerConfig.__dataclass_fields__)
 
@@ -31,19 +22,16 @@ OPTIONS = tuple(TokenizerConfig.__dataclass_fields__)
 def build(name: str = "performance", **options: Any) -> Tokenizer:
     """The tokenizer of that name; ``options`` as in :class:`musictx.config.TokenizerConfig`.
 
-    name  one of :data:`REGISTRY`, or a class of your own as ``package.module:Class``, which takes
-          those options by name that its constructor names (and ``name``, if it names that)
+    name  one of :data:`REGISTRY` or of a wing, or a class of your own as ``package.module:Class``,
+          which takes those options by name that its constructor names (and ``name``, if it does)
 
     ``build(**tokenizer.to_config())`` is equal to ``tokenizer``. Raises
-    :class:`~musictx.errors.ConfigError` for an unknown name, option or value, and
-    :class:`~musictx.errors.UserError` if MidiTok is needed and not installed.
+    :class:`~musictx.errors.ConfigError` for an unknown name, option or value.
     """
-    place = name if ":" in name else REGISTRY.get(str(name).lower())
+    word = str(name).lower()
+    place = name if ":" in name else REGISTRY.get(word) or wings.place("tokenizers", word)
     if place is None:
-        known = ", ".join(REGISTRY)
-        if str(name).lower() in REFUSED:
-            why = f"MidiTok's {name} {REFUSED[str(name).lower()]}; expected one of {known}"
-            raise ConfigError(f"tokenizer.name={name}: {why}")
+        known = ", ".join([*REGISTRY, *wings.everywhere("tokenizers")])
         raise ConfigError(
             f"tokenizer.name={name}: expected one of {known}, or your own as package.module:Class"
         )

@@ -13,18 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.errors import UserError
+from musictx.config.checks import is_number, typed
+from musictx.errors import UserError, shown
 
 
 class Control(NamedTuple):
     """One property of music.
 
     edges  between its levels: level n (1, 2, ...) reaches from edge n - 1 to below edge n
-    unit   of the edges, for people;  words  names of values, in that unit
+    unit   of the edges, for people;  most  that may be asked;  words  names of values, in that unit
     """
 
     edges: tuple[float, ...]
     unit: str
+    most: float
     words: Mapping[str, float]
 
 
@@ -33,21 +35,25 @@ CONTROLS: dict[str, Control] = {
     "density": Control(
         (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.3, 16.0, 22.6),
         "notes a second",
+        1000.0,
         {"sparse": 2.4, "medium": 6.8, "dense": 13.5},
     ),
     "loudness": Control(
         (32.0, 44.0, 54.0, 62.0, 70.0, 80.0, 94.0),
         "MIDI velocity",
+        127.0,
         {"ppp": 26, "pp": 38, "p": 49, "mp": 58, "mf": 66, "f": 75, "ff": 87, "fff": 104},
     ),
     "register": Control(
         (46.0, 50.0, 54.0, 57.0, 60.0, 63.0, 66.0, 70.0, 75.0),
         "MIDI pitch",
+        127.0,
         {"low": 52.0, "middle": 61.5, "high": 72.5},
     ),
     "polyphony": Control(
         (1.25, 1.75, 2.5, 3.5, 4.5, 6.0, 8.0, 11.0),
         "notes at once",
+        1000.0,
         {"thin": 1.5, "medium": 4.0, "full": 9.0},
     ),
 }
@@ -101,29 +107,30 @@ def _covered(starts: np.ndarray, ends: np.ndarray) -> float:
     return float(np.maximum(ends - np.maximum(starts, before), 0.0).sum())
 
 
-def asked(given: Mapping[str, str | float | None], feel: str | None = None) -> dict[str, float]:
-    """What a person asks for, in words or numbers, as a value of each control that is asked for.
+def control_values(
+    options: Mapping[str, str | float | None], feel: str | None = None
+) -> dict[str, float]:
+    """A number for each control that ``options`` name in words or numbers.
 
-    ``feel`` is a word of :data:`FEEL`; a control that is given goes before it. ``any``, or 0, is
-    for music that is not to be told, 0.0. Raises ``UserError`` for a word or number that means
+    ``feel`` is a word of :data:`FEEL`; options go before it. ``any``, or 0, leaves a control open:
+    0.0. Raises ``UserError`` for a word or number that means
     nothing.
     """
     if feel is not None and feel not in FEEL:
         raise UserError(f"feel={feel}: expected one of " + ", ".join(FEEL))
-    both = {**FEEL.get(feel or "", {}), **{k: v for k, v in given.items() if v is not None}}
+    both = {**FEEL.get(feel or "", {}), **{k: v for k, v in options.items() if v is not None}}
     found = {}
     for name, value in both.items():
         control = CONTROLS[name]
+        number: object = value
         if isinstance(value, str):
-            value = {**control.words, "any": 0.0}.get(value, value)
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = -1.0
-        if not 0 <= number < 1000:
-            words = ", ".join([*control.words, "any"])
-            raise UserError(f"{name}={value}: expected a number of {control.unit}, or {words}")
-        found[name] = number
+            words = {**control.words, "any": 0.0}
+            number = words.get(value, typed(value))
+        if not is_number(number) or not 0 <= float(number) <= control.most:  # type: ignore[arg-type]
+            known = ", ".join([*control.words, "any"])
+            unit = f"{control.unit} up to {control.most:g}"
+            raise UserError(f"{name}={shown(value)}: expected a number of {unit}, or {known}")
+        found[name] = float(number)  # type: ignore[arg-type]
     return found
 
 

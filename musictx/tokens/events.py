@@ -16,7 +16,9 @@ from musictx.notes import order
 from musictx.tokens.vocab import Vocabulary
 
 #: What an event does; within one step, events come in this order.
-OFF, ON, DRUM = 0, 1, 2
+OFF, ON, DRUM = range(3)
+#: The kinds of id that events end with, in the order of their numbers.
+KINDS = ("note_off", "note_on", "drum")
 #: Not known: events before the first velocity or program token of a window cut out of a piece.
 UNKNOWN = -1
 
@@ -66,7 +68,7 @@ def write(
 
     A gap is the largest shift as often as it fits, then the remainder. A program token stands
     before an event that is not of the program before it, a velocity token before a strike that is
-    not of the velocity bin before it. :data:`UNKNOWN` ones, which must come first, are not written.
+    not of the velocity bin before it. :data:`UNKNOWN` ones are not written.
     """
     steps = events["step"]
     tail = last_step is not None and last_step > (int(steps[-1]) if len(steps) else 0)
@@ -81,7 +83,7 @@ def write(
     before = np.empty(0, EVENT) if after is None else after
     has = {
         "program": _changes(events["program"], events["what"] != DRUM, program(before)),
-        "velocity": _changes(events["bin"], events["what"] != OFF, loudness(before)),
+        "velocity": _changes(events["bin"], struck(events), loudness(before)),
         "event": np.ones(len(events), bool),
     }
     if "program" not in vocabulary.kinds:
@@ -105,6 +107,12 @@ def write(
     return ids
 
 
+def struck(events: np.ndarray) -> np.ndarray:
+    """(n,) bool: the strikes of pitches and drums."""
+    found: np.ndarray = events["what"] != OFF
+    return found
+
+
 def program(events: np.ndarray) -> int:
     """The program that is current after ``events``; :data:`UNKNOWN` if none was said."""
     pitched = events["program"][events["what"] != DRUM]
@@ -113,15 +121,15 @@ def program(events: np.ndarray) -> int:
 
 def loudness(events: np.ndarray) -> int:
     """The velocity bin in force after ``events``; :data:`UNKNOWN` if none was said."""
-    struck = events["bin"][events["what"] != OFF]
-    return int(struck[-1]) if len(struck) else UNKNOWN
+    bins = events["bin"][struck(events)]
+    return int(bins[-1]) if len(bins) else UNKNOWN
 
 
 def _changes(values: np.ndarray, counts: np.ndarray, before: int) -> np.ndarray:
     """Where a value differs from the one before it among those that count."""
     changed = np.zeros(len(values), bool)
     seen = values[counts]
-    changed[counts] = np.diff(seen, prepend=before) != 0
+    changed[counts] = (np.diff(seen, prepend=before) != 0) & (seen != UNKNOWN)
     return changed
 
 
@@ -133,9 +141,8 @@ def _ids_of(kind: str, values: np.ndarray, vocabulary: Vocabulary) -> np.ndarray
 
 
 def event_ids(events: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    """(n,) int64: the note_on, note_off or drum id of each event."""
-    table = [_ids_of(kind, events["pitch"], vocabulary) for kind in ("note_off", "note_on", "drum")]
-    return np.choose(events["what"], table)
+    """(n,) int64: the id that each event ends with."""
+    return np.choose(events["what"], [_ids_of(kind, events["pitch"], vocabulary) for kind in KINDS])
 
 
 def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
@@ -148,9 +155,9 @@ def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
     step = np.cumsum(np.where(kind == kinds.index("time_shift"), value, 0))
 
     what_of = np.full(len(kinds), UNKNOWN)
-    for what, name in ((OFF, "note_off"), (ON, "note_on"), (DRUM, "drum")):
+    for number, name in enumerate(KINDS):
         if name in kinds:
-            what_of[kinds.index(name)] = what
+            what_of[kinds.index(name)] = number
     what = what_of[kind]
     place = np.flatnonzero(what != UNKNOWN)
     events = np.zeros(len(place), EVENT)

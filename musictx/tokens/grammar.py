@@ -1,4 +1,4 @@
-"""What may follow in a half-written performance: the state machine behind constrained sampling.
+"""What may follow in a half-written stream of events: the state machine of constrained sampling.
 
 The rules follow the order in which the tokenizer writes, ``[shifts] [program] [velocity] event``:
 
@@ -30,7 +30,7 @@ from musictx.tokens.vocab import BOS, CUT, Vocabulary
 WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
 
 
-class PerformanceState(SoundingState):
+class EventState(SoundingState):
     """State of a piece in the vocabulary of ``PerformanceTokenizer``; see :class:`GrammarState`.
 
     vocabulary    with note_on, note_off, time_shift, velocity and, or not, program and drum

@@ -37,7 +37,7 @@ from musictx.config import TokenizerConfig
 from musictx.notes import DRUMS, NOTE, Score, arranged, order
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS, FIELDS, KNOWN, MARKS, STREAM
-from musictx.tokens.grammar import PerformanceState
+from musictx.tokens.grammar import EventState
 from musictx.tokens.vocab import SPECIALS, NoteEvents, Vocabulary, VocabularyTokenizer
 
 DRUM_SECONDS = 0.1
@@ -108,14 +108,19 @@ class PerformanceTokenizer(VocabularyTokenizer):
         self._drum_steps = max(1, round(DRUM_SECONDS * 1000 / step_ms))
 
     def __repr__(self) -> str:
-        return f"PerformanceTokenizer({self.size} ids, {self.tracks}, {self.low}..{self.high})"
+        return f"{type(self).__name__}({self.size} ids, {self.tracks}, {self.low}..{self.high})"
+
+    @property
+    def step_seconds(self) -> float:
+        """How long a step of the grid is."""
+        return self.step_ms / 1000
 
     @property
     def events(self) -> PerformanceTokenizer:
         """The same without control tokens: what prepared corpora are written with."""
         options = self.to_config() | {"controls": False}
         del options["name"]
-        return PerformanceTokenizer(**options) if self.controls else self
+        return type(self)(**options) if self.controls else self
 
     def to_config(self) -> dict[str, Any]:
         config = {
@@ -200,7 +205,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
         events["bin"][events["bin"] == ev.UNKNOWN] = self._bin(DEFAULT_VELOCITY)
         events["program"][events["program"] == ev.UNKNOWN] = DEFAULT_PROGRAM
         partner, _ = ev.pair(events)
-        strikes = np.flatnonzero(events["what"] != ev.OFF)
+        strikes = np.flatnonzero(ev.struck(events))
         struck = events[strikes]
         notes = np.empty(len(struck), _GRID)
         notes["start"] = struck["step"]
@@ -213,9 +218,9 @@ class PerformanceTokenizer(VocabularyTokenizer):
             notes[name] = struck[name]
         return self._to_score(notes)
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> PerformanceState:
-        """The state after ``prefix``; see :class:`musictx.tokens.grammar.PerformanceState`."""
-        state = PerformanceState(self.vocabulary, self.step_ms / 1000)
+    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> EventState:
+        """The state after ``prefix``; see :class:`musictx.tokens.grammar.EventState`."""
+        state = EventState(self.vocabulary, self.step_seconds)
         state.read(prefix)
         return state
 
@@ -265,7 +270,8 @@ class PerformanceTokenizer(VocabularyTokenizer):
         before = events["step"].copy()
         step = np.floor(before * stretch + 0.5).astype(np.int64)
         step[releases] = np.maximum(step[releases], step[strikes] + 1)
-        unsaid = (events["bin"] == ev.UNKNOWN) & (events["what"] != ev.OFF)
+        struck = ev.struck(events)
+        unsaid = struck & (events["bin"] == ev.UNKNOWN)
         unsaid |= events["program"] == ev.UNKNOWN
         if self.tracks == "programs" and unsaid.any():
             # Squeezed into one step with what follows, these could come after it (steps are
@@ -275,7 +281,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
             step[last + 1 :] = np.maximum(step[last + 1 :], earliest)
             step[releases] = np.maximum(step[releases], step[strikes] + 1)
         events["step"] = step
-        known = (events["what"] != ev.OFF) & (events["bin"] != ev.UNKNOWN)
+        known = struck & (events["bin"] != ev.UNKNOWN)
         louder = self._velocity_of[events["bin"][known]] + velocity
         events["bin"][known] = self._bin(np.clip(louder, 1, 127))
         events["order"][releases] = events["order"][strikes]

@@ -219,13 +219,20 @@ class Tokenizer(Protocol):
 
     #: Windows of a piece begin at multiples of so many events.
     align: int = 1
+    #: Ids that a network takes as one step, the fields of a note; windows begin with the first.
+    group: int = 1
     #: Quarter notes a minute by which tokens are read that count in beats and know no tempo;
     #: ``None`` where time is in seconds, or the tempo is written too.
     bpm: float | None = None
     #: Whether time is counted in beats; otherwise in seconds, and a bar means nothing.
     beats: bool = False
+    #: How many voices take turns, a token each and step by step; 0: tokens are not voices in turn.
+    voices: int = 0
     #: What ``sampling.top_p`` is unless it is given.
     top_p: float = 0.95
+    #: Whether its soft constraints know rules of writing, each fault of which ``sampling.rules``
+    #: weighs.
+    has_rules: bool = False
 
     @property
     def name(self) -> str:
@@ -286,6 +293,15 @@ class Tokenizer(Protocol):
         """The moment of ``score``, in its seconds, at which its ids begin."""
         return 0.0
 
+    def moved(self, score: Score) -> int:
+        """How many notes of ``score`` begin beside the grid on which the ids can write them."""
+        return 0
+
+    def opening(self, ids: np.ndarray, start: int) -> int:
+        """Where a window of the piece ``ids`` is to begin that would begin at ``start``: there, or
+        at a better place before it."""
+        return start
+
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
         """Any ids -> a playable Score; specials are skipped, notes left open end with the piece.
         Notes stand in the order in which they were struck, so of ``prefix + more`` the first
@@ -319,6 +335,11 @@ class Tokenizer(Protocol):
         """``steps``, ``starts`` and ``ends`` as of :meth:`sounding`, the range [first, stop) of ids
         of each control (``controls``), and the ids of the marks ``known``, ``stream`` and ``here``
         (``marks``); ``None`` without control tokens."""
+        return None
+
+    def groups(self) -> dict[str, list[list[int]]] | None:
+        """The ranges of ids by which a network knows bars and places, where each note is a group of
+        ids (:mod:`musictx.tokens.groups`); ``None`` for other tokens."""
         return None
 
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:

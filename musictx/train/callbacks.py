@@ -37,6 +37,8 @@ class Run:
     say: Callable[[str], object] = print
     stop: StopRequest = field(default_factory=StopRequest)
     seed: int = 0
+    #: Raises where the run folder has gone.
+    check: Callable[[], object] = lambda: None
 
 
 class RunCallback:
@@ -52,6 +54,10 @@ class _InRunFolder(RunCallback, ModelCheckpoint):
         if self.dirpath is None:
             self.dirpath = str(Path(trainer.default_root_dir).absolute())
         super().setup(trainer, pl_module, stage)
+
+    def _save_checkpoint(self, trainer: pl.Trainer, filepath: str) -> None:
+        self.run.check()
+        super()._save_checkpoint(trainer, filepath)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The paths in the state are those of the folder as it was called then."""
@@ -110,7 +116,21 @@ class BestCheckpoint(_InRunFolder):
         super()._save_checkpoint(trainer, filepath)
 
 
-class LastCheckpoint(_InRunFolder):
+class _Listens(RunCallback, pl.Callback):
+    """Takes the signals back, to which Lightning puts its own ear after ``on_fit_start``."""
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.run.stop.listen()
+
+    def on_sanity_check_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.run.stop.listen()
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        super().on_train_start(trainer, pl_module)
+        self.run.stop.listen()
+
+
+class LastCheckpoint(_Listens, _InRunFolder):
     """``last.ckpt``: from which the run goes on, bit for bit.
 
     Written at each validation, after ``minutes`` without one, at the last step and when the run is
@@ -125,9 +145,6 @@ class LastCheckpoint(_InRunFolder):
             **options,
         )
         self._saved = self._stops = False  # since the last batch began
-
-    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.run.stop.listen()  # Lightning has just put its own ear to SIGTERM
 
     def on_train_batch_start(self, trainer: pl.Trainer, *args: Any) -> None:
         """By now Lightning has handed the row of the step that was saved to the loggers."""
@@ -175,11 +192,8 @@ class LastCheckpoint(_InRunFolder):
         self._save_topk_checkpoint(trainer, self._monitor_candidates(trainer))
 
 
-class StopBetweenSteps(RunCallback, pl.Callback):
+class StopBetweenSteps(_Listens):
     """Ends a run without ``LastCheckpoint`` after the step in which it is asked to stop."""
-
-    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.run.stop.listen()
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         between = (args[-1] + 1) % trainer.accumulate_grad_batches == 0

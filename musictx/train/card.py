@@ -28,7 +28,7 @@ def card(
     ``apps/evaluate.py`` finds the corpus again by ``corpus`` (name, path, shards, held out).
     """
     train, held_out = shards.totals("train"), shards.totals("validation")
-    path = config.corpus.path if config.corpus.name != "bach" else None
+    path = config.corpus.path
     corpus = {
         "name": config.corpus.name,
         "label": shards.corpus["name"],
@@ -45,8 +45,8 @@ def card(
     if config.data.tasks:
         corpus["tasks"] = {"shares": dict(config.data.tasks), "melody": config.data.melody}
     loss, step = best(trainer)
-    shape: Any = trained.model.config
-    windows = protocol(shards, shape["context"], config.data.validation_windows)
+    context = int(trained.hparams["network"]["context"])
+    windows = protocol(shards, context, config.data.validation_windows)
     numbers = {
         "validation, nats per token": loss,
         "of step": None if loss is None else step,

@@ -36,7 +36,8 @@ class AtomicCheckpoints(CheckpointIO):
             with files.atomic(path) as beside, beside.open("wb") as file:
                 torch.save(checkpoint, file)
         except RuntimeError as error:  # what torch makes of a full disk
-            reason = str(error).splitlines()[0]
+            cause = error.__context__
+            reason = cause.strerror if isinstance(cause, OSError) else str(error).splitlines()[0]
             raise WriteError(f"{path}: cannot be written: {reason}") from error
 
     def load_checkpoint(
@@ -67,6 +68,8 @@ def read(path: str | Path) -> dict[str, Any]:
     for name, kind in PARTS.items():
         if not isinstance(checkpoint.get(name), kind):
             raise _refused(path, f"{name} is missing or no {kind.__name__}")
+    if not checkpoint["optimizer_states"]:
+        raise _refused(path, "it holds no state of an optimizer")
     if checkpoint["global_step"] < 0:
         raise _refused(path, f"global_step is {checkpoint['global_step']}")
     return checkpoint

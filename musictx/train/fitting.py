@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytorch_lightning as pl
-from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 from safetensors import SafetensorError
 
 from musictx.data.module import MusicDataModule
@@ -22,6 +22,7 @@ from musictx.train.card import best
 from musictx.train.clock import clock
 from musictx.train.ema import averaged
 from musictx.train.lit import LitMusicTransformer
+from musictx.train.stopping import Stopped
 
 #: What to do after a failed write.
 WAY_ON = "what last.ckpt holds is kept: when there is space, the same command goes on"
@@ -39,6 +40,10 @@ def fit(
     trainer.callbacks.append(batches)  # type: ignore[attr-defined]
     try:
         trainer.fit(lit, data, ckpt_path=path, weights_only=True)
+    except SIGTERMException as error:  # heard by Lightning, before its ear was taken away
+        raise Stopped from error
+    except runs.FolderGone:
+        raise
     except WriteError as error:
         raise WriteError(f"{error}; {WAY_ON}") from error
     except UserError:

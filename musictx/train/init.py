@@ -8,7 +8,7 @@ take from the probability of the old ones.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -16,15 +16,10 @@ import torch
 from musictx.bundle import Bundle
 from musictx.config import TokenizerConfig, TrainConfig
 from musictx.errors import ConfigError
+from musictx.model.features import kind_of, with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
-from musictx.train.network import features
-
-#: Parameters with a row for each id.
-BY_ID = ("embedding.weight", "output.weight")
-#: New parameters begin at zero, but for those that have an effect only times another new one.
-PRODUCTS = ("interval_maps",)
 
 
 def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTransformer, list[str]]:
@@ -34,24 +29,34 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
     """
     tokenizer = extended(loaded.tokenizer, config.tokenizer)
     old = loaded.model.config
-    asked: dict[str, Any] = features(config.model, tokenizer)
-    asked |= {name: True for name in ("gates", "first_values") if getattr(config.model, name)}
-    further = {name: value for name, value in asked.items() if name not in old}
-    added = [k for k in tokenizer.kinds if k not in loaded.tokenizer.kinds] + list(further)
+    asked = with_tokens(config.model.features, tokenizer)
+    further = [feature for feature in asked if old.feature(feature.name) is None]
+    switches = [
+        name
+        for name in ("gates", "first_values")
+        if getattr(config.model, name) and not getattr(old, name)
+    ]
+    added = [k for k in tokenizer.kinds if k not in loaded.tokenizer.kinds]
+    added += [feature.name for feature in further] + switches
     if not added:
         return tokenizer, loaded.model.requires_grad_(True).train(), []
-    arguments = {**old, **further, "vocab_size": tokenizer.size}
-    for name, described in (
-        ("sounding", tokenizer.sounding()),
-        ("conditions", tokenizer.conditions()),
-    ):
-        if name in old:
-            arguments[name] = {**old[name], **(described or {})}
-    if "coordinates" in old["position"]:
-        described = tokenizer.coordinates()
-        arguments["position"] = {**old["position"], "coordinates": described}
+    known = [
+        replace(feature, arguments=feature.arguments | kind_of(feature.name).of_tokens(tokenizer))
+        for feature in old.features
+    ]
+    position = old.position
+    if position.coordinates is not None:
+        position = replace(position, coordinates=tokenizer.coordinates())
+    larger = replace(
+        old,
+        vocab_size=tokenizer.size,
+        position=position,
+        features=(*known, *further),
+        gates=old.gates or config.model.gates,
+        first_values=old.first_values or config.model.first_values,
+    )
     torch.manual_seed(config.seed)
-    model = MusicTransformer(**arguments)
+    model = MusicTransformer(**larger.plain())
     model.load_state_dict(widened(model, loaded.model, rows(loaded.tokenizer, tokenizer)))
     return tokenizer, model.train(), added
 
@@ -59,15 +64,16 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
 def extended(own: Tokenizer, asked: TokenizerConfig) -> Tokenizer:
     """``own`` with the control tokens and programs that are ``asked`` for beside what it has."""
     config = own.to_config()
-    if asked.controls and own.name != "performance":
+    if asked.controls and own.name not in ("performance", "notes"):
         raise ConfigError(
             f"tokenizer.controls=true: the model of init= writes {own.name} tokens, which have no "
-            "control tokens; start from one of performance tokens, such as init=piano"
+            "control tokens; start from one of performance tokens or notes, such as init=piano or "
+            "init=song"
         )
-    if own.name == "performance":
+    if own.name in ("performance", "notes"):
         config["controls"] = asked.controls or config.get("controls", False)
-        if asked.tracks == "programs":
-            config["tracks"] = asked.tracks
+    if own.name == "performance" and asked.tracks == "programs":
+        config["tracks"] = asked.tracks
     return build(**config)
 
 
@@ -84,13 +90,16 @@ def widened(
     model: MusicTransformer, smaller: MusicTransformer, ids: np.ndarray
 ) -> dict[str, torch.Tensor]:
     """The state of ``model`` with all that ``smaller`` has learnt; ``ids`` as :func:`rows` gives
-    them. Rows of new ids stay as a new model's begin."""
+    them. Parameters that have grown have a row for each id; rows of new ids stay as a new model's
+    begin. New parameters begin at zero, but for those
+    that have an effect only times another new one."""
+    products = {f"{feature.name}.{p}" for feature in model.features for p in feature.products}
     known, state = smaller.state_dict(), model.state_dict()
     for name, tensor in state.items():
-        if name in BY_ID and name in known:
+        if name in known and tensor.shape != known[name].shape:
             tensor[torch.from_numpy(ids)] = known[name]
         elif name in known:
             tensor.copy_(known[name])
-        elif not name.endswith(PRODUCTS):
+        elif name not in products:
             tensor.zero_()
     return state

@@ -41,7 +41,7 @@ class _Sums(NamedTuple):
 class LitMusicTransformer(pl.LightningModule):
     """Trains a Music Transformer to predict each next token.
 
-    network    arguments of ``MusicTransformer`` (its ``config``)
+    network    arguments of ``MusicTransformer`` (``config.plain()``)
     optim      the options of ``config.OptimConfig``, ``lr`` given
     tokenizer  the tokenizer's config, kept with the weights
     seed       of dropout

@@ -8,7 +8,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from musictx.errors import UserError, WriteError
+from musictx.errors import UserError
+from musictx.files import cannot_write
 
 try:
     import fcntl
@@ -35,7 +36,7 @@ class Lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+", encoding="utf-8")
         except OSError as error:
-            raise WriteError(f"{self._option}: cannot be written: {error}") from error
+            raise cannot_write(self._option, error) from error
         try:
             # Not flock: loader processes would inherit that and hold it for some seconds longer.
             if fcntl is not None:

@@ -8,17 +8,21 @@ from typing import Any
 import torch
 from torch import nn
 
+from musictx.config.checks import imported
+from musictx.errors import ConfigError
 from musictx.train.muon import Muon
 
 
 def build_optimizer(
     model: nn.Module, optim: Mapping[str, Any], *, fused: bool
 ) -> torch.optim.Optimizer:
-    """AdamW, or Muon for the hidden matrices and AdamW for all else (``name=muon``).
+    """AdamW, Muon for the hidden matrices and AdamW for all else (``name=muon``), or a class of
+    one's own (``name=module:Class``) with ``optim["params"]``.
 
     optim  ``config.OptimConfig`` as a dict, ``lr`` given;  fused  AdamW's kernel for CUDA
 
     Each group's ``lr`` is ``optim["lr"]`` times its multiplier (``adamw_lr``, ``table_lr``).
+    Raises ``ConfigError`` for a class that cannot be imported or made.
     """
     is_muon = optim.get("name", "adamw") == "muon"
     groups = parameter_groups(
@@ -30,13 +34,31 @@ def build_optimizer(
     )
     for group in groups:
         group["lr"] = optim["lr"] * group.pop("lr_multiplier")
+    if ":" in optim.get("name", "adamw"):
+        return _of_ones_own(optim, groups)
     kind = Muon if is_muon else torch.optim.AdamW
     return kind(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)
 
 
+def _of_ones_own(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    kind = imported("optim.name", optim["name"])
+    plain = [{k: v for k, v in group.items() if k not in ("muon", "split")} for group in groups]
+    try:
+        optimizer = kind(plain, lr=optim["lr"], **optim["params"])
+    except Exception as error:  # whatever a class of the user's raises
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ConfigError(f"optim.name={optim['name']}: cannot be made ({reason})") from error
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ConfigError(f"optim.name={optim['name']}: expected a torch.optim.Optimizer")
+    return optimizer
+
+
 def set_fused(optimizer: torch.optim.Optimizer, fused: bool) -> None:
     """Take AdamW's kernel for CUDA or leave it, whatever kernel the loaded state was made by; this
-    one wants the counts of steps beside the parameters."""
+    one wants the counts of steps beside the parameters. Optimizers of one's own stay as they are.
+    """
+    if type(optimizer) not in (torch.optim.AdamW, Muon):
+        return
     for group in optimizer.param_groups:
         group["fused"] = fused
     if fused:

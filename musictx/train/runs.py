@@ -18,6 +18,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ import yaml
 
 from musictx import files
 from musictx.config import TrainConfig
-from musictx.errors import UserError
+from musictx.errors import UserError, WriteError
+from musictx.untrusted import PlainYaml
 
 SETTINGS, STATUS = "run.yaml", "status.json"
 #: Everything of ours in a run folder: what ``fresh=true`` removes.
@@ -54,16 +56,16 @@ FREE = {
     "corpus.workers",
     "data.num_workers",
     "trainer.max_steps",
-    "trainer.min_steps",
+    "trainer.flags.min_steps",
     "trainer.max_time",
-    "trainer.max_epochs",
-    "trainer.log_every_n_steps",
-    "trainer.num_sanity_val_steps",
+    "trainer.flags.max_epochs",
+    "trainer.flags.log_every_n_steps",
+    "trainer.flags.num_sanity_val_steps",
     "trainer.fast_dev_run",
-    "trainer.profiler",
-    "trainer.detect_anomaly",
-    "trainer.enable_progress_bar",
-    "trainer.enable_model_summary",
+    "trainer.flags.profiler",
+    "trainer.flags.detect_anomaly",
+    "trainer.flags.enable_progress_bar",
+    "trainer.flags.enable_model_summary",
 }
 _FREE_GROUPS = ("sampling.", "callbacks.", "logger.")
 #: With ``init=FOLDER`` these come from the folder.
@@ -102,11 +104,39 @@ def choose(config: TrainConfig, label: str, applied_to: Mapping[str, str]) -> Pa
     return Path("runs", f"{safe}-{key(config, applied_to)}")
 
 
+class FolderGone(WriteError):
+    """The run folder was removed, moved or replaced while it was trained in."""
+
+
 class RunFolder:
     """One run folder, opened to start or to go on. Only the first rank writes in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._folder: int | None = None  # number of its inode, once the run has begun
+
+    def still_there(self) -> None:
+        """:class:`FolderGone` unless this is the folder that :meth:`begin` has written to."""
+        if self._folder is not None and self._folder != self._which():
+            raise FolderGone(
+                f"out={self.path}: the folder was removed, moved or replaced while it was trained "
+                "in; without it the same command starts from the beginning"
+            )
+
+    def clear_place(self) -> None:
+        """After :class:`FolderGone` remove what was written to its place since, unless another run
+        has begun there."""
+        if self._which() is None:
+            with suppress(OSError):
+                self.clear()
+                self.path.rmdir()
+
+    def _which(self) -> int | None:
+        """The inode of the folder, if there is a run in it."""
+        try:
+            return self.path.stat().st_ino if (self.path / SETTINGS).is_file() else None
+        except OSError:
+            return None
 
     @property
     def model(self) -> Path:
@@ -147,12 +177,15 @@ class RunFolder:
     def status(self) -> dict[str, Any]:
         """What :meth:`write_status` wrote; empty if there is nothing that can be read."""
         try:
-            status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            status = json.loads(files.read_bytes(self.path / STATUS, 1, "the size of a status"))
+        except (OSError, ValueError, RecursionError):
             return {}
-        if not isinstance(status, dict) or not isinstance(status.get("step"), int):
+        if not isinstance(status, dict):
             return {}
-        return status if isinstance(status.get("seconds"), (int, float)) else {}
+        loss = status.get("validation_loss")
+        numbers: tuple[Any, ...] = status.get("step"), status.get("seconds"), loss or 0.0
+        right = all(type(n) in (int, float) and abs(n) < 1e12 for n in numbers)
+        return status if right and type(numbers[0]) is int else {}
 
     def write_status(self, **status: Any) -> None:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
@@ -190,6 +223,7 @@ class RunFolder:
         }
         text = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
         files.write_text(self.path / SETTINGS, text)
+        self._folder = self._which()
 
     def clear(self) -> None:
         """Remove what a run left here, and nothing else."""
@@ -203,10 +237,14 @@ class RunFolder:
     def _compare(self, config: TrainConfig, applied_to: Mapping[str, str]) -> None:
         settings = self.path / SETTINGS
         try:
-            described = yaml.safe_load(settings.read_text(encoding="utf-8"))
+            text = files.read_bytes(settings, 1, "the size of the settings of a run").decode()
+            described = yaml.load(text, PlainYaml)
             before = flatten(described["settings"])
             applied_before = dict(described["applied_to"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+        except (
+            *(OSError, ValueError, KeyError, TypeError, AttributeError),
+            *(OverflowError, RecursionError, yaml.YAMLError),
+        ):
             raise UserError(
                 f"{settings}: cannot be read; give another out= or start again with fresh=true"
             ) from None

@@ -13,7 +13,8 @@ from musictx.train.card import best, protocol, rows_per_step
 from musictx.train.clock import clock
 from musictx.train.lit import LitMusicTransformer
 from musictx.train.progress import compact, duration
-from musictx.train.trainer import describe_device
+from musictx.train.trainer import describe_device, emulation
+from musictx.untrusted import TRUST
 
 #: More parameters than this for each token to train on: the model will overfit.
 MOST_PARAMETERS_PER_TOKEN = 20
@@ -48,6 +49,12 @@ def header(
         lines.append(
             f"note    trainer.precision={config.trainer.precision} is not for a CPU; it trains "
             "with bf16-mixed instead"
+        )
+    on_cpu = trainer.strategy.root_device.type == "cpu"
+    if on_cpu and str(trainer.precision).startswith("bf16") and (times := emulation()):
+        lines.append(
+            f"note    this CPU has no instructions for bfloat16: a product of matrices takes "
+            f"{times:.0f} times as long as in float32; trainer.precision=fast is float32 here"
         )
     if trial:
         return lines
@@ -88,6 +95,8 @@ def summary(
     lines.append(f"model   {folder / 'model'}")
     if (folder / "samples").is_dir():
         lines.append(f"samples {folder / 'samples'}")
-    lines.append(f"try     musictx generate model={model} render=true")
-    lines.append(f"        musictx evaluate model={model}")
+    module, colon, _ = config.position.name.partition(":")
+    trust = f"{TRUST}={module} " if colon and not config.init else ""  # it has a class of its own
+    lines.append(f"try     {trust}musictx generate model={model} render=true")
+    lines.append(f"        {trust}musictx evaluate model={model}")
     return lines

@@ -52,8 +52,8 @@ def operations_per_token(model: MusicTransformer, length: int) -> dict[str, floa
     """
     shape = model.config
     matrices = sum(m.weight.numel() for m in model.modules() if isinstance(m, nn.Linear))
-    if shape["tied"]:
+    if shape.tied:
         matrices += model.embedding.weight.numel()
-    pairs = shape["layers"] * length * shape["width"]
+    pairs = shape.layers * length * shape.width
     relative = any(axis.table is not None for axis in model.position.terms(0, reach=length).axes)
     return {"matrices": 6.0 * matrices, "content": 6.0 * pairs, "relative": 3.0 * pairs * relative}

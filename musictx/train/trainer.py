@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from musictx.config import TrainerConfig
 from musictx.config.checks import import_from_here
+from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, UserError
 from musictx.train.checkpoint import AtomicCheckpoints
 from musictx.train.clock import Clock
@@ -31,11 +34,14 @@ def build_trainer(
 ) -> pl.Trainer:
     """Lightning's Trainer for a run in ``folder``; an epoch is endless, steps or the clock count.
 
-    Raises ``UserError`` for a device or a strategy that this machine does not have.
+    Raises ``UserError`` for a device or a strategy that this machine does not have, and for flags
+    that Lightning refuses.
     """
     flags = dataclasses.asdict(options)
     seconds, devices = options.seconds, flags.pop("devices")
     del flags["max_time"]
+    flags |= flags.pop("flags")
+    _check_types(options.flags)
     flags |= {
         "devices": int(devices) if devices.isdigit() else devices,
         "precision": precision(options.precision, options.accelerator),
@@ -53,11 +59,21 @@ def build_trainer(
         return pl.Trainer(**flags, plugins=[AtomicCheckpoints()])
     except (MisconfigurationException, ValueError, RuntimeError, TypeError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(
-            f"trainer.accelerator={options.accelerator}, trainer.devices={options.devices}, "
-            f"trainer.strategy={options.strategy}, trainer.precision={options.precision}: "
-            f"not possible on this machine ({reason})"
-        ) from None
+        said = {n: getattr(options, n) for n in ("accelerator", "devices", "strategy", "precision")}
+        said |= {n: v for n, v in options.flags.items() if v != PASSED_ON[n]}
+        named = ", ".join(f"trainer.{name}={value}" for name, value in said.items())
+        raise UserError(f"{named}: not possible on this machine ({reason})") from None
+
+
+def _check_types(flags: Mapping[str, Any]) -> None:
+    """``ConfigError`` for a value that is of none of the types that Lightning's signature says."""
+    hints = typing.get_type_hints(pl.Trainer.__init__)
+    for name, value in flags.items():
+        kinds = typing.get_args(hints[name]) or (hints[name],)
+        right = value in [choice for kind in kinds for choice in typing.get_args(kind)]
+        if not right and not isinstance(value, tuple(k for k in kinds if isinstance(k, type))):
+            expected = str(hints[name]).replace("typing.", "").removeprefix("<class '").rstrip("'>")
+            raise ConfigError(f"trainer.{name}={value}: expected {expected}, as Lightning says")
 
 
 def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]:
@@ -104,6 +120,26 @@ def precision(asked: str, accelerator: str) -> Any:
         on_cpu = accelerator in ("auto", "cpu") and multiplies_bfloat16(torch.device("cpu"))
         return "bf16-mixed" if on_cpu else "32-true"
     return "bf16-mixed" if on_gpu and torch.cuda.get_device_capability()[0] >= 8 else "32-true"
+
+
+def emulation() -> float | None:
+    """How many times longer a product of matrices takes in bfloat16 than in float32 on a CPU that
+    emulates bfloat16, measured now; ``None`` on one that has instructions for it."""
+    if multiplies_bfloat16(torch.device("cpu")):
+        return None
+    exact = torch.ones(256, 256)
+    rounded = exact.bfloat16()
+    return _seconds(rounded) / _seconds(exact)
+
+
+def _seconds(matrix: torch.Tensor, repeats: int = 5) -> float:
+    """The shortest time that a product of ``matrix`` with itself takes."""
+    times = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        torch.mm(matrix, matrix)
+        times.append(time.perf_counter() - begin)
+    return min(times[1:])  # the first one loads code and threads
 
 
 def describe_device(trainer: pl.Trainer) -> str:

@@ -9,8 +9,8 @@ Candidates (``only=`` chooses):
     textbook   the skew of Huang et al. (2018), every operation in the dtype of q (L x L)
     reference  attention/reference.py, the specification (L x L)
     chunked    attention/chunked
-    native     attention/native, in C++, on the CPU; left out where there is no compiler
-    fused      attention/fused, in Triton, on CUDA; ``configs=`` adds configurations as
+    native     speed/native, in C++, on the CPU; left out where there is no compiler
+    fused      speed/fused, in Triton, on CUDA; ``configs=`` adds configurations as
                ``str(Config)`` writes them, such as 64w4s3:64w8s1:64w4s2
     flex       FlexAttention reading relative logits that were computed before, on CUDA (L x L)
     sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
@@ -35,9 +35,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention import Axis, Span, Terms, attend, fused, why_not
-from musictx.attention.fused.config import Config
+from musictx.attention import Axis, Span, Terms, attend, why_not
 from musictx.attention.setting import Setting
+from musictx.speed import fused
+from musictx.speed.fused.config import Config
 from scripts.bench.common import in_turns, record, spread, wait
 from scripts.words import options, several
 from scripts.words import run as script

@@ -1,15 +1,14 @@
 """Tokens a second of generation: in C++, over a growing cache, over a ring, without any cache.
 
     python -m scripts.bench.decode [model=paper] [prompt=1024] [tokens=64] [rows=1,16] [device=cpu]
-    python -m scripts.bench.decode model=piano prompt=500 rows=1,16 weights=float32,bfloat16,int8
+    python -m scripts.bench.decode model=piano prompt=500 rows=1,16
     python -m scripts.bench.decode device=cuda dtype=bfloat16 rows=1,64,256 results=results.csv
     python -m scripts.bench.decode rehearse=true
 
 All draw by the same seeds from the same model, by ``sampling.engine``: a file of conf/model,
 untrained, or a model that comes with musictx, whose context the prompt and the tokens must fit.
-Prompts are the model's own. Before anything is printed the ids are compared; with rounded
-``weights`` what they lose instead, in nats a token expected over the unrounded model's
-distribution. On CUDA the step over a ring is one recorded graph.
+Prompts are the model's own. Before anything is printed the ids are compared. On CUDA the step over
+a ring is one recorded graph.
 
 Rows continue one prompt with seeds of their own, as the samples of ``musictx generate`` do
 (``prompts=own``: each its own prompt). At the end stand the ratios that are asked of the step.
@@ -21,7 +20,6 @@ processor's own cache, which is faster.
 
 from __future__ import annotations
 
-import copy
 import time
 
 import numpy as np
@@ -31,9 +29,8 @@ from musictx import bundle, shipped
 from musictx.compose import compose
 from musictx.device import choose_device
 from musictx.model import MusicTransformer
-from musictx.model.step import NativeStep
-from musictx.model.weights import rounded
 from musictx.sampling import engine
+from musictx.sampling.constraints import Constraint
 from musictx.tokens.build import build
 from musictx.train import network
 from scripts.bench.common import milliseconds, record, spread, wait
@@ -41,7 +38,7 @@ from scripts.words import options, run, several
 
 DEFAULTS = {
     "model": "paper", "prompt": "1024", "tokens": "64", "rows": "1", "device": "auto",
-    "dtype": "float32", "weights": "float32", "position": "huang", "caches": "auto",
+    "dtype": "float32", "position": "huang", "caches": "auto",
     "bandwidth": "auto", "results": "", "prompts": "one",
 }  # fmt: skip
 TINY = {
@@ -51,13 +48,11 @@ TINY = {
     "rows": "1,3",
     "device": "cpu",
 }
-#: (weights, cache, rows) -> milliseconds a step, x recomputed, share of the bandwidth.
-Found = dict[tuple[str, str, int], tuple[float, float, float]]
-#: Nats a token that rounded weights may lose.
-LOST = 0.002
+#: (cache, rows) -> milliseconds a step, x recomputed, share of the bandwidth.
+Found = dict[tuple[str, int], tuple[float, float, float]]
 
 
-class NeverEnd:
+class NeverEnd(Constraint):
     """Keeps ``eos`` out, so that every row has the full length."""
 
     def __init__(self, rows: int, vocabulary: int) -> None:
@@ -98,9 +93,8 @@ def cached(
     steps = engine.generate(
         model,
         ids.cpu(),
-        rows=rows,
         max_tokens=count,
-        constraint=NeverEnd(rows, model.config["vocab_size"]),
+        constraint=NeverEnd(rows, model.config.vocab_size),
         seeds=range(rows),
         cache=cache,
     )
@@ -112,24 +106,12 @@ def cached(
     return torch.stack(drawn, dim=1), sorted(times)
 
 
-@torch.inference_mode()
-def lost(exact: MusicTransformer, model: MusicTransformer, ids: torch.Tensor, count: int) -> float:
-    """Nats a token that steps of ``model`` lose against ``exact`` on the last ``count`` of ids."""
-    wanted = exact(ids)[:, -count:].log_softmax(-1)
-    cache = model.new_cache(rows=len(ids), capacity=ids.shape[1])
-    model(ids[:, :-count], cache=cache)
-    step = NativeStep(model, cache, rows=len(ids), capacity=ids.shape[1])
-    got = torch.stack([step(one).log_softmax(-1) for one in ids[:, -count:].unbind(1)], dim=1)
-    return float((wanted.exp() * (wanted - got)).sum(-1).mean())
-
-
 def read_bytes(model: MusicTransformer, rows: int, position: int) -> int:
     """Bytes of weights, tables and cache that a step must read."""
-    each = {"float32": model.embedding.weight.element_size(), "bfloat16": 2, "int8": 1}
-    size = each[model.weights]
+    size = model.embedding.weight.element_size()
     weights = size * sum(parameter.numel() for parameter in model.parameters())
-    tokens = 2 * model.config["layers"] * rows * position
-    return weights + max(size, 2) * tokens * model.config["width"]
+    tokens = 2 * model.config.layers * rows * position
+    return weights + size * tokens * model.config.width
 
 
 def bandwidth(device: torch.device) -> float:
@@ -156,76 +138,63 @@ def main(words: list[str]) -> int:
     given = options(words, DEFAULTS, TINY)
     prompt, tokens = int(given["prompt"]), int(given["tokens"])
     device = choose_device(given["device"])
-    exact = build_model(given).to(device=device, dtype=getattr(torch, given["dtype"]))
-    shape = exact.config
-    if prompt + tokens > shape["context"]:
-        raise SystemExit(f"prompt + tokens: {prompt + tokens} exceed context {shape['context']}")
+    model = build_model(given).to(device=device, dtype=getattr(torch, given["dtype"]))
+    shape = model.config
+    if prompt + tokens > shape.context:
+        raise SystemExit(f"prompt + tokens: {prompt + tokens} exceed context {shape.context}")
     most = bandwidth(device) if given["bandwidth"] == "auto" else float(given["bandwidth"])
-    caches = several(given["caches"].replace("auto", "growing," + engine.chosen("auto", exact)))
+    caches = several(given["caches"].replace("auto", "growing," + engine.chosen("auto", model)))
     print(f"{given['model']} on {device}, {given['dtype']}, prompt {prompt}, {tokens} tokens, "
           f"{torch.get_num_threads()} threads, reading {most / 1e9:.1f} GB/s")  # fmt: skip
-    print("rows  weights   cache          ms a step (quartiles)     tokens/s  x recomputed  "
+    print("rows  cache          ms a step (quartiles)     tokens/s  x recomputed  "
           "x growing    GB/s")  # fmt: skip
     fast: Found = {}
     for rows in map(int, several(given["rows"])):
         texts = 1 if given["prompts"] == "one" else rows
         begin = torch.full((texts, 1), engine.BOS, device=device)
-        own, _ = cached(exact, begin, prompt - 1, "auto", texts)
+        own, _ = cached(model, begin, prompt - 1, "auto", texts)
         ids = torch.cat([begin, own.to(device)], dim=1)
         few = min(tokens, 8)  # the slow way costs the same for each token
-        wanted, slow = recomputed(exact, ids.expand(rows, -1), few)
-        found = {("float32", "recomputed"): slow}
-        for weights in several(given["weights"]):
-            model = rounded(copy.deepcopy(exact), weights)
-            for cache in caches if weights == "float32" else ["native"]:
-                got, found[weights, cache] = cached(model, ids, tokens, cache, rows)
-                if weights == given["dtype"] and not torch.equal(got[:, :few], wanted):
-                    print(f"WRONG rows={rows} cache={cache}: other ids than recomputed")
-                    return 1
-            nats = 0.0 if weights == "float32" else lost(exact, model, ids, min(prompt - 1, 64))
-            if weights != "float32":
-                print(f"      {weights}: {nats:.5f} nats a token are lost")
-            if nats > LOST:
-                print(f"WRONG rows={rows} weights={weights}: expected at most {LOST}")
+        wanted, slow = recomputed(model, ids.expand(rows, -1), few)
+        found = {"recomputed": slow}
+        for cache in caches:
+            got, found[cache] = cached(model, ids, tokens, cache, rows)
+            if not torch.equal(got[:, :few], wanted):
+                print(f"WRONG rows={rows} cache={cache}: other ids than recomputed")
                 return 1
-        by_growing = found.get(("float32", "growing"), slow)
-        for (weights, name), times in found.items():
+        by_growing = found.get("growing", slow)
+        for name, times in found.items():
             low, middle, high = spread(times)
-            model.weights = weights
             rate = read_bytes(model, rows, prompt) / middle * 1e3
             print(
-                f"{rows:4}  {weights:9} {name:12} {middle:9.3f} ({low:.3f}-{high:.3f})".ljust(56)
+                f"{rows:4}  {name:12} {middle:9.3f} ({low:.3f}-{high:.3f})".ljust(46)
                 + f"{1e3 * rows / middle:10.1f} {spread(slow)[1] / middle:13.1f} "
                 f"{spread(by_growing)[1] / middle:10.1f} {rate / 1e9:7.1f} ({rate / most:.0%})",
                 flush=True,
             )
             what = {"implementation": f"decode {name} {given['model']}", "pass": "step"}
-            more = {"batch": rows, "heads": shape["heads"], "length": prompt, "extra_peak_mb": "-"}
-            dtype = given["dtype"] if weights == "float32" else weights
-            size = shape["width"] // shape["heads"]
-            record(given["results"], device, times, **what, **more, size=size, dtype=dtype)
+            more = {"batch": rows, "heads": shape.heads, "length": prompt, "extra_peak_mb": "-"}
+            size = shape.width // shape.heads
+            record(given["results"], device, times, **what, **more, size=size, dtype=given["dtype"])
             if name != "recomputed":
                 share = rate / most
-                fast[weights, name, rows] = middle, spread(slow)[1] / middle, share
-    asked(fast, given)
+                fast[name, rows] = middle, spread(slow)[1] / middle, share
+    asked(fast)
     return 0
 
 
-def asked(
-    fast: dict[tuple[str, str, int], tuple[float, float, float]], given: dict[str, str]
-) -> None:
+def asked(fast: Found) -> None:
     """Prints the ratios that the step in C++ is built for, by milliseconds a step."""
-    rows = [n for _, name, n in fast if name == "native"]
+    rows = [n for name, n in fast if name == "native"]
     if not rows:
         return
     few, many = min(rows), max(rows)
-    for weights in several(given["weights"]):
-        one, slow, share = fast[weights, "native", few]
-        told = [f"{slow:.0f} x recomputed, {share:.0%} of the bandwidth"]
-        if many > few:
-            rate = many * one / few / fast[weights, "native", many][0]
-            told.append(f"{many} rows make {rate:.1f} x the tokens of {few}")
-        print(f"asked {weights}: " + ", ".join(told))
+    one, slow, share = fast["native", few]
+    told = [f"{slow:.0f} x recomputed, {share:.0%} of the bandwidth"]
+    if many > few:
+        rate = many * one / few / fast["native", many][0]
+        told.append(f"{many} rows make {rate:.1f} x the tokens of {few}")
+    print("asked: " + ", ".join(told))
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def build_musictx(asked: SimpleNamespace) -> Built:
     def decode(prompt: Tensor, new: int) -> object:
         found = list(
             engine.generate(
-                model.eval(), prompt[0], rows=1, max_tokens=new, seeds=[0], processors=[goes_on]
+                model.eval(), prompt[0], max_tokens=new, seeds=[0], processors=[goes_on]
             )
         )
         assert len(found) == new

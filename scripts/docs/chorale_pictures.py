@@ -28,11 +28,12 @@ from matplotlib import pyplot as plt
 
 from musictx import bundle, read, shipped
 from musictx.apps.generate import generate
-from musictx.apps.harmonise import harmonisations
 from musictx.chorale import voice_leading
+from musictx.chorale.app import harmonisations
 from musictx.chorale.grid import Grid
 from musictx.chorale.grid import read as four_voices
 from musictx.chorale.tune import Form, Tune
+from musictx.config import GenerateConfig, HarmoniseConfig
 from scripts.docs.drawing import save
 from scripts.words import options, run
 
@@ -68,7 +69,7 @@ class Drawn(NamedTuple):
 
 def harmonised(model: bundle.Bundle, name: str) -> Drawn:
     melody = read(shipped.examples().get(name) or SONGS / f"{name}.mid")
-    ((harmony, _),) = harmonisations(model, melody)
+    ((harmony, _),) = harmonisations(model, melody, HarmoniseConfig())
     of = Tune.of(melody)
     stands = [voice_leading.closes(harmony.grid.pitches[:stop]) for _, stop in of.phrases()]
     print(
@@ -131,7 +132,7 @@ def main(words: list[str]) -> None:
     if given["path"]:
         bach = json.loads(Path(given["path"]).read_text(encoding="utf-8"))["valid"]
         print(line("Bach", [Drawn("", Grid.joined(np.array(piece))) for piece in bach]), flush=True)
-    made = generate(model, samples=int(given["free"]), seed=0)
+    made = generate(model, GenerateConfig(samples=int(given["free"])), seed=0)
     free = [Drawn(f"{n}", four_voices(one.score)[0]) for n, one in enumerate(made, 1)]
     sheet(free, images, "chorales_free")
     print(line("free chorales", free), flush=True)

@@ -25,7 +25,7 @@ def trained(folder: str, midi: str | None, tokens: int) -> None:
         ids = [BOS, *tokenizer.encode(read(midi)).tolist()][:tokens]
     else:
         begin = torch.tensor([BOS])
-        drawn = generate(model, begin, rows=1, max_tokens=tokens - 1, seeds=[0])
+        drawn = generate(model, begin, max_tokens=tokens - 1, seeds=[0])
         ids = [BOS, *(int(one[0]) for one in drawn)]
     layers: list[torch.Tensor] = []
     right = block.attend

@@ -20,6 +20,7 @@ import yaml
 from musictx import bundle, formats, midi
 from musictx.apps.generate import generate
 from musictx.chorale import jsb
+from musictx.config import GenerateConfig
 from musictx.data.module import MusicDataModule
 from musictx.data.shards import HEADER, PIECES, TOKENS, Shards
 from musictx.data.writer import Writer
@@ -28,7 +29,7 @@ from musictx.render import audio
 from musictx.render.soundfont import SoundFont
 from musictx.tokens.build import build
 from musictx.train import checkpoint
-from scripts.fuzzing import mutate
+from scripts.fuzzing import mutate, small
 from tests.data.helpers import song
 from tests.render import fonts
 from tests.untrained import saved
@@ -111,8 +112,7 @@ def _make_musicxml(rng: Random, examples: Path, folder: Path) -> Path:
 
 
 def _read_and_encode(path: Path) -> object:
-    score = formats.read(path)
-    return TOKENIZER.encode_with_report(score), midi.to_bytes(score)
+    return TOKENIZER.encode_with_report(formats.read(path)), small.read_and_write(path)
 
 
 def _make_json(rng: Random, examples: Path, folder: Path) -> Path:
@@ -198,7 +198,7 @@ def _make_model(rng: Random, examples: Path, folder: Path) -> Path:
 
 
 def _load_and_ask(path: Path) -> object:
-    return generate(bundle.load(path), tokens=6)
+    return generate(bundle.load(path), GenerateConfig(tokens=6))
 
 
 def _write_shards(folder: Path) -> None:
@@ -290,4 +290,10 @@ KINDS = {
     "models": Kind(_write_model, _make_model, _load_and_ask),
     "shards": Kind(_write_shards, _make_shards, _open_shards),
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
+    "documents": Kind(small.nothing, small.make_document, formats.read),
+    "marks": Kind(small.nothing, small.make_marks, small.read_and_write),
+    "cards": Kind(small.write_card, small.make_card, small.ask_card),
+    "runs": Kind(small.write_run, small.make_run, small.ask_run),
+    "sessions": Kind(small.write_sessions, small.make_sessions, small.ask_sessions),
+    "words": Kind(small.nothing, small.make_words, small.ask_words),
 }

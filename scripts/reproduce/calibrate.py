@@ -6,7 +6,7 @@
 Of the training split ``held`` pieces, drawn by ``seed``, are set aside; by the recipe of
 ``experiment`` a sibling is trained on the others, once (``RUNS/sibling-SEED``). On the pieces set
 aside a temperature and a pull to hold are fitted to it for each voice and sixteenth of the beat
-(``musictx/evaluate/calibrate.py``), and written into each of ``models`` as FOLDER-calibrated. No
+(``scripts/reproduce/calibration.py``), and written into each of ``models`` as FOLDER-calibrated. No
 piece of the validation or test split has a part in it. Words with a dot go to the training.
 """
 
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from musictx import bundle, files
-from musictx.apps.evaluate import find_shards
+from musictx.apps.measured import find_shards
 from musictx.compose import compose
 from musictx.errors import UserError
-from musictx.evaluate.calibrate import calibrated, fit
+from scripts.reproduce.calibration import calibrated, fit
 from scripts.words import musictx, run, with_rest
 
 DEFAULTS = {

@@ -21,12 +21,12 @@ import numpy as np
 
 import musictx
 from musictx import files, formats, midi
-from musictx.apps.render import render_score
 from musictx.beats import Beats
 from musictx.errors import UserError
 from musictx.evaluate import musical
 from musictx.notes import METER, TEMPO, Score
 from musictx.pedal import fold_sustain
+from musictx.render.app import render_score
 from musictx.sampling.timeline import quantised
 from scripts.words import options, run
 

@@ -5,13 +5,13 @@
     python -m scripts.reproduce.jsb path=... trainer.accelerator=gpu trainer.max_steps=2400
     python -m scripts.reproduce.jsb path=... rehearse=true       every row for a few steps: minutes
 
-A row is a file of conf/experiment/jsb. Each is trained with transposition (up to so many semitones
-within the voices' ranges) and without, and measured on the published validation split, and on the
-test split if the file has it: nats per note, all four voices, repeats counted, silence in the
-vocabulary, ends of pieces not counted, whole pieces, the first token scored from bos alone. The
-weights are those of the best validation, those of ``best`` of the last step; ``calibrated`` is
-``best`` after scripts/reproduce/calibrate.py. Words with a dot in them go to every training. What
-an ensemble and memories add is told by scripts/reproduce/jsb_more.py.
+A row is a file of experiment/jsb in musictx/chorale/conf. Each is trained with transposition (up to
+so many semitones within the voices' ranges) and without, and measured on the published validation
+split, and on the test split if the file has it: nats per note, all four voices, repeats counted,
+silence in the vocabulary, ends of pieces not counted, whole pieces, the first token scored from bos
+alone. The weights are those of the best validation, those of ``best`` of the last step;
+``calibrated`` is ``best`` after scripts/reproduce/calibrate.py. Words with a dot in them go to
+every training. What an ensemble and memories add is told by scripts/reproduce/jsb_more.py.
 
 Every step is a musictx command, printed before it runs. What is done is not done again: a stopped
 run goes on, a finished one is only read. ``csv`` has a line for each row, transposition and seed;
@@ -45,7 +45,7 @@ PAPER = {
     "relative_labels": 0.347,
     "pitch_time": 0.335,
 }
-#: The files of conf/experiment/jsb, in the order of the table.
+#: The files of musictx/chorale/conf/experiment/jsb, in the order of the table.
 ROWS = [*PAPER, "best", "calibrated"]
 COLUMNS = (
     "row", "transposition", "seed", "validation_nats", "test_nats", "parameters", "steps",

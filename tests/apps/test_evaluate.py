@@ -179,12 +179,8 @@ def test_a_split_that_turns_out_empty_leaves_no_folder_of_tokens(tmp_path, corpu
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seconds": 5.0}, "seconds=5.0: expected samples=FOLDER or pieces=NUMBER with it"),
-        ({"samples": "x", "window": 8}, "window=8: expected its default with samples="),
-        (
-            {"task": "continue", "samples": "x"},
-            "task=continue: expected free, infill or accompany unless",
-        ),
+        ({"window": 4, "stride": 5}, "stride=5: expected 1 to window=4"),
+        ({"task": "continue"}, "task=continue: expected one of free, infill, accompany"),
         ({"out": "result.txt"}, "out=result.txt: expected a file name that ends with .json"),
         ({"out": "result.csv"}, "out=result.csv: expected a file name that ends with .json"),
     ],

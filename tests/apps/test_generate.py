@@ -1,14 +1,18 @@
 """musictx generate: files and their names, what is printed, and what is told before any work."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+import musictx
 from musictx import bundle, formats, midi
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import ConfigError, UserError
 from musictx.notes import NOTE, Score
+from musictx.sampling import music
 from musictx.sampling.music import Sample
 from tests.untrained import SMALL, saved
 
@@ -80,22 +84,17 @@ def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
 def test_sound_and_picture_come_when_asked_with_the_seam_marked(
     folder, primer, tmp_path, capsys, monkeypatch
 ):
-    from musictx.apps import render
+    from musictx.render import audio, pianoroll
 
-    seams = []
-
-    def fake(score, stem, *, wav, png, seam):
-        seams.append(seam)
-        assert wav
-        assert png
-        return [stem.with_name(stem.name + ".wav"), stem.with_name(stem.name + ".png")]
-
-    monkeypatch.setattr(render, "render_score", fake)
+    sounds, seams = [], []
+    monkeypatch.setattr(audio, "write", lambda score, path: sounds.append(path))
+    monkeypatch.setattr(pianoroll, "draw", lambda score, path, *, seam: seams.append(seam))
     (result,) = app.run(config(folder, tmp_path, primer=str(primer), render=True))
     printed = capsys.readouterr().out
     assert [p.suffix for p in result.paths] == [".mid", ".wav", ".png"]
     assert all(str(p) in printed for p in result.paths)
     assert seams == [pytest.approx(midi.read(primer).duration)]
+    assert sounds == [result.paths[1]]
     app.run(config(folder, tmp_path, render=True, samples=2))
     assert seams[1:] == [None, None]
 
@@ -206,8 +205,6 @@ def test_a_seed_of_its_own_is_printed_and_makes_the_same_music(folder, tmp_path,
 
 def test_ones_own_constraints_and_processors_take_part(folder):
     """Nothing but the pentatonic scale, by three lines of the user's."""
-    import musictx
-
     loaded = musictx.load(folder)
     strike = loaded.tokenizer.note_events.strike
 
@@ -253,24 +250,33 @@ def test_tracks_that_the_model_cannot_tell_apart_are_told(folder, primer, tmp_pa
     assert np.array_equal(notes["track"][:20], table["track"])
 
 
+def test_one_voice_is_a_primer_of_tokens_that_count_beats(tmp_path):
+    folder = saved(tmp_path / "model", tokens={"name": "notes"}, context=40, group=5)
+    tune = [(0.5 * n, 0.5 * n + 0.4, 60 + n, 80, 0, False, 0) for n in range(8)]
+    assert musictx.generate(str(folder), primer=Score(tune), tokens=6)[0].ids.size
+
+
 def test_one_voice_for_a_model_of_four_is_sent_to_harmonise(tmp_path):
     where = saved(tmp_path / "model", tokens={"name": "chorale"}, context=64)
     tune = Score(notes=[(i * 0.5, i * 0.5 + 0.5, 70 + i, 80, 0, False, 0) for i in range(4)])
     with pytest.raises(UserError, match="did you mean `musictx harmonise primer`"):
-        app.generate(bundle.load(where), tune)
+        app.generate(bundle.load(where), GenerateConfig(), tune)
 
 
 def test_a_new_chorale_may_end_by_itself_and_other_music_may_not(folder, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        app, "continuations", lambda *args, **options: asked.append(options["end"]) or iter([])
-    )
-    app.generate(bundle.load(folder), seconds=1.0)
-    app.generate(bundle.load("chorale"), seconds=1.0)
-    app.generate(bundle.load("chorale"), seconds=1.0, end="natural")
-    assert asked == ["cut", "model", "natural"]
-    with pytest.raises(UserError, match="end=soon: expected one of cut, model, natural"):
-        app.generate(bundle.load("chorale"), end="soon")
+    ends = []
+
+    class Noted(music.Batch):
+        def __init__(self, tokenizer, primers, request):
+            ends.append(request.end)
+            super().__init__(tokenizer, primers, replace(request, tokens=4))
+
+    monkeypatch.setattr(music, "Batch", Noted)
+    for model, end in ((folder, None), ("chorale", None), ("chorale", "natural")):
+        musictx.generate(bundle.load(model), seconds=3.0, end=end)
+    assert ends == ["cut", "model", "natural"]
+    with pytest.raises(UserError, match="end=soon: expected one of cut, natural, model"):
+        musictx.generate(end="soon")
 
 
 def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
@@ -334,7 +340,7 @@ def test_parts_known_by_name_are_read_in_their_program_and_go_back_with_their_ow
     notes = [(i / 4, i / 4 + 0.2, 72 + i % 5, 80, 0, False, 0) for i in range(8)]
     notes += [(i / 2, i / 2 + 0.4, 52 + i % 3, 60, 4, False, 1) for i in range(4)]
     song = Score(notes=notes, names={0: "MELODY", 1: "keys"})
-    (sample,) = app.generate(loaded, song, seconds=6.0)
+    (sample,) = app.generate(loaded, GenerateConfig(seconds=6.0), song)
     found = sample.score
     assert (found.names[0], found.names[1]) == ("MELODY", "keys")
     new = found.notes[found.notes["start"] >= sample.seam]
@@ -345,7 +351,7 @@ def test_parts_known_by_name_are_read_in_their_program_and_go_back_with_their_ow
     assert {found.names[track]: programs[track] for track in programs}.items() <= {
         "Bridge": {48}, "Piano": {0},
     }.items()  # fmt: skip
-    free = app.generate(loaded, seconds=6.0)[0].score
+    free = app.generate(loaded, GenerateConfig(seconds=6.0))[0].score
     assert set(free.names.values()) == {"Melody", "Bridge", "Piano"}
-    ids = app.primer_of(loaded, song, None, None).ids
+    ids = app.primer_of(loaded, song, GenerateConfig()).ids
     assert set(loaded.tokenizer.decode(ids).notes["program"].tolist()) == {73, 4}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import mido
 import numpy as np
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 import musictx
 from musictx import midi
 from musictx.apps import infill as app
+from musictx.apps import tasks
 from musictx.beats import Beats
 from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
@@ -110,7 +112,7 @@ def test_everything_else_stays_to_the_tick(which, asked, bars, tracks, song, tmp
     for column in ("pedals", "tempos", "meters", "keys"):
         assert np.array_equal(getattr(back, column), getattr(given, column))
     assert back.names == given.names
-    assert back.ticks_per_quarter % given.ticks_per_quarter == 0  # finer, where new notes are
+    assert back.ticks_per_quarter == given.ticks_per_quarter
     assert len(back) - sum(outside(back, start, stop, tracks).values()) == result.sample.notes
     assert set(back.notes["track"].tolist()) <= {0, 1}
     assert set(back.notes["program"].tolist()) == {0}
@@ -134,11 +136,11 @@ def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(which, song, tmp_pat
     (result,) = app.run(config)
     given, back = midi.read(song), midi.read(result.paths[0])
     tune = given.notes[given.notes["track"] == 0]
-    assert listed(back.notes[back.notes["track"] == 0]) == listed(tune)
-    assert len(back) > len(tune)
-    names = {name for track, name in back.names.items() if track > 0}
+    assert listed(back.notes[back.notes["track"] < 2]) == listed(given.notes)
+    assert len(back) > len(given)
+    names = {name for track, name in back.names.items() if track > 1}
     assert names <= ({"bridge", "piano"} if which == "songs" else {"accompaniment"})
-    new = back.notes[back.notes["track"] > 0]
+    new = back.notes[back.notes["track"] > 1]
     assert new["start"].min() >= tune["start"].min() - 1e-3
     assert set(new["program"].tolist()) <= ({0, 48} if which == "songs" else {0})
     highest = musictx.accompany(given.with_notes(tune), str(model), seed=1)[0]
@@ -148,12 +150,12 @@ def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(which, song, tmp_pat
 def test_without_a_track_of_its_own_the_melody_is_what_nothing_sounds_above():
     notes = np.array([(0, 2, 60, 64, 0, False, 0), (0, 1, 72, 64, 0, False, 1),
                       (1, 2, 55, 64, 0, False, 1), (2, 3, 50, 64, 0, False, 1)], NOTE)  # fmt: skip
-    assert app.highest(notes)["pitch"].tolist() == [72, 50]
-    task = app.under(Score(notes=notes), None)
+    assert tasks.highest(notes)["pitch"].tolist() == [72, 50]
+    task = tasks.under(Score(notes=notes), AccompanyConfig())
     assert task.kept.notes["pitch"].tolist() == [72, 50]
     notes["drum"] = True
     with pytest.raises(UserError, match="melody: this file holds no notes, or only drums; give"):
-        app.under(Score(notes=notes), None)
+        tasks.under(Score(notes=notes), AccompanyConfig())
 
 
 @pytest.mark.parametrize(
@@ -163,9 +165,13 @@ def test_without_a_track_of_its_own_the_melody_is_what_nothing_sounds_above():
         ({"end": "8.5"}, r"to=8\.5: expected a bar, to=5, or seconds, to=12\.5s"),
         ({"begin": "6", "end": "4"}, r"to=4: expected a place after from=6"),
         ({"begin": "40", "end": "41"}, r"from=40: the file ends before that.*in bar 10"),
+        ({"end": "99"}, r"to=99: that is 16\d s after the end of the file, expected at most 30"),
         ({"tracks": "flute"}, r"tracks=flute: expected a track .*1 Melody, 2 Piano"),
         ({"limits": Limits(notes=10)}, r"file=.*notes, more than limits\.notes=10"),
-        ({"loudness": "loud"}, r"loudness=loud: expected a number of MIDI velocity, or ppp"),
+        (
+            {"loudness": "loud"},
+            r"loudness=loud: expected a number of MIDI velocity up to 127, or ppp",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_before_the_model_is_read(asked, sentence, song, tmp_path):
@@ -220,7 +226,7 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
     path = tmp_path / "four.mid"
     musictx.write(score, path)
     before = musictx.read(path)
-    found = musictx.infill(path, "chorale", begin=2, end=3, voices="alto,tenor", seed=1)[0]
+    found = musictx.infill(path, "chorale", begin=2, end=3, tracks="A,T", seed=1)[0]
     since = before.notes["start"] / beat
     inside = (since > 3.99) & (since < 11.99)
     changed = inside & np.isin(before.notes["track"], (1, 2))
@@ -241,8 +247,8 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
     assert not Counter(map(bytes, before.notes[~changed])) - Counter(map(bytes, again.notes))
     for wrong, told in (
         ({"begin": 1, "end": 9}, "nothing would stay"),
-        ({"begin": 2, "end": 3, "voices": ["alt"]}, "voices=.'alt'.: expected one or more of sop"),
-        ({"begin": 2, "end": 3, "tracks": "2", "voices": "bass"}, "nothing begins there"),
+        ({"begin": 2, "end": 3, "tracks": "alt"}, "tracks=alt: expected a track by name or num"),
+        ({"begin": "3.34s", "end": "3.35s"}, "nothing begins there"),
     ):
         with pytest.raises(UserError, match=told):
             musictx.infill(path, "chorale", **wrong)
@@ -253,8 +259,6 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
     ):
         with pytest.raises(UserError, match=told):
             musictx.infill(path, "chorale", begin=2, end=3, **without_effect)
-    with pytest.raises(UserError, match="voices=alto: expected a model of four voices"):
-        musictx.infill(path, "piano", begin=2, end=3, voices="alto")
 
 
 @pytest.mark.slow
@@ -288,7 +292,7 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
     real = fill.compose
 
     def noted(part, seeds, *, sampling, limits, **more):
-        asked.append((part.steering.levels, sampling.density, limits.density))
+        asked.append((part.steering.levels, part.steering.density, limits.density))
         return real(part, seeds, sampling=sampling, limits=limits, **more)
 
     monkeypatch.setattr(fill, "compose", noted)
@@ -309,9 +313,88 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
     asked.clear()
     musictx.infill(song, model, begin=4, end=5, register="any")
     near = music.notes
-    first, last = 5.625 - app.AROUND, 9.375 + app.AROUND
+    first, last = 5.625 - tasks.AROUND, 9.375 + tasks.AROUND
     near = near[(near["start"] >= first) & (near["start"] < last)]
     found = controls.measured(near, min(last, music.duration))
     expected = controls.levels({**found, "register": 0.0})
     assert asked == [(tuple(expected), None, pytest.approx(found["density"]))]
     assert expected[2] == 0 < min(expected[0], expected[1], expected[3])
+
+
+@pytest.fixture
+def band(tmp_path):
+    """Eight bars of 4/4 at 124: drums, bass, chords, and a lead whose program changes at bar 5."""
+    file, beat = mido.MidiFile(ticks_per_beat=480), 480
+    file.tracks.append(mido.MidiTrack([mido.MetaMessage("set_tempo", tempo=mido.bpm2tempo(124))]))
+    parts = {"Drums": (9, [36, 42] * 16), "Bass": (1, [40, 43] * 16)}
+    parts |= {"Chords": (2, [60, 64] * 16), "Lead": (3, [76, 79] * 16)}
+    for name, (channel, pitches) in parts.items():
+        track = mido.MidiTrack([mido.MetaMessage("track_name", name=name)])
+        for number, pitch in enumerate(pitches):
+            if number in (0, 16) and name == "Lead":
+                program = 80 + number // 16
+                track.append(mido.Message("program_change", channel=channel, program=program))
+            on = {"channel": channel, "note": pitch, "velocity": 80}
+            track.append(mido.Message("note_on", time=0 if number == 0 else 40, **on))
+            track.append(mido.Message("note_off", time=beat - 40, channel=channel, note=pitch))
+        file.tracks.append(track)
+    file.save(tmp_path / "band.mid")
+    return tmp_path / "band.mid"
+
+
+def of_track(score, name):
+    tracks = [track for track, named in score.names.items() if named == name]
+    return score.notes[np.isin(score.notes["track"], tracks)]
+
+
+def test_drums_stay_where_no_track_is_named_and_are_refused_where_they_are(folder, band):
+    before = midi.read(band)
+    (made,) = musictx.infill(band, str(folder), begin=5, end=6, seed=1)
+    assert listed(of_track(made.score, "Drums")) == listed(of_track(before, "Drums"))
+    assert listed(of_track(made.score, "Bass")) != listed(of_track(before, "Bass"))
+    for tracks in ("Drums", "1", ["Bass", "Drums"]):
+        with pytest.raises(UserError, match="tracks=Drums: these are drums, and this model writes"):
+            musictx.infill(band, str(folder), begin=5, end=6, tracks=tracks)
+
+
+def test_a_track_whose_program_changes_is_one_track(folder, band):
+    before = midi.read(band)
+    assert before.names == {0: "Drums", 1: "Bass", 2: "Chords", 3: "Lead"}
+    clock = Beats(before)
+    start, stop = (float(clock.seconds(16.0 + 8 * n)) for n in (0, 1))
+    (made,) = musictx.infill(band, str(folder), begin=5, end=6, tracks="lead", seed=1)
+    lead = of_track(made.score, "Lead")
+    old = of_track(before, "Lead")
+    outside_of = (old["start"] < start - 1e-3) | (old["start"] > stop - 1e-3)
+    new = listed(lead) - listed(old[outside_of])
+    assert listed(lead) - new == listed(old[outside_of])
+    assert sum(new.values()) == made.notes > 0
+    assert {note[4] for note in new} == {81}, "on the program that sounds there"
+    (under,) = musictx.accompany(band, str(folder), melody_track="Lead", seed=1)
+    assert listed(of_track(under.score, "Lead")) == listed(old)
+
+
+@pytest.mark.parametrize("quantise", ["none", "16", "8t"])
+@pytest.mark.parametrize(("begin", "end"), [(5, 6), (1, 8), ("7.3s", "9.9s")])
+def test_no_new_note_begins_outside_of_the_gap(folder, band, quantise, begin, end, tmp_path):
+    """Bar lines at 124 lie between the steps of the tokens; to the tick, in the file."""
+    before, made = midi.read(band), tmp_path / "made.mid"
+    clock = Beats(before)
+    start, stop = (tasks.moment(o, str(at), clock) for o, at in (("from", begin), ("to", end)))
+    for seed in range(3):
+        options = {"tracks": "Chords", "quantise": quantise, "seed": seed, "density": 12}
+        musictx.write(musictx.infill(band, str(folder), begin=begin, end=end, **options)[0], made)
+        new = listed(of_track(midi.read(made), "Chords")) - listed(of_track(before, "Chords"))
+        assert new
+        for at, *_ in new:
+            assert start - 1e-3 < at < stop - 1e-3
+
+
+def test_a_track_on_which_nothing_stays_keeps_its_program(folder, band):
+    notes = midi.read(band).notes.copy()
+    notes["program"][notes["track"] == 1] = 33
+    music = midi.read(band).with_notes(notes)
+    (made,) = musictx.infill(music, str(folder), begin=1, end=9, tracks="Bass", seed=2)
+    new = of_track(made.score, "Bass")
+    assert len(new) == made.notes > 0
+    assert set(new["program"].tolist()) == {33}

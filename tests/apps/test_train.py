@@ -13,7 +13,7 @@ from musictx.apps import train
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
-from musictx.train import checkpoint
+from musictx.train import checkpoint, trainer
 from tests.apps.train_driver import config, tune
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -61,6 +61,20 @@ def test_float16_on_a_cpu_is_one_sentence(root, tmp_path, capfd):
     out, err = capfd.readouterr()
     assert "note    trainer.precision=16-mixed is not for a CPU; it trains with bf16-mixed" in out
     assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("precision", "has_it", "told"),
+    [("bf16-mixed", False, True), ("fast", False, False), ("bf16-mixed", True, False)],
+)
+def test_who_asks_for_bfloat16_where_it_is_emulated_is_told_what_it_costs(
+    precision, has_it, told, root, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device: has_it)
+    train.run(config(root, tmp_path / "run", max_steps=1, precision=precision))
+    before = capsys.readouterr().out.partition("trained")[0]
+    cost = r"takes \d+ times as long as in float32; trainer.precision=fast"
+    assert bool(re.search(cost, before)) == told
 
 
 def test_a_sample_that_fails_is_told_and_training_goes_on(root, tmp_path, monkeypatch, capsys):

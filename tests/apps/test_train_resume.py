@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -14,7 +15,7 @@ import torch
 from musictx import bundle
 from musictx.apps import train
 from musictx.errors import UserError
-from musictx.train import checkpoint
+from musictx.train import checkpoint, runs
 from musictx.train.lit import LitMusicTransformer
 from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, config, driver
 
@@ -142,9 +143,11 @@ def test_a_kill_in_the_middle_of_writing_a_checkpoint_resumes_to_the_same_bits(n
     assert not [p for p in (root / run).iterdir() if p.name.startswith(".")]
 
 
-def test_ctrl_c_from_outside_leaves_checkpoint_and_model_and_status_130(root):
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_leave_checkpoint_and_model_and_their_status(root, number, status):
+    run = f"endless-{status}"
     process = subprocess.Popen(
-        driver(root, "run=endless", "max_steps=1000000"),
+        driver(root, f"run={run}", "max_steps=1000000"),
         cwd=CHECKOUT,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
@@ -153,19 +156,40 @@ def test_ctrl_c_from_outside_leaves_checkpoint_and_model_and_status_130(root):
     )
     try:
         deadline = time.monotonic() + 180
-        while not (root / "endless" / "last.ckpt").exists() and process.poll() is None:
+        while not (root / run / "last.ckpt").exists() and process.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=180)
     finally:
         process.kill()
-    assert process.returncode == 130, err
+    assert process.returncode == status, err
     assert "Traceback" not in err
     assert "stopping after this step" in err
     assert "go on with the same command" in out
-    assert checkpoint.read(root / "endless" / "last.ckpt")["global_step"] >= 5
-    bundle.load(root / "endless" / "model")
+    assert checkpoint.read(root / run / "last.ckpt")["global_step"] >= 5
+    bundle.load(root / run / "model")
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_folder_that_is_removed_under_a_training_ends_it_and_nothing_is_left(
+    root, monkeypatch, replaced
+):
+    folder = root / "removed"
+    original = LitMusicTransformer.optimizer_step
+
+    def with_removal(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        if self.trainer.global_step == 2:
+            shutil.rmtree(folder)
+            if replaced:
+                folder.mkdir()
+
+    monkeypatch.setattr(LitMusicTransformer, "optimizer_step", with_removal)
+    with pytest.raises(runs.FolderGone, match="removed, moved or replaced while") as caught:
+        train.run(config(root, "removed"))
+    assert caught.value.status == 1
+    assert not folder.exists()
 
 
 def test_a_finished_run_returns_at_once_and_asks_for_more(root, monkeypatch, capsys):

@@ -22,6 +22,7 @@ from musictx.config import (
     TrainConfig,
     TrainerConfig,
 )
+from musictx.config.trainer import PASSED_ON
 from musictx.notes import NOTE, Score
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -55,7 +56,8 @@ def write_corpus(folder: Path, pieces: int = 6) -> Path:
 def config(root: Path, run: str, **options) -> TrainConfig:
     """A training of 12 steps on ``root/midi`` in ``root/run``: dropout, averaging, accumulation."""
     optim = {k: options.pop(k) for k in ("lr", "ema") if k in options}
-    trainer = {k: options.pop(k) for k in list(options) if k in TrainerConfig.__dataclass_fields__}
+    flags = [*TrainerConfig.__dataclass_fields__, *PASSED_ON]
+    trainer = {k: options.pop(k) for k in list(options) if k in flags}
     model = {k: options.pop(k) for k in ("layers", "context", "dropout") if k in options}
     data = {k: options.pop(k) for k in list(options) if k in DataConfig.__dataclass_fields__}
     corpus = {k: options.pop(k) for k in ("path", "shards", "validation") if k in options}
@@ -83,7 +85,7 @@ def config(root: Path, run: str, **options) -> TrainConfig:
         model=ModelConfig(**shape | {"dropout": 0.2} | model),
         data=DataConfig(**{"batch_size": 2, "validation_windows": 4} | data),
         optim=OptimConfig(**{"ema": 0.9, "lr": 3e-3} | optim, warmup=2),
-        trainer=TrainerConfig(**tiny | trainer),
+        trainer=TrainerConfig.of(**tiny | trainer),
         callbacks={"samples": samples, **kept, **options.pop("callbacks", {})},
         logger=options.pop("logger", {"csv": table}),
         out=str(root / run),

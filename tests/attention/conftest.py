@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from musictx.attention.chunked import plan
-from musictx.attention.native import library
+from musictx.speed.native import library
 from tests import compiler
 
 

@@ -33,6 +33,21 @@ def test_periods_and_sinusoids_reach_the_model_with_every_scheme(name):
     assert found.position.added.join.weight.grad[:, 16:].abs().sum() > 0
 
 
+@pytest.mark.parametrize("more", [{}, {"periods": [4, 3]}, {"concat_sinusoids": 6}])
+@pytest.mark.parametrize("name", sorted(set(SCHEMES) - {"two_d"}))
+def test_a_scheme_is_absolute_if_the_embeddings_change_with_the_place(name, more):
+    """A shift by a multiple of all periods changes the embeddings of an absolute scheme only."""
+    scheme = model(name=name, **more).position
+    x = torch.randn(1, 5, 16)
+
+    def embedded(begin):
+        places = torch.arange(begin, begin + 5)[None]
+        embeddings = scheme.embed(x, places)
+        return embeddings if scheme.added is None else scheme.added(embeddings, places)
+
+    assert scheme.absolute == (not torch.equal(embedded(0), embedded(12)))
+
+
 def test_a_periodic_vector_is_added_by_position_in_the_piece():
     scheme = build({"name": "none", "periods": [4]}, heads=2, head_dim=4, width=8)
     x = torch.randn(1, 10, 8)
@@ -82,7 +97,8 @@ def test_packed_pieces_begin_their_periods_anew_and_the_cache_goes_on():
 
 
 def test_a_model_without_them_says_nothing_of_them():
-    assert "periods" not in model(name="huang", periods=[], concat_sinusoids=0).config["position"]
+    plain = model(name="huang", periods=[], concat_sinusoids=0).config.position.plain()
+    assert "periods" not in plain
     found = model(name="huang", periods=[4])
-    again = MusicTransformer(**found.config)
+    again = MusicTransformer(**found.config.plain())
     assert set(again.state_dict()) == set(found.state_dict())

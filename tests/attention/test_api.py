@@ -8,15 +8,11 @@ import sys
 import pytest
 import torch
 
-from musictx.attention import (
-    api,
-    capabilities,
-    fused,
-    native,
-)
+from musictx.attention import api, capabilities
 from musictx.attention.api import attend
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Span, Terms
+from musictx.speed import fused, native
 from tests.attention import cases
 
 

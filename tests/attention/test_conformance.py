@@ -21,10 +21,11 @@ from torch import Tensor
 
 from musictx.attention import api, capabilities
 from musictx.attention.chunked import plan
-from musictx.attention.native import op
 from musictx.attention.terms import Axis, Blocks, Terms
-from tests.attention import cases, interpreter
+from musictx.speed.native import op
+from tests.attention import cases
 from tests.attention.cases import Job, Named, computed, excess, results, table_job
+from tests.speed import interpreter
 
 INTERPRETED = interpreter.HERE
 ALL = ("skew", "chunked", "sdpa", "native", "decode", "fused")
@@ -188,8 +189,47 @@ def test_gradients_of_gradients_are_refused_and_never_zero(name):
     q, k, v = (torch.randn(1, 1, 6, SIZE).requires_grad_() for _ in range(3))
     out = computed(name)(q, k, v, Terms(0.3, (Axis(torch.randn(1, 4, SIZE), high=3),)))
     (gradient,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
-    with pytest.raises(RuntimeError, match="differentiate twice"):
+    with pytest.raises(RuntimeError, match="differentiated twice; use implementation=reference"):
         gradient.square().sum().backward()
+
+
+@of("chunked", "native", "fused")
+@pytest.mark.parametrize("ends", ["sum", "square", "residual"])
+def test_second_gradients_are_refused_wherever_they_lead(name, ends):
+    """Also asked of the inputs alone, where the rest of the graph leads round attention."""
+    x = torch.randn(1, 1, 6, SIZE, requires_grad=True)
+    out = computed(name)(x, x.sin(), x, Terms(0.3, (Axis(torch.randn(1, 4, SIZE), high=3),)))
+    whole = {"sum": out.sum(), "square": out.square().sum(), "residual": (x + out).square().sum()}
+    (gradient,) = torch.autograd.grad(whole[ends], x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiated twice"):
+        torch.autograd.grad(gradient.square().sum(), x)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.*deprecated")  # torch's own, on first use
+@of("skew", "chunked", "sdpa", "native", "fused")
+def test_forward_mode_is_right_or_refused_by_name(name):
+    torch.manual_seed(2)
+    q, tangent = torch.randn(2, 1, 1, 6, SIZE)
+    axes = () if name == "sdpa" else (Axis(torch.randn(1, 4, SIZE), high=3),)
+
+    def attend(q, implementation):
+        return api.attend(q, q.cos(), q, Terms(0.3, axes), implementation=implementation)
+
+    def jvp(implementation):
+        return torch.func.jvp(lambda q: attend(q, implementation), (q,), (tangent,))[1]
+
+    step = 1e-3 * tangent
+    wanted = (attend(q + step, "reference") - attend(q - step, "reference")) / 2e-3
+    assert wanted.norm() > 0.1
+    for right in ("reference", "auto"):
+        torch.testing.assert_close(jvp(right), wanted, rtol=1e-2, atol=1e-3)
+    if name == "skew":
+        torch.testing.assert_close(jvp(name), wanted, rtol=1e-2, atol=1e-3)
+    else:
+        with pytest.raises(
+            ValueError, match=f"implementation={name}: it computes no derivatives in"
+        ):
+            jvp(name)
 
 
 @of("chunked", "native", "fused")

@@ -10,12 +10,12 @@ from musictx.chorale import ending, voice_leading
 from musictx.chorale.grid import Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
-from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.vocab import BOS, EOS
 from tests.chorale.parts import chords
 from tests.chorale.test_harmonise import small_model
 from tests.chorale.test_rules import grids
+from tests.sampling.pieces import continue_each
 
 
 def cost_of_end(tokenizer, grid):

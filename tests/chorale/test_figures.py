@@ -39,7 +39,7 @@ def test_figures_mean_these_notes(bass, figures, fifths, allowed, asked):
     (bass_class,) = classes(bass)
     found = chord(bass_class, figures, fifths)
     assert found.allowed == classes(allowed)
-    assert found.asked == classes(asked)
+    assert found.needed == classes(asked)
 
 
 @pytest.mark.parametrize("text", ["6 x", "6/ 5", "66", "1"])

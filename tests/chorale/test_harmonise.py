@@ -32,9 +32,10 @@ def small_model(tokenizer, seed=0, position="two_d", intervals=False):
     if position == "two_d":
         place["coordinates"] = token_coordinates(tokenizer)
     pitches = token_coordinates(tokenizer)["pitches"]
+    told = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 16], "pitches": pitches}
     model = MusicTransformer(
         tokenizer.size, layers=2, width=16, heads=2, feedforward=16, context=96, position=place,
-        intervals={"inputs": [1, 4], "outputs": [1, 16], "pitches": pitches} if intervals else None,
+        features=[told] if intervals else [],
     )  # fmt: skip
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.4)  # far from uniform

@@ -12,12 +12,12 @@ from musictx.chorale.grid import Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
 from musictx.evaluate import keys
-from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
 from tests.chorale.parts import chords
 from tests.chorale.test_harmonise import small_model
+from tests.sampling.pieces import continue_each
 
 #: Told of whole pieces only, or by the key as heard so far.
 OF_THE_WHOLE = ("stuck voice", "doubled leading note")

@@ -29,7 +29,7 @@ def found(text, kind=None, tied=None):
 
 def test_a_plain_cadence_is_free_of_faults():
     cadence = chords("C5 G4 E4 C3, C5 A4 F4 F3, B4 G4 D4 G3, C5 G4 E4 C3", STEP)
-    report = v.report(cadence)
+    report = v.assess(cadence)
     assert v.faults(cadence) == []
     assert set(report.counts) == set(v.KINDS)
     assert sum(report.counts.values()) == 0
@@ -125,9 +125,9 @@ def test_a_voice_that_stands_while_others_move():
     assert stuck == []  # to the last change of another voice it is just two bars
     text = bars(2, "A3") + ", G4 E4 A3 E3, F4 D4 A3 D3, E4 C4 G3 C3"
     assert found(text, kind) == [(0, (2,), kind)]
-    assert v.report(chords(text, STEP)).longest_held == 2.25
+    assert v.assess(chords(text, STEP)).longest_held == 2.25
     assert found(bars(3, "-"), kind) == [(0, (2,), kind)]  # silence stands as well
-    assert v.report(chords("E4 C4 A3 A2", 100)).longest_held == 0  # nobody moves
+    assert v.assess(chords("E4 C4 A3 A2", 100)).longest_held == 0  # nobody moves
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_voice_that_stands_while_others_move():
     ],
 )
 def test_endings(text, triad, cadence):
-    report = v.report(chords(text, STEP))
+    report = v.assess(chords(text, STEP))
     assert (report.final_triad, report.cadence) == (triad, cadence)
 
 
@@ -155,10 +155,10 @@ def test_ties_tell_held_notes_from_struck_ones():
     pitches = chords("B5 B4 G4 C3", 8)
     tied = np.ones((8, 4), bool)
     tied[0] = tied[4] = False
-    assert v.report(pitches).notes == 4
-    assert v.report(pitches, tied).notes == 8
+    assert v.assess(pitches).notes == 4
+    assert v.assess(pitches, tied).notes == 8
     assert [fault.step for fault in v.faults(pitches, tied)] == [0, 4]
-    assert v.report(pitches, tied).changes == 0
+    assert v.assess(pitches, tied).changes == 0
 
 
 def test_keys_of_scales_and_chords():
@@ -171,8 +171,8 @@ def test_keys_of_scales_and_chords():
 
 
 def test_rates_take_all_pieces_together():
-    bad = v.report(chords("C5 G4 E4 C3, D5 A4 F4 D3", 8))  # a bar, with two pairs of parallels
-    good = v.report(chords("B4 G4 D4 G2, C5 G4 E4 C3", 24))  # three bars
+    bad = v.assess(chords("C5 G4 E4 C3, D5 A4 F4 D3", 8))  # a bar, with two pairs of parallels
+    good = v.assess(chords("B4 G4 D4 G2, C5 G4 E4 C3", 24))  # three bars
     together = v.rates([bad, good])
     assert together["parallel octaves / 100 bars"] == 25
     every = sum(bad.counts.values()) + sum(good.counts.values())
@@ -181,7 +181,7 @@ def test_rates_take_all_pieces_together():
     assert together["ends on a triad in root position, %"] == 100
     assert together["bass ends a fourth up or a fifth down, %"] == 50
     assert together["chord changes / bar"] == 0.5
-    with pytest.raises(UserError, match="reports: none"):
+    with pytest.raises(UserError, match="assessments: none"):
         v.rates([])
 
 
@@ -197,7 +197,7 @@ def test_rates_take_all_pieces_together():
 )
 def test_what_is_no_chorale_is_refused(pitches, tied, word):
     with pytest.raises(UserError, match=word):
-        v.report(pitches, tied)
+        v.assess(pitches, tied)
 
 
 @settings(deadline=None)
@@ -207,7 +207,7 @@ def test_transposed_pieces_have_the_same_faults(pitches, up):
     ranges = "outside its range"
     here, there = ([f for f in v.faults(p) if f.kind != ranges] for p in (pitches, moved))
     assert here == there
-    one, other = v.report(pitches), v.report(moved)
+    one, other = v.assess(pitches), v.assess(moved)
     assert (one.final_triad, one.cadence, one.longest_held) == (
         other.final_triad,
         other.cadence,
@@ -271,7 +271,7 @@ def test_bach_keeps_the_rules_nearly_always():
     """Rates of the chorales in music21, with a margin: a wrong definition is off by far more."""
     from musictx.chorale import bach
 
-    rates = v.rates(v.report(*of_score(score)) for _, score in bach.chorales())
+    rates = v.rates(v.assess(*of_score(score)) for _, score in bach.chorales())
     assert 0.5 < rates["parallel fifths / 100 bars"] < 1.5
     assert 0.2 < rates["parallel octaves / 100 bars"] < 1
     assert rates["outside its range / 100 bars"] < 3
@@ -302,7 +302,7 @@ def test_bars_are_as_long_as_the_meter_says(table, bar):
                     if moves[-1] - start > 2 * bar:
                         stuck.add((start, voice))
                 start = end
-    report = v.report(table, bar=bar)
+    report = v.assess(table, bar=bar)
     assert report.bars == len(table) / bar
     assert report.longest_held == longest / bar
     found = {(f.step, f.voices[0]) for f in v.faults(table, bar=bar) if f.kind == "stuck voice"}

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from musictx import formats, midi
 from musictx.chorale import bach
 from musictx.config import CorpusConfig
-from musictx.data import chunks, encode, parallel
+from musictx.data import chunks, encode, parallel, sources
 from musictx.data.corpora import Item
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
@@ -110,55 +112,40 @@ def killed_after(monkeypatch, count: int) -> None:
     monkeypatch.setattr(encode, "encode_items", work)
 
 
-def stop(monkeypatch, count: int, corpus: Path, out: Path) -> None:
-    """Prepare, and be stopped after ``count`` chunks."""
-    with monkeypatch.context() as patch:
-        killed_after(patch, count)
-        with pytest.raises(KeyboardInterrupt):
-            run(corpus, out)
-
-
-def test_a_stopped_run_goes_on_where_it_was_with_the_same_bytes(
+def test_a_stopped_run_leaves_nothing_and_old_shards_as_they_were(
     corpus, tmp_path, monkeypatch, many_chunks
 ):
-    run(corpus, tmp_path / "whole")
-    out = tmp_path / "work" / "out"
-    stop(monkeypatch, 5, corpus, out)
-    assert os.listdir(out.parent) == ["out.partial"]
-    assert len(os.listdir(out.parent / "out.partial")) == 5
-    read: list[str] = []
-    real = encode.encode
-    monkeypatch.setattr(
-        encode, "encode", lambda item, *rest: read.append(item) or real(item, *rest)
-    )
-    run(corpus, out)
-    assert len(read) == 61 - 20
-    assert contents(out) == contents(tmp_path / "whole")
-    assert os.listdir(out.parent) == ["out"]
+    run(corpus, tmp_path / "old")
+    before = contents(tmp_path / "old")
+    midi.write(song(200), corpus / "new.mid")
+    for out in (tmp_path / "old", tmp_path / "new" / "out"):
+        with monkeypatch.context() as patch:
+            killed_after(patch, 5)
+            with pytest.raises(KeyboardInterrupt):
+                run(corpus, out)
+    assert contents(tmp_path / "old") == before
+    assert sorted(os.listdir(tmp_path)) == ["corpus", "old"]
 
 
-@pytest.mark.parametrize("damage", [b"", b"junk", None])
-def test_a_damaged_chunk_of_a_stopped_run_is_done_again(
-    corpus, tmp_path, monkeypatch, many_chunks, damage
+def test_each_file_is_opened_twice_once_to_know_it_and_once_to_read_it(
+    corpus, tmp_path, monkeypatch
 ):
-    out = tmp_path / "out"
-    stop(monkeypatch, 5, corpus, out)
-    for path in (tmp_path / "out.partial").iterdir():
-        data = path.read_bytes()
-        path.write_bytes(data[: len(data) // 2] if damage is None else damage)
-    run(corpus, out)
-    run(corpus, tmp_path / "whole")
-    assert contents(out) == contents(tmp_path / "whole")
+    opened = Counter()
+    real_open, real_read = builtins.open, formats.read
 
+    def hashing(path, *args, **options):
+        opened["known", Path(path).name] += 1
+        return real_open(path, *args, **options)
 
-def test_a_changed_file_is_read_again_after_a_stop(corpus, tmp_path, monkeypatch, many_chunks):
-    out = tmp_path / "out"
-    stop(monkeypatch, 12, corpus, out)
-    midi.write(song(77, notes=30), corpus / "song-000.mid")
-    run(corpus, out)
-    np.testing.assert_array_equal(
-        by_name(out)["song-000.mid"], TOKENIZER.encode(song(77, notes=30))
-    )
+    def reading(path, **options):
+        opened["read", Path(path).name] += 1
+        return real_read(path, **options)
+
+    monkeypatch.setattr(sources, "open", hashing, raising=False)
+    monkeypatch.setattr(formats, "read", reading)
+    run(write_songs(tmp_path / "c", range(5)), tmp_path / "out")
+    assert set(opened.values()) == {1}
+    assert len(opened) == 10
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="patches reach workers only by fork")
@@ -313,7 +300,7 @@ def test_the_hash_is_of_what_was_read(tmp_path):
 @pytest.mark.parametrize("size", [0, 100, 10**6])
 def test_chunks_hold_every_item_once(size):
     for count in (0, 1, 2, 31, 32, 33, 64, 1000, 5000):
-        items = [Item(str(i), "", 0, size) for i in range(count)]
+        items = [Item(str(i), "", size) for i in range(count)]
         parts = list(chunks.in_chunks(items))
         assert [i for part in parts for i in part] == items
         assert all(1 <= len(part) <= (1 if size == 10**6 else 64) for part in parts)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import random
 import signal
-import subprocess
 import sys
 import time
 
@@ -14,8 +11,7 @@ import pytest
 
 from musictx import formats, midi
 from musictx.config import Limits
-from musictx.data import chunks, prepare
-from musictx.data.assemble import assemble
+from musictx.data import chunks
 from musictx.data.budget import Budget, TookTooLong, within
 from tests.data.helpers import contents, run, song, write_songs
 
@@ -76,21 +72,6 @@ def test_limits_of_files_are_options_of_the_corpus(tmp_path):
     assert "50 notes, more than limits.notes=49" in report.left_out[0].detail
 
 
-def test_where_another_process_was_quicker_its_shards_are_taken(tmp_path, monkeypatch):
-    songs, others = write_songs(tmp_path / "songs", range(4)), []
-
-    def assembled(encoded, made):
-        if not others:
-            others.append(None)
-            others[0] = run(songs, tmp_path / "shards")
-        return assemble(encoded, made)
-
-    monkeypatch.setattr(prepare, "assemble", assembled)
-    report = run(songs, tmp_path / "shards")
-    assert (others[0].up_to_date, report.up_to_date) == (False, True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["shards", "songs"]
-
-
 def test_neither_the_order_of_writing_nor_chunks_nor_workers_change_a_byte(tmp_path, monkeypatch):
     first = write_songs(tmp_path / "a" / "c", range(30))
     second = write_songs(tmp_path / "b" / "c", range(29, -1, -1))
@@ -101,39 +82,3 @@ def test_neither_the_order_of_writing_nor_chunks_nor_workers_change_a_byte(tmp_p
     assert contents(tmp_path / "second") == expected
     run(second, tmp_path / "third", validation=0.3, workers=2)
     assert contents(tmp_path / "third") == expected
-
-
-DRIVER = """
-import sys, time
-from musictx.config import CorpusConfig
-from musictx.data import chunks, encode
-from musictx.data.prepare import prepare
-from musictx.tokens.build import build
-chunks.PIECES = 2
-real = encode.encode
-encode.encode = lambda *args: (time.sleep(0.01), real(*args))[1]
-prepare(CorpusConfig(path=sys.argv[1], workers=1), build(name="performance"), sys.argv[2])
-"""
-
-
-def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path):
-    root = write_songs(tmp_path / "c", range(40))
-    write_songs(root / "copies", range(5))
-    run(root, tmp_path / "whole")
-    out, partial = tmp_path / "work" / "out", tmp_path / "work" / "out.partial"
-    moments, stored = random.Random(3), 0
-    for _ in range(4):
-        process = subprocess.Popen([sys.executable, "-c", DRIVER, root, out])
-        until = stored + moments.randint(1, 4)
-        while process.poll() is None and len(list(partial.glob("[!.]*"))) < until:
-            time.sleep(0.002)
-        time.sleep(moments.random() * 0.03)
-        process.kill()
-        process.wait()
-        left = len(list(partial.glob("[!.]*")))
-        assert left >= stored  # nothing that was done is lost
-        stored = left
-    assert 4 <= stored < 23
-    assert subprocess.run([sys.executable, "-c", DRIVER, root, out], check=False).returncode == 0
-    assert contents(out) == contents(tmp_path / "whole")
-    assert os.listdir(out.parent) == ["out"]

@@ -74,7 +74,7 @@ def test_a_million_files_are_a_stream(monkeypatch):
     monkeypatch.setattr(formats.os, "scandir", Scan)
     monkeypatch.setattr(formats.os, "stat", lambda path: file)
     tracemalloc.start()
-    listed = (Item(f.name, f.path, [f.size, 0], f.size) for f in formats.walk("/corpus", (".mid",)))
+    listed = (Item(f.name, f.path, f.size) for f in formats.walk("/corpus", (".mid",)))
     count = sum(len(chunk) for chunk in chunks.in_chunks(listed))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -84,14 +84,6 @@ def test_published_test_pieces_alone_give_none_to_training():
         assert set(division.split.tolist()) == {TEST}
 
 
-def test_the_parts_of_a_corpus_split_as_the_whole_does():
-    found = [(c, NONE) for c in range(300)]
-    whole = divide(found, (0.2, 0.1)).split
-    for i in range(7):
-        part = divide(found[i::7], (0.2, 0.1), borrow=False).split
-        np.testing.assert_array_equal(part, whole[i::7])
-
-
 def test_the_shares_are_as_asked():
     division = divide([(c, NONE) for c in range(10000)], (0.1, 0.05))
     assert abs(np.count_nonzero(division.split == VALIDATION) - 1000) < 5 * 30

@@ -1,28 +1,19 @@
 """docs/attention.md: its code runs as it stands, its links and pictures are there."""
 
 import re
-import warnings
 from pathlib import Path
 
 import pytest
 
 from musictx.config import SCHEMES
+from tests.docs.blocks import execute
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "attention.md"
 
 
 def test_the_code_of_the_page_runs_from_top_to_bottom():
-    text = PAGE.read_text()
-    found = re.findall(r"```python\n(.*?)```", text, flags=re.S)
-    assert len(found) > 10
-    names: dict = {}
-    for block in found:
-        line = text[: text.index(block)].count("\n")
-        code = compile("\n" * line + block, str(PAGE), "exec")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            exec(code, names)
+    execute(PAGE)
 
 
 def test_links_and_pictures_are_there_and_small():

@@ -8,7 +8,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from musictx import cli
 from musictx.train import checkpoint
 from tests.data.helpers import write_songs
+from tests.docs.blocks import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "training.md"
@@ -92,13 +92,7 @@ def test_what_users_type(here, capsys):
 
 
 def test_the_python_of_the_page_runs_from_top_to_bottom(here):
-    names: dict = {}
-    text = PAGE.read_text(encoding="utf-8")
-    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
-        code = compile("\n" * text[: text.index(block)].count("\n") + block, str(PAGE), "exec")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Lightning's advice to those who use it bare
-            exec(code, names)
+    execute(PAGE, warnings_are="ignore")  # Lightning's advice to those who use it bare
     assert (here / "mine" / "model" / "model.safetensors").is_file()
 
 
@@ -121,7 +115,7 @@ def test_the_file_for_slurm_trains_with_the_processes_of_srun(here):
     environment = {**os.environ, **{f"SLURM_{name}": value for name, value in slurm.items()}}
     environment |= {"PATH": f"{here / 'bin'}:{os.environ['PATH']}", "MASTER_ADDR": "127.0.0.1"}
     environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    words = ["corpus.path=midi", "corpus.shards=shards", *TINY, "callbacks=quiet", "out=run"]
+    words = ["midi", "corpus.shards=shards", *TINY, "callbacks=quiet", "out=run"]
     done = subprocess.run(
         ["bash", str(ROOT / "docs" / "slurm" / "train.sbatch"), *words, "trainer.max_steps=2"],
         env=environment, cwd=here, capture_output=True, text=True, timeout=300,

@@ -80,10 +80,13 @@ def test_a_primer_is_continued_and_rendered(trained, folder, tmp_path, capsys):
     assert made.duration <= 4 + 2 + 0.05
 
 
-@pytest.mark.parametrize("tokenizer", ["remi", "ensemble"])
-def test_other_tokenizers_train_and_generate_through_the_same_code(tokenizer, folder, tmp_path):
+@pytest.mark.parametrize("tokenizer", [".name=tests.docs.remi:Remi", "=ensemble"])
+def test_other_tokenizers_train_and_generate_through_the_same_code(
+    tokenizer, folder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MUSICTX_TRUST", "tests.docs.remi")
     words = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s", f"out={tmp_path}/run"]
-    steps = ["trainer.max_steps=5", f"tokenizer={tokenizer}"]
+    steps = ["trainer.max_steps=5", f"tokenizer{tokenizer}"]
     assert cli.main(["train", *words, *steps, *TINY]) == 0
     generate = [
         f"model={tmp_path}/run/model",

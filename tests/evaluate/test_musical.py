@@ -1,4 +1,4 @@
-"""Metrics of one piece: plain loops, laws, and the values at the edges that docstrings state."""
+"""Measures of one piece: plain loops, laws, and the values at the edges that docstrings state."""
 
 import math
 from itertools import pairwise
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from musictx.evaluate import musical as m
+from musictx.evaluate.measures import MEASURES, measure
 from musictx.notes import NOTE, Score
 from tests.strategies import scores
 
@@ -46,45 +47,27 @@ def transposed(piece, by):
 
 @pytest.mark.parametrize("empty", [EMPTY, DRUMS])
 def test_an_empty_piece(empty):
-    found = m.measure(empty, 10.0)
-    zero = {"notes a second", "longest repeat", "longest repeat of pitches", "stuck for 5 s"}
-    assert {name for name, value in found.items() if value == 0} == zero
-    silent = {"longest silence": 10.0, "dead air of 5 s": 1.0}
-    assert {name: found[name] for name in silent} == silent
-    assert all(math.isnan(found[name]) for name in set(found) - zero - set(silent))
-    assert len(m.onset_intervals(empty)) == 0
+    values = measure(empty, 10.0, MEASURES)
+    known = {"notes a second": 0, "stuck for 5 s": 0, "dead air of 5 s": 1}
+    assert {name: v for name, v in values.items() if not math.isnan(v)} == known
+    assert m.longest_silence(empty, 10.0) == 10.0
 
 
 def test_one_note():
-    found = m.measure(ONE, 10.0)
-    similarity = {name for name in found if name.startswith("self-similarity")}
-    assert all(math.isnan(found[name]) for name in similarity)
-    assert {name: v for name, v in found.items() if name not in similarity} == {
-        "pitch range": 0,
-        "pitch entropy": 0,
-        "pitch-class entropy": 0,
+    values = measure(ONE, 10.0, MEASURES)
+    assert {name: v for name, v in values.items() if not math.isnan(v)} == {
         "in scale": 1,
         "notes a second": 0.1,
         "polyphony": 1,
-        "longest silence": 7,
-        "longest repeat": 0,
-        "longest repeat of pitches": 0,
         "re-struck notes": 0,
-        "short notes": 0,
-        "hanging time": 0,
         "dead air of 5 s": 1,
         "stuck for 5 s": 0,
     }
-    assert len(m.onset_intervals(ONE)) == 0
+    assert m.longest_silence(ONE, 10.0) == 7
 
 
 def test_known_values():
-    chromatic = line(range(60, 72))
-    assert m.pitch_class_entropy(chromatic) == pytest.approx(math.log2(12))
-    assert m.scale_consistency(chromatic) == pytest.approx(7 / 12)
-    assert m.pitch_range(chromatic) == 11
-    assert m.pitch_entropy(line([60, 72])) == 1
-    assert m.pitch_class_entropy(line([60, 72])) == 0
+    assert m.scale_consistency(line(range(60, 72))) == pytest.approx(7 / 12)
     harmonic = [57, 59, 60, 62, 64, 65, 68]  # A minor: no major scale has both F and G sharp
     assert m.scale_consistency(line(harmonic)) == 1
     assert m.scale_consistency(line([0, 2, 4, 5, 7, 9, 11, 1])) == pytest.approx(7 / 8)
@@ -96,17 +79,13 @@ def test_known_values():
     assert m.longest_silence(score((0, 9, 60)), 5) == 0
 
 
-def test_stuck_short_and_hanging_notes_by_hand():
+def test_stuck_by_hand():
     trill = score(*((i * 0.5, i * 0.5 + 0.1, 60 + i % 2) for i in range(11)))
     assert m.stuck_seconds(trill) == 5.0
-    assert m.measure(trill, 9.0)["stuck for 5 s"] == 1
-    assert m.stuck_seconds(score(*((i, i + 0.5, 60 + i % 4) for i in range(15)))) == 0, (
-        "3 3/4 turns"
-    )
-    assert m.stuck_seconds(score(*((i, i + 0.5, 60 + i % 4) for i in range(16)))) == 15
-    mixed = score((0, 0.059, 60), (0, 0.06, 62), (1, 5.9, 64), (2, 6.8, 65), (2, 3, 67))
-    assert m.short_notes(mixed) == pytest.approx(1 / 5)
-    assert m.hung(mixed) == pytest.approx(4.9 / (0.059 + 0.06 + 4.9 + 4.8 + 1))
+    assert measure(trill, 9.0, MEASURES)["stuck for 5 s"] == 1
+    turns = [score(*((i, i + 0.5, 60 + i % 4) for i in range(n))) for n in (15, 16, 18)]
+    assert [m.stuck_seconds(one) for one in turns] == [0, 15, 17], "3 3/4 turns, 4, 4 1/2"
+    assert m.stuck_seconds(line([60, 62, 64, 60])) == 0
 
 
 # ----------------------------------------------------------------------------------- plain loops
@@ -126,7 +105,7 @@ def test_struck_again_against_a_loop(piece):
 @given(scores(), st.sampled_from([1.0, 4.0, 20.0]))
 def test_pitch_and_time_against_loops(piece, seconds):
     rows = listed(piece)
-    found = m.measure(piece, seconds)
+    found = measure(piece, seconds, MEASURES)
     assert found["notes a second"] == len(rows) / seconds
     # Silence and polyphony, one millisecond at a time: the strategies' times lie on that grid.
     grid = round(seconds * 1000)
@@ -144,54 +123,58 @@ def test_pitch_and_time_against_loops(piece, seconds):
         run = 0 if t in breaks else run
         run = 0 if at[t] else run + 1
         longest = max(longest, run)
-    assert found["longest silence"] == pytest.approx(longest / 1000, abs=1e-9)
+    assert m.longest_silence(piece, seconds) == pytest.approx(longest / 1000, abs=1e-9)
     if not rows:
         return
     pitches = [p for _, _, p in rows]
-    assert found["pitch range"] == max(pitches) - min(pitches)
-    for name, some in (
-        ("pitch entropy", pitches),
-        ("pitch-class entropy", [p % 12 for p in pitches]),
-    ):
-        shares = [some.count(x) / len(some) for x in set(some)]
-        assert found[name] == pytest.approx(-sum(x * math.log2(x) for x in shares), abs=1e-9)
     scales = [(0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11)]
     inside = [sum((p - k) % 12 in s for p in pitches) for s in scales for k in range(12)]
     assert found["in scale"] == pytest.approx(max(inside) / len(pitches))
-    starts = [s for s, _, _ in rows]
-    assert m.onset_intervals(piece).tolist() == [b - a for a, b in pairwise(starts)]
 
 
-def repeat_in_a_loop(events):
-    """Every stretch, every period: the longest that is two turns or more of one pattern."""
+def stuck_in_a_loop(pitches):
+    """Every stretch, every period: the longest that is four turns or more of one pattern."""
     best = 0
-    for start in range(len(events)):
-        for period in range(1, len(events)):
+    for start in range(len(pitches)):
+        for period in range(1, len(pitches)):
             stop = start + period
-            while stop < len(events) and events[stop] == events[stop - period]:
+            while stop < len(pitches) and pitches[stop] == pitches[stop - period]:
                 stop += 1
-            if stop - start >= 2 * period:
-                best = max(best, stop - start)
-    return best
+            if stop - start >= m.TURNS * period:
+                best = max(best, stop - 1 - start)
+    return best / 2
 
 
-@given(st.lists(st.sampled_from([60, 62, 64]), max_size=14), st.data())
-def test_longest_repeat_against_a_loop(pitches, data):
-    gap = st.lists(st.sampled_from([10, 20]), min_size=len(pitches), max_size=len(pitches))
-    gaps = data.draw(gap)
-    starts = np.cumsum(gaps) / 100
-    piece = score(*((s, s + 0.1, p) for s, p in zip(starts.tolist(), pitches)))
-    assert m.longest_repeat(piece, timing=False) == repeat_in_a_loop(pitches)
-    assert m.longest_repeat(piece) == repeat_in_a_loop(list(zip(pitches, gaps))[1:])
+@given(st.lists(st.sampled_from([60, 62]), max_size=24))
+def test_stuck_against_a_loop(pitches):
+    assert m.stuck_seconds(line(pitches)) == stuck_in_a_loop(pitches)
 
 
-def test_the_longest_repeat_by_hand():
-    assert m.longest_repeat(line([50, 60, 62, 64, 60, 62, 64, 60, 70])) == 7
-    assert m.longest_repeat(line([60] * 4)) == 3, "the first note has no time before it"
-    assert m.longest_repeat(line([60] * 4), timing=False) == 4
-    assert m.longest_repeat(line([60, 62, 64, 60])) == 0
-    uneven = score((0, 1, 60), (0.5, 1, 60), (1.0, 2, 60), (1.51, 2, 60), (2.0, 3, 60))
-    assert m.longest_repeat(uneven) == 2
+@given(st.lists(st.integers(60, 63), min_size=4, max_size=60))
+def test_runs_that_return(pitches):
+    times = [0.5 * i for i in range(len(pitches))]
+    steps = [b - a for a, b in pairwise(pitches)]
+    n = m.RUN_INTERVALS
+    marked = set()
+    for i in range(len(steps) - n + 1):
+        for j in range(len(steps) - n + 1):
+            far = abs(times[i] - times[j]) > m.RETURN_SECONDS
+            if far and steps[i : i + n] == steps[j : j + n] and any(steps[i : i + n]):
+                marked |= set(range(i, i + n + 1))
+    got = m.returning_runs(line(pitches))
+    assert got == len(marked) / len(pitches) if len(pitches) > n else math.isnan(got)
+
+
+@given(scores(max_seconds=20.0, max_notes=40))
+def test_the_top_line_against_a_loop(piece):
+    mask, before, wanted = m.top_line(piece), -math.inf, []
+    for start, _, _ in (rows := listed(piece)):
+        if start - before > 0.02:
+            wanted.append((start, max(p for s, _, p in rows if s == start)))
+        before = start
+    notes = piece.notes[mask]
+    assert list(zip(notes["start"].tolist(), notes["pitch"].tolist())) == wanted
+    assert not notes["drum"].any()
 
 
 @given(scores(max_seconds=6.0), st.sampled_from([0.5, 1.0, 2.0]))
@@ -237,30 +220,28 @@ def same(a, b):
 
 
 @given(scores(pitches=(20, 100)), st.integers(-12, 12))
-def test_no_metric_knows_the_key(piece, by):
-    assert same(m.measure(piece, 12.0), m.measure(transposed(piece, by), 12.0))
+def test_no_measure_knows_the_key(piece, by):
+    assert same(*(measure(one, 12.0, MEASURES) for one in (piece, transposed(piece, by))))
 
 
 @given(scores(), st.integers(0, 5000))
-def test_no_metric_but_silence_knows_when_the_piece_begins(piece, milliseconds):
-    before = m.measure(piece, 20.0)
-    after = m.measure(piece.shifted(milliseconds / 1000), 20.0)
-    silence = {"longest silence", "dead air of 5 s"}
-    assert same(*({k: v for k, v in x.items() if k not in silence} for x in (before, after)))
+def test_no_measure_but_silence_knows_when_the_piece_begins(piece, milliseconds):
+    before, after = (
+        measure(one, 20.0, {n: of for n, of in MEASURES.items() if not n.startswith("dead air")})
+        for one in (piece, piece.shifted(milliseconds / 1000))
+    )
+    assert same(before, after)
 
 
 @given(scores())
 def test_bounds(piece):
-    found = m.measure(piece, 20.0)
-    highest = {"pitch range": 127, "pitch entropy": 7, "pitch-class entropy": math.log2(12) + 1e-9}
-    highest |= {"in scale": 1, "longest silence": 20}
-    shares = {name for name, metric in m.METRICS.items() if "share" in metric.unit}
-    highest |= dict.fromkeys(shares, 1)
-    highest |= {name: 1 for name in found if name.startswith("self-similarity")}
-    for name, value in found.items():
-        assert math.isnan(value) or 0 <= value <= highest.get(name, len(piece))
+    values = measure(piece, 20.0, MEASURES)
+    ones = {n for n, one in MEASURES.items() if "share" in one.unit or one.unit == "0 to 1"}
+    for name, value in values.items():
+        assert math.isnan(value) or 0 <= value <= (1 if name in ones else len(piece))
+    assert 0 <= m.longest_silence(piece, 20.0) <= 20
     if len(listed(piece)):
-        assert found["in scale"] >= 7 / 12 - 1e-9, "the best scale holds its share"
+        assert values["in scale"] >= 7 / 12 - 1e-9, "the best scale holds its share"
 
 
 @given(scores(), st.randoms())
@@ -268,7 +249,7 @@ def test_the_order_in_which_notes_are_written_does_not_matter(piece, random):
     notes = list(piece.notes)
     random.shuffle(notes)
     other = piece.with_notes(np.array(notes, NOTE))
-    assert same(m.measure(piece, 9.0), m.measure(other, 9.0))
+    assert same(measure(piece, 9.0, MEASURES), measure(other, 9.0, MEASURES))
 
 
 @given(scores(), st.integers(0, 6).map(float), st.integers(1, 6).map(float))
@@ -281,7 +262,7 @@ def test_an_excerpt_against_a_loop(piece, start, seconds):
     ]
     assert listed(cut) == wanted
     assert not len(cut.pedals)
-    assert all(value is not None for value in m.measure(cut, seconds).values())
+    assert all(value is not None for value in measure(cut, seconds, MEASURES).values())
 
 
 def test_an_excerpt_has_its_first_moment_and_not_its_last():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ class Told(nn.Module):
 
     def __init__(self, function, context=8):
         super().__init__()
-        self.config = {"context": context}
+        self.config = SimpleNamespace(context=context, group=1)
         self.function = function
         self.anything = nn.Parameter(torch.zeros(1))
 

@@ -1,21 +1,20 @@
-"""Samples beside real music: what is read, drawn, measured and written."""
+"""Sets of pieces to compare: what is read and drawn, and which part of it is measured."""
 
-import csv
 import json
-import math
+from dataclasses import replace
 
-import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import sets
-from musictx.evaluate.copies import CopyIndex, symbols
-from musictx.evaluate.musical import METRICS, excerpt, measure
-from musictx.notes import Score
+from musictx.evaluate.musical import excerpt
 from musictx.sampling.folder import SampleFolder
 from tests.data.helpers import TOKENIZER, song, write_shards, write_songs
+from tests.strategies import scores
 
 
 def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
@@ -23,8 +22,8 @@ def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
     (tmp_path / sets.LIST).write_text(json.dumps({"samples": {"song-000": {"seam": 2.0}}}))
     first, second = sets.read_samples(tmp_path, 1.0, 3.0)
     assert (first.name, second.name) == ("song-000", "song-001")
-    assert first.score == excerpt(midi.read(tmp_path / "song-000.mid"), 2.0, 3.0)
-    assert second.score == excerpt(midi.read(tmp_path / "song-001.mid"), 1.0, 3.0)
+    assert first.alone() == excerpt(midi.read(tmp_path / "song-000.mid"), 2.0, 3.0)
+    assert second.alone() == excerpt(midi.read(tmp_path / "song-001.mid"), 1.0, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -72,50 +71,37 @@ def test_real_files_are_drawn_likewise(tmp_path):
     assert len({one.name for one in found}) == 3
     with pytest.raises(UserError, match=r"against=.*: no piece there lasts 999 s"):
         sets.real_files(str(folder), 3, 999.0, 0)
+    one = sets.real_files(str(folder / "song-002.mid"), 3, 2.0, 0)
+    assert one == [sets.Named("song-002", midi.read(folder / "song-002.mid"))]
     with pytest.raises(UserError, match=r"samples=.*: expected a folder with MIDI files"):
         sets.files_in(tmp_path / "nowhere", "samples")
 
 
-@pytest.fixture(scope="module")
-def compared():
-    """Samples of which the second is a training piece three semitones up, and real music."""
-    training = [sets.Named(f"t{i}", song(i, 30)) for i in range(3)]
-    notes = training[1].score.notes.copy()
-    notes["pitch"] += 3
-    samples = [sets.Named("own", song(50, 30)), sets.Named("copy", Score(notes=notes))]
-    real = [sets.Named(f"r{i}", song(20 + i, 30)) for i in range(4)]
-    named = {sets.SAMPLES: samples, sets.REAL: real, sets.TRAINING: training}
-    index = CopyIndex([symbols(one.score) for one in training])
-    return named, sets.compare(named, 10.0, (index, [one.name for one in training]))
+@given(scores(), st.integers(0, 6).map(float), st.integers(1, 6).map(float))
+def test_an_excerpt_in_place_is_the_excerpt_where_it_stands(piece, start, seconds):
+    one = sets.Excerpt("x", piece, start, seconds)
+    notes = one.in_place().notes
+    for name, by in (("start", start), ("end", start)):
+        ours = notes[name][~notes["drum"]] - by
+        assert ours == pytest.approx(one.alone().notes[name], abs=1e-9)
+    assert len(notes) == sum(start <= s < start + seconds for s in piece.notes["start"])
+    assert (one.in_place().tempos == piece.tempos).all()
 
 
-def test_every_piece_is_measured_and_copies_are_found(compared):
-    named, found = compared
-    assert [(p["set"], p["name"]) for p in found.pieces] == [
-        (which, one.name) for which, some in named.items() for one in some
-    ]
-    for piece, one in zip(found.pieces, [one for some in named.values() for one in some]):
-        wanted = measure(one.score, 10.0)
-        assert {name: piece[name] for name in METRICS} == pytest.approx(wanted, nan_ok=True)
-    copied = {p["name"]: (p[sets.COPIED], p["copied from"]) for p in found.pieces}
-    assert copied["copy"] == (30, "t1")
-    assert copied["own"][0] < 30
-    assert math.isnan(copied["t1"][0]), "a training piece would find itself"
-
-
-def test_the_table_and_the_files_tell_the_same(compared, tmp_path):
-    _, found = compared
-    told = found.to_dict()
-    rows = {row["name"]: row for row in told["table"]}
-    density = rows["notes a second"]
-    values = [p["notes a second"] for p in found.pieces if p["set"] == sets.SAMPLES]
-    assert density["means"][sets.SAMPLES] == pytest.approx(np.mean(values))
-    assert 0 <= density["distances"][sets.SAMPLES]["overlap"] <= 1
-    assert set(rows["intervals"]["distances"]) == {sets.SAMPLES, sets.TRAINING}
-    lines = {line[:26].strip(): line for line in str(found).splitlines()}
-    assert sets.number(float(np.mean(values))) in lines["notes a second"]
-    sets.write_result(tmp_path / "a.json", told, found.pieces)
-    assert json.loads((tmp_path / "a.json").read_text()) == json.loads(json.dumps(told))
-    sets.write_result(tmp_path / "a.csv", told, found.pieces)
-    with (tmp_path / "a.csv").open(newline="") as file:
-        assert [row["name"] for row in csv.DictReader(file)] == [p["name"] for p in found.pieces]
+def test_a_continuation_has_no_chords_of_the_piece_its_primer_is_from(tmp_path):
+    piece = replace(song(0, 30), markers=[(0.0, "C:maj")])
+    for name in ("free", "going_on", "mine"):
+        midi.write(piece, tmp_path / f"{name}.mid")
+    seams = {"free": {"seam": 0.0}, "going_on": {"seam": 1.0}}
+    (tmp_path / sets.LIST).write_text(json.dumps({"samples": seams}))
+    excerpts = {one.name: one for one in sets.read_samples(tmp_path, 0.5, 2.0)}
+    assert {name: bool(one.piece.markers) for name, one in excerpts.items()} == {
+        "free": True,
+        "going_on": False,
+        "mine": True,
+    }
+    assert {name: one.start for name, one in excerpts.items()} == {
+        "free": 0.0,
+        "going_on": 1.0,
+        "mine": 0.5,
+    }

@@ -6,7 +6,7 @@ import pytest
 from musictx import cli, midi
 from musictx.errors import UserError, WriteError
 from musictx.live import ports
-from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE, Clock, play
+from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE_SECONDS, Clock, play
 from musictx.notes import DRUMS
 from musictx.sampling.primer import NOTHING
 from musictx.sampling.stream import Event, Stream
@@ -89,7 +89,7 @@ def test_each_message_is_sent_at_its_moment():
     sent = notes(port)
     begin = sent[0][0]
     for (at, message), event in zip(sent, events, strict=True):
-        assert at - begin == pytest.approx(event.seconds, abs=LATE)
+        assert at - begin == pytest.approx(event.seconds, abs=LATE_SECONDS)
         assert (message.type == "note_on", message.note) == (event.on, event.pitch)
     assert (report.notes, report.late, report.context) == (40, 0, 512)
     assert composer.closed
@@ -107,7 +107,7 @@ def test_composing_that_falls_behind_looks_back_on_less_and_what_is_late_is_coun
     assert 0 < report.late < len(events)
     tail = notes(port)[-40:]  # by now it keeps up
     steps = [b - a for (a, _), (b, _) in zip(tail, tail[2:])]
-    assert steps == pytest.approx([0.25] * len(steps), abs=2 * LATE)
+    assert steps == pytest.approx([0.25] * len(steps), abs=2 * LATE_SECONDS)
 
 
 def test_every_note_sounds_with_its_program_though_many_share_a_channel():
@@ -223,6 +223,15 @@ def test_without_ports_it_says_what_to_do(monkeypatch):
         ports.open_output("socket:127.0.0.1:1", Clock.now)
     with pytest.raises(UserError, match="expected socket:HOST:PORT"):
         ports.open_input("socket:9080")
+
+
+def test_a_system_without_a_sequencer_is_one_sentence(monkeypatch):
+    def none():
+        raise RuntimeError("MidiInAlsa::initialize: error creating ALSA sequencer client object")
+
+    monkeypatch.setattr(mido, "get_input_names", none)
+    with pytest.raises(UserError, match=r"input=null: this system offers no MIDI ports .*ALSA"):
+        ports.open_input(None)
 
 
 def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):

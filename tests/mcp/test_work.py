@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 import musictx
-from musictx import shipped
+from musictx import formats, midi, shipped
 from musictx.errors import UserError
 from musictx.mcp import work
 from musictx.mcp.places import Places
@@ -93,6 +93,8 @@ def test_arguments_become_the_words_of_a_command_line(tool, given, expected, pla
         ("generate", {"tempratur": 1}, "tempratur: no such option.*temperature"),
         ("generate", {"hydra.run.dir": "/tmp"}, "no such option"),
         ("generate", {"samples": 9}, "samples=9: expected at most 8"),
+        ("generate", {"samples": "9"}, "samples=9: expected at most 8"),
+        ("generate", {"samples": "+9.0"}, "samples=.9.0: expected at most 8"),
         ("generate", {"seconds": "${oc.env:HOME}"}, "expected text, a number"),
         ("generate", {"name": {"a": 1}}, "expected text, a number"),
         ("generate", {"out": "../other"}, "expected a place inside"),
@@ -104,6 +106,9 @@ def test_arguments_become_the_words_of_a_command_line(tool, given, expected, pla
         ("continue", {"primer": "a\0.mid"}, "primer='a.x00.mid': expected text"),
         ("continue", {"primer": "~nobody-here.mid"}, "primer=~nobody-here.mid: no such file"),
         ("continue", {"primer_base64": "no base"}, "expected a MIDI or MusicXML file in base64"),
+        ("continue", {"primer_base64": ""}, "primer_base64: .*the file is empty"),
+        ("continue", {"primer_base64": "PGEvPg=="}, "primer_base64: "),
+        ("continue", {"primer_base64": "UEsDBAAA"}, "primer_base64: "),
         ("continue", {"primer": "a.mid", "primer_base64": "TVRoZA=="}, "give one of them"),
         ("generate", {"model": "/nowhere"}, "no such model that comes along"),
         ("render", {"files": ["~/.ssh/id_rsa"]}, "expected a file with the ending"),
@@ -114,6 +119,7 @@ def test_what_cannot_be_is_said_in_a_sentence(tool, given, sentence, places, tmp
     (places.out / "away").symlink_to(tmp_path)
     with pytest.raises(UserError, match=sentence):
         work.command_of(tool, given, places)
+    assert not (places.out / "given").exists()
 
 
 def test_reading_can_be_bounded_to_a_folder(tmp_path):
@@ -138,8 +144,8 @@ def test_music_in_base64_is_kept_once_and_named_by_what_it_is(places):
     assert first.startswith(str(places.out / "given"))
     assert first.endswith(".mid")
     assert len(list((places.out / "given").iterdir())) == 1
-    xml = base64.b64encode(b"\n<?xml version='1.0'?><score-partwise/>").decode()
-    assert places.given("primer_base64", xml).endswith(".musicxml")
+    xml = base64.b64encode(formats.to_bytes(midi.read(BYTES), ".musicxml")).decode()
+    assert places.music("primer_base64", xml).endswith(".musicxml")
 
 
 def test_a_description_says_key_range_and_density():

@@ -121,7 +121,7 @@ def test_ties_are_ordered_by_pitch_then_track() -> None:
     assert [(n["pitch"], n["track"]) for n in score.notes] == [(60, 0), (60, 1), (64, 0)]
 
 
-def test_parts_are_track_channel_and_program_in_order_of_appearance() -> None:
+def test_parts_are_the_channels_of_a_track_in_order_of_appearance() -> None:
     score = midi.read(
         file(
             f"""
@@ -142,10 +142,10 @@ def test_parts_are_track_channel_and_program_in_order_of_appearance() -> None:
     rows = [(n["pitch"], n["track"], n["program"], n["drum"]) for n in score.notes]
     assert rows == [
         (0x30, 0, 16, False),
-        (0x35, 4, 0, False),
+        (0x35, 3, 0, False),
         (0x31, 1, 7, False),
-        (0x32, 2, 8, False),
-        (0x33, 3, 0, True),
+        (0x32, 1, 8, False),
+        (0x33, 2, 0, True),
         (0x34, 1, 7, False),
     ]
     assert table(score)[3][:2] == (tick(32), tick(48))
@@ -156,7 +156,7 @@ def test_a_channel_has_program_0_until_a_program_change() -> None:
     assert score.notes["program"].tolist() == [0, 5]
 
 
-def test_a_pedal_moves_every_part_on_its_channel_and_no_other() -> None:
+def test_a_pedal_moves_the_part_on_its_channel_and_no_other() -> None:
     score = midi.read(
         file(
             f"""
@@ -171,9 +171,7 @@ def test_a_pedal_moves_every_part_on_its_channel_and_no_other() -> None:
     )
     assert score.pedals.tolist() == [
         (0.0, 127, 0),
-        (0.0, 127, 1),
         (tick(192), 0, 0),
-        (tick(192), 0, 1),
     ]
 
 
@@ -251,3 +249,21 @@ def test_notes_agree_with_mido_and_symusic(data: bytes) -> None:
     )
     assert ours == _read_by_mido(data)
     assert ours == _read_by_symusic(data)
+
+
+def test_markers_are_read_from_any_track_and_written_again():
+    file = mido.MidiFile(ticks_per_beat=480)
+    for texts in (["B:maj", "N"], ["Coda"]):
+        track = mido.MidiTrack()
+        for text in texts:
+            track.append(mido.MetaMessage("marker", text=text, time=480))
+        track.append(mido.Message("note_on", note=60, velocity=64, time=0))
+        track.append(mido.Message("note_off", note=60, velocity=0, time=960))
+        file.tracks.append(track)
+    out = io.BytesIO()
+    file.save(file=out)
+    score = midi.read(out.getvalue())
+    assert score.markers == ((0.5, "B:maj"), (0.5, "Coda"), (1.0, "N"))
+    assert midi.read(midi.to_bytes(score)).markers == score.markers
+    later = score.shifted(2.0)
+    assert later.markers == ((2.5, "B:maj"), (2.5, "Coda"), (3.0, "N"))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
+from musictx.config import Limits
 from musictx.errors import MidiError
 from musictx.midi import scan as smf
 from musictx.notes import Score
@@ -55,7 +56,7 @@ def test_clock_gives_the_double_nearest_to_the_true_time(
         true += (start - at) * rate
         at, rate = start, Fraction(microseconds, 10**6 * division)
     true += (moment - at) * rate
-    seconds = smf.Clock.of(division, tempos, "").seconds(np.array([moment]))[0]
+    seconds = smf.TickClock.of(division, tempos, "").seconds(np.array([moment]))[0]
     if true < 24 * 3600:
         assert seconds == float(true)
 
@@ -289,3 +290,13 @@ def test_any_bytes_as_a_track_give_a_score_or_a_midi_error(
     body: bytes, division: int, kind: int
 ) -> None:
     _survives(file(body, kind=kind, division=division))
+
+
+@pytest.mark.parametrize("mark", ["51 03 07 A1 20", "58 02 04 02", "59 02 01 00", "06 01 61"])
+def test_a_mark_counts_as_ten_events(mark: str) -> None:
+    few, many = (file(f"01 FF {mark} " * count + END) for count in (30, 31))
+    limits = Limits(events=300)
+    smf.scan(few, limits=limits)
+    with pytest.raises(MidiError, match=r"more than 30 marks .* as 10 of limits\.events") as caught:
+        smf.scan(many, limits=limits)
+    assert caught.value.reason == "too large"

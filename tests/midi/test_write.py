@@ -6,6 +6,8 @@ import io
 import os
 import subprocess
 import sys
+import time
+import tracemalloc
 
 import mido
 import numpy as np
@@ -14,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
+from musictx.config import Limits
 from musictx.errors import UserError
-from musictx.notes import NOTE, Score
+from musictx.notes import KEY, NOTE, TEMPO, Score
 from tests.strategies import scores
 
 
@@ -66,6 +69,56 @@ def test_written_file_has_note_offs_before_note_ons() -> None:
         ("note_off", 61, 0),
         ("note_off", 60, 1000),
     ]
+
+
+def test_a_million_overlapping_notes_and_two_million_marks_are_written_lean() -> None:
+    notes = np.zeros(300_000, NOTE)
+    notes["start"], notes["end"] = np.arange(300_000) / 1000, 300
+    notes["pitch"], notes["velocity"] = 60, 80
+    tempos = np.zeros(300_000, TEMPO)
+    tempos["time"], tempos["bpm"] = np.arange(300_000) / 1000, 120
+    keys = np.zeros(300_000, KEY)
+    score = Score(notes=notes, tempos=tempos, keys=keys, ticks_per_quarter=480)
+    tracemalloc.start()
+    began = time.process_time()
+    data = midi.to_bytes(score)
+    took, peak = time.process_time() - began, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 250_000_000  # of a gigabyte for three times as many
+    assert took < 5
+    back = midi.read(data, limits=Limits(events=7_000_000))
+    assert (len(back), len(back.tempos), len(back.keys)) == (300_000,) * 3
+
+
+def test_what_is_written_is_what_mido_writes_of_it() -> None:
+    """Variable-length numbers, running status, marks and ends of tracks, byte for byte."""
+    rng = np.random.default_rng(0)
+    for tracks in (1, 3, 40):
+        notes = np.zeros(400, NOTE)
+        notes["start"] = np.round(rng.exponential(1, 400).cumsum() * rng.choice([1, 90]), 3)
+        notes["end"] = notes["start"] + np.round(
+            rng.exponential(0.5, 400) * (rng.random(400) > 0.1), 3
+        )
+        notes["pitch"], notes["velocity"] = rng.integers(0, 128, 400), rng.integers(1, 128, 400)
+        notes["track"] = rng.integers(0, tracks, 400)
+        notes["program"] = notes["track"] * 7 % 128
+        notes["drum"] = notes["track"] == 2
+        pedals = [(t, t % 128, 0) for t in range(50)]
+        score = Score(
+            notes=notes,
+            pedals=pedals,
+            tempos=[(0.0, 93.7), (7.0, 140.0)],
+            meters=[(0.0, 6, 8), (2.0, 3, 7)],
+            keys=[(0.0, -7, True), (3.0, 7, False), (4.0, 9, False)],
+            names={0: "Flöte", 1: "x" * 300},
+            markers=((1.0, "Schluß"), (2.0, "y" * 200)),
+            ticks_per_quarter=480,
+        )
+        data = midi.to_bytes(score)
+        out = io.BytesIO()
+        mido.MidiFile(file=io.BytesIO(data), charset="utf-8").save(file=out)
+        assert out.getvalue() == data
+        assert len(midi.read(data)) == 400
 
 
 def test_notes_of_one_pitch_that_begin_together_keep_their_own_ends() -> None:

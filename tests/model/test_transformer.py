@@ -111,7 +111,7 @@ def test_max_distance_defaults_to_half_the_context():
     model = build(context=30)
     assert model.position.terms().axes[0].table.shape == (2, 15, 8)
     assert build(context=30, shared=True).position.terms().axes[0].table.shape == (1, 15, 8)
-    assert model.config["position"]["max_distance"] == 15
+    assert model.config.position.options["max_distance"] == 15
 
 
 @every_scheme
@@ -140,7 +140,7 @@ def test_config_and_state_dict_give_bit_equal_logits(scheme, tied):
     """Nothing that matters lives outside: another seed, then a strict load, is the same model."""
     model = build(scheme, tied=tied)
     torch.manual_seed(99)
-    other = MusicTransformer(**model.config).eval()
+    other = MusicTransformer(**model.config.plain()).eval()
     ids = random_ids(2, 30)
     assert not torch.equal(model(ids), other(ids))
     other.load_state_dict(model.state_dict(), strict=True)

@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from musictx import midi
-from musictx.apps import render
-from musictx.config import Limits, RenderConfig
+from musictx.config import Limits
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
+from musictx.render import app as render
+from musictx.render.config import RenderConfig
 from tests.render import fonts as f
 
 SCORE = Score(notes=[(0.0, 0.4, 60, 80, 0, False, 0), (0.5, 0.9, 64, 80, 0, False, 0)])

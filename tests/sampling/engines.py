@@ -5,6 +5,7 @@ import torch
 
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
+from musictx.sampling.constraints import Constraint
 from musictx.sampling.processors import Temperature
 from tests import compiler
 
@@ -24,7 +25,7 @@ def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):
         feedforward=32,
         context=context,
         dropout=0.3,
-        position={"name": scheme},
+        position=scheme if isinstance(scheme, dict) else {"name": scheme},
     )
     with torch.no_grad():
         for parameter in model.parameters():
@@ -35,13 +36,11 @@ def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):
 
 def run(model, prompt, *, rows=1, max_tokens=8, seeds=None, **more):
     seeds = list(range(rows)) if seeds is None else seeds
-    steps = list(
-        engine.generate(model, prompt, rows=rows, max_tokens=max_tokens, seeds=seeds, **more)
-    )
+    steps = list(engine.generate(model, prompt, max_tokens=max_tokens, seeds=seeds, **more))
     return torch.stack(steps, dim=1).tolist()
 
 
-class Only:
+class Only(Constraint):
     """A constraint that allows the given ids and remembers what it is told."""
 
     def __init__(self, rows, ids, vocab=V, stop=None):

@@ -1,11 +1,15 @@
 """A model that leans towards kinds of token, and tunes, for the tests of continuations."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
+from musictx.bundle import Bundle
+from musictx.config import GenerateConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
-from musictx.sampling.music import continue_each
+from musictx.sampling import music
 from musictx.sampling.primer import NOTHING
 
 #: Tokens whose notes are told while they are drawn.
@@ -39,6 +43,22 @@ def make(tokenizer, context=32, seed=0, position=None, **toward):
         lean[first:stop] = amount
     model.lean = lean
     return model
+
+
+def continuations(model, tokenizer, primers, *, note_limits=None, sampling=None, **more):
+    """Those of a request whose options and whose other arguments are given together."""
+    beside = ("seeds", "steering", "constraints", "processors", "progress", "on_event")
+    others = {name: more.pop(name) for name in beside if name in more}
+    if sampling is not None:
+        more["sampling"] = sampling
+    bundle = Bundle(model, tokenizer, {"note_limits": note_limits}, Path())
+    return music.continuations(bundle, primers, GenerateConfig(**more), **others)
+
+
+def continue_each(model, tokenizer, primers, **more):
+    """One continuation of each primer, in their order."""
+    samples = dict(continuations(model, tokenizer, primers, **more))
+    return [samples[number] for number in range(len(primers))]
 
 
 def continue_music(model, tokenizer, primer=None, *, seconds=3.0, samples=1, seed=0, **more):

@@ -98,9 +98,10 @@ def test_after_sliding_one_layer_sees_exactly_its_window():
         length = length + 1 if length < 16 else 16 - drop + 1
 
 
-def test_absolute_positions_never_leave_the_trained_range():
+@pytest.mark.parametrize("scheme", ["sinusoidal", {"name": "huang", "concat_sinusoids": 8}])
+def test_absolute_positions_never_leave_the_trained_range(scheme):
     """A full window is read again from position 0, laid out like training windows."""
-    model = make(context=16, scheme="sinusoidal")
+    model = make(context=16, scheme=scheme)
     seen = []
     handle = model.register_forward_hook(lambda m, args, out: seen.append(args[0][0].tolist()))
     drawn = run(model, [BOS], max_tokens=40, constraint=Only(1, range(4, V)), cache="growing")
@@ -210,10 +211,7 @@ def test_the_constraint_ends_the_loop_and_is_told_everything():
 def test_nothing_is_drawn_if_the_constraint_is_done_from_the_start():
     model = make()
     constraint = Only(1, [5], stop=0)
-    assert (
-        list(engine.generate(model, [BOS], rows=1, max_tokens=5, seeds=[0], constraint=constraint))
-        == []
-    )
+    assert list(engine.generate(model, [BOS], max_tokens=5, seeds=[0], constraint=constraint)) == []
 
 
 def test_processors_see_the_prompt_and_all_events_so_far():
@@ -277,7 +275,6 @@ def test_a_broken_model_is_told_and_not_sampled():
     [
         ({"prompt": []}, "prompt"),
         ({"prompt": [[1, 4], [1, 5]], "rows": 3}, "prompt"),
-        ({"seeds": [1, 2]}, "seeds: expected one for each of 1 rows"),
         ({"context": 1}, "context"),
     ],
 )
@@ -290,7 +287,7 @@ def test_arguments_that_do_not_fit_are_named(arguments, words):
 def test_memory_follows_what_is_drawn_not_what_may_be():
     """Ten billion ids a row would be 80 GB."""
     endless = [lambda _, logits: logits.index_fill(1, torch.tensor([EOS]), -math.inf)]
-    arguments = {"rows": 1, "max_tokens": 10**10, "seeds": [1], "processors": endless}
+    arguments = {"max_tokens": 10**10, "seeds": [1], "processors": endless}
     steps = engine.generate(make(context=16), [BOS], **arguments)
     assert len([next(steps) for _ in range(70)]) == 70
 

@@ -11,18 +11,21 @@ import torch
 from musictx.beats import Beats
 from musictx.config import SamplingConfig
 from musictx.notes import DRUMS, Score
-from musictx.sampling import fill, music, timeline
+from musictx.sampling import fill, timeline
 from musictx.sampling.fill import Part
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
-from tests.sampling.pieces import TOKENIZERS, TUNE, make
+from tests.sampling.pieces import TOKENIZERS, TUNE, continue_each, make
 
 torch.set_num_threads(1)
 
 # And tokens that write notes with their length.
-EVERY = {**TOKENIZERS, "remi": {"name": "remi", "low": 48, "high": 84, "velocity_bins": 4}}
+EVERY = {
+    **TOKENIZERS,
+    "remi": {"name": "tests.docs.remi:Remi", "low": 48, "high": 84, "velocity_bins": 4},
+}
 
 
 def told_of(events, tracks=True) -> tuple[Counter, Counter]:
@@ -62,10 +65,10 @@ def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise
     model, told = make(tokenizer, context=64), {0: [], 1: [], 2: []}
     asked = {"seconds": 3.0, "seeds": [(7, i) for i in range(3)]} | more
     asked["sampling"] = SamplingConfig(rules=0)
-    samples = music.continue_each(
+    samples = continue_each(
         model, tokenizer, primers, on_event=lambda row, event: told[row].append(event), **asked
     )
-    silent = music.continue_each(model, tokenizer, primers, **asked)
+    silent = continue_each(model, tokenizer, primers, **asked)
     assert [one.score for one in samples] == [one.score for one in silent]
     assert sum(one.notes for one in samples) > 3
     for row, sample in enumerate(samples):
@@ -95,13 +98,13 @@ def test_an_error_in_the_callback_stops_at_once_and_leaves_the_model_as_it_was(p
 
     asked = {"seconds": 50.0, "seeds": [(0, 0)]}
     with pytest.raises(ZeroDivisionError):
-        music.continue_each(model, piano, [NOTHING], on_event=stop, **asked)
+        continue_each(model, piano, [NOTHING], on_event=stop, **asked)
     assert model.training
     assert len(told) == 3
     before = len(calls)
     model.eval()
     again = []
-    music.continue_each(
+    continue_each(
         model, piano, [NOTHING], seconds=1.0, seeds=[(0, 0)], on_event=lambda _, e: again.append(e)
     )
     assert again[:3] == told

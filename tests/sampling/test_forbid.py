@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from musictx.sampling import engine
+from musictx.sampling.constraints import Constraint
 from musictx.tokens.vocab import BOS
 from tests.sampling.engines import Only, V, make, run
 
@@ -45,7 +46,7 @@ def test_soft_constraints_work_in_the_loop_and_see_states_and_ids():
     assert seen == [(["a state"], [[BOS, *[5] * n]]) for n in range(3)]
 
 
-class _Only:
+class _Only(Constraint):
     """Allows the ids given to it, always."""
 
     def __init__(self, allowed: list[list[bool]]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import fill
-from musictx.sampling.fill import TAIL, Part
+from musictx.sampling.fill import TAIL_SECONDS, Part
 from musictx.sampling.given import Given
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
@@ -59,8 +59,8 @@ def versions(part: Part, seeds, density=None, **more):
     scores(max_notes=25, pedals=False),
     st.sampled_from([PIANO, ENSEMBLE]),
     st.sampled_from(LEANS),
-    st.floats(0.0, 6.0),
-    st.floats(0.1, 3.0),
+    st.integers(0, 600).map(lambda n: n / 100),
+    st.integers(10, 300).map(lambda n: n / 100),
     st.booleans(),
     st.integers(0, 99),
 )
@@ -86,7 +86,7 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span(
         assert new["start"].min() >= begin - 0.01
         assert new["start"].max() <= end + 0.01 or not closes
         if closes:
-            assert new["end"].max() <= end + TAIL + 0.011
+            assert new["end"].max() <= end + TAIL_SECONDS + 0.011
 
 
 def _ids(events: np.ndarray, tokenizer) -> np.ndarray:

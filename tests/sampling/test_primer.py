@@ -7,13 +7,13 @@ import pytest
 
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.sampling.music import continue_each, prompts
+from musictx.sampling.music import prompts
 from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.steer import steering
 from musictx.sampling.takes import Likeness
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
-from tests.sampling.pieces import TUNE, continue_music, make, rows, score
+from tests.sampling.pieces import TUNE, continue_each, continue_music, make, rows, score
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.2, 1.0, 2.5, 3.14])

@@ -24,7 +24,7 @@ def test_repeated_runs_against_every_place(past):
         longest = max(
             (
                 n
-                for n in range(1, min(r.LONGEST, len(past)) + 1)
+                for n in range(1, min(r.LONGEST_RUN, len(past)) + 1)
                 if any(after[i : i + n] == after[-n:] for i in range(len(past) - n + 1))
             ),
             default=0,

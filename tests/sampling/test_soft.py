@@ -184,7 +184,9 @@ def test_what_is_built_follows_the_options_and_the_corpus():
 
     def built(densities=(None,), **options):
         primers = [primer(density) for density in densities]
-        found = soft.build(PIANO, SamplingConfig(**options), limits, primers)
+        found = soft.build(
+            PIANO, SamplingConfig(**options), limits, primers, options.get("density")
+        )
         return {type(one).__name__: one for one in found}
 
     full = built()

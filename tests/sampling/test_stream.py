@@ -78,7 +78,7 @@ def test_without_end_the_same_ids_come_in_memory_that_does_not_grow(name):
     def ids(max_tokens):
         law = GrammarConstraint([tokenizer.grammar()], may_end=False)
         options = {"constraint": law, "seeds": [3], "align": tokenizer.align}
-        drawn = engine.generate(model, [1], rows=1, max_tokens=max_tokens, **options)
+        drawn = engine.generate(model, [1], max_tokens=max_tokens, **options)
         return [int(i[0]) for i in islice(drawn, 400)]
 
     assert ids(None) == ids(400)
@@ -135,6 +135,6 @@ def test_the_model_is_asked_for_nothing_before_the_first_event(piano):
 
 def test_tokens_with_lengths_are_refused():
     pytest.importorskip("miditok")
-    remi = build(name="remi")
-    with pytest.raises(UserError, match="stream: remi tokens write notes with their length"):
+    remi = build(name="tests.docs.remi:Remi")
+    with pytest.raises(UserError, match="Remi tokens write notes with their length"):
         Stream(make(remi), remi, NOTHING, seed=0)

@@ -49,7 +49,7 @@ def test_every_row_asked_for_is_trained_measured_and_kept(chorales, tmp_path, mo
         name = {"plain": "model", "calibrated": "model-calibrated"}[line["row"]]
         run = tmp_path / "runs" / f"{folder}-transposed-0-rehearsal"
         model = bundle.load(run / name).model
-        assert bool(model.calibration) == (line["row"] == "calibrated")
+        assert bool(model.config.feature("calibration")) == (line["row"] == "calibrated")
         assert sum(p.numel() for p in model.parameters()) == int(line["parameters"])
     assert float(table[0]["test_nats"]) > 0
     assert (tmp_path / "t.png").stat().st_size > 1000

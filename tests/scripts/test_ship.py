@@ -41,7 +41,7 @@ def test_a_shipped_model_states_its_numbers_and_nothing_private(ship, tmp_path):
     assert made.card["training"] == {"init": "old", "teachers": ["wise"]}
     for private in (str(tmp_path), "/home/me"):
         assert private not in (folder / "config.yaml").read_text()
-    assert made.model.config["attention"] == "auto"
+    assert made.model.config.attention == "auto"
 
 
 def test_a_rehearsal_says_so(ship):

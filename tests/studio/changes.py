@@ -6,8 +6,8 @@ import copy
 
 from hypothesis import strategies as st
 
-from musictx.config.studio import StudioLimits
 from musictx.studio.change import Change, Track
+from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 
 LIMITS = StudioLimits()

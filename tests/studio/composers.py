@@ -9,10 +9,10 @@ from collections import Counter
 
 import numpy as np
 
-from musictx.config import StudioConfig
 from musictx.notes import KEY, METER, NOTE, TEMPO, Score
 from musictx.studio import exchange
 from musictx.studio.composer import Composer
+from musictx.studio.config import StudioConfig
 from musictx.studio.sessions import Sessions
 from tests.untrained import saved
 

@@ -7,8 +7,8 @@ import contextlib
 
 from aiohttp.test_utils import TestClient, TestServer
 
-from musictx.config import StudioConfig
 from musictx.studio.app import STUDIO, application
+from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 
 TestClient.__test__ = TestServer.__test__ = False  # no tests, for all that pytest knows

@@ -18,7 +18,7 @@ from musictx.config import ModelFolder
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.studio import composer as room
-from musictx.studio import performing
+from musictx.studio import listening, performing
 from musictx.studio.errors import Refused
 from tests.studio.composers import composing, finished, take_of
 
@@ -30,14 +30,14 @@ class Held:
 
     def __init__(self, monkeypatch) -> None:
         self.go, self.batches = threading.Event(), []
-        real = performing.perform
+        real = listening.Listening.compose
 
-        def perform(batch, bundle, listener):
-            self.batches.append([(job.session.id, job.take.id) for job in batch])
+        def compose(hearing, bundle):
+            self.batches.append([(job.session.id, job.take.id) for job in hearing._batch])
             assert self.go.wait(20)
-            real(batch, bundle, listener)
+            real(hearing, bundle)
 
-        monkeypatch.setattr(performing, "perform", perform)
+        monkeypatch.setattr(listening.Listening, "compose", compose)
 
 
 def test_takes_of_one_kind_are_rows_of_one_engine_and_each_is_as_alone(studio, monkeypatch):
@@ -185,7 +185,7 @@ def test_too_many_waiting_and_faults_inside_are_said_and_the_thread_goes_on(stud
     def fault(*_, **__):
         raise UserError(f"{composer._bundles['piano'].folder}/x: {session.folder} is odd")
 
-    monkeypatch.setattr(performing, "_generated", fault)
+    monkeypatch.setattr(performing, "_generate", fault)
     held.go.set()
     end = told.wait(session, first)
     assert (end["state"], end["error"]) == ("failed", f"piano/x: {session.id} is odd")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.config.studio import StudioLimits
 from musictx.studio.change import WHOLE, Accepted, Change, Track, clean_name, parse, recorded
+from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from tests.studio.changes import LIMITS, NOTES, changes, music

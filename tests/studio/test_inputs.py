@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musictx.apps import harmonise, infill
+from musictx.chorale import app as harmonise
 from musictx.chorale.gap import Gap
-from musictx.config import StudioConfig
-from musictx.config.studio import StudioLimits
 from musictx.notes import NOTE, Score
 from musictx.studio import exchange
 from musictx.studio.asked import Request
 from musictx.studio.change import parse
+from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import Tracks, outcome, prepare
 from musictx.studio.models import Model, Models
@@ -52,10 +51,12 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     document.locked = locked & set(document.notes)
     tracks = tuple(track.id for track in document.tracks)[::2] if seed % 2 else None
     request = Request(task, round(begin, 4), round(begin + length, 4), tracks, keep=0.5)
+    drums = {track.id for track in document.tracks if track.drum}
+    chosen = {track.id for track in document.tracks} - drums if tracks is None else tracks
     selected = [
         number
         for number, (start, *_, track) in document.notes.items()
-        if (tracks is None or track in tracks) and request.begin <= start < request.end - NEAR
+        if track in chosen and request.begin <= start < request.end - NEAR
     ]
     try:
         source = prepare(document, request, piano, seed)
@@ -66,8 +67,7 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     assert len(source.score) == len(document.notes)
     same = outcome(source, source.score, 0.0, Tracks(source, piano))
 
-    config = request.config(piano, seed, "x.mid", **source.options)
-    kept = infill.task_of(config, source.score).kept
+    kept = source.task.kept
     found = outcome(source, kept, 0.0, Tracks(source, piano))
     assert found.notes == []
     # A note that is as before comes anew: another proposal may have taken it away.
@@ -85,7 +85,7 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     inside = [
         number
         for number, (start, _, _, _, track) in document.notes.items()
-        if (tracks is None or track in tracks)
+        if track in chosen
         and request.begin + NEAR < start < request.end - NEAR
         and number not in document.locked
     ]
@@ -95,7 +95,7 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     for number in gone:
         start, track = document.notes[number][0], document.notes[number][4]
         assert request.begin - NEAR < start < request.end + NEAR
-        assert tracks is None or track in tracks
+        assert track in chosen
 
 
 def test_a_continuation_is_made_from_what_stands_before_it_and_replaces_what_follows(piano):
@@ -128,19 +128,19 @@ def test_nothing_is_composed_where_all_is_locked(piano, task, tracks):
     document = exchange.document_of(song())
     request = Request(task, 3.75, 7.5, tracks)
     inside = {n: row[4] for n, row in document.notes.items() if 3.75 - NEAR < row[0] < 7.5 - NEAR}
-    chosen = {0, 1, 2} if tracks is None else {*tracks}
+    chosen = {0, 1} if tracks is None else {*tracks}  # drums stay
     document.locked = {number for number, track in inside.items() if track in chosen}
     with pytest.raises(Refused, match="all notes selected in bars 3 to 4 are locked; unlock some"):
         prepare(document, request, piano, 0)
     for track in chosen:
         document.locked = {number for number, own in inside.items() if own != track}
         source = prepare(document, request, piano, 0)
-        assert source.options["tracks"] == str(track + 1)
+        assert source.config.tracks == str(track + 1)
         assert task == "vary" or "locked" not in source.score.names.values()
     some = next(number for number, own in inside.items() if own in chosen)
     document.locked = {number for number, own in inside.items() if own in chosen} - {some}
     if task == "replace":
-        assert prepare(document, request, piano, 0).options["tracks"] == str(inside[some] + 1)
+        assert prepare(document, request, piano, 0).config.tracks == str(inside[some] + 1)
     else:  # 0.6 of one note, to the next whole one, are all
         more = Request(task, 3.75, 7.5, tracks, keep=0.6)
         with pytest.raises(Refused, match="the one note that is not locked in bars 3 to 4 would"):
@@ -159,10 +159,9 @@ def test_a_voice_that_is_locked_stays_and_the_others_are_written_to_it():
     model = Models(StudioConfig()).chosen("chorale", "replace")
     request = Request("replace", 2.5, 5.0)
     source = prepare(document, request, model, 0)
-    assert source.options["tracks"] == "2,3,4"
-    config = request.config(model, 0, "x", **source.options)
-    task = infill.task_of(config, source.score)
-    span = Gap.between(task.score, task.begin, task.end, task.voices, task.tracks)
+    assert source.config.tracks == "2,3,4"
+    task = source.task
+    span = Gap.between(task.score, task.begin, task.end, task.tracks)
     assert [bool(fixed.all()) for fixed in span.fixed.T] == [True, False, False, False]
 
 
@@ -175,17 +174,15 @@ def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
     model = Models(StudioConfig()).chosen("chorale", "harmonise")
     request = Request("harmonise", 0.0, beat * 12)
     source = prepare(document, request, model, 0)
-    assert source.options == {"phrase_ends": [2, 3]}
-    config = request.config(model, 0, "x", **source.options)
-    asked = config.voices, config.bars, config.phrase_ends, config.figures
-    assert harmonise.tune_of(source.score, *asked).ends == (2, 3)
+    assert source.config.phrase_ends == [2, 3]
+    assert harmonise.tune_of(source.score, source.config).ends == (2, 3)
     page = exchange.view(document)  # which makes it twice as fast, as document/timing.js does
     faster = {"tempos": [[0, 240]], "fermatas": [time / 2 for time in page["fermatas"]]}
     faster["change"] = [[n, a / 2, b / 2, *rest] for n, a, b, *rest in page["notes"]]
     back = document.apply(document.check(parse(faster), StudioLimits()))
     half = Request("harmonise", 0.0, beat * 6)
-    assert prepare(document, half, model, 0).options == {"phrase_ends": [2, 3]}
+    assert prepare(document, half, model, 0).config.phrase_ends == [2, 3]
     document.apply(back)
     assert document.fermatas == marks
     document.fermatas = ()
-    assert prepare(document, request, model, 0).options == {}
+    assert prepare(document, request, model, 0).config.phrase_ends == []

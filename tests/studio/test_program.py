@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from musictx.config import StudioConfig
 from musictx.errors import UserError
 from musictx.studio import program
+from musictx.studio.config import StudioConfig
 
 #: The program without torch: what composes is the tests' own.
 SERVER = """
@@ -24,7 +24,7 @@ from tests.studio.studios import Scripted
 composer = types.ModuleType("musictx.studio.composer")
 composer.Composer = Scripted
 sys.modules["musictx.studio.composer"] = composer
-from musictx.config import StudioConfig
+from musictx.studio.config import StudioConfig
 from musictx.studio.program import run
 run(StudioConfig(folder=sys.argv[1], port=0, browser=False))
 """

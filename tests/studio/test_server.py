@@ -9,9 +9,8 @@ import pytest
 from yarl import URL
 
 from musictx import midi, musicxml, shipped
-from musictx.config.studio import StudioLimits
 from musictx.notes import Score
-from musictx.studio import app as routes
+from musictx.studio.config import StudioLimits
 from tests.studio.studios import asked, made, take, with_studio
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
@@ -280,7 +279,7 @@ def test_an_export_ends_when_nobody_waits_for_it(tmp_path, monkeypatch):
         async with asyncio.timeout(5), client.get(f"{path}.mid") as answer:
             assert answer.status == 200
 
-    monkeypatch.setattr(routes.Exports.file.__globals__["audio"], "write", endless)
+    monkeypatch.setattr("musictx.render.audio.write", endless)
     with_studio(tmp_path, script)
 
 

@@ -101,6 +101,33 @@ def test_without_a_snapshot_the_imported_file_and_the_journal_say_it_all(tmp_pat
     assert Session(tmp_path / "s", LIMITS).document.state() == state
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"size": -5},
+        {"size": [1]},
+        {"size": "0"},
+        {"done": [-1]},
+        {"undone": 5},
+        {"done": {}},
+        {"program": 10**30},
+    ],
+)
+def test_a_snapshot_with_wrong_places_is_none(tmp_path, wrong):
+    session = begun(tmp_path / "s", ODE)
+    session.snapshot()
+    session.do(Change(remove=(0, 1), name="shorter"), 0)
+    state = session.document.state()
+    snapshot = json.loads((tmp_path / "s" / "document.json").read_text())
+    if "program" in wrong:
+        snapshot["document"]["tracks"][0] |= wrong
+    (tmp_path / "s" / "document.json").write_text(json.dumps({**snapshot, **wrong}))
+    again = Session(tmp_path / "s", LIMITS)
+    assert again.document.state() == state
+    again.undo(again.document.revision)
+    assert len(again.document.notes) == len(session.document.notes) + 2
+
+
 def test_a_disk_that_fails_changes_nothing(tmp_path, monkeypatch):
     session = begun(tmp_path / "s", ODE)
     session.do(Change(remove=(0,)), 0)

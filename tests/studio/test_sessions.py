@@ -1,6 +1,7 @@
 """The folder of all sessions."""
 
 import gc
+import os
 import shutil
 import weakref
 
@@ -72,3 +73,25 @@ def test_what_a_killed_one_was_just_writing_is_removed(tmp_path):
     (session.folder / ".part-12345678-document.json").touch()
     assert Sessions(tmp_path, LIMITS).get(session.id).folder == session.folder
     assert sorted(session.folder.iterdir()) == there
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, "{}", '{"name":"x","at":1,"notes":[],"duration":{}}', None]
+)
+def test_a_damaged_session_never_hides_the_others(tmp_path, line):
+    first = Sessions(tmp_path, LIMITS)
+    good, bad = first.create(Document(name="good")), first.create(Document(name="bad"))
+    journal = bad.folder / "journal.jsonl"
+    bad_id = bad.id
+    del bad
+    if line is None:
+        journal.unlink()
+        os.mkfifo(journal)
+    else:
+        journal.write_text(line + "\n")
+    again = Sessions(tmp_path, LIMITS)
+    assert good.id in [entry["id"] for entry in again.list()]
+    if line is None:
+        with pytest.raises(Refused, match="no regular file"):
+            again.get(bad_id)

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 import musictx
 from musictx import cli, shipped
 from musictx.compose import compose
-from musictx.config import ModelFolder, StudioConfig
+from musictx.config import ModelFolder
 from musictx.errors import UserError
 from musictx.sampling.events import Event
 from musictx.studio import asked, exchange, inputs
 from musictx.studio.change import Change
+from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.listening import Listening
 from musictx.studio.models import TASKS, Models
@@ -120,8 +121,9 @@ def composer_config(composer, session, take, document):
     """The options by which the take was composed."""
     wish, model, seed = asked.parse(take["request"], composer._models, document.duration)
     source = inputs.prepare(document, wish, model, seed)
-    file = None if source.data is None else f"{take['id']:04d}.mid"
-    return wish.config(model, seed, file, **source.options)
+    if source.data is not None:
+        wish.name_file(source.config, f"{take['id']:04d}.mid")
+    return source.config
 
 
 def test_locked_notes_and_a_share_of_the_others_stay(studio):
@@ -165,9 +167,9 @@ def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny, data, task):
     there = Models(StudioConfig())
     try:
         wish, model, seed = asked.parse(data | {"task": task}, there, 10.0)
+        config = wish.config(model, seed or 0)
     except UserError:
         return
-    config = wish.config(model, seed or 0, None)
     line = asked.command_line(wish, config)
     assert shlex.split(line)[0] == "musictx"
     json.dumps(dataclasses.asdict(wish), allow_nan=False)
@@ -213,10 +215,10 @@ def test_the_command_of_a_request_means_what_it_is_composed_with(tiny, tmp_path_
     file = None if source.data is None else "0001.mid"
     if file is not None:
         (folder / file).write_bytes(source.data)
-    config = request.config(model, seed or 0, file, **source.options)
-    verb, *words = shlex.split(asked.command_line(request, config))[1:]
+        request.name_file(source.config, file)
+    verb, *words = shlex.split(asked.command_line(request, source.config))[1:]
     with contextlib.chdir(folder):
-        assert compose("generate" if verb == "continue" else verb, words) == config
+        assert compose("generate" if verb == "continue" else verb, words) == source.config
 
 
 def test_the_newest_own_model_is_the_default_and_its_command_finds_it(tiny, tmp_path, monkeypatch):
@@ -228,13 +230,13 @@ def test_the_newest_own_model_is_the_default_and_its_command_finds_it(tiny, tmp_
     wish, model, _ = asked.parse({"task": "new", "seconds": 1}, there, 0.0)
     (tmp_path / "studio" / "x" / "takes").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "studio" / "x" / "takes")
-    words = shlex.split(asked.command_line(wish, wish.config(model, 1, None, seconds=1.0)))
+    words = shlex.split(asked.command_line(wish, wish.config(model, 1, seconds=1.0)))
     assert compose("generate", words[2:]).model.path == "../../../runs/mine/model"
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path / "away")
     elsewhere = StudioConfig(model=ModelFolder(str(tmp_path / "runs" / "mine")))
     wish, model, _ = asked.parse({"task": "new", "seconds": 1}, Models(elsewhere), 0.0)
-    line = asked.command_line(wish, wish.config(model, 1, None, seconds=1.0))
+    line = asked.command_line(wish, wish.config(model, 1, seconds=1.0))
     assert "model=PATH/TO/mine " in line
     assert str(tmp_path) not in line
     words = shlex.split(line.replace("PATH/TO", str(tmp_path / "runs")))

@@ -29,7 +29,7 @@ def test_every_option_of_the_configuration_is_taken():
 def test_unknown_names_and_options_are_refused_with_what_there_is():
     with pytest.raises(
         ConfigError,
-        match=r"tokenizer.name=remy: expected one of performance, chorale, remi, tsd, midilike",
+        match=r"tokenizer.name=remy: expected one of performance, .*chorale",
     ):
         build("remy")
     with pytest.raises(

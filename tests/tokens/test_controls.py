@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from musictx.errors import UserError
 from musictx.tokens import controls
 from musictx.tokens.build import build
-from musictx.tokens.controls import CONTROLS, FEEL, KINDS, MARKS, asked, level, measured
+from musictx.tokens.controls import CONTROLS, FEEL, KINDS, MARKS, control_values, level, measured
 from musictx.tokens.performance import PerformanceTokenizer
 from tests.strategies import scores
 
@@ -78,18 +78,18 @@ def test_levels_rise_with_the_value_and_words_name_different_ones(name):
 
 
 def test_words_numbers_and_feelings():
-    assert asked({"density": 4, "loudness": "p"}) == {"density": 4.0, "loudness": 49.0}
-    assert asked({"density": "4"}) == {"density": 4.0}
-    assert asked({"density": 20.0, "register": None}, "calm")["density"] == 20.0
+    assert control_values({"density": 4, "loudness": "p"}) == {"density": 4.0, "loudness": 49.0}
+    assert control_values({"density": "4"}) == {"density": 4.0}
+    assert control_values({"density": 20.0, "register": None}, "calm")["density"] == 20.0
     for feel in FEEL:
-        assert asked({}, feel)
+        assert control_values({}, feel)
     assert controls.levels({}) == [0] * len(CONTROLS)
     for wrong in ({"density": "loud"}, {"loudness": -3}, {"polyphony": "nan"}):
         (name,) = wrong
         with pytest.raises(UserError, match=f"{name}="):
-            asked(wrong)
+            control_values(wrong)
     with pytest.raises(UserError, match="feel=sad: expected one of calm"):
-        asked({}, "sad")
+        control_values({}, "sad")
 
 
 def test_marks_are_no_controls():

@@ -97,7 +97,7 @@ def fit(
     given = {"accelerator": "cpu", "devices": "1", "max_steps": 12, "log_every_n_steps": 1}
     given["val_check_interval"] = 5 * trainer.get("accumulate_grad_batches", 1)
     bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
-    options = TrainerConfig(**given | {"enable_progress_bar": bar} | trainer)
+    options = TrainerConfig.of(**given | {"enable_progress_bar": bar} | trainer)
     with quiet_lightning():
         made = build_trainer(options, folder, callbacks=callbacks, loggers=loggers)
         made.fit(lit, data or FakeData(), ckpt_path=ckpt_path)

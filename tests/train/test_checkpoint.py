@@ -12,7 +12,7 @@ from musictx.train.checkpoint import AtomicCheckpoints
 
 STATE = {
     "state_dict": {"w": torch.arange(3.0)},
-    "optimizer_states": [],
+    "optimizer_states": [{"state": {}}],
     "lr_schedulers": [],
     "loops": {},
     "callbacks": {},
@@ -54,6 +54,7 @@ def test_a_failing_write_leaves_the_old_checkpoint_and_nothing_beside(error, tmp
     ("change", "reason"),
     [
         ({"global_step": -5}, "global_step is -5"),
+        ({"optimizer_states": []}, "it holds no state of an optimizer"),
         ({"global_step": "abc"}, "global_step is missing or no int"),
         ({"loops": None}, "loops is missing or no dict"),
         ({"state_dict": [1]}, "state_dict is missing or no dict"),

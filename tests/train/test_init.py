@@ -37,17 +37,18 @@ def trained(tokens: dict, position: str = "huang", **model) -> Bundle:
         ({}, {"tracks": "programs", "controls": True}, False),
     ],
 )
-@pytest.mark.parametrize("features", [{}, {"sounding": True, "sounding_recent": 2}])
+@pytest.mark.parametrize("features", [{}, {"features": [{"name": "sounding", "recent": 2}]}])
 def test_old_ids_are_scored_as_before(position, before, asked, tied, features):
     loaded = trained(before, position, tied=tied, **features)
-    further = {"sounding": True, "sounding_intervals": 2, "gates": True, "first_values": True}
+    told = [{"name": "sounding", "chords": 2}]
+    further = {"features": told, "gates": True, "first_values": True}
     config = TrainConfig(
         tokenizer=TokenizerConfig(velocity_bins=7, **asked), model=ModelConfig(**further)
     )
     tokenizer, model, added = take_over(loaded, config)
     assert {"gates", "first_values"} <= set(added)
     assert len(added) > 3
-    assert tokenizer.size == model.config["vocab_size"] > loaded.tokenizer.size
+    assert tokenizer.size == model.config.vocab_size > loaded.tokenizer.size
     assert tokenizer.to_config()["velocity_bins"] == 32  # its own
     moved = torch.from_numpy(rows(loaded.tokenizer, tokenizer))
     for old, new in enumerate(moved.tolist()):
@@ -77,10 +78,10 @@ def test_everything_that_is_new_can_learn():
     loaded = trained({})
     config = TrainConfig(
         tokenizer=TokenizerConfig(controls=True),
-        model=ModelConfig(sounding=True, sounding_recent=2, sounding_intervals=2, gates=True),
+        model=ModelConfig(features=[{"name": "sounding", "recent": 2, "chords": 2}], gates=True),
     )
     _, model, _ = take_over(loaded, config)
-    ids = torch.randint(4, model.config["vocab_size"], (4, 30))
+    ids = torch.randint(4, model.config.vocab_size, (4, 30))
     model(ids).logsumexp(-1).sum().backward()
     still = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     # A product of two new ones: the first to move is the other.

@@ -159,7 +159,7 @@ def test_the_average_is_short_at_first_and_then_as_long_as_asked():
 def test_hyperparameters_are_plain_and_rebuild_the_module(tmp_path):
     network = transformer(position={"name": "huang"})
     training = LitMusicTransformer(
-        network.config, fake_training().optim, {"name": "performance"}, 3, model=network
+        network.config.plain(), fake_training().optim, {"name": "performance"}, 3, model=network
     )
     trainer = fit(training, max_steps=2)
     trainer.save_checkpoint(tmp_path / "x.ckpt")

@@ -19,7 +19,9 @@ def config(position: str = "huang", **model) -> TrainConfig:
 
 def test_intervals_get_the_pitches_of_the_tokens():
     tokenizer = build("chorale")
-    net = build_model(config(input_intervals=[1, 4], interval_dropout=0.3), tokenizer)
+    net = build_model(
+        config(features=[{"name": "intervals", "inputs": [1, 4], "dropout": 0.3}]), tokenizer
+    )
     pitches = net.intervals.pitches
     assert (net.intervals.input_lags, net.intervals.output_lags) == ([1, 4], [])
     assert net.intervals.dropout == 0.3
@@ -32,22 +34,41 @@ def test_intervals_get_the_pitches_of_the_tokens():
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"output_intervals": [4]}, "model.output_intervals"),
+        ({"features": [{"name": "intervals", "outputs": [4]}]}, "model.features=intervals"),
         ({"position": "two_d"}, "position.name=two_d"),
-        ({"note_ages": True}, "model.note_ages"),
-        ({"repeats": True}, "model.repeats"),
-        ({"token_noise": 0.1}, "model.token_noise"),
-        ({"sounding": True}, "model.sounding"),
+        ({"features": ["ages"]}, "model.features=ages"),
+        ({"features": ["repeats"]}, "model.features=repeats"),
+        ({"features": ["token_noise"]}, "model.features=token_noise"),
+        ({"features": ["sounding"]}, "model.features=sounding"),
     ],
 )
 def test_tokens_without_pitches_are_refused_by_the_option_that_asks(options, named):
     pytest.importorskip("miditok")
-    tokenizer = build("remi")
+    tokenizer = build("tests.docs.remi:Remi")
     with pytest.raises(ConfigError, match=f"{named}.*: expected tokenizer="):
         build_model(config(**options), tokenizer)
 
 
+@pytest.mark.parametrize(
+    ("feature", "words"),
+    [
+        ("agess", r"model\.features=agess: expected one of ages, .*sounding"),
+        ("os:abort", r"model\.features=os:abort: expected a class that inherits"),
+        ({"name": "intervals", "inputs": [0]}, r"model\.features\.intervals\.inputs=\[0\]: exp"),
+        ({"name": "intervals", "outputs": [4, 4]}, r"intervals\.outputs=\[4, 4\]: expected diff"),
+        ({"name": "token_noise", "share": 1}, r"token_noise\.share=1: expected a number from 0"),
+        ({"name": "repeats", "recent": 1}, "recent is no option of repeats, which has dropout"),
+        ({"name": "ages", "recent": 1}, "recent is no option of ages, which has none"),
+        ("conditions", r"expected tokenizer=performance with tokenizer\.controls=true"),
+    ],
+)
+def test_what_a_feature_may_not_be_told_is_refused(feature, words):
+    with pytest.raises(ConfigError, match=words):
+        build_model(config(features=[feature]), build("chorale"))
+
+
 def test_the_seed_decides_the_weights():
     tokenizer = build("chorale")
-    one, two = (build_model(config(input_intervals=[1]), tokenizer).state_dict() for _ in range(2))
+    told = [{"name": "intervals", "inputs": [1]}]
+    one, two = (build_model(config(features=told), tokenizer).state_dict() for _ in range(2))
     assert all(torch.equal(one[name], two[name]) for name in one)

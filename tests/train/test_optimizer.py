@@ -1,12 +1,18 @@
 """Which parameters decay, which Muon steps, and which learn at a rate of their own."""
 
+import dataclasses
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
+from musictx.compose import compose, run
+from musictx.config import OptimConfig
+from musictx.errors import ConfigError
 from musictx.model.transformer import MusicTransformer
 from musictx.train.muon import Muon
-from musictx.train.optimizer import parameter_groups, set_fused
+from musictx.train.optimizer import build_optimizer, parameter_groups, set_fused
 from tests.train.test_muon import model
 
 
@@ -52,10 +58,10 @@ def test_steps_of_a_state_made_elsewhere_are_counted_where_the_fused_kernel_look
 
 def test_tables_of_positions_and_intervals_can_learn_at_a_rate_of_their_own():
     position = {"name": "huang", "concat_sinusoids": 4, "periods": [4]}
-    intervals = {"inputs": [1, 4], "outputs": [1, 4], "pitches": [[4, 12, 60]]}
+    intervals = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 4], "pitches": [[4, 12, 60]]}
     net = MusicTransformer(
         12, layers=2, width=8, heads=2, feedforward=8, context=8, position=position,
-        intervals=intervals,
+        features=[intervals],
     )  # fmt: skip
     names = {id(p): name for name, p in net.named_parameters()}
     apart = [g for g in parameter_groups(net, 0.1, table_lr=4.0) if g["lr_multiplier"] != 1.0]
@@ -90,3 +96,75 @@ def test_tables_of_distances_learn_at_a_share_of_the_share():
         inside = {id(p) in tables for p in group["params"]}
         assert group["lr_multiplier"] == (1.0 if group["muon"] else 2.0 if True in inside else 0.5)
         assert len(inside) == 1
+
+
+class NoOptimizer:
+    def __init__(self, groups, lr):
+        self.groups = groups
+
+
+def weights(optim, steps=5):
+    """Of a small network after some steps with a rate that changes, by the options ``optim``."""
+    torch.manual_seed(0)
+    net = Everything(tied=False)
+    optimizer = build_optimizer(net, dataclasses.asdict(optim), fused=False)
+    set_fused(optimizer, False)
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] *= 0.9
+        optimizer.zero_grad()
+        (
+            net.output(net.norm(net.linear(net.embedding.weight))) * (step + 1)
+        ).square().sum().backward()
+        optimizer.step()
+    return {name: p.detach().clone() for name, p in net.named_parameters()}
+
+
+def test_the_same_optimizer_as_a_class_of_ones_own_takes_the_same_steps():
+    ours = OptimConfig(lr=0.1, weight_decay=0.2, table_lr=1.0)
+    theirs = {"betas": [0.9, 0.98], "eps": 1e-8}
+    own = replace(ours, name="torch.optim:AdamW", params=theirs)
+    other = replace(own, params=theirs | {"eps": 0.1})
+    for name, value in weights(ours).items():
+        assert torch.equal(value, weights(own)[name])
+        assert name == "table" or not torch.equal(value, weights(other)[name])
+
+
+def test_an_optimizer_of_ones_own_is_named_on_the_command_line_and_in_yaml(tmp_path):
+    expected = OptimConfig(name="torch.optim:SGD", lr=0.5, params={"momentum": 0.9})
+    words = ["optim._target_=torch.optim.SGD", "optim.momentum=0.9", "optim.lr=0.5"]
+    assert compose("train", words).optim == expected
+    (tmp_path / "optim").mkdir()
+    yaml = "_target_: torch.optim.SGD\nmomentum: 0.9\nlr: 0.5\n"
+    (tmp_path / "optim/mine.yaml").write_text(yaml)
+    seen = []
+    run("train", ["optim=mine"], lambda c: seen.append(c.optim),
+        flags=["--config-dir", str(tmp_path)], folders=[tmp_path])  # fmt: skip
+    assert seen == [expected]
+    assert weights(expected).keys() == weights(OptimConfig(lr=0.5)).keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["optim.momentum=0.9"], "optim.momentum: no such option of musictx train"),
+        (["optim.name=sgd"], "optim.name=sgd: expected one of adamw, muon, module:Class"),
+        (["optim.params.momentum=0.9"], "optim.momentum=0.9: expected an optimizer of your own"),
+        (["optim._target_=torch.optim.SDG"], "optim.name=torch.optim:SDG: expected module:Class"),
+        (["optim._target_=torch.optim.SGD", "optim.speed=1"],
+         "optim.name=torch.optim:SGD: cannot be made (SGD.__init__() got an unexpected"),
+        (["optim._target_=torch.nn.Linear", "optim.out_features=1", "optim.lr=1"],
+         "optim.name=torch.nn:Linear: cannot be made"),
+        ([f"optim._target_={__name__}.NoOptimizer"], f"optim.name={__name__}:NoOptimizer: exp"),
+    ],
+)  # fmt: skip
+def test_what_is_no_optimizer_is_one_sentence(words, sentence):
+    with pytest.raises(ConfigError) as caught:
+        weights(replace(compose("train", words).optim, lr=1.0))
+    assert str(caught.value).startswith(sentence)
+
+
+def test_the_kernels_of_an_optimizer_of_ones_own_are_its_own():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(2))], lr=0.1)
+    set_fused(optimizer, True)
+    assert not optimizer.param_groups[0]["fused"]

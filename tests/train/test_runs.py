@@ -118,3 +118,25 @@ def test_a_lock_goes_where_open_files_cannot_be_removed(tmp_path, monkeypatch):
     with held:
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "x" * 5000, "- a", "settings: [1]", "a: &x [*x]", "settings: 1:59:59", "\0"],
+)
+def test_damaged_small_files_of_a_run_are_one_sentence(tmp_path, text):
+    folder = runs.RunFolder(tmp_path)
+    (tmp_path / runs.SETTINGS).write_text(text)
+    with pytest.raises(UserError, match=r"run\.yaml: cannot be read; give another out="):
+        folder.check(TrainConfig(), {}, fresh=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "5", '{"step": true, "seconds": 1}', '{"step": 1, "seconds": 1e999}',
+     '{"step": 1, "seconds": "x"}', '{"step": 1, "seconds": 1, "validation_loss": "x"}',
+     '{"step": 1' + "0" * 400 + ', "seconds": 1}'],
+)  # fmt: skip
+def test_a_damaged_status_counts_as_none(tmp_path, text):
+    (tmp_path / runs.STATUS).write_text(text)
+    assert runs.RunFolder(tmp_path).status() == {}

@@ -9,10 +9,11 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
+from musictx.compose import compose, run
 from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
-from musictx.config.trainer import NOT_OFFERED
-from musictx.errors import ConfigError
+from musictx.config.trainer import NOT_OFFERED, PASSED_ON
+from musictx.errors import ConfigError, UserError
 from musictx.train import checkpoint, ranks, trainer
 from musictx.train.callbacks import LastCheckpoint
 from musictx.train.quiet import quiet_lightning
@@ -47,7 +48,7 @@ def test_every_flag_reaches_lightnings_trainer(tmp_path):
         "log_every_n_steps": 3,
         "min_steps": 2,
     }
-    options = TrainerConfig(accelerator="cpu", devices="1", profiler="simple", **given)
+    options = TrainerConfig.of(accelerator="cpu", devices="1", profiler="simple", **given)
     with quiet_lightning():
         trainer = build_trainer(options, tmp_path)
     for name, value in given.items():
@@ -57,16 +58,55 @@ def test_every_flag_reaches_lightnings_trainer(tmp_path):
     assert trainer.default_root_dir == str(tmp_path)
 
 
-def test_every_flag_of_lightnings_is_offered_or_refused_with_a_reason():
+def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_reason():
     theirs = set(inspect.signature(pl.Trainer.__init__).parameters) - {"self"}
     ours = {field.name for field in dataclasses.fields(TrainerConfig)}
-    assert ours | NOT_OFFERED.keys() == theirs
-    assert not ours & NOT_OFFERED.keys()
+    assert sorted([*ours - {"flags"}, *PASSED_ON, *NOT_OFFERED]) == sorted(theirs)
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
     for name, reason in NOT_OFFERED.items():
         with pytest.raises(ConfigError, match=re.escape(f"trainer.{name}: this flag") + ".*"):
             normalise("train", [f"trainer.{name}=1"])
         assert f"| `{name}` | {reason} |" in page
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_a_flag_that_is_passed_on_is_typed_as_the_others(name, tmp_path):
+    made = compose("train", [f"trainer.{name}=7", "trainer.fast_dev_run=1"]).trainer
+    assert made == TrainerConfig.of(**{name: 7}, fast_dev_run=1)
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer/mine.yaml").write_text(f"{name}: 7\nfast_dev_run: 1\n")
+    seen = []
+    run("train", ["trainer=mine"], lambda c: seen.append(c.trainer),
+        flags=["--config-dir", str(tmp_path)], folders=[tmp_path])  # fmt: skip
+    assert seen == [made]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"deterministic": "soon"}, r"^trainer\.deterministic=soon: expected .*warn"),
+        ({"log_every_n_steps": 1.5}, r"^trainer\.log_every_n_steps=1\.5: expected .*int"),
+        ({"detect_anomaly": "yes"}, r"^trainer\.detect_anomaly=yes: expected bool"),
+        ({"profiler": "watch"}, r"trainer\.profiler=watch: not possible .*only be one of"),
+        ({"limit_val_batches": -1}, r"trainer\.limit_val_batches=-1: not possible .*invalid value"),
+    ],
+)
+def test_a_value_that_lightning_does_not_take_is_one_sentence(flags, sentence):
+    assert build_trainer(TrainerConfig.of(deterministic="warn", accelerator="cpu"))
+    with pytest.raises(UserError, match=sentence):
+        build_trainer(TrainerConfig.of(accelerator="cpu", **flags))
+
+
+def test_a_flag_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"trainer\.profile: no such .* mean trainer\.profiler\?"):
+        compose("train", ["trainer.profile=simple"])
+    with pytest.raises(ConfigError, match=r"trainer\.profile=simple: expected one of benchmark"):
+        TrainerConfig.of(profile="simple")
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer/mine.yaml").write_text("profile: simple\n")
+    with pytest.raises(ConfigError, match=r"trainer\.profile: no such .* mean trainer\.profiler\?"):
+        run("train", ["trainer=mine"], pytest.fail, flags=["--config-dir", str(tmp_path)],
+            folders=[tmp_path])  # fmt: skip
 
 
 def test_min_steps_outlast_a_callback_that_wants_to_stop(tmp_path):

@@ -24,15 +24,16 @@ import torch
 from torch import Tensor
 
 from musictx.attention.capabilities import Capabilities
+from musictx.attention.chunked import threads
 from musictx.attention.chunked.function import Chunked
 from musictx.attention.chunked.pieces import Pieces
-from musictx.attention.chunked.plan import Call, Local, is_aligned
+from musictx.attention.chunked.plan import Call, Local, Shares, is_aligned
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms
 
 __all__ = ["CAN", "attend"]
 
-CAN = Capabilities(labels="channels")
+CAN = Capabilities(labels="channels", leaves_one_query=True)
 
 
 def attend(
@@ -89,5 +90,7 @@ def attend(
         compute = Chunked.apply
         if torch.compiler.is_dynamo_compiling():  # it cannot follow two views of one memory
             compute = torch.compiler.disable(compute)
-        out = compute(content, position, k, v, table, bias, values, call)
+        inputs = (content, position, k, v, table, bias, values)
+        shares = Shares.of(content, call.widest(keys), threads.available())
+        out, _ = compute(*inputs, call, shares)
     return out.to(dtype)

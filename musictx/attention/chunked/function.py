@@ -1,4 +1,4 @@
-"""The autograd function: both passes for all heads, a share of them at a time."""
+"""The autograd functions: both passes for all heads, a share of them at a time."""
 
 from __future__ import annotations
 
@@ -9,38 +9,51 @@ from torch import Tensor
 
 from musictx.attention.chunked import threads
 from musictx.attention.chunked.passes import Inputs, backward, forward
-from musictx.attention.chunked.plan import Shares
+from musictx.attention.operators import twice
 
 
 class Chunked(torch.autograd.Function):
-    """Takes what :class:`Inputs` names, then the :class:`Call`; gives the output (B, H, Tq, D).
+    """Takes what :class:`Inputs` names, then the :class:`Call` and its :class:`Shares`; gives the
+    output (B, H, Tq, D) and the log of each row's sum of weights (B, H, Tq), in float32 at least.
 
     Every share writes to its heads' memory, whichever thread takes it and when.
     """
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Tensor:
-        inputs, call = Inputs(*arguments[:-1]), arguments[-1]
+    def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
+        inputs, call, shares = Inputs(*arguments[:-2]), arguments[-2], arguments[-1]
         content, v = inputs.content, inputs.v
         dtype = torch.promote_types(content.dtype, torch.float32)
         out = torch.empty(*content.shape[:3], v.shape[3], dtype=dtype, device=content.device)
         log_sum = torch.empty(content.shape[:3], dtype=dtype, device=content.device)
-        shares = Shares.of(content, call.widest(inputs.k.shape[2]), threads.available())
 
         def work(number: int) -> None:
             heads, own = shares.heads[number], shares.call(call, number)
             forward(inputs.of(heads), own, out[:, heads], log_sum[:, heads])
 
         threads.each(work, range(len(shares.heads)), shares.threads)
-        ctx.save_for_backward(*inputs, out, log_sum)
-        ctx.call, ctx.shares = call, shares
-        return out.to(content.dtype)
+        return out, log_sum
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        *saved, out, log_sum = ctx.saved_tensors
-        inputs, call, shares = Inputs(*saved), ctx.call, ctx.shares
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        *tensors, ctx.call, ctx.shares = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*tensors, *output)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        found = ChunkedGradients.apply(upstream, *ctx.saved_tensors, ctx.call, ctx.shares)
+        return (*found, None, None)
+
+
+class ChunkedGradients(torch.autograd.Function):
+    """Takes the gradient of the output, what :class:`Chunked` was given and gave, the call and the
+    shares; gives the gradients of the inputs, ``None`` for what is not there."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> tuple[Tensor | None, ...]:
+        upstream, *saved, out, log_sum, call, shares = arguments
+        inputs = Inputs(*saved)
         options = {"dtype": out.dtype, "device": out.device}
         empty: list[Any] = [x if x is None else torch.empty(x.shape, **options) for x in inputs]
         found = Inputs(*empty)
@@ -53,4 +66,10 @@ class Chunked(torch.autograd.Function):
         with torch.autocast(upstream.device.type, enabled=False):
             threads.each(work, range(len(shares.heads)), min(shares.threads, threads.available()))
         cast = (None if d is None or x is None else d.to(x.dtype) for d, x in zip(found, inputs))
-        return (*cast, None)
+        return tuple(cast)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        """Nothing is kept."""
+
+    backward = staticmethod(twice)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from musictx.attention.positions.base import PositionScheme, Sizes
+from musictx.attention.positions.base import Added, PositionScheme, Sizes
 from musictx.attention.terms import Positions, angles, as_tensor, frequencies
 
 
@@ -55,7 +55,7 @@ class Learned(PositionScheme):
         return x + self.table[place.clamp(0, len(self.table) - 1)].to(x.dtype)
 
 
-class AddedPositions(nn.Module):
+class AddedPositions(Added):
     """What positions add to the embeddings, whatever the scheme.
 
     concat_sinusoids  channels of sinusoids that are concatenated to the embedding; both are mapped
@@ -70,6 +70,7 @@ class AddedPositions(nn.Module):
         super().__init__()
         self.sinusoids = concat_sinusoids
         self.join = nn.Linear(width + self.sinusoids, width) if self.sinusoids else None
+        self.absolute = self.join is not None
         self.periods = nn.ModuleList(nn.Embedding(n, width) for n in periods)
 
     def initialise(self) -> None:

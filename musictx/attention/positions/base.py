@@ -1,8 +1,7 @@
-"""What a position scheme is: four places where it may have its say, each by default silent."""
+"""The base class of position schemes: four places where a scheme can act, each empty by default."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,16 +27,24 @@ class Sizes:
     coordinates: dict[str, Any] | None = None
 
     def low(self, high: int) -> int:
-        """The lowest distance of a table whose highest is ``high``: nothing lies ahead, or all."""
+        """The lowest distance of a table whose highest is ``high``: 0 if causal, else -high."""
         return 0 if self.causal else -high
+
+
+class Added(nn.Module):
+    """Adds positions to the embeddings, whatever the scheme: a map from embeddings (B, T, width)
+    and their positions to embeddings of the same shape."""
+
+    #: Whether each position gets a different vector, and not only each position modulo a number.
+    absolute = False
 
 
 class PositionScheme(nn.Module):
     """How a model knows order. One object serves all layers and owns their tables.
 
-    A scheme speaks up in one or more of four places: it adds to the embeddings (absolute
-    positions), turns queries and keys (rotary), adds terms to the logits (relative ones), or reads
-    further coordinates off the tokens for its terms to measure.
+    A scheme acts in one or more of four places: it adds to the embeddings (absolute positions),
+    rotates queries and keys (rotary), adds terms to the logits (relative positions), or reads
+    further coordinates off the tokens, along which its terms measure distances.
     """
 
     #: How many coordinates :meth:`coordinates` reads.
@@ -47,8 +54,14 @@ class PositionScheme(nn.Module):
         super().__init__()
         self.sizes = sizes
         self.scale = sizes.head_dim**-0.5
-        #: What else the embeddings get from the places, whatever the scheme.
-        self.added: Callable[[Tensor, Positions], Tensor] | None = None
+        self.added: Added | None = None
+
+    @property
+    def absolute(self) -> bool:
+        """Whether the embeddings tell how far from the start of its piece a token stands. A model
+        with such a scheme has met no position beyond those of its training windows."""
+        by_itself = type(self).embed is not PositionScheme.embed
+        return by_itself or (self.added is not None and self.added.absolute)
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:

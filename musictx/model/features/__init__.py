@@ -1,23 +1,68 @@
-"""What the network is told of the ids so far, beside the ids themselves; one idea a file."""
+"""What the network is told of the ids so far, beside the ids themselves; one feature a file.
 
-from musictx.model.features.base import Feature
-from musictx.model.features.calibration import Calibration
-from musictx.model.features.conditions import Conditions
-from musictx.model.features.counterpoint import Counterpoint
-from musictx.model.features.intervals import Intervals
-from musictx.model.features.noise import TokenNoise
-from musictx.model.features.note_ages import NoteAges
-from musictx.model.features.repeats import Repeats
-from musictx.model.features.sounding import Sounding
+``model.features`` is a list of features by name, each with options of its own. A name stands in
+:data:`BUILT_IN`, is added by a wing (:mod:`musictx.wings`), or is the import path ``module:Class``
+of a :class:`Feature`.
+"""
 
-__all__ = [
-    "Calibration",
-    "Conditions",
-    "Counterpoint",
-    "Feature",
-    "Intervals",
-    "NoteAges",
-    "Repeats",
-    "Sounding",
-    "TokenNoise",
-]
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from musictx import wings
+from musictx.config.checks import check, imported
+from musictx.errors import ConfigError
+from musictx.model.config import FeatureConfig
+from musictx.model.features.base import Feature, NativeForm, Options
+from musictx.tokens.vocab import Tokenizer
+
+__all__ = ["BUILT_IN", "Feature", "NativeForm", "Options", "kind_of", "with_tokens"]
+
+#: Name -> import path of the features that come with the model.
+BUILT_IN = {
+    "sounding": "musictx.model.features.sounding:Sounding",
+    "conditions": "musictx.model.features.conditions:Conditions",
+    "bars": "musictx.model.features.bars:Bars",
+    "ahead": "musictx.model.features.ahead:Ahead",
+}
+
+
+def kind_of(name: str) -> type[Feature]:
+    """The class of a feature by name or import path; ``ConfigError`` where there is none."""
+    path = name if ":" in name else BUILT_IN.get(name) or wings.place("features", name)
+    if path is None:
+        known = sorted({*BUILT_IN, *wings.everywhere("features")})
+        raise ConfigError(f"model.features={name}: expected one of {', '.join(known)}")
+    found: type[Feature] = imported("model.features", path)
+    if not (isinstance(found, type) and issubclass(found, Feature)):
+        raise ConfigError(
+            f"model.features={name}: expected a class that inherits from "
+            "musictx.model.features.Feature"
+        )
+    return found
+
+
+def with_tokens(
+    chosen: Sequence[Mapping[str, Any]], tokenizer: Tokenizer
+) -> tuple[FeatureConfig, ...]:
+    """The features ``chosen`` by name and options, complete for the tokens of ``tokenizer``.
+
+    Raises ``ConfigError`` for an unknown name, for an option that the feature does not have or a
+    value that it may not have, and for tokens without what the feature reads.
+    """
+    return tuple(_with_tokens(dict(one), tokenizer) for one in chosen)
+
+
+def _with_tokens(options: dict[str, Any], tokenizer: Tokenizer) -> FeatureConfig:
+    name = str(options.pop("name"))
+    kind = kind_of(name)
+    known = [field.name for field in dataclasses.fields(kind.options)]
+    for option in options:
+        if option not in known:
+            has = f"which has {', '.join(known)}" if known else "which has none"
+            raise ConfigError(f"model.features: {option} is no option of {name}, {has}")
+    given = kind.options(**options)
+    check(given, f"model.features.{name}")
+    return FeatureConfig(name, {**dataclasses.asdict(given), **kind.of_tokens(tokenizer)})

@@ -1,11 +1,45 @@
-"""What every feature of the ids so far has in common."""
+"""What every feature of the ids so far has in common.
+
+A feature is one file that says everything about it: the options that a user sets, the arguments
+that follow from the tokens, which values of a model folder are refused, the network, and, if it
+has one, its form in C++ (a header beside the file). CONTRIBUTING.md has the recipe.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from musictx.tokens.coordinates import token_coordinates
+from musictx.tokens.vocab import Tokenizer
+
+
+@dataclass
+class Options:
+    """The options of a feature that has none."""
+
+
+class NativeForm(NamedTuple):
+    """A feature as the step of decoding in C++ reads it.
+
+    header  the C++ file; beside its fields the struct there has the members of ``Feature`` in
+            ``feature.h`` of the native step that it wants to replace: read, embed, finish, score
+    struct  the name of the struct
+    fields  name -> value, in the order in which the struct declares them: tensors and sequences of
+            whole numbers become ``const int64_t*``, other tensors ``const float*``, ``None`` a null
+            pointer, whole numbers ``int64_t``
+    scores  (numbers, width): what the output is multiplied with before ``score`` is called
+    """
+
+    header: Path
+    struct: str
+    fields: Mapping[str, Tensor | Sequence[int] | int | None]
+    scores: Tensor | None = None
 
 
 class Feature(nn.Module):
@@ -14,15 +48,45 @@ class Feature(nn.Module):
     A feature follows from the ids alone: it gives the network no new information, but what would
     take many layers or much training to find. It never looks ahead, nor beyond the beginning of a
     piece, so packed pieces, causality and decoding with a cache hold as they do without it.
+
+    It is made as ``Feature(size, width, **arguments)``, for ``size`` ids and a network of ``width``
+    channels; the arguments are its options and what :meth:`of_tokens` says.
     """
 
+    #: What it is called in ``model.features``, and in the names of its weights.
+    name: ClassVar[str]
+    #: The dataclass of the options that a user sets.
+    options: ClassVar[type] = Options
     #: How many ids before the first new one :meth:`read` looks at; ``None``: all that are known.
     longest: int | None = None
     #: Whether a row of its tables meets few tokens of a step, so that it wants a higher learning
     #: rate (``optim``'s multiplier for tables).
     sparse: bool = True
-    #: Whether it reads the ids with token noise, as the embedding does, or those that were given.
+    #: Whether it reads the ids as :meth:`disturb` leaves them, as the embedding does, or unchanged.
     noisy: bool = False
+    #: Parameters that have an effect only times others, which begin at zero; all that is added to a
+    #: trained model begins at zero but for these.
+    products: tuple[str, ...] = ()
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        """The arguments that follow from the tokens, as plain values.
+
+        Raises ``ConfigError`` for tokens that do not have what the feature reads."""
+        return {}
+
+    @classmethod
+    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
+        """What is wrong with the arguments in a model folder, which may come from a stranger, or
+        ``None``: "expected ..." is said with it. Asked before anything is built.
+
+        ``stored`` are the sizes of all dimensions of the feature's stored tensors, ``size`` is how
+        many ids there are. The numbers among the arguments are held against the weights already."""
+        return None
+
+    def disturb(self, ids: Tensor) -> Tensor:
+        """``ids`` (B, T) int64 as the network reads them; in training they may be wrong."""
+        return ids
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Any:
         """What is known after each of ``ids`` (B, T) int64.
@@ -31,7 +95,7 @@ class Feature(nn.Module):
         ``longest``, -1 for one that is not; ``places`` (B, T) are places in pieces: place 0 opens a
         piece, and what came before it is not looked at.
         """
-        raise NotImplementedError
+        return None
 
     def embed(self, x: Tensor, seen: Any) -> Tensor:
         """Embeddings ``x`` (B, T, width) and what this feature adds to them."""
@@ -45,6 +109,31 @@ class Feature(nn.Module):
         """``logits`` (B, T, vocab) in float32 of the next id, and what is added to them; ``x``
         (B, T, width) is what the output matrix reads."""
         return logits
+
+    def native(self) -> NativeForm | None:
+        """The feature in C++ with its weights as they are now; ``None``: steps stay in torch."""
+        return None
+
+    def keep(self, **tables: Tensor) -> None:
+        """Tables that follow from the arguments and are not saved."""
+        for name, table in tables.items():
+            self.register_buffer(name, table, persistent=False)
+
+
+def pitches_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:
+    """``pitches`` by id, as ranges; ``ConfigError`` for tokens without."""
+    return {"pitches": token_coordinates(tokenizer, f"model.features={feature}")["pitches"]}
+
+
+def numbers_in(value: Any) -> Iterator[float]:
+    """All numbers in nested lists and dicts."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from numbers_in(one)
+    elif isinstance(value, (int, float)):
+        yield value
 
 
 def joined(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,12 +16,17 @@ whether it leads exactly to the next known event, or past it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from musictx.config.checks import option
+from musictx.errors import ConfigError
+from musictx.model.features.base import NativeForm, Options
 from musictx.model.features.pitches import (
     NEVER,
     TIMES,
@@ -31,13 +36,14 @@ from musictx.model.features.pitches import (
     of_states,
     precision,
 )
+from musictx.tokens.vocab import Tokenizer
 
 #: Classes of time until a known note is struck, and until one ends, by upper bounds in steps.
 STARTS, ENDS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)
 #: Which classes of starts count as one where intervals are measured; the others do not count.
 KINDS = (0, 0, 0, 1, 1, 2, 2, -1, -1)
 #: Parts of a window: before all marks, known notes, music, music to be composed.
-PARTS = NOWHERE, KNOWN, STREAM, HERE = range(4)
+PARTS = BEFORE_MARKS, KNOWN, STREAM, HERE = range(4)
 
 
 class State(NamedTuple):
@@ -54,6 +60,16 @@ class State(NamedTuple):
     gap: Tensor
 
 
+@dataclass
+class ConditionOptions(Options):
+    chords: int = option(
+        8,
+        "number of learned weightings by which a candidate is scored for its intervals to notes "
+        "known ahead",
+        low=0,
+    )
+
+
 class Conditions(PitchFeature):
     """Embeddings of what is asked and known ahead, and scores of what may come next.
 
@@ -68,6 +84,8 @@ class Conditions(PitchFeature):
     what it did before.
     """
 
+    name = "conditions"
+    options = ConditionOptions
     sparse = True
     part: Tensor
     control: Tensor
@@ -123,6 +141,16 @@ class Conditions(PitchFeature):
         #: For the shift that leads to the next known event; for those that lead past it.
         self.shift_scores = nn.Parameter(torch.zeros(2, width))
 
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        described = tokenizer.conditions()
+        if described is None:
+            raise ConfigError(
+                "model.features=conditions: expected tokenizer=performance with "
+                "tokenizer.controls=true, whose control tokens say what is asked"
+            )
+        return described
+
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> State:
         """What is known after each of ``ids``; see :meth:`Feature.read`."""
@@ -143,7 +171,7 @@ class Conditions(PitchFeature):
         at_known, at_stream, at_here = (
             torch.where(at[:, new] >= begins, at[:, new], -1) for at in (known, stream, here)
         )
-        place = torch.where(at_known > at_stream, KNOWN, NOWHERE)
+        place = torch.where(at_known > at_stream, KNOWN, BEFORE_MARKS)
         place = torch.where(at_stream > at_known, STREAM, place)
         place = torch.where((at_here > at_stream) & (at_stream >= 0), HERE, place)
         found = [place]
@@ -212,6 +240,37 @@ class Conditions(PitchFeature):
         shifts = (self.steps > 0) & (gap < NEVER)
         leads = shifts & (self.steps == gap.clamp(max=self.longest_shift))
         return logits + exact * leads + past * (shifts & (self.steps > gap))
+
+    def native(self) -> NativeForm:
+        by_id = ("steps", "starts", "ends", "candidates", "part", "control", "row")
+        tables = (*by_id, "first_rows", "start_class", "end_class", "time_class")
+        maps = self.interval_maps
+        kinds, chords = (0, 0) if maps is None else maps.shape[:2]
+        return NativeForm(
+            Path(__file__).with_name("conditions.h"),
+            "Conditions",
+            {
+                **{name: getattr(self, name) for name in tables},
+                "kind_of": (-1, *KINDS),
+                "context": self.context,
+                "coming": self.coming,
+                "ending": self.ending,
+                "maps": maps,
+                "pitches": self.pitches,
+                "controls": len(self.first_rows),
+                "first_time": self.first_time,
+                "kinds": kinds,
+                "chords": chords,
+                "start_count": len(self.start_scores),
+                "end_count": len(self.end_scores),
+                "longest_start": len(self.start_class),
+                "longest_end": len(self.end_class),
+                "longest": len(self.time_class),
+                "longest_shift": self.longest_shift,
+                "never": NEVER,
+            },
+            scores=self.with_chords(self.start_scores, self.end_scores, self.shift_scores),
+        )
 
 
 def _next(pitch: Tensor, time: Tensor, moment: Tensor, first: Tensor, written: Tensor) -> Tensor:

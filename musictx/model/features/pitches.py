@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.model.features.base import Feature
+from musictx.model.features.base import Feature, numbers_in
 
 #: Classes of times in steps: one each below 16, then six an octave.
 TIMES = 64
 NEVER = 1 << 20
+#: Pitches of MIDI.
+PITCHES = 128
 
 
 class PitchFeature(Feature):
     """A feature with a state for each pitch, by which the next start or end of a note is scored."""
 
     sparse = False
+    products = ("interval_maps",)
     steps: Tensor
     starts: Tensor
     ends: Tensor
@@ -58,10 +64,15 @@ class PitchFeature(Feature):
             )
             self.interval_scores = nn.Parameter(torch.zeros(chords, width))
 
-    def keep(self, **tables: Tensor) -> None:
-        """Tables that follow from the arguments and are not saved."""
-        for name, table in tables.items():
-            self.register_buffer(name, table, persistent=False)
+    @classmethod
+    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
+        largest = max(numbers_in(dict(arguments)), default=0)
+        fits = largest <= PITCHES + size + max(stored, default=0)
+        return None if fits else "numbers that the weights bear out, each"
+
+    def with_chords(self, *scores: Tensor) -> Tensor:
+        """(numbers, width): all that ``x`` is multiplied with, the weightings of intervals last."""
+        return torch.cat([*scores, *([] if self.interval_maps is None else [self.interval_scores])])
 
     def add(self, logits: Tensor, x: Tensor, starts: Tensor, ends: Tensor, kinds: Tensor) -> Tensor:
         """``logits`` (B, T, vocab) and, for the starts and ends of notes, ``starts`` and ``ends``

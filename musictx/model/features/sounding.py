@@ -17,14 +17,19 @@ every key, as in ``intervals.py``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
+from musictx.config.checks import option
+from musictx.errors import ConfigError
+from musictx.model.features.base import NativeForm, Options
 from musictx.model.features.pitches import (
     NEVER,
     TIMES,
@@ -34,6 +39,7 @@ from musictx.model.features.pitches import (
     of_states,
     precision,
 )
+from musictx.tokens.vocab import Tokenizer
 
 #: Classes of time since a pitch was struck, by their upper bounds in steps, the last without one:
 #: while it sounds,
@@ -41,6 +47,8 @@ AGES = (4, 16, 64, 200)
 #: and when it is silent again. Later nothing is known of it.
 AFTER = (10, 30, 100, 400)
 STATES = len(AGES) + 1 + len(AFTER)
+#: Each of the recent notes has more rows of the table ``context``.
+ROWS_OF_A_NOTE = 64
 #: Which states count as one where intervals are measured: struck just now, sounding, silent.
 KINDS = (0, 0, 1, 1, 1, 2, 2, 2, 2)
 
@@ -54,6 +62,19 @@ class State(NamedTuple):
 
     pitches: Tensor
     rows: Tensor
+
+
+@dataclass
+class SoundingOptions(Options):
+    recent: int = option(
+        0, "how many of the last notes are told one by one, with pitch and loudness", low=0
+    )
+    chords: int = option(
+        0,
+        "number of learned weightings by which a candidate is scored for its intervals to what "
+        "sounds",
+        low=0,
+    )
 
 
 class Sounding(PitchFeature):
@@ -71,6 +92,8 @@ class Sounding(PitchFeature):
     what it did before.
     """
 
+    name = "sounding"
+    options = SoundingOptions
     loud: Tensor
     resets: Tensor
     state_of: Tensor
@@ -109,6 +132,23 @@ class Sounding(PitchFeature):
             torch.zeros(self.levels + TIMES + recent * self.note_rows, width)
         )
         self.state_scores = nn.Parameter(torch.zeros(2 * STATES, width))
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        events = tokenizer.sounding()
+        if events is None:
+            raise ConfigError(
+                "model.features=sounding: expected tokenizer=performance, whose notes start and "
+                f"end, not {tokenizer.name}"
+            )
+        return events
+
+    @classmethod
+    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
+        recent = arguments.get("recent", 0)  # each has more rows of the table than this
+        if type(recent) is not int or ROWS_OF_A_NOTE * recent > max(stored, default=0):
+            return "numbers that the weights bear out"
+        return super().why_not(arguments, stored, size)
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> State:
@@ -182,6 +222,33 @@ class Sounding(PitchFeature):
         starts, ends = (of_states(each, seen.pitches) for each in weights)
         sounds = F.embedding(seen.pitches, self.kind.to(precision(x)))
         return self.add(logits, x, starts, ends, sounds)
+
+    def native(self) -> NativeForm:
+        by_id = ("steps", "starts", "ends", "loud", "resets")
+        tables = (*by_id, "state_of", "time_class", "candidates")
+        maps = self.interval_maps
+        kinds, chords = (0, 0) if maps is None else maps.shape[:2]
+        return NativeForm(
+            Path(__file__).with_name("sounding.h"),
+            "Sounding",
+            {
+                **{name: getattr(self, name) for name in tables},
+                "kind_of": (0, *KINDS),
+                "states": self.states,
+                "context": self.context,
+                "maps": maps,
+                "pitches": self.pitches,
+                "levels": self.levels,
+                "times": TIMES,
+                "recent": self.recent,
+                "kinds": kinds,
+                "chords": chords,
+                "state_count": STATES,
+                "ages": len(self.state_of) // 2,
+                "longest": len(self.time_class),
+            },
+            scores=self.with_chords(self.state_scores),
+        )
 
 
 def _states() -> Tensor:

@@ -35,7 +35,7 @@ def model(name: str = "huang", **more) -> MusicTransformer:
     torch.manual_seed(1)
     found = MusicTransformer(
         VOCAB, layers=2, width=16, heads=2, feedforward=16, context=64, position={"name": name},
-        conditions=GIVEN | {"chords": 2} | more,
+        features=[{"name": "conditions", "chords": 2} | GIVEN | more],
     )  # fmt: skip
     for p in found.conditions.parameters():
         torch.nn.init.normal_(p, std=0.3)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from musictx.model.transformer import MusicTransformer
-from tests.model.features import test_conditions, test_grid, test_intervals, test_sounding
+from tests.chorale.features import test_grid, test_intervals
+from tests.model.features import test_conditions, test_sounding
 
 #: Of each: a model, and a piece for a seed.
 FEATURES: dict[str, tuple[Any, Any]] = {
@@ -43,7 +44,7 @@ def test_a_piece_knows_nothing_of_the_one_before_and_the_cache_goes_on(feature, 
 def test_the_configuration_makes_the_model_again(feature):
     make, piece = FEATURES[feature]
     found = make()
-    again = MusicTransformer(**found.config).double()
+    again = MusicTransformer(**found.config.plain()).double()
     again.load_state_dict(found.state_dict())
     assert torch.equal(again.eval()(piece(1)), found(piece(1)))
 
@@ -57,9 +58,9 @@ def parts(model: MusicTransformer) -> dict[str, Tensor]:
 @pytest.mark.parametrize("feature", ["sounding", "conditions"])
 def test_given_to_a_model_later_it_changes_nothing_at_first(feature):
     make, piece = FEATURES[feature]
-    made = MusicTransformer(**make().config).double().eval()  # not drawn: as it begins
-    plain = MusicTransformer(**{k: v for k, v in made.config.items() if k != feature}).double()
-    assert feature not in plain.config
+    made = MusicTransformer(**make().config.plain()).double().eval()  # not drawn: as it begins
+    plain = MusicTransformer(**made.config.plain() | {"features": []}).double()
+    assert made.config.feature(feature) is not None
     plain.load_state_dict({k: v for k, v in made.state_dict().items() if k not in parts(made)})
     assert torch.equal(made(piece(7)), plain.eval()(piece(7)))
 
@@ -67,9 +68,9 @@ def test_given_to_a_model_later_it_changes_nothing_at_first(feature):
 @every_feature
 def test_scores_begin_without_effect(feature):
     make, piece = FEATURES[feature]
-    made = MusicTransformer(**make().config).double().eval()
+    made = MusicTransformer(**make().config.plain()).double().eval()
     ids, places = piece(2), torch.arange(60)[None]
-    x, logits = torch.randn(1, 60, 16).double(), torch.randn(1, 60, made.config["vocab_size"])
+    x, logits = torch.randn(1, 60, 16).double(), torch.randn(1, 60, made.config.vocab_size)
     for part in made.features:
         seen = part.read(ids, ids[:, :0], places)
         assert part.score(logits, x, seen).equal(logits)

@@ -35,9 +35,8 @@ def model(name: str = "huang", **more) -> MusicTransformer:
     torch.manual_seed(1)
     found = MusicTransformer(
         VOCAB, layers=2, width=16, heads=2, feedforward=16, context=64, position={"name": name},
-        sounding=EVENTS | {"recent": RECENT, "chords": CHORDS} | more,
+        features=[{"name": "sounding", "recent": RECENT, "chords": CHORDS} | EVENTS | more],
     )  # fmt: skip
-    assert found.sounding is not None
     for p in found.sounding.parameters():
         torch.nn.init.normal_(p, std=0.3)
     return found.double().eval()
@@ -146,7 +145,6 @@ def test_after_the_window_slid_only_what_it_holds_is_known():
     with torch.no_grad():
         found(ids[:, :50], cache=cache)
     cache.slide(30)
-    assert found.sounding is not None
     last = torch.full((2, 1), 50)
     slid = found.sounding.read(ids[:, 50:], cache.earlier(64), last)
     alone = found.sounding.read(ids[:, 30:], ids[:, :0], torch.arange(21).expand(2, -1))

@@ -1,0 +1,40 @@
+"""``musictx chords FILE``: the chords of a file, bar by bar."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from musictx import chord_sheet, formats
+from musictx.apps.results import WRITERS, read_music, say
+from musictx.beats import Beats
+from musictx.chords import annotated, named
+from musictx.config import ChordsConfig
+from musictx.errors import UserError
+from musictx.files import check_writable
+
+
+def run(config: ChordsConfig) -> str:
+    """Print the sheet of ``config.file``, those of its markers or else those that its notes imply;
+    with ``config.out`` the music is written with them as markers. Returns the sheet."""
+    if config.file is None:
+        raise UserError("file: missing; give a MIDI or MusicXML file")
+    out = None if config.out is None else Path(config.out).expanduser()
+    if out is not None:
+        if out.suffix.lower() not in WRITERS:
+            raise UserError(f"out={config.out}: expected a file that ends in .mid or .musicxml")
+        check_writable(out.parent, "out")
+    score = read_music(config.file, "file", "with chords", config.limits)
+    if not len(score):
+        raise UserError(f"file={config.file}: this file holds no notes")
+    bars = chord_sheet.bars_of(score)
+    sheet = chord_sheet.text_of(bars)
+    say(sheet)
+    if not annotated(score):
+        say("These are what the notes imply; the file names no chords.")
+    if out is not None:
+        others = tuple(one for one in score.markers if named(one[1]) is None)
+        markers = chord_sheet.laid(bars, Beats(score), 0, len(bars))
+        formats.write(replace(score, markers=tuple(sorted(others + markers))), out)
+        say(str(out))
+    return sheet

@@ -1,0 +1,232 @@
+"""``musictx compare``: samples beside real music."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from musictx import wings
+from musictx.apps.measured import check_file, described, find_shards, unnamed, write_result
+from musictx.apps.measures import Measures
+from musictx.bundle import Bundle, load
+from musictx.config import CompareConfig, GenerateConfig
+from musictx.data.shards import Shards, is_shards
+from musictx.errors import UserError
+from musictx.evaluate import sets
+from musictx.evaluate.comparison import Comparison, compare, copy_index
+from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt, Named
+from musictx.progress import progress
+from musictx.sampling.folder import SampleFolder, Start, fill
+from musictx.sampling.primer import encode_primer
+from musictx.shipped import chosen, name_of
+from musictx.tokens.build import build
+from musictx.tokens.vocab import Tokenizer
+
+#: What decides generated samples, besides weights and primers.
+DECIDING = ("task", "seconds", "primer_seconds", "particles", "sampling", "seed")
+
+
+def run(config: CompareConfig) -> Comparison:
+    """Generate what is missing of the samples, measure them, print the table, write the file if
+    there is to be one.
+
+    Everything that can be wrong is found before the long work, and what is refused leaves no files.
+    """
+    check_file(config.out)
+    bundle = None
+    if config.model.path is not None or config.pieces:
+        bundle = load(chosen(config.model.path), config.device)
+    wing = _of_a_wing(config, bundle)
+    if config.samples is None and not config.pieces:
+        raise UserError(
+            "samples: missing; give samples=FOLDER of music, or pieces=64 to generate them"
+        )
+    if bundle is not None and config.task in wings.everywhere("tasks"):
+        needed = "" if wing is None else wing.tokenizer
+        if bundle.tokenizer.name != needed:
+            raise UserError(
+                f"task={config.task}: {bundle.folder} writes {bundle.tokenizer.name} tokens; "
+                f"expected a model of {needed or 'other'} tokens"
+            )
+    if config.samples is not None and not config.pieces:
+        sets.files_in(config.samples, "samples")
+    real = _Real(config, bundle, wing)
+    place = Path(config.samples or f"compared/{_stem(config, bundle)}")
+    if config.pieces:
+        assert bundle is not None
+        _generate(config, bundle, real, place, wing)
+    facts = {"samples": str(place), "real": real.name, "seconds": config.seconds}
+    if bundle is not None:
+        facts["model"] = str(bundle.folder)
+        print(f"{described(bundle)}, samples in {place}, real music of {real.name}")
+    if wing is None:
+        result = _any_music(config, real, place)
+    else:
+        result = _by_a_wing(config, real, place, wing)
+    print(result, flush=True)
+    if config.out is not None:
+        write_result(Path(config.out), result.to_dict() | facts, result.pieces)
+        print(config.out, flush=True)
+    return result
+
+
+def _of_a_wing(config: CompareConfig, bundle: Bundle | None) -> Measures | None:
+    """The measures of a wing, where the options say so, or the model or the corpus suits them;
+    ``None``: those of any music."""
+    for name, path in wings.everywhere("measures").items():
+        measures: Measures = wings.load(path)()
+        suits = config.corpus.name in measures.corpora
+        suits |= bundle is not None and bundle.tokenizer.name == measures.tokenizer
+        if config.measures == name or (config.measures == "auto" and suits):
+            return measures
+    return None
+
+
+def _stem(config: CompareConfig, bundle: Bundle | None) -> str:
+    assert bundle is not None
+    return f"{name_of(bundle.folder.resolve())}-{config.task}-seed{config.seed}"
+
+
+class _Real:
+    """The real music: files of ``against``, or pieces of the split of a corpus; and the training
+    split of the corpus, if there is one."""
+
+    def __init__(self, config: CompareConfig, bundle: Bundle | None, wing: Measures | None) -> None:
+        self.config, self.bundle, self.wing = config, bundle, wing
+        self.shards: Shards | None = None
+        self.tokenizer: Tokenizer | None = None
+        self.name = f"{config.against}"
+        if config.against is not None:
+            sets.files_in(config.against, "against")
+        if config.against is None or not unnamed(config.corpus):
+            self.tokenizer = _tokenizer(config, bundle, wing)
+            card = bundle.card if bundle else None
+            self.shards = find_shards(config.corpus, self.tokenizer, card=card, split=config.split)
+            self.name = config.against or f"{self.shards.folder}, {config.split}"
+        self.start = config.primer_seconds if config.task == "continue" else 0.0
+
+    def pieces(self, count: int, split: str | None = None) -> list[Named]:
+        """At most ``count`` whole pieces that are long enough, drawn by the seed."""
+        seed, length = self.config.seed, self.start + self.config.seconds
+        if split is None and self.config.against is not None:
+            files = sets.real_files(self.config.against, count, length, seed)
+            return sets.as_tokens_hold_them(files, self.bundle.tokenizer) if self.bundle else files
+        assert self.shards is not None
+        assert self.tokenizer is not None
+        split = split or self.config.split
+        drawn = sets.drawn(self.shards.pieces(split), split, count, length, seed)
+        return sets.real_pieces(self.shards, self.tokenizer, drawn)
+
+    def excerpts(self, count: int, split: str | None = None) -> list[Excerpt]:
+        """The part of each that is measured."""
+        return [
+            Excerpt(name, score, self.start, self.config.seconds)
+            for name, score in self.pieces(count, split)
+        ]
+
+    def for_the_wing(self, split: str | None = None) -> list[Any]:
+        """All pieces, as the wing's measures take them."""
+        assert self.wing is not None
+        if split is None and self.config.against is not None:
+            return self.wing.of_folder(self.config.against, "against")
+        assert self.shards is not None
+        pieces = self.shards.pieces(split or self.config.split)
+        return self.wing.of_shards(self.shards, self.tokenizer, pieces)
+
+    def has_training(self) -> bool:
+        """Whether there are training pieces."""
+        return self.shards is not None and self.shards.totals("train").pieces > 0
+
+
+def _tokenizer(config: CompareConfig, bundle: Bundle | None, wing: Measures | None) -> Tokenizer:
+    """The model's; without a model that of the shards, or one that keeps the music well."""
+    if bundle is not None:
+        return bundle.tokenizer
+    if unnamed(config.corpus):
+        raise UserError(
+            "against: expected the real music to compare with; give against=FOLDER of MIDI files, "
+            "or a corpus, such as corpus.path=FOLDER"
+        )
+    if config.corpus.shards is not None and is_shards(Path(config.corpus.shards)):
+        return build(**Shards(config.corpus.shards).tokenizer_config)
+    return build("performance" if wing is None else wing.tokenizer)
+
+
+# ----------------------------------------------------------------------------------------- generate
+
+
+def _generate(
+    config: CompareConfig, bundle: Bundle, real: _Real, folder: Path, wing: Measures | None
+) -> None:
+    by_wing = config.task in wings.everywhere("tasks")
+    pieces = real.for_the_wing()[: config.pieces] if by_wing else []
+    starts = [] if by_wing else _starts(config, bundle, real)
+    settings: dict[str, Any] = {name: repr(getattr(config, name)) for name in DECIDING}
+    settings["weights"] = _digest((bundle.folder / "model.safetensors").read_bytes())
+    beginnings = [start.primer.ids.tobytes() for start in starts]
+    beginnings += [wing.content(piece) for piece in pieces] if wing is not None else []
+    settings |= {"beginnings": _digest(b"".join(beginnings))}
+    out = SampleFolder(folder, settings)
+    if wing is not None and by_wing:
+        with progress("composing", "pieces") as tell:
+            wing.perform(
+                out, bundle, pieces, particles=config.particles, sampling=config.sampling,
+                seed=config.seed, progress=tell,
+            )  # fmt: skip
+        return
+    with progress("generating", "seconds", config.pieces * config.seconds) as tell:
+        request = GenerateConfig(
+            seconds=config.seconds, sampling=config.sampling, seed=config.seed,
+            end="cut" if wing is None else "model",
+        )  # fmt: skip
+        fill(out, bundle, starts, request, tell)
+
+
+def _starts(config: CompareConfig, bundle: Bundle, real: _Real) -> list[Start]:
+    """Nothing, or the openings of real pieces, again from the first if there are too few."""
+    if config.task == "free":
+        return [Start()] * config.pieces
+    openings = [
+        Start(name, encode_primer(bundle.tokenizer, s, seconds=config.primer_seconds, name=name))
+        for name, s in real.pieces(config.pieces)
+    ]
+    return [openings[i % len(openings)] for i in range(config.pieces)]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+# ------------------------------------------------------------------------------------------ measure
+
+
+def _any_music(config: CompareConfig, real: _Real, place: Path) -> Comparison:
+    samples = sets.read_samples(place, real.start, config.seconds)
+    if config.pieces:
+        samples = samples[: config.pieces]
+    compared = {SAMPLES: samples, REAL: real.excerpts(len(samples))}
+    copies = None
+    if real.has_training():
+        assert real.shards is not None
+        assert real.tokenizer is not None
+        compared[TRAINING] = real.excerpts(len(samples), "train")
+        with progress("reading the training split", "pieces") as tell:
+            copies = copy_index(real.shards, real.tokenizer, tell)
+    return compare(compared, copies)
+
+
+def _by_a_wing(config: CompareConfig, real: _Real, place: Path, wing: Measures) -> Comparison:
+    samples = wing.of_folder(place, "samples")
+    if config.pieces:
+        samples = samples[: config.pieces]
+    theirs = real.for_the_wing()
+    if config.task in wings.everywhere("tasks"):
+        theirs = theirs[: config.pieces]
+    compared = {SAMPLES: samples, REAL: theirs}
+    training: list[Any] = []
+    if real.has_training():
+        training = real.for_the_wing("train")
+        compared[TRAINING] = training[: len(samples)]
+    with progress("measuring", "pieces") as tell:
+        return wing.compare(compared, training, config.seed, tell)

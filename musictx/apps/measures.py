@@ -1,0 +1,61 @@
+"""What ``Wing.measures`` names: another way to measure samples than that for any music."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from musictx.bundle import Bundle
+from musictx.config import SamplingConfig
+from musictx.data.shards import Piece, Shards
+from musictx.evaluate.comparison import Comparison
+from musictx.sampling.folder import SampleFolder
+
+
+class Measures(Protocol):
+    """Samples of one kind of music beside real pieces, in a wing's own way. What a piece is to
+    them is their own matter.
+
+    tokenizer  the name of the tokens that such music is kept in; a model with them is measured so
+    corpora    and so are samples beside these, unless ``measures`` says otherwise
+    """
+
+    tokenizer: str
+    corpora: tuple[str, ...]
+
+    def of_folder(self, folder: str | Path, option: str) -> list[Any]:
+        """Every piece in a folder that the command's ``option`` names."""
+        ...
+
+    def of_shards(self, shards: Shards, tokenizer: Any, pieces: Iterable[Piece]) -> list[Any]:
+        """Pieces of a corpus."""
+        ...
+
+    def content(self, piece: Any) -> bytes:
+        """What the piece is, to tell one from another."""
+        ...
+
+    def perform(
+        self,
+        out: SampleFolder,
+        bundle: Bundle,
+        pieces: Sequence[Any],
+        *,
+        particles: int,
+        sampling: SamplingConfig,
+        seed: int,
+        progress: Callable[[int, int], None],
+    ) -> None:
+        """The task of these measures: make what is missing of one sample for each piece."""
+        ...
+
+    def compare(
+        self,
+        sets: Mapping[str, Sequence[Any]],
+        training: Sequence[Any],
+        seed: int,
+        progress: Callable[[int, int], None],
+    ) -> Comparison:
+        """Measure every set; in ``training`` copies are looked for."""
+        ...

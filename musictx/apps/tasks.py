@@ -1,0 +1,170 @@
+"""What is to be composed for a piece: a gap in it, or an accompaniment to its melody or chords."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from musictx import chord_sheet
+from musictx.beats import Beats
+from musictx.chords import named as chord_of
+from musictx.config import AccompanyConfig, InfillConfig
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.sampling.steer import FEWEST
+from musictx.tokens.controls import measured
+
+#: A part that is to be composed is as dense as the music so many seconds around it.
+AROUND = 10.0
+#: A gap reaches at most so many seconds over the end of the file.
+AFTER = 30.0
+#: Characters of a file of chords that are read.
+LONGEST_SHEET = 65_536
+
+
+@dataclass(frozen=True)
+class Task:
+    """Notes to be composed for a piece.
+
+    score    the music of the file;  kept  those of its notes that the model is told: what stays of
+             a file with a gap, or the melody of one that is accompanied
+    begin, end  seconds in it;  closes  whether ``kept`` goes on after ``end``: a gap
+    tracks   for new notes; empty: a new one
+    around   what the controls measure (:mod:`musictx.tokens.controls`) in the music around a gap;
+             of a melody that is accompanied its density
+    """
+
+    score: Score
+    kept: Score
+    begin: float
+    end: float
+    closes: bool
+    tracks: tuple[int, ...]
+    around: Mapping[str, float] = field(default_factory=dict)
+
+
+def task_of(request: InfillConfig | AccompanyConfig, score: Score) -> Task:
+    """What ``request`` asks to be composed for the music in its file."""
+    if isinstance(request, AccompanyConfig):
+        return under(score, request)
+    return gap(score, request)
+
+
+def gap(score: Score, request: InfillConfig) -> Task:
+    """Everything that begins from ``request.begin`` to ``request.end`` is to be composed anew, in
+    ``request.tracks`` or, by default, in all but drums."""
+    clock = Beats(score)
+    start, stop = moment("from", request.begin, clock), moment("to", request.end, clock)
+    if not 0 <= start < stop:
+        raise UserError(f"to={request.end}: expected a place after from={request.begin}")
+    if start >= score.duration:
+        bars = clock.bar(float(clock.quarters(score.duration)))[0]
+        raise UserError(
+            f"from={request.begin}: the file ends before that, after {score.duration:.1f} s, in "
+            f"bar {bars}"
+        )
+    if stop > score.duration + AFTER:
+        raise UserError(
+            f"to={request.end}: that is {stop - score.duration:.0f} s after the end of the file, "
+            f"expected at most {AFTER:.0f}"
+        )
+    notes = score.notes
+    if request.tracks is None:
+        tracks = set(notes["track"][~notes["drum"]].tolist())
+    else:
+        tracks = {t for n in request.tracks.split(",") for t in find_tracks(score, n, "tracks")}
+    inside = (notes["start"] >= start - 1e-6) & (notes["start"] < stop - 1e-6)
+    kept = score.with_notes(notes[~(inside & np.isin(notes["track"], [*tracks]))])
+    first, last = max(start - AROUND, 0.0), min(stop + AROUND, score.duration)
+    near = notes[(notes["start"] >= first) & (notes["start"] < last)].copy()
+    for name in ("start", "end"):
+        near[name] -= first
+    around = measured(near, last - first) if len(near) >= FEWEST else {}
+    return Task(score, kept, start, stop, True, tuple(sorted(tracks)), around)
+
+
+def under(score: Score, request: AccompanyConfig) -> Task:
+    """An accompaniment is to be composed to one track of ``score``, beside all that are there, or
+    to the chords of the request, or to both."""
+    bars = None if request.chords is None else chord_sheet.sheet(_sheet_text(request.chords))
+    if bars is not None and not len(score):
+        clock = Beats(score)
+        end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
+        kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
+        return Task(score, kept, 0.0, end, False, ())
+    notes = score.notes
+    if request.melody_track is not None:
+        melody = find_tracks(score, request.melody_track, "melody_track")
+        notes = notes[np.isin(notes["track"], melody)]
+    elif len(set(notes["track"].tolist())) > 1:
+        named = [track for track, name in score.names.items() if name.strip().lower() == "melody"]
+        mine = np.isin(notes["track"], named)
+        notes = notes[mine] if mine.any() else highest(notes[~notes["drum"]])
+    if not len(notes):
+        raise UserError("melody: this file holds no notes, or only drums; give one with a melody")
+    kept = score.with_notes(notes)
+    kept = replace(kept, pedals=kept.pedals[np.isin(kept.pedals["track"], notes["track"])])
+    begin, end = float(notes["start"].min()), float(notes["end"].max())
+    if bars is not None:
+        clock = Beats(score)
+        first, last = (clock.bar(float(clock.quarters(at)) - 1e-6)[0] for at in (begin + 2e-6, end))
+        others = tuple(one for one in kept.markers if chord_of(one[1]) is None)
+        laid = chord_sheet.laid(bars, clock, first - 1, last)
+        kept = replace(kept, markers=tuple(sorted(others + laid)))
+    density = len(notes) / max(end - begin, 1.0)
+    return Task(score, kept, begin, end, False, (), {"density": density})
+
+
+def _sheet_text(chords: str) -> str:
+    """The sheet itself, or what is in the file of that name."""
+    path = Path(chords).expanduser()
+    if "|" in chords or not os.path.isfile(path):
+        return chords
+    try:
+        return path.read_text("utf-8")[:LONGEST_SHEET]
+    except (OSError, ValueError):
+        raise UserError(f"chords={chords}: expected a text file, such as | C | Am7 F |") from None
+
+
+def moment(option: str, place: str | None, clock: Beats) -> float:
+    """A bar or ``12.5s`` as seconds: where a bar begins (``from``) or ends (``to``)."""
+    text = (place or "").strip()
+    if seconds := re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*s", text):
+        return float(seconds[1])
+    if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
+        came = ": missing; give" if place is None else f"={place}: expected"
+        raise UserError(f"{option}{came} a bar, {option}=5, or seconds, {option}=12.5s")
+    bars = int(text) - (option == "from")
+    return float(clock.seconds(clock.bar_line(0.0, bars)))
+
+
+def find_tracks(score: Score, wanted: str, option: str) -> list[int]:
+    """The tracks of a name, in capitals or not, or the one of a number, from 1 among those with
+    notes."""
+    tracks = sorted(set(score.notes["track"].tolist()))
+    name = wanted.strip().lower()
+    if named := [t for t in tracks if name and score.names.get(t, "").strip().lower() == name]:
+        return named
+    if re.fullmatch(r"[0-9]{1,5}", name) and 1 <= int(name) <= len(tracks):
+        return [tracks[int(name) - 1]]
+    known = ", ".join(f"{n} {score.names.get(t, '')}".strip() for n, t in enumerate(tracks, 1))
+    raise UserError(f"{option}={wanted}: expected a track by name or number: {known}")
+
+
+def highest(notes: np.ndarray) -> np.ndarray:
+    """The notes above which none sounds when they begin."""
+    kept = [
+        note
+        for note in notes
+        if not np.any(
+            (notes["start"] <= note["start"])
+            & (notes["end"] > note["start"])
+            & (notes["pitch"] > note["pitch"])
+        )
+    ]
+    return np.array(kept, notes.dtype)

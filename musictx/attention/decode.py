@@ -1,0 +1,114 @@
+"""One new query over the cached keys, with torch operations: two small products, nothing to skew.
+
+The relative logits of all distances are q E^T, one product with the table, shared by the whole
+batch. Over consecutive keys they are turned round: a slice, in which the distance of the oldest key
+comes first. In a ring each key picks its own. Gradients and every device come for free, and with a
+ring every shape is the same whatever the position.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from musictx.attention.capabilities import ANY, Capabilities
+from musictx.attention.labels import by_key
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Axis, KeyPositions, Span, Terms, as_tensor
+
+CAN = Capabilities(axes=None, further=True, labels="numbers", forward_mode=True, positions=ANY)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
+    """Attention of q (B, H, 1, D) over k, v (B, H, Tk, D): (B, H, 1, D) in the dtype of q.
+
+    Keys in a Span stand no later than the query. Arguments are taken as checked
+    (:func:`musictx.attention.attend`); ``setting.causal`` is true.
+    """
+    precise = torch.promote_types(q.dtype, torch.float32)
+    query_positions, key_positions = setting.query_positions, setting.key_positions
+    with torch.autocast(q.device.type, enabled=False):
+        queries = q.to(precise) * terms.scale
+        content = position = queries
+        if terms.content_bias is not None:
+            content = queries + terms.content_bias.to(precise)[:, None] * terms.scale
+        if terms.position_bias is not None:
+            position = queries + terms.position_bias.to(precise)[:, None] * terms.scale
+        logits = content @ k.to(precise).transpose(-1, -2)
+        for axis in terms.axes:
+            here, there = query_positions[axis.coordinate], key_positions[axis.coordinate]
+            if isinstance(here, Span) and isinstance(there, Span) and axis.labels is None:
+                logits = _with_slice(logits, position, axis, here, there)
+            else:
+                at, over = as_tensor(here, q.device), as_tensor(there, q.device)
+                term = by_key(position, axis, at, over, 1.0)
+                if axis.labels is not None:
+                    term = term.masked_fill(~axis.measured(over)[:, None, None], 0.0)
+                logits = logits + term
+        hidden = _hidden(terms, setting, q.device)
+        if hidden is None:
+            weights = logits.softmax(-1)
+        else:
+            blind = hidden.all(-1, keepdim=True)
+            weights = logits.masked_fill(hidden & ~blind, float("-inf")).softmax(-1)
+            weights = weights.masked_fill(hidden, 0.0)
+        weights = F.dropout(weights, setting.dropout)
+        out = weights @ v.to(precise)
+        if terms.value_table is not None:
+            axis, table = terms.axes[0], terms.value_table.to(precise)
+            here, there = query_positions[axis.coordinate], key_positions[axis.coordinate]
+            out = out + _of_values(weights, table, axis, here, there)
+        return out.to(q.dtype)
+
+
+def _distances(query: Span, keys: Span) -> tuple[int, int]:
+    """(1 + the distance of the oldest key, that of the newest)."""
+    return query.start - keys.start + 1, query.start - keys.stop + 1
+
+
+def _with_slice(logits: Tensor, position: Tensor, axis: Axis, query: Span, keys: Span) -> Tensor:
+    """Logits (B, H, 1, Tk) and the terms of an axis by consecutive positions."""
+    count, lowest = _distances(query, keys)
+    if lowest == 0:
+        axis = axis.narrowed(0, count - 1)  # short texts meet only the first rows of the table
+    if axis.table is not None:
+        table = axis.table.to(position.dtype).expand(position.shape[1], -1, -1)
+        by_row = position[:, :, 0].transpose(0, 1) @ table.transpose(1, 2)  # (H, B, rows)
+        relative = axis.descending(by_row.transpose(1, 2), count, lowest)  # (H, keys, B)
+        logits = logits + relative.permute(2, 0, 1)[:, :, None]
+    if axis.bias is not None:
+        bias = axis.descending(axis.bias.to(position.dtype), count, lowest)
+        logits = logits + bias[:, None]
+    return logits
+
+
+def _of_values(
+    weights: Tensor, table: Tensor, axis: Axis, query: KeyPositions, keys: KeyPositions
+) -> Tensor:
+    """What the table of values adds: (B, H, 1, D)."""
+    if isinstance(query, Span) and isinstance(keys, Span):
+        return weights @ axis.descending(table, *_distances(query, keys))
+    rows = axis.rows(as_tensor(query, table.device), as_tensor(keys, table.device))  # (1 or B,1,Tk)
+    by_row = weights.new_zeros(*weights.shape[:3], table.shape[1])
+    by_row = by_row.scatter_add(-1, rows[:, None].expand_as(weights), weights)
+    return by_row @ table
+
+
+def _hidden(terms: Terms, setting: Setting, device: torch.device) -> Tensor | None:
+    """Keys of other pieces, of blocks far away, of empty slots: bool (B or 1, 1, 1, Tk), or None
+    if none is hidden."""
+    at, over = setting.query_positions, setting.key_positions
+    masks = []
+    if not isinstance(over[0], Span):
+        masks.append((as_tensor(over[0], device) > as_tensor(at[0], device))[:, None, None])
+    same_piece = setting.same_piece()
+    if same_piece is not None:
+        masks.append(~same_piece)
+    if terms.blocks is not None:
+        number, length = terms.blocks.coordinate, terms.blocks.length
+        here, there = as_tensor(at[number], device), as_tensor(over[number], device)
+        masks.append(((here // length - there // length).abs() > 1)[:, None, None])
+    return reduce(torch.logical_or, masks) if masks else None

@@ -1,0 +1,176 @@
+"""``musictx harmonise FILE``: a melody -> four voices, by a model of chorales."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from musictx import musicxml
+from musictx.apps.results import (
+    Notice,
+    Result,
+    Work,
+    check_notation,
+    progress_of,
+    read_music,
+    report,
+    say,
+)
+from musictx.apps.tasks import Task
+from musictx.bundle import Bundle
+from musictx.chorale import voice_leading
+from musictx.chorale.config import HarmoniseConfig
+from musictx.chorale.gap import Gap
+from musictx.chorale.grid import VOICES
+from musictx.chorale.harmonise import Harmony, harmonise
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.chorale.tune import Form, Tune
+from musictx.config import InfillConfig
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.sampling import soft
+from musictx.sampling.music import Sample
+
+#: Options of sampling that voices of a chorale written anew do not know.
+NOT_OF_VOICES = (*soft.OF_EVENTS, "key", "scale", "low", "high", "outside", "phrases")
+
+
+def harmonisations(
+    bundle: Bundle,
+    melody: Score,
+    request: HarmoniseConfig,
+    *,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> list[tuple[Harmony, Sample]]:
+    """``request.samples`` times ``melody`` in four voices, in its bars and tempo. ``progress`` is
+    called with the share that is done.
+
+    Sample i of seed s is always the same. Raises ``UserError`` if the model does not write chorales
+    or the melody has no notes.
+    """
+    tune = tune_of(melody, request)
+    steps = request.samples * len(tune.known)
+
+    def share(step: float) -> None:
+        if progress is not None:
+            progress(step / steps)
+
+    return list(pieces(bundle, tune, request, seed, share))
+
+
+def run(config: HarmoniseConfig) -> list[Result]:
+    """Harmonise ``config.melody``; each result is written, and what a teacher would mark in it
+    printed, when it is done."""
+    return [report(result) for result in results(config)]
+
+
+def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
+    """Each piece, written, as it is done; ``notice`` is told what a person should know before."""
+    if config.melody is None:
+        raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
+    music = read_music(config.melody, "melody", "with a melody", config.limits)
+    tune = tune_of(music, config)
+    beats = musicxml.has_notation(tune.harmonised(tune.known))
+    check_notation(config.out, beats, "give a melody that keeps to its tempo marks")
+    work = Work.of(config, config.melody, notice)
+    for remark in tune.remarks():
+        notice(remark)
+    with progress_of("harmonising", float(config.samples * len(tune.known)), "steps") as progress:
+
+        def step(done: float) -> None:
+            progress(config.particles * 4, float(done))
+
+        harmonies = pieces(work.bundle, tune, config, work.seed, step)
+        for number, (harmony, sample) in enumerate(harmonies):
+            yield work.write(number, sample, _checked(harmony, tune))
+
+
+def pieces(
+    bundle: Bundle,
+    tune: Tune,
+    request: HarmoniseConfig,
+    seed: int,
+    progress: Callable[[float], None],
+) -> Iterator[tuple[Harmony, Sample]]:
+    """Each harmony of ``tune``, and its piece; see :func:`harmonisations`. ``progress`` is called
+    after each step with how much is done, of the steps of all; what it raises stops them."""
+    tokenizer = bundle.tokenizer
+    if not isinstance(tokenizer, ChoraleTokenizer):
+        raise UserError(
+            f"melody: {bundle.folder} writes {tokenizer.name} tokens; harmonising needs a model of "
+            "four voices: model=chorale, or one trained with tokenizer=chorale"
+        )
+    for number in range(request.samples):
+        before = number * len(tune.known)
+        harmony = harmonise(
+            bundle.model,
+            tokenizer,
+            tune.known,
+            fixed=tune.fixed,
+            particles=request.particles,
+            sampling=request.sampling,
+            form=Form(tune),
+            seed=(seed, number),
+            progress=lambda step, before=before: progress(before + step),  # type: ignore[misc]
+        )
+        progress(before + len(tune.known))
+        score, grid, free = tune.harmonised(harmony.grid), harmony.grid, ~tune.fixed
+        new = (grid.pitches >= 0) & free
+        new[1:] &= ~(grid.tied[1:] & free[:-1])
+        yield harmony, Sample(score, 0.0, harmony.ids, int(new.sum()), score.duration, "melody")
+
+
+def filled(
+    bundle: Bundle,
+    task: Task,
+    request: InfillConfig,
+    seed: int,
+    progress: Callable[[float], None] | None,
+) -> Iterator[Sample]:
+    """Each version of a gap in a file of four tracks, of which those of ``task`` are written anew
+    (``apps/infill.py``, ``Filler``). Raises ``UserError`` for other files and for options that a
+    chorale does not know."""
+    if request.quantise not in ("none", "16"):
+        raise UserError(
+            f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
+        )
+    span = Gap.between(task.score, task.begin, task.end, task.tracks)
+    soft.refuse(request.sampling, NOT_OF_VOICES, "where voices of a chorale are written anew")
+    length = task.end - task.begin
+
+    def share(step: float) -> None:
+        if progress is not None:
+            progress(length * step / len(span.known))
+
+    voices = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
+    for _, sample in pieces(bundle, span, voices, seed, share):
+        yield replace(sample, seam=task.begin, seconds=length, ended="seconds")
+
+
+def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
+    """The melody in ``score``, with what ``request`` says of it."""
+    voices = tuple(sorted(VOICES.index(voice) for voice in request.voices))
+    try:
+        return Tune.of(score, voices, ends=request.phrase_ends, figures=request.figures)
+    except UserError as error:
+        name = f"={request.melody}" if request.melody else ""
+        raise UserError(f"melody{name}: {error}") from None
+
+
+def _checked(harmony: Harmony, tune: Tune) -> str:
+    """What a teacher would mark, in a line, with the bars of the file."""
+    grid = harmony.grid
+    assessment = voice_leading.assess(grid.pitches, grid.tied, bar=tune.bar)
+    faults = voice_leading.faults(grid.pitches, grid.tied, bar=tune.bar)
+    marks = [f"{tune.where(fault.step)}: {fault.what}" for fault in faults[:4]]
+    more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
+    ending = "on no root-position triad"
+    if assessment.final_triad:
+        bass = int(grid.pitches[(grid.pitches >= 0).any(1)][-1, 3]) % 12
+        home = tune.key is not None and bass == tune.key.tonic
+        ending = "on the tonic" if home else "on a triad that is not the tonic"
+    return (
+        f"{harmony.nats_per_note:.3f} nats a token, {tune.key} in {tune.bars} bars, ends {ending}; "
+        + (f"{'; '.join(marks)}{more}" if marks else "no faults of voice leading")
+    )

@@ -1,0 +1,59 @@
+"""Options of ``musictx harmonise``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from musictx.config.checks import option, require
+from musictx.config.composing import Written
+from musictx.config.sampling import TokenSampling
+
+#: From high to low.
+VOICES = ("soprano", "alto", "tenor", "bass")
+#: Harmonisations developed in parallel, unless it is said.
+PARTICLES = 24
+
+
+@dataclass
+class HarmoniseConfig(Written):
+    """musictx harmonise: a melody -> four voices, by a model of chorales."""
+
+    tokenizer: ClassVar[str | None] = "chorale"
+
+    sampling: TokenSampling = field(default_factory=TokenSampling)
+    melody: str | None = option(
+        None,
+        "MIDI or MusicXML file with the melody, or an example that comes with musictx",
+        path="in",
+        names="examples",
+        also="soprano prompt input file midi tune",
+    )
+    voices: list[str] = option(
+        ["soprano"],
+        "voices that the file gives and that stay: the one that its melody is, or several if each "
+        "has a track: " + ", ".join(VOICES),
+    )
+    phrase_ends: list[int] = option(
+        [],
+        "bars in which phrases end, such as [4,8,12]; default: where the file has fermatas "
+        "(MusicXML), else at long notes of every fourth or second bar",
+        low=1,
+    )
+    figures: str | None = option(
+        None,
+        "voices=[bass]: figures for each note of the bass, such as '5 6 6/5 - #' (-: no figure); "
+        "default: those of the file (MusicXML)",
+    )
+    particles: int = option(
+        PARTICLES, "harmonisations developed in parallel; more are better and slower", low=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = bool(self.voices) and set(self.voices) < set(VOICES)
+        expected = "one to three of " + ", ".join(VOICES)
+        require(
+            known and len(set(self.voices)) == len(self.voices), "voices", self.voices, expected
+        )
+        require(self.melody != "", "melody", self.melody, "a file such as tune.mid")

@@ -1,0 +1,21 @@
+// For one new token what calibration.py computes, and what it is compared with.
+#pragma once
+#include "feature.h"
+
+namespace {
+
+struct Calibration : Feature {
+  static constexpr int64_t EOS = 2;  // as in tokens/vocab.py
+  const float *scale, *hold, *end;   // the first two by place, `kinds` in turn
+  int64_t voices, kinds;
+
+  void score(const Known& known, const None&, const float*, float* logits, int64_t vocabulary) const {
+    const int64_t kind = known.place % kinds;
+    for (int64_t id = 0; id < vocabulary; id++) logits[id] *= scale[kind];
+    const int64_t last = known.place < voices ? -1 : known.back(voices - 1);
+    if (last >= 0) logits[last] += hold[kind];
+    logits[EOS] += *end;
+  }
+};
+
+}  // namespace

@@ -1,0 +1,85 @@
+"""How sure a network may be: the temperature and the pull to hold, fitted on pieces it never saw.
+
+A network that has passed a few hundred pieces fifteen times is too sure of itself and moves a
+little too often. Temperature scaling (Guo et al. 2017) sets that right without touching what it has
+learnt; on a grid one number is too few, since what a voice does on the beat and between two beats
+are different questions. What is fitted here belongs to the model: it counts wherever logits do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from musictx.chorale.features.voices import few_voices, grid_of
+from musictx.config.checks import option
+from musictx.model.features.base import Feature, NativeForm, Options, joined
+from musictx.tokens.vocab import EOS, Tokenizer
+
+
+class Next(NamedTuple):
+    """The kind of each next token, 0 to voices x phases - 1, and the last id of its voice, -1 where
+    there is none; (B, T) int64 each."""
+
+    kind: Tensor
+    last: Tensor
+
+
+@dataclass
+class CalibrationOptions(Options):
+    phases: int = option(4, "steps of a beat, each with numbers of its own", low=1, high=64)
+
+
+class Calibration(Feature):
+    """For each voice at each of ``phases`` steps of a beat: logits times ``scale``, and ``hold``
+    added to the id that the voice has now; ``end`` (1,) is added to the end of the piece, which
+    scaling alone would bring nearer. Comes last, when all others have scored.
+
+    ``voices`` are written in turn; place 0 of a piece opens it, place i is a note of voice
+    (i - 1) mod voices. Without effect until it is fitted (``scripts/reproduce/calibration.py``).
+    """
+
+    name = "calibration"
+    options = CalibrationOptions
+    sparse = False
+
+    def __init__(self, size: int, width: int, *, voices: int, phases: int) -> None:
+        super().__init__()
+        self.longest = self.voices = voices
+        self.scale = nn.Parameter(torch.ones(phases * voices))
+        self.hold = nn.Parameter(torch.zeros(phases * voices))
+        self.end = nn.Parameter(torch.zeros(1))
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        return {"voices": grid_of(tokenizer, cls.name)["voices"]}
+
+    @classmethod
+    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
+        return few_voices(arguments, "voices", "phases")
+
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Next:
+        back, count = self.voices - 1, ids.shape[1]
+        every = nn.functional.pad(joined(ids, earlier, places)[0], (back, 0), value=-1)
+        last = every[:, -count - back :][:, :count].masked_fill(places < self.voices, -1)
+        return Next(places % len(self.scale), last)
+
+    def score(self, logits: Tensor, x: Tensor, seen: Next) -> Tensor:
+        kind, last = seen
+        hold = (self.hold[kind] * (last >= 0)).to(logits.dtype)
+        scaled = logits * self.scale[kind].to(logits.dtype)[..., None]
+        scaled = scaled.scatter_add(-1, last.clamp(min=0)[..., None], hold[..., None])
+        ends = torch.arange(logits.shape[-1], device=logits.device) == EOS
+        return scaled + ends * self.end.to(logits.dtype)
+
+    def native(self) -> NativeForm:
+        fields = {"scale": self.scale, "hold": self.hold, "end": self.end}
+        counts = {"voices": self.voices, "kinds": len(self.scale)}
+        return NativeForm(
+            Path(__file__).with_name("calibration.h"), "Calibration", {**fields, **counts}
+        )

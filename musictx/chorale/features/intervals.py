@@ -1,0 +1,160 @@
+"""Intervals between notes: what a model of voices on a grid may know before it has learnt anything.
+
+Where voices are written in turn, the tokens before the next note are known notes: four back is the
+last note of its own voice, one back the voice above it. A melody goes on by steps whatever the key;
+so each note comes with its intervals to the notes before it, and each candidate for the next note
+is judged also by the interval that it would make with them. Both are what relative attention is to
+the order of tokens (Shaw et al. 2018): a learned vector for a difference, not for a place. A model
+that knows pitches by name alone has to find each interval again in every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.config.checks import option, require
+from musictx.model.features.base import Feature, NativeForm, Options, pitches_of
+from musictx.tokens.vocab import Tokenizer
+
+_DIFFERENT = "different numbers of tokens, such as [1,2,3,4]"
+
+
+@dataclass
+class IntervalOptions(Options):
+    inputs: list[int] = option(
+        [],
+        "add to each note an embedding of its interval to the note n tokens earlier, for each n; "
+        "[1,2,3,4]: to the other voices of a chorale and the last note of its own",
+        low=1,
+    )
+    outputs: list[int] = option(
+        [],
+        "add to the logit of each candidate a learned score of its interval to the note n tokens "
+        "earlier, for each n",
+        low=1,
+    )
+    dropout: float = option(
+        0.0, "share of the input embeddings left out in training, against overfitting", low=0,
+        below=1,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name, lags in (("inputs", self.inputs), ("outputs", self.outputs)):
+            different = len(set(lags)) == len(lags)
+            require(different, f"model.features.intervals.{name}", lags, _DIFFERENT)
+
+
+class Intervals(Feature):
+    """Learned vectors of intervals, by ``lag``: how many tokens lie between two notes.
+
+    inputs    lags at which an embedding of the interval is added to each note
+    outputs   lags at which the interval to it is scored for each candidate for the next note
+    pitches   the pitch of each id, as ranges [first, stop, value]; others have none
+    dropout   in training a note comes without each of its intervals with this probability
+
+    Both hold a table for each lag, (2 span + 2, width), where span is the largest difference of
+    pitches: row 0 where one of the two is no note, row 1 + span + d for the later pitch minus the
+    earlier one = d. Those of ``outputs`` begin at zero: no candidate is preferred.
+
+    Transposed copies of a piece have the same intervals, so input intervals overfit within a few
+    passes over few pieces. ``dropout`` is to intervals what transposition is to names of pitches.
+    """
+
+    name = "intervals"
+    options = IntervalOptions
+    noisy = True
+    longest: int
+    pitches: Tensor
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        pitches: list[list[int]],
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.keep(pitches=ranges("pitches", size, pitches, -1))
+        known = self.pitches[self.pitches >= 0]
+        self.input_lags, self.output_lags = list(inputs), list(outputs)
+        self.longest = max(*self.input_lags, *self.output_lags, 1)
+        self.span = int(known.max() - known.min()) if len(known) else 0
+        shape = (2 * self.span + 2, width)
+        std = 0.5 * width**-0.5  # as large as the embeddings (MusicTransformer._initialise)
+        self.inputs = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in inputs)
+        self.outputs = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in outputs)
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        return pitches_of(tokenizer, cls.name)
+
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
+        """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.
+
+        Entry n holds, for each of ``ids`` (B, T), the pitch of the token n before it. ``earlier``
+        (B, N) are the ids before the first of them, as many as are known, -1 for one that is not;
+        ``places`` (B, T) are places in pieces: what came before a piece is not looked at.
+        """
+        pitch = torch.cat([self._pitch(earlier), self._pitch(ids)], dim=1)
+        pitch = F.pad(pitch, (self.longest, 0), value=-1)
+        stop, count = pitch.shape[1], ids.shape[1]
+        lagged = [pitch[:, stop - count - n : stop - n] for n in range(self.longest + 1)]
+        back = torch.arange(self.longest + 1, device=ids.device)[:, None, None]
+        return torch.stack(lagged).masked_fill(back > places, -1)
+
+    def _pitch(self, ids: Tensor) -> Tensor:
+        return self.pitches[ids.clamp(min=0)].masked_fill(ids < 0, -1)
+
+    def embed(self, x: Tensor, before: Tensor) -> Tensor:
+        """Embeddings ``x`` (B, T, width) and the input embeddings of the intervals between each
+        note and those before it, from ``before`` (1 + longest lag, B, T)."""
+        for lag, table in zip(self.input_lags, self.inputs):
+            vectors = F.embedding(self._rows(before[0], before[lag]), table)
+            if self.training and self.dropout:  # whole vectors, not channels
+                vectors = vectors * F.dropout(vectors.new_ones(*x.shape[:2], 1), self.dropout)
+            x = x + vectors.to(x.dtype)
+        return x
+
+    def score(self, logits: Tensor, x: Tensor, before: Tensor) -> Tensor:
+        """``logits`` (B, T, vocab) and <x, vector of the interval from the note ``lag`` before each
+        candidate>, summed over the lags; nothing where there is no interval."""
+        candidates = self.pitches.expand(*x.shape[:2], -1)
+        total = logits
+        for lag, table in zip(self.output_lags, self.outputs):
+            rows = self._rows(candidates, before[lag - 1][..., None])
+            total = total + F.linear(x, table).float().gather(-1, rows) * (rows > 0)
+        return total
+
+    def _rows(self, later: Tensor, earlier: Tensor) -> Tensor:
+        """The row of each interval; the two are broadcast."""
+        rows = later - earlier + self.span + 1
+        return rows.masked_fill((later < 0) | (earlier < 0), 0)
+
+    def native(self) -> NativeForm:
+        inputs, outputs = list(self.inputs), list(self.outputs)
+        return NativeForm(
+            Path(__file__).with_name("intervals.h"),
+            "Intervals",
+            {
+                "pitches": self.pitches,
+                "input_lags": self.input_lags,
+                "output_lags": self.output_lags,
+                "inputs": torch.cat(inputs) if inputs else None,
+                "input_count": len(inputs),
+                "output_count": len(outputs),
+                "span": self.span,
+            },
+            scores=torch.cat(outputs) if outputs else None,
+        )

@@ -1,0 +1,87 @@
+"""Token noise: in training some notes are read one or two semitones off, others not at all.
+
+A bar is then never read twice in the same way, and a network learns not to trust a single note, its
+own mistakes while sampling included. What is to be predicted stays right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.chorale.features.voices import grid_of
+from musictx.config.checks import option
+from musictx.model.features.base import Feature, NativeForm, Options
+from musictx.tokens.vocab import PAD, Tokenizer
+
+
+@dataclass
+class NoiseOptions(Options):
+    share: float = option(
+        0.0,
+        "share of the notes that the network reads one or two semitones off in training, against "
+        "overfitting; what it is to predict stays right",
+        low=0,
+        below=1,
+    )
+    hidden: float = option(
+        0.0,
+        "hide a share of the notes of each training window, drawn between 0 and this, against "
+        "overfitting",
+        low=0,
+        below=1,
+    )
+
+
+class TokenNoise(Feature):
+    """In training moves each note by 1 or 2 semitones, up or down, with probability ``share``, and
+    hides it with a probability that each row draws from 0 to ``hidden``: it is read as ``pad``.
+
+    ``pitches``: the pitch of each id, as ranges [first, stop, value]; others have none. Ids of
+    neighbouring pitches are neighbours; a note that would leave them stays.
+    """
+
+    name = "token_noise"
+    options = NoiseOptions
+    longest = 0
+    pitches: Tensor
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        pitches: list[list[int]],
+        share: float = 0.0,
+        hidden: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.share, self.hidden = share, hidden
+        self.keep(pitches=ranges("pitches", size, pitches, -1))
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        return {"pitches": grid_of(tokenizer, cls.name)["pitches"]}
+
+    def disturb(self, ids: Tensor) -> Tensor:
+        """``ids`` (B, T) int64 with noise."""
+        if not self.training:
+            return ids
+        by = torch.randint(4, ids.shape, device=ids.device)
+        moved = (ids + by - 2 + (by >= 2)).clamp(0, len(self.pitches) - 1)
+        hit = torch.rand(ids.shape, device=ids.device) < self.share
+        note = self.pitches[ids] >= 0
+        hit &= note & (self.pitches[moved] >= 0)
+        read = torch.where(hit, moved, ids)
+        if self.hidden:
+            rate = self.hidden * torch.rand(len(ids), 1, device=ids.device)
+            read = read.masked_fill(note & (torch.rand(ids.shape, device=ids.device) < rate), PAD)
+        return read
+
+    def native(self) -> NativeForm:
+        return NativeForm(Path(__file__).with_name("noise.h"), "TokenNoise", {})

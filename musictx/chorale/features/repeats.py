@@ -1,0 +1,213 @@
+"""What followed the last time: repeats of a piece on a grid, told to the network.
+
+Music repeats itself, and a model that has read little music trusts a repeat less than it should:
+in chorales a passage that has been heard before goes on as before in 98.7 % of steps. Here each
+token is told how the longest passage that ends with it went on when it stood earlier in the piece,
+once for all voices and once for the voice that is next; a learned score favours that note.
+
+Related: the neural cache (Grave et al. 2017), the short-term model of Pearce and Wiggins (2004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.chorale.features.note_ages import runs
+from musictx.chorale.features.voices import few_voices, grid_of
+from musictx.config.checks import option
+from musictx.model.features.base import Feature, NativeForm, Options, joined
+from musictx.tokens.vocab import Tokenizer
+
+#: Passages longer than so many steps are all alike.
+MOST_STEPS = 64
+#: A passage of all voices counts from 4 steps on, one of a single voice from 8, if so many notes
+#: moved in it: what is merely held says nothing of how it goes on.
+SHORTEST = {"all": 4, "own": 8}
+CHANGES = {"all": 4, "own": 3}
+#: Classes of length: 0 for no passage, then 1, 2-3, 4-7, ..., 64 and more steps.
+CLASSES = 8
+
+
+class Match(NamedTuple):
+    """For each token how the longest passage that ends with it went on before; (B, T) int64 each.
+
+    ids    the id that followed, 0 where there is none
+    steps  the length of the passage, 0 where there is none
+    """
+
+    ids: Tensor
+    steps: Tensor
+
+
+class Seen(NamedTuple):
+    """The matches of all voices and of the next voice, and the last note of the next voice."""
+
+    matches: tuple[Match, Match]
+    last: Tensor
+
+
+@dataclass
+class RepeatOptions(Options):
+    dropout: float = option(
+        0.0, "share of the passages left out in training, against overfitting", low=0, below=1
+    )
+
+
+class Repeats(Feature):
+    """Embeddings and scores of what the matches predict.
+
+    pitches   the pitch of each id, as ranges [first, stop, value]; others have none
+    voices    written in turn, one token a step each; place i of a piece is voice (i - 1) mod voices
+    dropout   in training a match is left out with this probability
+
+    For both kinds of match: ``lengths`` (2, classes, width) and ``intervals`` (2, 2 span + 2,
+    width), from the last note of the next voice to the predicted one, are added at the input;
+    <x, ``scores``> of the length's class is added to the logit of the predicted id.
+    """
+
+    name = "repeats"
+    options = RepeatOptions
+    pitches: Tensor
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        voices: int,
+        pitches: list[list[int]],
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.keep(pitches=ranges("pitches", size, pitches, -1))
+        self.voices, self.dropout = voices, dropout
+        known = self.pitches[self.pitches >= 0]
+        self.span = int(known.max() - known.min()) if len(known) else 0
+        std = 0.25 * width**-0.5
+        self.lengths = nn.Parameter(torch.randn(2, CLASSES, width) * std)
+        self.intervals = nn.Parameter(torch.randn(2, 2 * self.span + 2, width) * std)
+        self.scores = nn.Parameter(torch.zeros(2, CLASSES, width))
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        return grid_of(tokenizer, cls.name)
+
+    @classmethod
+    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
+        return few_voices(arguments, "voices")
+
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
+        every, place = joined(ids, earlier, places)
+        count, back = ids.shape[1], self.voices - 1
+        matches = []
+        for own in (False, True):
+            match = longest_match(every, place, self.voices, count, own=own)
+            if self.training and self.dropout:
+                kept = torch.rand(ids.shape, device=ids.device) >= self.dropout
+                match = Match(match.ids * kept, match.steps * kept)
+            matches.append(match)
+        last = F.pad(every, (back, 0), value=-1)[:, -count - back :][:, :count]
+        return Seen((matches[0], matches[1]), last.masked_fill(places < back + 1, -1))
+
+    def embed(self, x: Tensor, seen: Seen) -> Tensor:
+        old = self.pitches[seen.last.clamp(min=0)].masked_fill(seen.last < 0, -1)
+        for kind, match in enumerate(seen.matches):
+            then = self.pitches[match.ids]
+            row = (then - old + self.span + 1).masked_fill((then < 0) | (old < 0), 0)
+            vector = F.embedding(row, self.intervals[kind]) * (match.steps > 0)[..., None]
+            x = x + (F.embedding(length_class(match.steps), self.lengths[kind]) + vector).to(
+                x.dtype
+            )
+        return x
+
+    def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+        for kind, match in enumerate(seen.matches):
+            by_length = F.linear(x, self.scores[kind]).float()
+            score = by_length.gather(-1, length_class(match.steps)[..., None])
+            score = score * (match.steps > 0)[..., None]
+            logits = logits.scatter_add(-1, match.ids[..., None], score)
+        return logits
+
+    def native(self) -> NativeForm:
+        return NativeForm(
+            Path(__file__).with_name("repeats.h"),
+            "Repeats",
+            {
+                "pitches": self.pitches,
+                "lengths": self.lengths,
+                "intervals": self.intervals,
+                "voices": self.voices,
+                "span": self.span,
+                "classes": CLASSES,
+                "most": MOST_STEPS,
+                "shortest_all": SHORTEST["all"],
+                "shortest_own": SHORTEST["own"],
+                "changes_all": CHANGES["all"],
+                "changes_own": CHANGES["own"],
+            },
+            scores=self.scores.flatten(0, 1),
+        )
+
+
+def length_class(steps: Tensor) -> Tensor:
+    """0 for 0 steps, then 1 + floor(log2(steps)), the last class for all that are longer."""
+    edges = torch.tensor([2**n for n in range(CLASSES - 1)], device=steps.device)
+    return torch.bucketize(steps, edges, right=True)
+
+
+def longest_match(ids: Tensor, places: Tensor, voices: int, count: int, *, own: bool) -> Match:
+    """The longest match of what ends with each of the last ``count`` of ``ids`` (B, N).
+
+    Compared are the ids up to a place with those whole steps earlier in the same piece
+    (``places`` as in :meth:`Feature.read`, negative where unknown); of two equally long matches the
+    later one counts. ``own``: only ids of the voice that is next.
+    """
+    total, kind = ids.shape[1], "own" if own else "all"
+    stride, shift = (voices, voices - 1) if own else (1, 0)
+    begin = max(total - count - shift - MOST_STEPS * voices, 0)
+    here = torch.arange(begin, total, device=ids.device)
+    lags = torch.arange(1, max(total // voices, 1) + 1, device=ids.device) * voices
+    back = here - lags[:, None]  # (lags, n): where the earlier id stands
+    equal = ids[:, back.clamp(min=0)] == ids[:, None, begin:]
+    equal &= (places[:, None, begin:] > lags[:, None]) & (back >= 0)
+    now = torch.arange(total - count, total, device=ids.device)
+    ends = now - shift  # where a passage must end
+    if count == 1:  # while decoding: one look back instead of runs at every place
+        run = _run_at(equal, total - 1 - shift - begin, stride)[..., None]
+    else:
+        run = runs(equal, stride)[..., (ends - begin).clamp(min=0)]
+    run = run.clamp(max=MOST_STEPS * voices)
+    nearer_first = torch.arange(len(lags), 0, -1, device=ids.device)[:, None]
+    which = (run * (len(lags) + 1) + nearer_first).argmax(1)
+    length = run.gather(1, which[:, None]).squeeze(1) * (ends >= 0)
+    moved = torch.zeros_like(ids)
+    moved[:, voices:] = ids[:, voices:] != ids[:, :-voices]
+    sums = F.pad(_sums(moved, stride), (stride, 0))  # entry n + stride: up to place n
+    last = (ends + stride).clamp(min=0)
+    inside = sums[:, last] - sums.gather(1, (last - length).clamp(min=0))
+    good = (length >= SHORTEST[kind] * voices) & (inside >= CHANGES[kind])
+    source = (now + 1 - lags[which]).clamp(min=0)
+    return Match(ids.gather(1, source).clamp(min=0) * good, length // voices * good)
+
+
+def _run_at(true: Tensor, end: int, stride: int) -> Tensor:
+    """As :func:`runs`, at the place ``end`` alone: int64 (...)."""
+    back = true[..., : max(end, 0) + 1].flip(-1)[..., ::stride]
+    broken = (~back).to(torch.uint8)
+    length = torch.where(back.all(-1), back.shape[-1], broken.argmax(-1))
+    return length * stride
+
+
+def _sums(numbers: Tensor, stride: int) -> Tensor:
+    """Running sums along ``numbers`` (B, N), each over every ``stride``-th place only."""
+    total = numbers.shape[-1]
+    lanes = F.pad(numbers, (0, -total % stride)).unflatten(-1, (-1, stride))
+    return lanes.cumsum(-2).flatten(-2)[..., :total]

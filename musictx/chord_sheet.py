@@ -1,0 +1,125 @@
+"""Chords as musicians write them: symbols such as ``Am7``, and sheets, ``| C | Am7 F | G |``.
+
+Between two strokes stands a bar; several chords in it share it equally. ``%`` repeats the chord
+before, or the bar before where it stands alone; ``N.C.`` is no chord. ``x4`` at the end plays all
+of it four times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from musictx.beats import Beats
+from musictx.chords import NAMES, NONE, ROOTS, Chord, annotated, named, recognised
+from musictx.errors import UserError
+from musictx.notes import Score
+
+#: The qualities of symbols -> those of :mod:`musictx.chords`.
+SYMBOLS = {
+    **dict.fromkeys(("", "maj", "M", "6", "add9", "5"), "maj"),
+    **dict.fromkeys(("m", "min", "-", "m6", "min6", "madd9"), "min"),
+    **dict.fromkeys(("7", "9", "11", "13", "dom7"), "7"),
+    **dict.fromkeys(("maj7", "M7", "ma7", "maj9", "M9", "Δ", "Δ7"), "maj7"),
+    **dict.fromkeys(("m7", "min7", "-7", "m9", "min9", "m11", "mi7"), "min7"),
+    **dict.fromkeys(("m7b5", "min7b5", "-7b5", "ø", "ø7", "hdim7"), "hdim7"),
+    **dict.fromkeys(("dim", "°", "o", "dim7", "°7", "o7"), "dim"),
+    **dict.fromkeys(("aug", "+", "+5", "aug7"), "aug"),
+    **{"sus2": "sus2", "sus4": "sus4", "sus": "sus4", "7sus4": "sus4", "9sus4": "sus4"},
+}
+_SYMBOL = re.compile(r"([A-G])([#♯b♭]?)([^/\s]*)(?:/[A-G][#♯b♭]?)?")
+#: Bars in a sheet at most, repeats included.
+MOST_BARS = 2000
+#: How the qualities are written.
+_WRITTEN = dict(zip(NAMES, ("", "", "m", "7", "maj7", "m7", "sus2", "sus4", "dim", "aug", "m7b5")))
+
+
+def symbol(text: str) -> Chord | None:
+    """The chord of a symbol such as ``F#m7`` or ``Bb:min7``; ``None`` if it is none."""
+    if text.upper().rstrip(".") in ("N", "NC", "N.C"):
+        return NONE
+    match = _SYMBOL.fullmatch(text)
+    quality = SYMBOLS.get(match[3].strip("()")) if match else None
+    if match is None or quality is None:
+        return named(text)
+    root = (0, 2, 4, 5, 7, 9, 11)["CDEFGAB".index(match[1])]
+    root += (match[2] in ("#", "♯")) - (match[2] in ("b", "♭"))
+    return Chord(root % 12, NAMES.index(quality))
+
+
+def written(chord: Chord) -> str:
+    """The symbol of a chord."""
+    return "N.C." if chord == NONE else ROOTS[chord.root] + _WRITTEN[NAMES[chord.quality]]
+
+
+def sheet(text: str, option: str = "chords") -> list[list[Chord]]:
+    """The chords of each bar of a sheet; ``UserError`` naming ``option`` for what is none."""
+    match = re.search(r"\bx\s*(\d{1,4})\s*$", text)
+    times = int(match[1]) if match else 1
+    body = text[: match.start()] if match else text
+    bars: list[list[Chord]] = []
+    for cell in body.replace("||", "|").replace("\n", "|").split("|"):
+        words = cell.replace(",", " ").split()
+        if not words:
+            continue
+        if words == ["%"] and bars:
+            bars.append(bars[-1])
+            continue
+        bar: list[Chord] = []
+        for word in words:
+            before = bar[-1:] or [one for bar_before in bars[-1:] for one in bar_before[-1:]]
+            found = before[0] if word == "%" and before else symbol(word)
+            if found is None:
+                raise UserError(
+                    f"{option}: {word[:20]!r} is no chord; expected symbols such as C, F#m7, "
+                    "Bbmaj7, Gsus4 or N.C., bars between strokes: | C | Am7 F | G |"
+                )
+            bar.append(found)
+        bars.append(bar)
+    if not bars or not times or len(bars) * times > MOST_BARS:
+        raise UserError(
+            f"{option}={text[:40]!r}: expected 1 to {MOST_BARS} bars of chords, such as "
+            "| C | Am7 F | G |"
+        )
+    return bars * times
+
+
+def laid(bars: Sequence[Sequence[Chord]], clock: Beats, first: int, stop: int) -> tuple:
+    """Markers (seconds, name) of the chords of ``bars`` in the bars of a piece from number
+    ``first``, from 0, to before ``stop``, over and over."""
+    markers = []
+    for number in range(first, stop):
+        chords = bars[(number - first) % len(bars)]
+        begin, end = (clock.bar_line(0.0, bar) for bar in (number, number + 1))
+        places = np.linspace(begin, end, len(chords), endpoint=False)
+        for place, chord in zip(places.tolist(), chords):
+            markers.append((float(clock.seconds(place)), str(chord)))
+    return tuple(markers)
+
+
+def bars_of(score: Score) -> list[list[Chord]]:
+    """The chords of each bar of ``score``, those of its markers, or else those that its notes
+    imply; a bar without a change has the chord in force."""
+    found = annotated(score) or recognised(score)
+    clock = Beats(score)
+    count = clock.bar(float(clock.quarters(score.duration)) - 1e-3)[0] if len(score) else 0
+    bars: list[list[Chord]] = [[] for _ in range(count)]
+    changes = [(clock.bar(float(clock.quarters(time)) + 1e-6), chord) for time, chord in found]
+    force = NONE
+    for number, bar in enumerate(bars, 1):
+        mine = [(within, chord) for (at, within), chord in changes if at == number]
+        if not mine or mine[0][0] > 0.25:
+            bar.append(force)
+        bar += [chord for _, chord in mine]
+        force = bar[-1]
+    return bars
+
+
+def text_of(bars: Sequence[Sequence[Chord]], a_line: int = 4) -> str:
+    """A sheet, so many bars in a line."""
+    cells = [" ".join(written(chord) for chord in bar) for bar in bars]
+    width = max(map(len, cells), default=0)
+    lines = [cells[at : at + a_line] for at in range(0, len(cells), a_line)]
+    return "\n".join("| " + " | ".join(cell.ljust(width) for cell in line) + " |" for line in lines)

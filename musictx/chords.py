@@ -1,0 +1,218 @@
+"""Chords: their names, those that a file says, and those that its notes imply.
+
+A chord is a root and one of ten qualities; inversions and further tensions are left out. Files name
+chords in markers by the syntax of Harte et al. 2005 ("Symbolic representation of musical chords"):
+``C#:min7``, ``N`` for none. Where a file says nothing, :func:`recognised` takes for each half of a
+bar the chord whose tones are likeliest there and whose root lies in the bass, by a hidden Markov
+model in which chords tend to stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.beats import Beats
+from musictx.notes import Score
+
+#: Quality -> semitones above the root. The first one stands for no chord at all.
+QUALITIES: dict[str, tuple[int, ...]] = {
+    "N": (),
+    "maj": (0, 4, 7),
+    "min": (0, 3, 7),
+    "7": (0, 4, 7, 10),
+    "maj7": (0, 4, 7, 11),
+    "min7": (0, 3, 7, 10),
+    "sus2": (0, 2, 7),
+    "sus4": (0, 5, 7),
+    "dim": (0, 3, 6),
+    "aug": (0, 4, 8),
+    "hdim7": (0, 3, 6, 10),
+}
+NAMES = tuple(QUALITIES)
+ROOTS = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
+#: Qualities that count as another.
+_REDUCED = {
+    "maj6": "maj", "min6": "min", "minmaj7": "min", "dim7": "dim", "maj9": "maj7", "min9": "min7",
+    "9": "7", "11": "7", "13": "7", "maj13": "maj7", "min11": "min7", "1": "maj", "5": "maj",
+    "": "maj",
+}  # fmt: skip
+_NAME = re.compile(r"([A-G])([#b]*):([a-z0-9]*)(?:\([^)]*\))?(?:/[#b0-9]+)?")
+
+#: The recogniser. The share of what sounds within a chord that is its tones; how many independent
+#: notes half a bar counts as; the likelihood that the lowest note is the root, or another tone.
+IN_CHORD, NOTES, ROOT_IN_BASS, TONE_IN_BASS = 0.8, 8.0, 0.75, 0.2
+#: The chance that a chord stays for another half of a bar, and how common qualities are.
+STAYS = 0.7
+COMMON = (0.02, 0.42, 0.26, 0.04, 0.06, 0.09, 0.03, 0.03, 0.02, 0.01, 0.02)
+
+
+class Chord(NamedTuple):
+    """root  pitch class, 12 for no chord;  quality  index in :data:`NAMES`, 0 for no chord"""
+
+    root: int
+    quality: int
+
+    def __str__(self) -> str:
+        if self.root == NONE.root or self.quality == NONE.quality:
+            return "N"
+        return f"{ROOTS[self.root]}:{NAMES[self.quality]}"
+
+    @property
+    def classes(self) -> frozenset[int]:
+        """Its pitch classes."""
+        return frozenset((self.root + up) % 12 for up in QUALITIES[NAMES[self.quality]])
+
+
+NONE = Chord(12, 0)
+#: All chords, NONE first.
+CHORDS = (NONE, *(Chord(root, q) for q in range(1, len(NAMES)) for root in range(12)))
+
+
+def named(text: str) -> Chord | None:
+    """The chord of a name such as ``Bb:min7/b3``; ``None`` if it is none, as most markers."""
+    text = text.strip()
+    if text == "N":
+        return NONE
+    match = _NAME.fullmatch(text)
+    if match is None:
+        return None
+    letter, signs, quality = match.groups()
+    quality = _REDUCED.get(quality, quality)
+    if quality not in QUALITIES:
+        return None
+    root = (0, 2, 4, 5, 7, 9, 11)["CDEFGAB".index(letter)] + signs.count("#") - signs.count("b")
+    return Chord(root % 12, NAMES.index(quality))
+
+
+def transposed(chord: Chord, semitones: int) -> Chord:
+    """The same chord ``semitones`` higher."""
+    return Chord((chord.root + semitones) % 12, chord.quality) if chord.quality else chord
+
+
+def annotated(score: Score) -> list[tuple[float, Chord]]:
+    """The chords in the markers of ``score``: seconds and chord, where it changes."""
+    found: list[tuple[float, Chord]] = []
+    for time, text in score.markers:
+        chord = named(text)
+        if chord is not None and (not found or chord != found[-1][1]):
+            found.append((time, chord))
+    return found
+
+
+def recognised(score: Score) -> list[tuple[float, Chord]]:
+    """The chords that the notes of ``score`` imply: seconds and chord, where it changes."""
+    notes = score.notes[~score.notes["drum"]]
+    if not len(notes):
+        return []
+    clock = Beats(score)
+    lines = halves(clock, float(clock.quarters(notes["end"].max())))
+    if len(lines) < 2:
+        return []
+    start, end = (clock.quarters(notes[name]) for name in ("start", "end"))
+    fits = np.array(
+        [
+            _likelihood(notes["pitch"], np.minimum(end, stop) - np.maximum(start, begin))
+            for begin, stop in pairwise(lines)
+        ]
+    )
+    best = _likeliest(fits + np.log(_prior()))
+    changes = np.flatnonzero(np.diff(best, prepend=-1))
+    return [(float(clock.seconds(lines[n])), CHORDS[best[n]]) for n in changes]
+
+
+def halves(clock: Beats, until: float) -> list[float]:
+    """Where the halves of bars begin, those of an odd number of beats whole, in quarter notes, and
+    the end of the last one, at or after ``until``."""
+    lines = [0.0]
+    ends = [*clock.meter_at[1:].tolist(), np.inf]
+    for meter, stop, length in zip(clock.meters, ends, clock.bar_quarters.tolist()):
+        begin, step = lines[-1], length / (1 + (int(meter["numerator"]) % 2 == 0))
+        count = int(np.ceil((min(stop, until) - begin) / step - 1e-6))
+        lines += [min(begin + step * (n + 1), stop) for n in range(count)]
+    return lines
+
+
+def _likelihood(pitches: np.ndarray, sounds: np.ndarray) -> np.ndarray:
+    """Of each of :data:`CHORDS` the logarithm of how likely notes are that sound so long; none
+    does where ``sounds`` is negative."""
+    heard = sounds > 1e-6
+    if not heard.any():
+        silence = np.full(len(CHORDS), -4.0)
+        silence[0] = 0.0
+        return silence
+    weight = np.bincount(pitches[heard] % 12, sounds[heard], 12)
+    tones, lowest = _tones(), np.zeros(12)
+    lowest[int(pitches[heard].min()) % 12] = 1.0
+    found: np.ndarray = NOTES * tones.log_classes @ (weight / weight.sum())
+    return found + tones.log_bass @ lowest
+
+
+class _Tones(NamedTuple):
+    """(chords, 12) float64: logarithms of the likelihood of a pitch class; of the lowest one."""
+
+    log_classes: np.ndarray
+    log_bass: np.ndarray
+
+
+@cache
+def _tones() -> _Tones:
+    classes = np.full((len(CHORDS), 12), 1 / 12)
+    bass = np.full((len(CHORDS), 12), 1 / 12)
+    for row, chord in enumerate(CHORDS[1:], 1):
+        inside = np.isin(np.arange(12), list(chord.classes))
+        count = inside.sum()
+        classes[row] = np.where(inside, IN_CHORD / count, (1 - IN_CHORD) / (12 - count))
+        rest = (1 - ROOT_IN_BASS - TONE_IN_BASS) / (12 - count)
+        bass[row] = np.where(inside, TONE_IN_BASS / (count - 1), rest)
+        bass[row, chord.root] = ROOT_IN_BASS
+    return _Tones(np.log(classes), np.log(bass))
+
+
+@cache
+def _prior() -> np.ndarray:
+    return np.array([COMMON[chord.quality] / (12 if chord.quality else 1) for chord in CHORDS])
+
+
+def _likeliest(fits: np.ndarray) -> np.ndarray:
+    """(n,) int64: the likeliest sequence (Viterbi) of chords that stay with :data:`STAYS`, else
+    are any; from logarithms (n, chords)."""
+    stay, leave = np.log(STAYS), np.log(1 - STAYS)
+    total, back = fits[0], np.zeros(fits.shape, np.int64)
+    for n in range(1, len(fits)):
+        other = int(np.argmax(total))
+        stays = total + stay > total[other] + leave
+        back[n] = np.where(stays, np.arange(len(total)), other)
+        total = np.where(stays, total + stay, total[other] + leave) + fits[n]
+    path = [int(np.argmax(total))]
+    for row in back[:0:-1]:
+        path.append(int(row[path[-1]]))
+    return np.array(path[::-1])
+
+
+def agreement(
+    found: Sequence[tuple[float, Chord]], told: Sequence[tuple[float, Chord]], until: float
+) -> tuple[float, float]:
+    """Shares of the time, in seconds up to ``until``, in which two sequences of chords have the
+    same root, and are the same; time in which ``told`` has no chord does not count."""
+    times = np.unique([0.0, until, *(t for t, _ in found), *(t for t, _ in told)])
+    times = times[times <= until]
+    roots = whole = total = 0.0
+    for begin, end in pairwise(times):
+        one, other = (_at(chords, begin) for chords in (found, told))
+        if other is None or other == NONE:
+            continue
+        total += end - begin
+        roots += (end - begin) * (one is not None and one.root == other.root)
+        whole += (end - begin) * (one == other)
+    return (roots / total, whole / total) if total else (np.nan, np.nan)
+
+
+def _at(chords: Sequence[tuple[float, Chord]], time: float) -> Chord | None:
+    before = [chord for begin, chord in chords if begin <= time + 1e-6]
+    return before[-1] if before else None

@@ -1,0 +1,30 @@
+"""Options of ``musictx chords``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from musictx.config.checks import check, option
+from musictx.config.limits import HELP, Limits
+
+
+@dataclass
+class ChordsConfig:
+    """musictx chords: the chords of a file, as a sheet."""
+
+    file: str | None = option(
+        None,
+        "MIDI or MusicXML file, or an example that comes with musictx",
+        path="in",
+        names="examples",
+    )
+    out: str | None = option(
+        None,
+        "also write the music with these chords as markers: x.mid",
+        path=True,
+        also="output",
+    )
+    limits: Limits = option(Limits, HELP, rare=True)
+
+    def __post_init__(self) -> None:
+        check(self)

@@ -1,0 +1,98 @@
+"""Options of ``musictx compare``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from musictx import wings
+from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, check, device, option, require
+from musictx.config.composing import ModelFolder
+from musictx.config.corpus import CorpusConfig
+from musictx.config.sampling import SamplingConfig
+
+#: What a model can be asked for, and what can be measured; wings add theirs.
+TASKS = ("free", "continue", *wings.everywhere("tasks"))
+MEASURES = ("music", *wings.everywhere("measures"))
+
+
+@dataclass
+class CompareConfig:
+    """musictx compare: samples beside real music."""
+
+    samples: str | None = option(
+        None,
+        "file of music, or folder of such files, to measure; with pieces=N a folder that they are "
+        "generated into",
+        path=True,
+        also="variations takes count n num_samples",
+    )
+    against: str | None = option(
+        None,
+        "file or folder of real music to compare with; default: the split of the corpus",
+        path=True,
+    )
+    model: ModelFolder = field(default_factory=ModelFolder)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    split: str = option(
+        "validation",
+        "part of the corpus to measure on: train, validation or test",
+        choices=("train", "validation", "test"),
+    )
+    pieces: int = option(
+        0, "generate this many pieces with the model and measure them", low=0, high=MOST_SAMPLES
+    )
+    task: str = option(
+        "free",
+        f"with pieces=: {', '.join(TASKS)}: free (from nothing), continue (openings of real "
+        "pieces), others as the measures have them",
+        choices=TASKS,
+    )
+    measures: str = option(
+        "auto",
+        f"{', '.join(MEASURES)}: music (any), or what is measured of one kind of music; auto: what "
+        "suits the model or the corpus",
+        choices=("auto", *MEASURES),
+    )
+    seconds: float = option(
+        45.0,
+        "length that is generated and measured, seconds",
+        above=0,
+        high=DAY,
+        also="duration length",
+    )
+    primer_seconds: float = option(
+        10.0,
+        "task=continue: length of the opening that is given, seconds; it is not measured",
+        above=0,
+        high=DAY,
+    )
+    particles: int = option(
+        24, "ways developed side by side, with tasks that choose among several", low=1
+    )
+    out: str | None = option(
+        None,
+        "also write the result to this file: .json, or .csv (one row per piece)",
+        path=True,
+        also="output output_dir save_dir resume",
+    )
+    device: str = option("auto", "auto, cpu, cuda, mps")
+    seed: int = option(
+        0, "seed of the random draws and of the choice of real pieces", low=0, high=LARGEST_SEED
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+        device(self.device)
+        require(
+            self.pieces > 0 or self.task == "free",
+            "task",
+            self.task,
+            "free, unless the model generates the samples: give pieces=64, say",
+        )
+        require(
+            self.out is None or self.out.endswith((".json", ".csv")),
+            "out",
+            self.out,
+            "a file name that ends with .json or .csv",
+        )

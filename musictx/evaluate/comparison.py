@@ -1,0 +1,144 @@
+"""A set of samples beside real music: excerpts of equal length, a table of what they measure.
+
+Real music is the reference. Where there is a training set it stands beside both: two sets of real
+pieces are not alike either, and their difference is what samples can reach; and spans that samples
+copy are looked for in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from musictx.chords import annotated
+from musictx.data.shards import Shards
+from musictx.evaluate import measures
+from musictx.evaluate.copies import CopyIndex, symbols
+from musictx.evaluate.sets import REAL, TRAINING, Excerpt
+from musictx.notes import Score
+from musictx.tokens.vocab import Tokenizer
+
+COPIED = "longest copied span"
+
+
+class TableRow(NamedTuple):
+    """One row of the table: of each set the mean of a measure, or the overlap of a distribution
+    with that of real music (nan for real music itself)."""
+
+    name: str
+    unit: str
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What comes of measuring sets of samples.
+
+    pieces  one dict a piece: set, name, every measure, what is copied
+    rows    the table: of each set the measures, then the distributions
+    """
+
+    pieces: list[dict[str, Any]]
+    rows: list[TableRow]
+
+    @property
+    def sets(self) -> list[str]:
+        return list(dict.fromkeys(piece["set"] for piece in self.pieces))
+
+    def __str__(self) -> str:
+        """The table for the terminal."""
+        lines = [["", *self.sets, "unit"]]
+        for row in self.rows:
+            lines.append([row.name, *(number(row.values[name]) for name in self.sets), row.unit])
+        return aligned(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it: nan is null."""
+        rows = [row._asdict() | {"values": without_nan(row.values)} for row in self.rows]
+        return {"table": rows, "pieces": [without_nan(piece) for piece in self.pieces]}
+
+
+def compare(
+    sets: Mapping[str, Sequence[Excerpt]], copies: tuple[CopyIndex, list[str]] | None = None
+) -> Comparison:
+    """Measure every excerpt of every set; :data:`REAL` is the one that the others' distributions
+    are laid on. Where its music keeps to a grid, all sets are measured in bars too.
+
+    copies  of :func:`copy_index`; training excerpts, which would find themselves, are left out
+    """
+    alone = {which: [one.alone() for one in some] for which, some in sets.items()}
+    in_place = {which: [one.in_place() for one in some] for which, some in sets.items()}
+    if not all(annotated(score) for some in in_place.values() for score in some):
+        # Chords that some of the files name are not compared with chords that notes imply.
+        in_place = {s: [replace(e, markers=()) for e in some] for s, some in in_place.items()}
+    tables = [(alone, measures.MEASURES, measures.DISTRIBUTIONS)]
+    if measures.on_a_grid(in_place[REAL]):
+        tables.append((in_place, measures.IN_BARS, measures.DISTRIBUTIONS_IN_BARS))
+    pieces: list[dict[str, Any]] = []
+    for which, some in sets.items():
+        for i, one in enumerate(some):
+            line: dict[str, Any] = {"set": which, "name": one.name, "notes": len(alone[which][i])}
+            for scores, listed, _ in tables:
+                line |= measures.measure(scores[which][i], one.seconds, listed)
+            if copies:
+                line |= _copied(which, alone[which][i], *copies)
+            pieces.append(line)
+    units = {name: one.unit for _, listed, _ in tables for name, one in listed.items()}
+    units |= {COPIED: "notes"} if copies else {}
+    rows = [TableRow(name, unit, _means(pieces, name, sets)) for name, unit in units.items()]
+    for scores, _, distributions in tables:
+        for name, distribution in distributions.items():
+            counts = {s: measures.histogram(some, distribution) for s, some in scores.items()}
+            values = {s: measures.overlap(counts[s], counts[REAL]) for s in sets}
+            rows.append(TableRow(name, "overlap with real", values | {REAL: np.nan}))
+    return Comparison(pieces, rows)
+
+
+def _means(
+    pieces: Sequence[Mapping[str, Any]], name: str, sets: Mapping[str, Any]
+) -> dict[str, float]:
+    values = {s: np.array([p[name] for p in pieces if p["set"] == s], float) for s in sets}
+    finite = {s: column[np.isfinite(column)] for s, column in values.items()}
+    return {s: float(column.mean()) if len(column) else np.nan for s, column in finite.items()}
+
+
+def copy_index(
+    shards: Shards, tokenizer: Tokenizer, progress: Callable[[int, int], None]
+) -> tuple[CopyIndex, list[str]]:
+    """All of the training split, to find copied spans in, and the names of its pieces."""
+    pieces = shards.pieces("train")
+    scores = []
+    for done, piece in enumerate(pieces):
+        scores.append(tokenizer.decode(shards.tokens(piece.number)))
+        progress(done + 1, len(pieces))
+    return CopyIndex(list(map(symbols, scores))), [piece.name for piece in pieces]
+
+
+def _copied(which: str, score: Score, index: CopyIndex, names: Sequence[str]) -> dict[str, Any]:
+    if which == TRAINING:
+        return {COPIED: np.nan, "copied from": ""}
+    copy = index.longest(symbols(score))
+    return {COPIED: copy.notes, "copied from": names[copy.piece] if copy.notes else ""}
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Cells in columns: the first and last to the left, the others to the right."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    texts = []
+    for first, *middle, last in lines:
+        cells = [f"{cell:>{width}}" for cell, width in zip(middle, widths[1:])]
+        texts.append("  ".join([f"{first:<{widths[0]}}", *cells, last]).rstrip())
+    return "\n".join(texts)
+
+
+def number(value: float) -> str:
+    """Three figures, or "-" for nan."""
+    return "-" if np.isnan(value) else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as JSON can hold it: nan is null."""
+    return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in values.items()}

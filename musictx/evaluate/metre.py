@@ -1,0 +1,96 @@
+"""Measures of music in bars: whether it keeps time, and whether its bars come again.
+
+All of them count along the piece's own tempo and meter marks (:class:`musictx.beats.Beats`), so
+they mean something only for music whose marks are right. Where a formula would divide 0 by 0 the
+value is nan.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from musictx.beats import Beats
+from musictx.notes import Score
+
+#: An onset is near a line of the grid if it lies within so many seconds of it.
+NEAR_SECONDS = 0.03
+#: Lines of the grid in a quarter note: sixteenths.
+LINES_A_QUARTER = 4
+
+
+def near_sixteenths(score: Score) -> float:
+    """The share of onsets within :data:`NEAR_SECONDS` of a sixteenth. Empty: nan.
+
+    Onsets drawn at random reach 2 * NEAR_SECONDS / (length of a sixteenth)."""
+    if not len(score):
+        return np.nan
+    beats = Beats(score)
+    lines = np.round(beats.quarters(score.notes["start"]) * LINES_A_QUARTER) / LINES_A_QUARTER
+    away = np.abs(beats.seconds(lines) - score.notes["start"])
+    return float((away <= NEAR_SECONDS).mean())
+
+
+def bar_places(score: Score) -> np.ndarray:
+    """(n,) int64: at which sixteenth of its bar each onset lies, counted from the line; on the
+    nearest one where it lies between two."""
+    at = _in_bars(score, _sixteenths(score))[1]
+    return np.round(at * LINES_A_QUARTER).astype(np.int64)
+
+
+def bass_changes_on_strong_beats(score: Score) -> float:
+    """Of the moments at which the lowest sounding pitch changes, the share that lies on the first
+    or third quarter of a bar. Without a change: nan."""
+    notes = score.notes[~score.notes["drum"]]
+    if not len(notes):
+        return np.nan
+    moments = np.unique(notes["start"])
+    first = np.searchsorted(notes["start"], moments)
+    lowest, sounding = [], np.zeros(0, notes.dtype)
+    for begin, end, moment in zip(first, [*first[1:], len(notes)], moments):
+        sounding = np.concatenate([sounding[sounding["end"] > moment + 1e-3], notes[begin:end]])
+        lowest.append(int(sounding["pitch"].min()))
+    changed = np.append(True, np.diff(lowest) != 0)
+    at = _in_bars(score, Beats(score).quarters(moments[changed]))[1]
+    strong = np.minimum(np.abs(at), np.abs(at - 2.0)) < 1 / 16
+    return float(strong.mean())
+
+
+def bar_likeness(score: Score, bars: int) -> float:
+    """How alike bars are that stand ``bars`` apart: 0 to 1, the mean over pairs of bars.
+
+    A bar is a table of onsets by sixteenth and pitch class; alike is the cosine of two tables.
+    Pairs of which one is empty are left out. No pair: nan."""
+    pitched = score.with_notes(score.notes[~score.notes["drum"]])
+    if not len(pitched):
+        return np.nan
+    bar, place = _in_bars(pitched, _sixteenths(pitched))[0], bar_places(pitched)
+    table = np.zeros((bar.max() + 1, place.max() + 1, 12))
+    np.add.at(table, (bar, place, pitched.notes["pitch"] % 12), 1.0)
+    flat = table.reshape(len(table), -1)
+    norm = np.linalg.norm(flat, axis=1)
+    before, after = flat[:-bars], flat[bars:]
+    product = norm[:-bars] * norm[bars:]
+    used = product > 0
+    if not used.any():
+        return np.nan
+    return float(((before * after).sum(1)[used] / product[used]).mean())
+
+
+def _sixteenths(score: Score) -> np.ndarray:
+    """(n,) quarter notes from the start of the piece to the sixteenth nearest to each onset."""
+    quarters = Beats(score).quarters(score.notes["start"])
+    return np.round(quarters * LINES_A_QUARTER) / LINES_A_QUARTER
+
+
+def _in_bars(score: Score, quarters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each of ``quarters`` (n,) from the start of the piece: the number of its bar, from 0, and
+    the quarter notes since the line of that bar; a moment just before a line belongs to it."""
+    beats = Beats(score)
+    quarters = quarters + 1 / 32
+    mark = np.maximum(np.searchsorted(beats.meter_at, quarters, side="right") - 1, 0)
+    length = beats.bar_quarters[mark]
+    spans = np.ceil(np.diff(beats.meter_at) / beats.bar_quarters[:-1] - 1e-6)
+    earlier = np.concatenate([[0.0], np.cumsum(spans)])[mark]
+    since = quarters - beats.meter_at[mark]
+    bar = np.floor(since / length)
+    return (earlier + bar).astype(int), since - bar * length - 1 / 32

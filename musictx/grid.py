@@ -1,0 +1,105 @@
+"""Whether music keeps to the beats of its file: by its notes, whatever the file says.
+
+A file says where its beats are, and notes may or may not stand there: scores do to the tick; what
+was played along with a click does, but for the player's few milliseconds, often all of it late or
+early by the same time; free playing in a sequencer's default tempo does not. Onsets are taken as
+angles on a circle whose turn is a sixteenth, or a triplet eighth: their mean vector is as long as
+they agree (the mean resultant length of directional statistics), and its angle says by how much
+they are late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from musictx.beats import Beats
+from musictx.notes import Score
+
+#: Lines in a quarter note of the grids that are tried: sixteenths, triplet eighths.
+LINES = (4, 3)
+#: Quarter notes in which music keeps to one of them.
+SPAN = 8.0
+#: Music is on a grid from this strength on. Onsets that are off by a twelfth of a line, normally
+#: distributed, have 0.87, those at random about 0.3.
+STRENGTH = 0.75
+#: Shifts below this part of a quarter note, or that gain less than this strength, are none.
+SMALL, GAIN = 1 / 64, 0.03
+#: An onset within this part of a quarter note of a line stands exactly on it: ticks are rounded.
+EXACT = 1 / 160
+#: Music is on a grid, too, if this share of its onsets stands exactly on lines.
+MOSTLY = 0.6
+#: Fewer onsets than this say nothing.
+FEWEST = 12
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How music stands to the beats of its file.
+
+    kind      "grid": on the beats of the file; "shifted": all of it late or early; "free": neither
+    strength  0 to 1: how well onsets agree with the grid, shifted as below
+    shift     seconds by which the music is late, 0 unless it is "shifted"
+    exact     share of the onsets that stand exactly on a line
+    """
+
+    kind: str
+    strength: float
+    shift: float = 0.0
+    exact: float = 0.0
+
+    @property
+    def on_beats(self) -> bool:
+        return self.kind != "free"
+
+
+def grid_of(score: Score) -> Grid:
+    """How ``score`` stands to its tempo marks, 120 quarter notes a minute where it has none."""
+    onsets = np.unique(np.round(score.notes["start"], 4))
+    if len(onsets) < FEWEST:
+        return Grid("free", 0.0)
+    clock = Beats(score)
+    quarters = clock.quarters(onsets)
+    there, exact = strength(quarters), exactness(quarters)
+    if exact >= MOSTLY:
+        return Grid("grid", there, 0.0, exact)
+    shift = _late(onsets, clock)
+    shifted = clock.quarters(onsets - shift)
+    moved = strength(shifted)
+    small = abs(float(np.median(shifted - quarters))) < SMALL or moved - there < GAIN
+    if not small and (moved >= STRENGTH or exactness(shifted) >= MOSTLY):
+        return Grid("shifted", moved, shift, exactness(shifted))
+    return Grid("grid" if there >= STRENGTH else "free", there, 0.0, exact)
+
+
+def strength(quarters: np.ndarray) -> float:
+    """How well onsets, in quarter notes, agree with the grids: the mean of cos 2 pi (distance to a
+    line / distance between lines) for that of :data:`LINES` which suits each span better."""
+    span = np.floor(quarters / SPAN).astype(np.int64)
+    which, count = np.unique(span, return_inverse=True, return_counts=True)[1:]
+    agree = [
+        np.bincount(which, np.cos(2 * np.pi * lines * quarters), len(count)) for lines in LINES
+    ]
+    return float(np.maximum(*agree).sum() / len(quarters))
+
+
+def exactness(quarters: np.ndarray) -> float:
+    """The share of onsets, in quarter notes, that stand exactly on sixteenths, thirty-seconds or
+    triplets of eighths or sixteenths; of any onsets 0.15 do."""
+    off = [np.abs(quarters * lines - np.round(quarters * lines)) / lines for lines in (8, 6)]
+    return float(np.mean(np.minimum(*off) < EXACT))
+
+
+def _late(onsets: np.ndarray, clock: Beats) -> float:
+    """By how many seconds ``onsets`` are late, less than half a line of the grid they agree with
+    best; negative for early."""
+    late = 0.0
+    for _ in range(3):
+        quarters = clock.quarters(onsets - late)
+        means = [np.exp(2j * np.pi * lines * quarters).mean() for lines in LINES]
+        best = int(np.argmax(np.abs(means)))
+        off = float(np.angle(means[best])) / (2 * np.pi * LINES[best])
+        tempo = np.median(np.diff(clock.seconds(quarters[:, None] + [0.0, 0.5]), axis=1)) * 2
+        late += off * float(tempo)
+    return late

@@ -1,0 +1,73 @@
+"""``musictx play``: music to a MIDI port while it is composed."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from musictx.apps import generate
+from musictx.apps.results import choose, fresh_seed, read_music, say
+from musictx.bundle import Bundle, load
+from musictx.config import GenerateConfig
+from musictx.live import ports
+from musictx.live.config import LiveConfig, PlayConfig
+from musictx.live.player import Clock, PlayReport, play
+
+
+def run(config: PlayConfig) -> PlayReport:
+    """Play until the music ends or is interrupted; what was played is told at the end."""
+    score = None
+    if config.primer is not None:
+        score = read_music(config.primer, "primer", "to continue", config.limits)
+    with prepared(config) as (bundle, output, seed):
+        request = GenerateConfig(
+            primer_seconds=config.primer_seconds,
+            seconds=config.seconds,
+            sampling=config.sampling,
+            context=config.context,
+        )
+        stream = generate.stream(bundle, request, score, seed=seed)
+        report = PlayReport()
+        try:
+            play(
+                stream,
+                output,
+                look_ahead=config.look_ahead,
+                programs=speaks_programs(bundle),
+                say=say,
+                report=report,
+            )
+        finally:
+            say(str(report))
+    return report
+
+
+def speaks_programs(bundle: Bundle) -> bool:
+    """Whether the tracks of the model's events are programs."""
+    return "program" in bundle.tokenizer.kinds
+
+
+@contextlib.contextmanager
+def prepared(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
+    """The port first, since it is found fastest, then the model, and a seed. SIGTERM ends the block
+    as Ctrl-C does, so that every note is ended and the port closed."""
+    where: Path = choose(config)
+    output = ports.open_output(config.output, Clock.now)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        bundle = load(where, config.device)
+        seed = fresh_seed() if config.seed is None else config.seed
+        if config.seed is None:
+            say(f"seed: {seed}")
+        yield bundle, output, seed
+    finally:
+        output.close()
+        signal.signal(signal.SIGTERM, before)

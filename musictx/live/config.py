@@ -1,0 +1,71 @@
+"""Options of ``musictx play`` and ``musictx jam``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from musictx.config.checks import DAY, option
+from musictx.config.composing import Composing
+from musictx.config.sampling import SamplingConfig
+
+
+@dataclass
+class LiveConfig(Composing):
+    """What playing and jamming share."""
+
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    output: str | None = option(
+        None, "MIDI port to play to, socket:HOST:PORT, or a .mid file; default: the first MIDI port"
+    )
+    context: int | None = option(
+        None,
+        "tokens that the model looks back on; default: as many as in training",
+        low=2,
+        also="max_len seq_len",
+    )
+
+
+@dataclass
+class PlayConfig(LiveConfig):
+    """musictx play: compose, and play it as it is composed."""
+
+    primer: str | None = option(
+        None,
+        "MIDI or MusicXML file to continue, or an example that comes with musictx",
+        path="in",
+        names="examples",
+        also="prompt input file midi tune",
+    )
+    primer_seconds: float | None = option(
+        None, "use only the first seconds of the primer", above=0, high=DAY
+    )
+    seconds: float | None = option(
+        None,
+        "length of the music; default: until you stop it (Ctrl-C)",
+        above=0,
+        high=DAY,
+        also="duration length",
+    )
+    look_ahead: float = option(
+        2.0,
+        "seconds of music composed ahead, so that playback does not stall",
+        low=0.05,
+        high=60,
+    )
+
+
+@dataclass
+class JamConfig(LiveConfig):
+    """musictx jam: listen, and answer in the pauses."""
+
+    input: str | None = option(
+        None, "MIDI port to listen to, or socket:HOST:PORT; default: the first MIDI port"
+    )
+    answer: float = option(8.0, "seconds that an answer lasts at most", above=0, high=DAY)
+    pause: float = option(1.5, "seconds of silence after which it answers", above=0, high=60)
+    control: int | None = option(
+        None,
+        "MIDI controller that triggers the answer at once, such as 64 (the sustain pedal)",
+        low=0,
+        high=127,
+    )

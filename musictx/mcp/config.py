@@ -1,0 +1,30 @@
+"""Options of ``musictx mcp``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from musictx.config.checks import check, device, option
+
+
+@dataclass
+class McpConfig:
+    """musictx mcp: composing as tools of an assistant, by the Model Context Protocol."""
+
+    out: str = option(
+        "generated",
+        "folder for everything that is written; nothing is written outside it",
+        path=True,
+        also="output output_dir save_dir resume",
+    )
+    read: str | None = option(
+        None,
+        "read music, sound fonts and models only below this folder and out; default: any file "
+        "that the assistant names",
+        path="in",
+    )
+    device: str = option("auto", "auto, cpu, cuda or mps")
+
+    def __post_init__(self) -> None:
+        check(self)
+        device(self.device)

@@ -1,0 +1,264 @@
+"""What has changed in a Score, put into the MIDI file that it was read from.
+
+Only the tracks in which notes come or go are made anew, and in these all other events stay where
+and what they are: controllers, bends, lyrics, channels. Everything else is copied byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from musictx.config.checks import DAY
+from musictx.config.limits import Limits
+from musictx.midi import read, scan
+from musictx.midi.encode import number
+from musictx.notes import Score
+
+#: A note that would come to lie further than this from its time, in seconds, on the ticks of the
+#: file, asks for a file with finer ones.
+COARSEST = 0.005
+#: What passed the limits of whoever read it passes here.
+_ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
+_NAME, _END, _TRACK = 0x03, b"\xff\x2f\0", b"MTrk"
+#: Phases of one tick: ends of new notes, what is there, new pedals and beginnings of new notes.
+_OFF, _THERE, _ON = range(3)
+
+
+class _New(NamedTuple):
+    """A message to be added."""
+
+    tick: int
+    phase: int
+    body: bytes
+
+
+@dataclass
+class _Track:
+    """What changes in a track of the file."""
+
+    gone: set[int] = field(default_factory=set)
+    """Which of its events in ``scan.File.events`` go, counted from its first;"""
+    new: list[_New] = field(default_factory=list)
+    """and what comes."""
+
+
+def edited(score: Score) -> bytes | None:
+    """``score.file`` with the notes of ``score``, or None where the file cannot say them.
+
+    Notes that are not in the file come, those of the file that are not in the score go; pedals may
+    come. New notes are put on the nearest ticks. One that sounds together with another of its pitch
+    in its part ends when MIDI's first in, first out leaves the other its end. Tracks of the score
+    that the file does not have are added at its end, each with its name and on a channel that no
+    note of the file is on, if there is one; a file of format 0 becomes one of format 1 then.
+
+    A new note of a part whose program changes sounds with that in force in the file.
+
+    None where the score has other marks, names, grid or programs than its file, pedals went, or a
+    new note lies further than :data:`COARSEST` from a tick.
+    """
+    before = read.read(score.file, limits=_ANY)
+    if not _same_marks(before, score):
+        return None
+    if np.array_equal(before.notes, score.notes) and np.array_equal(before.pedals, score.pedals):
+        return score.file
+    file = scan.scan(score.file, limits=_ANY)
+    clock = read.clock_of(file, "")[1]
+    parts = read.Parts.of(file, clock, Counter())
+    gone, came = _difference(before.notes, score.notes)
+    unpressed, pressed = _difference(before.pedals, score.pedals)
+    ticks = clock.ticks(np.array([row[:2] for row in came]).reshape(-1, 2))
+    times = np.array([row[0] for row in came])
+    if unpressed or np.any(np.abs(clock.seconds(ticks[:, 0]) - times) > COARSEST):
+        return None
+    first_event = np.searchsorted(file.events["track"], np.arange(len(file.ends)))
+    places = parts.channels[np.argsort(parts.rank)].tolist()  # MIDI track * 16 + channel of each
+    tracks: defaultdict[int, _Track] = defaultdict(_Track)
+    stay = np.ones(len(parts.notes), bool)
+    for index in _found(parts.notes, gone):
+        stay[index] = False
+        for event in (parts.onsets[index], parts.offsets[index]):
+            track = int(file.events["track"][event])
+            tracks[track].gone.add(int(event - first_event[track]))
+    added: defaultdict[int, list[tuple[int, int, Any]]] = defaultdict(list)
+    for row, (begin, end) in zip(came, ticks.tolist()):
+        added[row[6]].append((begin, max(end, begin + 1), row))
+    known = {place: added.pop(place) for place in sorted(added) if place < len(places)}
+    for part, rows in known.items():
+        track, channel = divmod(places[part], 16)
+        mine = parts.notes["track"] == part
+        if not _sounds_so(parts.notes[mine], rows):
+            return None
+        there = parts.notes[stay & mine]
+        tracks[track].new += _notes(channel, _fitted(rows, there, clock))
+    for time, value, part in pressed:
+        if part >= len(places):
+            continue
+        track, channel = divmod(places[part], 16)
+        at = int(clock.ticks(np.array(time)))
+        tracks[track].new.append(_New(at, _ON, bytes([0xB0 | channel, 64, value])))
+    free = _free_channels(parts)
+    more = [
+        _new_track(rows, score.names.get(part, ""), _channel(rows, free))
+        for part, rows in sorted(added.items())
+    ]
+    return _assembled(score.file, tracks, more)
+
+
+def _same_marks(before: Score, score: Score) -> bool:
+    """Whether a score has the marks, the grid and the names that were read from its file."""
+    columns = ("tempos", "meters", "keys")
+    same = all(np.array_equal(getattr(before, c), getattr(score, c)) for c in columns)
+    grid = before.ticks_per_quarter == score.ticks_per_quarter
+    parts = np.unique(before.notes["track"]).tolist()
+    named = all(before.names.get(part) == score.names.get(part) for part in parts)
+    return same and grid and named and before.markers == score.markers
+
+
+def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[Any], list[Any]]:
+    """The rows that went and those that came, in their order."""
+    old, new = Counter(before.tolist()), Counter(after.tolist())
+    return list((old - new).elements()), sorted((new - old).elements())
+
+
+def _found(notes: np.ndarray, rows: list[Any]) -> Iterator[int]:
+    """Where ``rows`` stand in ``notes``, each in a place of its own."""
+    wanted = Counter(rows)
+    for index, row in enumerate(notes.tolist() if rows else ()):
+        if wanted[row] > 0:
+            wanted[row] -= 1
+            yield index
+
+
+def _sounds_so(known: np.ndarray, rows: list[Any]) -> bool:
+    """Whether new notes are drums as those of their part are, or have a program that it has."""
+    programs, drum = set(known["program"].tolist()), bool(known["drum"][0])
+    return all(row[5] == drum and (drum or row[4] in programs) for *_, row in rows)
+
+
+def _fitted(rows: list[Any], there: np.ndarray, clock: scan.TickClock) -> list[Any]:
+    """New notes of a part with ends that leave those of the notes ``there`` as they are, which MIDI
+    pairs first in, first out."""
+    begins, ends = clock.ticks(there["start"]), clock.ticks(there["end"])
+    fitted = []
+    for begin, end, row in rows:
+        same = there["pitch"] == row[2]
+        earliest = ends[same & (begins <= begin)].max(initial=0)
+        latest = ends[same & (begins > begin)].min(initial=np.iinfo(np.int64).max)
+        fitted.append((begin, int(min(max(end, earliest), latest)), row))
+    return fitted
+
+
+def _notes(channel: int, rows: Iterable[Any]) -> list[_New]:
+    """The messages of notes."""
+    found = []
+    for begin, end, row in rows:
+        found.append(_New(begin, _ON, bytes([0x90 | channel, row[2], row[3]])))
+        found.append(_New(end, _OFF, bytes([0x80 | channel, row[2], 0])))
+    return found
+
+
+def _free_channels(parts: read.Parts) -> dict[int, int]:
+    """Channel -> how many parts of the file are on it, of those for pitched notes."""
+    used = Counter((parts.channels % 16).tolist())
+    return {channel: used[channel] for channel in range(16) if channel != read.DRUM_CHANNEL}
+
+
+def _channel(rows: list[Any], free: dict[int, int]) -> int:
+    """The channel for a new track: the first of those that have the fewest parts."""
+    if rows[0][2][5]:
+        return read.DRUM_CHANNEL
+    channel = min(free, key=lambda channel: free[channel])
+    free[channel] += 1
+    return channel
+
+
+def _new_track(rows: list[Any], name: str, channel: int) -> bytes:
+    """The contents of a track for a part that the file does not have."""
+    text = name.encode("utf-8", "replace")
+    new = [_New(0, _OFF, bytes([0xFF, _NAME]) + number(len(text)) + text)] if text else []
+    program = -1
+    for row in sorted(rows, key=lambda row: row[0]):
+        if row[2][4] != program:
+            program = row[2][4]
+            at = 0 if len(new) < 2 else row[0]
+            new.append(_New(at, _ON, bytes([0xC0 | channel, program])))
+        new += _notes(channel, [row])
+    return _written([], new, 0, b"")
+
+
+def _assembled(data: bytes, tracks: dict[int, _Track], more: list[bytes]) -> bytes:
+    """``data`` with some tracks made anew and ``more`` after the last."""
+    out, copied, count = [], 0, 0
+    for begin, end in scan.track_chunks(data, Counter()):
+        if count in tracks:
+            content = _remade(data[begin:end], tracks[count])
+            out += [data[copied : begin - 8], _TRACK, len(content).to_bytes(4, "big"), content]
+            copied = end
+        count, last = count + 1, end
+    out.append(data[copied:last])
+    for content in more:
+        out += [_TRACK, len(content).to_bytes(4, "big"), content]
+    made = b"".join([*out, data[last:]])
+    if not more:
+        return made
+    kind = max(1, int.from_bytes(data[8:10], "big"))
+    return made[:8] + kind.to_bytes(2, "big") + (count + len(more)).to_bytes(2, "big") + made[12:]
+
+
+def _remade(chunk: bytes, change: _Track) -> bytes:
+    """The contents of a track with a change."""
+    there, counted, end = [], 0, len(chunk)
+    last = tick = 0
+    for tick, status, at, stop in _messages(chunk):
+        body = chunk[at:stop]
+        if status < 0xF0:
+            body = body if body[0] & 0x80 else bytes([status]) + body
+            kind = status >> 4
+            if kind in (8, 9, 0xC) or (kind == 0xB and body[1] == 64):  # what a scan keeps
+                counted += 1
+                if counted - 1 in change.gone:
+                    continue
+        elif body[:2] == _END[:2]:
+            last, end = tick, stop
+            break
+        there.append((tick, body))
+    return _written(there, change.new, last, chunk[end:])
+
+
+def _messages(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Of a track that is whole: tick and status of each message, where it begins, without a status
+    that is left out, and where it ends."""
+    at = tick = status = 0
+    while at < len(chunk):
+        delta, at = scan.number(chunk, at)
+        tick += delta
+        begin, first = at, chunk[at]
+        if first >= 0xF0:
+            if first in (0xFF, 0xF0, 0xF7):
+                size, at = scan.number(chunk, at + 1 + (first == 0xFF))
+                at += size
+            else:
+                at += 1 + scan.SYSTEM_DATA.get(first, 0)
+            yield tick, first, begin, at
+            continue
+        if first >= 0x80:
+            status = first
+            at += 1
+        at += 1 if 0xC0 <= status < 0xE0 else 2
+        yield tick, status, begin, at
+
+
+def _written(there: list[tuple[int, bytes]], new: list[_New], last: int, rest: bytes) -> bytes:
+    """Messages in the order of their ticks, an end of track at ``last`` or after them, ``rest``."""
+    rows = [_New(tick, _THERE, body) for tick, body in there] + new
+    rows.sort(key=lambda row: row[:2])
+    out, now = [], 0
+    for tick, _, body in rows:
+        out += [number(tick - now), body]
+        now = tick
+    return b"".join([*out, number(max(last - now, 0)), _END, rest])

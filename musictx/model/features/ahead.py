@@ -1,0 +1,165 @@
+"""What is known ahead of the bar that is being written: told to the network (tokens/ahead.py).
+
+The groups ahead of a bar stand bars before it. Each id is told which id would follow if only what
+is known were written: the next known group of this bar from the last one on, or the bar line; and
+whether anything else is to be composed in this bar. Learned numbers by field say how much that is
+worth. What is known of a bar stands before its line, so nothing is looked at that comes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.errors import ConfigError
+from musictx.model.features import group_keys as keys
+from musictx.model.features.base import Feature, numbers_in
+from musictx.model.features.group_keys import BAR, SIZE, at
+from musictx.tokens.ahead import WHOLE
+from musictx.tokens.controls import KNOWN
+from musictx.tokens.vocab import Tokenizer
+
+#: Nothing is known of the bar; something; all of it.
+CLASSES = 3
+#: Bars of the next piece in a row count from so many more on.
+NEXT_PIECE = 4096
+
+
+class Seen(NamedTuple):
+    """What is known after each of (B, T) ids.
+
+    ids    (B, T): what would follow, 0 where nothing is known
+    known  (B, T): of which class the bar is;  field  (B, T): which field of a group is next
+    """
+
+    ids: Tensor
+    known: Tensor
+    field: Tensor
+
+
+class Ahead(Feature):
+    """Embeddings and scores of what is known ahead.
+
+    size  how many ids there are
+    harmony, meter, section   ranges of ids as in ``coordinates.ranges``
+    kinds   of place, bar, program, drums, pitch, drum, root and known
+
+    Everything begins at zero or without effect.
+    """
+
+    name = "ahead"
+    sparse = False
+    products = ("stood",)
+    place: Tensor
+    is_bar: Tensor
+    part: Tensor
+    tone: Tensor
+    is_known: Tensor
+    is_meter: Tensor
+    section: Tensor
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        groups = tokenizer.groups()
+        if groups is None or KNOWN not in groups:
+            raise ConfigError(
+                "model.features=ahead: expected tokenizer=notes tokenizer.controls=true, not "
+                f"{tokenizer.name}"
+            )
+        return groups
+
+    @classmethod
+    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
+        bounded = all(0 <= number <= max(size, BAR) for number in numbers_in(dict(arguments)))
+        return None if bounded else "ranges of ids"
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        harmony: list[list[int]],
+        meter: list[list[int]],
+        section: list[list[int]],
+        **kinds: list[list[int]],
+    ) -> None:
+        super().__init__()
+        self.keep(
+            **keys.table(size, **kinds)._asdict(),
+            is_meter=ranges("meter", size, meter, -1) >= 0,
+            section=ranges("section", size, section, 0),
+        )
+        self.bar_id = int(torch.nonzero(self.is_bar)[0])
+        self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
+        self.gates = nn.Parameter(torch.zeros(CLASSES))
+        self.state = nn.Parameter(torch.zeros(CLASSES, width))
+        self.scores = nn.Parameter(torch.zeros(SIZE * CLASSES, width))
+
+    @torch.no_grad()
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
+        """What is known after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
+        laid = keys.rows(ids, earlier, places)
+        rows, number, begins = laid.ids, laid.number, laid.begins
+        of = keys.Table(self.place, self.is_bar, self.part, self.tone, self.is_known)
+        groups = keys.groups(rows, of)
+        piece = (number == begins).cumsum(1) * NEXT_PIECE
+        written = piece + groups.bar
+        known = self._known(rows, groups, written)
+
+        last = (number - 1).clamp(min=0)
+        some = number > begins
+        lines = self.is_bar[rows[:, :, 1]]
+        bar = torch.where(some, written.gather(1, last), piece + groups.bar - lines.long())
+        within = torch.where(some, groups.key.gather(1, last) % BAR, BAR - 1)
+        least, below = keys.spans(rows, bar * BAR + within + 1, bar, of)
+        found = torch.searchsorted(known, least.flatten(1)).view_as(least)
+        key = at(known, found)
+        inside = (key >= least) & (key < below)
+        then = torch.stack([at(groups.ids[:, :, f], found[:, :, f]) for f in range(SIZE)], 2)
+        now = torch.where(lines, bar + 1, bar)[:, :, None].expand(-1, -1, SIZE).contiguous()
+        now[:, :, 0] = bar
+        line = torch.searchsorted(known, (now * BAR).flatten(1)).view_as(now)
+        told = at(known, line) == now * BAR
+        whole = self.section[at(groups.ids[:, :, 3], line)] == WHOLE
+        field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
+        line_next = (field == 0) & ~inside & told
+        then = torch.where(inside & told, then, torch.where(line_next, self.bar_id, 0))
+        state = torch.where(told, 1 + whole.long(), 0)
+        return Seen(*(each.flatten(1)[:, laid.new] for each in (then, state, field)))
+
+    def _known(self, rows: Tensor, groups: keys.Groups, written: Tensor) -> Tensor:
+        """(B, n) sorted keys of the groups ahead, at each other group the one before it."""
+        line = groups.ahead & self.is_meter[rows[:, :, 2]]
+        count = line.cumsum(1)
+        # The k-th bar ahead is the one after the last that is written or told: so far k + 1 plus
+        # the most by which the bars written were ahead of those told.
+        lead = torch.where(line, written - count, -1).cummax(1).values
+        number = count + 1 + lead
+        asked = self.is_known[rows[:, :, 1]] & ~line
+        key = number * BAR
+        note = groups.ahead & ~line & ~asked
+        place = self.place[rows[:, :, 1]] * (keys.PARTS * keys.TONES)
+        inner = place + self.part[rows[:, :, 2]] * keys.TONES + self.tone[rows[:, :, 3]]
+        key = torch.where(note, key + inner, key)
+        unwritten = (rows[:, :, 1:] == 0).any(-1)
+        return torch.where((line | note) & ~unwritten & (lead >= 0), key, 0).cummax(1).values
+
+    def embed(self, x: Tensor, seen: Seen) -> Tensor:
+        """``x`` (B, T, width) and the vectors of what is known here."""
+        gates = self.gates[seen.known] * (seen.ids > 0)
+        stood = F.embedding(seen.ids.clamp(max=len(self.stood) - 1), self.stood) * gates[..., None]
+        return x + (stood + F.embedding(seen.known, self.state)).to(x.dtype)
+
+    def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+        """``logits`` (B, T, vocab) and what is added to those of what is known."""
+        worth = F.linear(x, self.scores).float()
+        worth = (
+            worth.gather(2, (seen.field * CLASSES + seen.known)[..., None])
+            * ((seen.ids > 0)[..., None])
+        )
+        return logits.scatter_add(2, seen.ids[..., None], worth)

@@ -1,0 +1,216 @@
+"""What stood here some bars ago: told to the network, for notes in groups (tokens/groups.py).
+
+Music in bars says again what it has said one, two, four or eight bars ago, and at the same place of
+the bar. Groups stand in the order of bar, place, part and pitch, so "what comes next there" is one
+lookup: the first group that many bars ago which comes after what has just been written. Each id is
+told, for each distance in bars, which id would follow if that bar came again, and how many of the
+last notes agreed with that distance; the same for the distance, of all up to a limit, with which
+they agreed best: a section that returns is found by it. Learned numbers by field, distance and
+agreement say how much each of these ids is worth.
+
+Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.errors import ConfigError
+from musictx.model.features import group_keys as keys
+from musictx.model.features.base import Feature, numbers_in
+from musictx.model.features.group_keys import BAR, SIZE, at
+from musictx.tokens.vocab import Tokenizer
+
+#: Distances in bars that each id is told of; after them comes the best of 1 to ``FARTHEST_BARS``.
+DISTANCES = (1, 2, 4, 8)
+FARTHEST_BARS = 32
+COUNT = len(DISTANCES) + 1
+#: Agreement is measured over so many of the last notes, and told by classes: 0 where there was no
+#: such bar, then by shares of a fifth each.
+AGREEMENT_NOTES, CLASSES = 16, 6
+
+
+class Seen(NamedTuple):
+    """What is known after each of (B, T) ids.
+
+    ids    (B, T, COUNT): what would follow, 0 where nothing is known
+    trust  (B, T, COUNT): class of agreement
+    field  (B, T): which field of a group is next
+    meter  (B, T): of the bar, 0 where it is not known
+    """
+
+    ids: Tensor
+    trust: Tensor
+    field: Tensor
+    meter: Tensor
+
+
+class Bars(Feature):
+    """Embeddings and scores of what stood here before.
+
+    size    how many ids there are
+    harmony, meter, section   ranges of ids as in ``coordinates.ranges``
+    kinds   of place, bar, program, drums, pitch, drum, root and, or not, known
+
+    Everything begins at zero or without effect.
+    """
+
+    name = "bars"
+    sparse = False
+    products = ("stood",)
+    place: Tensor
+    is_bar: Tensor
+    part: Tensor
+    tone: Tensor
+    is_known: Tensor
+    meter: Tensor
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        groups = tokenizer.groups()
+        if groups is None:
+            raise ConfigError(
+                "model.features=bars: expected tokenizer=notes, whose notes stand in bars, not "
+                f"{tokenizer.name}"
+            )
+        return groups
+
+    @classmethod
+    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
+        bounded = all(0 <= number <= max(size, BAR) for number in numbers_in(dict(arguments)))
+        return None if bounded else "ranges of ids"
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        harmony: list[list[int]],
+        meter: list[list[int]],
+        section: Sequence[list[int]] = (),
+        **kinds: list[list[int]],
+    ) -> None:
+        super().__init__()
+        table = keys.table(size, **{"known": []} | kinds)
+        self.keep(**table._asdict(), meter=ranges("meter", size, meter, 0))
+        self.bar_id = int(torch.nonzero(self.is_bar)[0])
+        self.in_meter = nn.Parameter(torch.zeros(int(self.meter.max()) + 1, width))
+        self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
+        self.gates = nn.Parameter(torch.zeros(COUNT, CLASSES))
+        self.trust = nn.Parameter(torch.zeros(COUNT * CLASSES, width))
+        self.scores = nn.Parameter(torch.zeros(SIZE * COUNT * CLASSES, width))
+
+    @torch.no_grad()
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
+        """What is known after each of ``ids``; see :meth:`Feature.read`. The first of ``earlier``,
+        or of ``ids`` where there are none, opens a group's row: it has a place that is a multiple
+        of five."""
+        laid = keys.rows(ids, earlier, places)
+        rows, number, begins = laid.ids, laid.number, laid.begins
+        of = keys.Table(self.place, self.is_bar, self.part, self.tone, self.is_known)
+        groups = keys.groups(rows, of)
+        # The bar with which the piece begins, maybe after a group of controls.
+        opening = (groups.bar + groups.other.long()).gather(1, begins)
+
+        # The last complete group of each row, and the key from which on something may follow.
+        last = (number - 1).clamp(min=0)
+        some = number > begins
+        after = torch.where(some, groups.key.gather(1, last) + 1, 0)
+        bar = torch.where(some, groups.bar.gather(1, last), opening - 1)
+        lags = torch.arange(1, FARTHEST_BARS + 1, device=ids.device)
+        trust, distance = self._trust(groups, begins, last, some, bar, opening, lags)
+
+        least, below = keys.spans(rows, after, bar, of)
+        shift = distance[:, :, None] * BAR  # (B, n, 1, COUNT)
+        found = torch.searchsorted(groups.key, (least[..., None] - shift).flatten(1))
+        found = found.view(*least.shape, COUNT)
+        key = at(groups.key, found)
+        inside = (key < below[..., None] - shift) & (found >= begins[:, :, None, None])
+        then = torch.stack([at(groups.ids[:, :, f], found[:, :, f]) for f in range(SIZE)], 2)
+        known = (trust > 0)[:, :, None]
+        line_next = torch.zeros_like(inside)
+        line_next[:, :, 0] = ~inside[:, :, 0]
+        then = torch.where(inside, then, torch.where(line_next, self.bar_id, 0)) * known
+        field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
+        new = laid.new
+        wide = trust[:, :, None].expand(-1, -1, SIZE, -1)
+        meter = self._meter(rows, number, begins)
+        return Seen(
+            then.flatten(1, 2)[:, new],
+            (wide * (then > 0)).flatten(1, 2)[:, new],
+            field.flatten(1)[:, new],
+            meter[:, :, None].expand(-1, -1, SIZE).flatten(1)[:, new],
+        )
+
+    def _trust(
+        self,
+        groups: keys.Groups,
+        begins: Tensor,
+        last: Tensor,
+        some: Tensor,
+        bar: Tensor,
+        opening: Tensor,
+        lags: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """The class of agreement and the distance in bars, (B, n, COUNT) each."""
+        rows, total = groups.key.shape
+        then = groups.key[:, None] - lags[:, None] * BAR
+        found = torch.searchsorted(groups.key, then.flatten(1)).view_as(then)
+        is_note = ~self.is_bar[groups.first] & ~groups.other
+        same = (at(groups.key, found) == then) & (found >= begins[:, None])
+        same &= at(groups.ids[:, :, 3], found) == groups.ids[:, None, :, 3]
+        hits = F.pad((same & is_note[:, None]).cumsum(2), (1, 0))
+        notes = F.pad(is_note.cumsum(1), (1, 0))
+        # Of the last notes: back to the group before which so many stand.
+        upto = torch.where(some, last + 1, begins)
+        least = (notes.gather(1, upto) - AGREEMENT_NOTES).clamp(min=0)
+        since = torch.searchsorted(notes, least.contiguous(), right=True) - 1
+        since = torch.maximum(since, begins)
+        took = (notes.gather(1, upto) - notes.gather(1, since)).clamp(min=1)[:, None]
+        wide = (rows, len(lags), total)
+        agreed = hits.gather(2, upto[:, None].expand(wide))
+        agreed = agreed - hits.gather(2, since[:, None].expand(wide))
+        exists = (bar[:, None] - lags[:, None] >= opening[:, None]) & some[:, None]
+        trust = torch.where(exists, 1 + (5 * agreed // took).clamp(max=CLASSES - 2), 0)
+        nearer_first = torch.arange(len(lags), 0, -1, device=bar.device)[:, None]
+        best = (torch.where(exists, agreed, -1) * 64 + nearer_first).argmax(1)
+        fixed = [lag - 1 for lag in DISTANCES]
+        chosen = torch.cat([trust[:, fixed], trust.gather(1, best[:, None])], 1).transpose(1, 2)
+        return chosen, torch.cat([lags[fixed].expand(rows, total, -1), 1 + best[..., None]], -1)
+
+    def _meter(self, rows: Tensor, number: Tensor, begins: Tensor) -> Tensor:
+        """(B, n): the meter that the last complete bar line of the piece has set."""
+        written = self.meter[rows[:, :, 2]] * self.is_bar[rows[:, :, 1]]
+        at = torch.where(written > 0, number, -1).cummax(1).values
+        at = F.pad(at, (1, 0), value=-1)[:, :-1]  # complete with the row after
+        meter = written.gather(1, at.clamp(min=0))
+        return torch.where(at >= begins, meter, 0)
+
+    def embed(self, x: Tensor, seen: Seen) -> Tensor:
+        """``x`` (B, T, width) and the vectors of what stood here before."""
+        each = torch.arange(COUNT, device=x.device)
+        gates = self.gates.flatten()[seen.trust + each * CLASSES]
+        size, flat = len(self.stood), seen.ids.flatten(0, 1)
+        stood = F.embedding_bag(
+            flat.clamp(max=size - 1),
+            self.stood,
+            mode="sum",
+            per_sample_weights=(gates * (seen.ids > 0)).flatten(0, 1).to(self.stood.dtype),
+        )
+        told = F.embedding_bag((seen.trust + each * CLASSES).flatten(0, 1), self.trust, mode="sum")
+        more = (stood + told).view_as(x) + F.embedding(seen.meter, self.in_meter)
+        return x + more.to(x.dtype)
+
+    def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+        """``logits`` (B, T, vocab) and what the return of earlier bars adds to them."""
+        worth = F.linear(x, self.scores).float().unflatten(-1, (SIZE, COUNT, CLASSES))
+        field = seen.field[..., None, None, None].expand(-1, -1, 1, COUNT, CLASSES)
+        worth = worth.gather(2, field)[:, :, 0]
+        worth = worth.gather(-1, seen.trust[..., None])[..., 0] * (seen.ids > 0)
+        return logits.scatter_add(2, seen.ids, worth)

@@ -1,0 +1,84 @@
+// For one new token what sounding.py computes, and what it is compared with.
+#pragma once
+#include "pitches.h"
+
+namespace {
+
+struct Sounding : Feature {
+  // The state of each pitch, 0 or 1 + the state, and the rows of the table `context`.
+  struct Seen {
+    std::vector<int64_t> state, rows;
+  };
+  // scores: of starts, of ends by state; of chords
+  const int64_t *steps, *starts, *ends, *loud, *resets;  // by id
+  const int64_t *state_of, *time_class, *candidates;  // by age, by time, by id
+  const int64_t* kind_of;                             // by state, from 1
+  const float *states, *context, *maps;  // maps (kinds, chords, 2 pitches - 1); may be missing
+  int64_t pitches, levels, times, recent, kinds, chords, state_count, ages, longest;
+
+  struct Note {
+    int64_t pitch, level, time;
+  };
+  void read(const Known& known, Seen& seen) const {
+    auto& [state, rows] = seen;
+    constexpr int64_t never = -1;
+    std::vector<int64_t> struck(pitches, never);
+    std::vector<char> silent(pitches, 0);
+    std::vector<Note> notes(std::max<int64_t>(recent, 1), Note{never, 0, 0});
+    int64_t time = 0, level = 0, number = 0;
+    const int64_t size = static_cast<int64_t>(notes.size());
+    int64_t begin = known.count - 1;
+    while (begin > 0 && !resets[known.ids[begin]]) begin--;
+    for (int64_t n = begin; n < known.count; n++) {
+      const int64_t id = known.ids[n];
+      time += steps[id];
+      if (loud[id] > 0) level = loud[id];
+      if (starts[id] >= 0) {
+        struck[starts[id]] = time;
+        silent[starts[id]] = 0;
+        notes[number++ % size] = {starts[id], level, time};
+      }
+      if (ends[id] >= 0) silent[ends[id]] = 1;
+    }
+    state.assign(pitches, 0);
+    for (int64_t p = 0; p < pitches; p++)
+      if (struck[p] != never)
+        state[p] = state_of[std::min(time - struck[p], ages - 1) + silent[p] * ages];
+    rows.assign(1, level);
+    int64_t later = time, first = levels + times;
+    for (int64_t back = 0; back < size; back++) {
+      const bool there = number > back;
+      const Note note = there ? notes[(number - 1 - back) % size] : Note{never, 0, 0};
+      const int64_t gap = time_class[there ? std::min(later - note.time, longest - 1) : longest - 1];
+      later = note.time;
+      if (back == 0) rows.push_back(levels + gap);
+      if (back < recent) {
+        rows.insert(rows.end(), {first + note.pitch + 1, first + pitches + 1 + note.level,
+                                 first + pitches + 1 + levels + gap});
+        first += pitches + 1 + levels + times;
+      }
+    }
+  }
+  void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
+    const auto& [state, rows] = seen;
+    for (int64_t p = 0; p < pitches; p++)
+      if (state[p] > 0) add(x, states + (p * state_count + state[p] - 1) * width, width);
+    for (const int64_t row : rows) add(x, context + row * width, width);
+  }
+  // `scored`: what x says of each state of starts, of ends, and of each chord.
+  void score(const Known&, const Seen& seen, const float* scored, float* logits,
+             int64_t vocabulary) const {
+    const std::vector<int64_t>& state = seen.state;
+    std::vector<float> both(2 * pitches + 1, 0.0f);
+    for (int64_t p = 0; p < pitches; p++)
+      if (state[p] > 0) {
+        both[p] = scored[state[p] - 1];
+        both[pitches + p] = scored[state_count + state[p] - 1];
+      }
+    if (maps)
+      by_interval(maps, scored + 2 * state_count, kinds, chords, state, kind_of, both.data());
+    for (int64_t id = 0; id < vocabulary; id++) logits[id] += both[candidates[id]];
+  }
+};
+
+}  // namespace

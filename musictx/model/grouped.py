@@ -1,0 +1,161 @@
+"""The pass of a network whose layers run once a group of ids (:mod:`musictx.model.cascade`).
+
+Rows of ids are laid out as the groups lie: row k of a piece holds the last id of group k, which is
+``bos`` or ``cut`` for k = 0, and the ids of group k + 1 but for its last one. So what follows each
+id of a row is an id of one group, and one state of the layers is enough for a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from musictx.model.cache import KVCache
+from musictx.model.cascade import Cascade
+from musictx.model.features import Feature
+
+#: (what the layers read (B, n, width), the first id of each row (B, n), the piece of each row or
+#: ``None``, a cache or ``None``) -> their normed output (B, n, width).
+Layers = Callable[[Tensor, Tensor, Tensor | None, KVCache | None], Tensor]
+
+
+class GroupCache:
+    """Keys and values of the groups so far, and the row of ids that is being written.
+
+    steps     the cache of the layers, one step a group
+    size      ids in a group;  capacity  ids that can be held
+    """
+
+    def __init__(self, steps: KVCache, size: int, capacity: int) -> None:
+        self.steps, self.size, self.capacity = steps, size, capacity
+        self.ids = torch.empty((steps.rows, 0), dtype=torch.int64)
+        self.state: Tensor | None = None
+        self.row: Tensor | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.steps.rows
+
+    @property
+    def length(self) -> int:
+        return self.ids.shape[1]
+
+    def fork(self, rows: int) -> GroupCache:
+        """A new cache of ``rows`` rows, each a copy of this one's only row."""
+        other = GroupCache(self.steps.fork(rows), self.size, self.capacity)
+        other.ids = self.ids.expand(rows, -1)
+        other.state = None if self.state is None else self.state.expand(rows, -1)
+        other.row = None if self.row is None else self.row.expand(rows, -1, -1)
+        return other
+
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
+        self.steps.select(rows)
+        rows = rows.to(self.ids.device)
+        self.ids = self.ids[rows]
+        self.state = None if self.state is None else self.state[rows]
+        self.row = None if self.row is None else self.row[rows]
+
+
+def run(
+    ids: Tensor,
+    places: Tensor,
+    piece_ids: Tensor | None,
+    *,
+    embedding: Callable[[Tensor], Tensor],
+    features: list[Feature],
+    layers: Layers,
+    cascade: Cascade,
+) -> tuple[Tensor, list[Any]]:
+    """Normed states (B, T, width) after each of ``ids`` (B, T), and what each feature has read.
+
+    places  (B, T) in pieces, which begin at multiples of the group's size in a row;  piece_ids
+    (B, T), -1 for padding, or ``None``
+    """
+    count, size = ids.shape[1], cascade.size
+    if pad := -count % size:
+        ids, places = F.pad(ids, (0, pad)), F.pad(places, (0, pad), value=-1)
+        piece_ids = None if piece_ids is None else F.pad(piece_ids, (0, pad), value=-1)
+    x, seen = embedded(ids, ids[:, :0], places, embedding, features)
+    rows = x.unflatten(1, (-1, size))
+    pieces = None if piece_ids is None else piece_ids[:, ::size].contiguous()
+    read = _of_groups(rows, places[:, ::size] == 0)
+    h = layers(read, ids[:, ::size], pieces, None)
+    return cascade(h, rows).flatten(1, 2)[:, :count], [cut(each, count) for each in seen]
+
+
+def step(
+    ids: Tensor,
+    cache: GroupCache,
+    *,
+    embedding: Callable[[Tensor], Tensor],
+    features: list[Feature],
+    layers: Layers,
+    cascade: Cascade,
+) -> tuple[Tensor, list[Any]]:
+    """As :func:`run`, for ``ids`` (B, T) that follow those in ``cache``, which takes them."""
+    size, count, before = cascade.size, ids.shape[1], cache.length
+    if before + count > cache.capacity:
+        raise ValueError(
+            f"GroupCache: {before} ids held and {count} more do not fit {cache.capacity}"
+        )
+    places = torch.arange(before, before + count, device=ids.device).expand_as(ids)
+    earlier = cache.ids.to(ids.device)
+    x, seen = embedded(ids, earlier, places, embedding, features)
+    written = before % size  # ids in the row that is being written
+    if cache.row is not None:
+        x = torch.cat([cache.row, x], 1)  # one whole row, or as much as is written of it
+    width = x.shape[1]
+    rows = F.pad(x, (0, 0, 0, -width % size)).unflatten(1, (-1, size))
+    begins = torch.zeros(rows.shape[:2], dtype=torch.bool, device=ids.device)
+    begins[:, 0] = before == 0
+    known = 0 if before == 0 else 1  # rows whose state is in the cache
+    states = [] if cache.state is None else [cache.state[:, None]]
+    if rows.shape[1] > known:
+        new = _of_groups(rows, begins)[:, known:]
+        at = (torch.arange(known, rows.shape[1], device=ids.device) * size) + before
+        at = at - (size if written == 0 and before else written)
+        firsts = torch.cat([earlier, ids], 1)[:, at]
+        states.append(layers(new, firsts, None, cache.steps))
+    h = torch.cat(states, 1)
+    held = width - count
+    out = cascade(h, rows).flatten(1, 2)[:, held:width]
+    cache.ids = torch.cat([earlier, ids], 1)
+    cache.state = h[:, -1]
+    last = (width - 1) % size + 1
+    cache.row = rows[:, -1, :last]
+    return out, seen
+
+
+def embedded(
+    ids: Tensor,
+    earlier: Tensor,
+    places: Tensor,
+    embedding: Callable[[Tensor], Tensor],
+    features: list[Feature],
+) -> tuple[Tensor, list[Any]]:
+    """Embeddings (B, T, width) with what the features add, and what each of them has read."""
+    x, seen = embedding(ids), []
+    for feature in features:
+        seen.append(feature.read(ids, earlier, places))
+        x = feature.embed(x, seen[-1])
+    return x, seen
+
+
+def _of_groups(x: Tensor, begins: Tensor) -> Tensor:
+    """What the layers read, (B, n, width): of each group the sum of its ids.
+
+    x       (B, n, size, width): rows as above
+    begins  (B, n) bool: where row k opens a piece with ``bos`` or ``cut``, which stands alone
+    """
+    earlier = torch.cat([torch.zeros_like(x[:, :1, 0]), x[:, :-1, 1:].sum(2)], 1)
+    return x[:, :, 0] + earlier.masked_fill(begins[..., None], 0.0)
+
+
+def cut(seen: Any, count: int) -> Any:
+    """What a feature has read of the first ``count`` ids: a tuple of tensors (B, T, ...)."""
+    return type(seen)(*(each[:, :count] for each in seen))

@@ -1,0 +1,35 @@
+"""Options of ``musictx render``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from musictx.config.checks import check, option
+from musictx.config.limits import HELP, Limits
+
+
+@dataclass
+class RenderConfig:
+    """musictx render: music files -> WAV and piano-roll PNG."""
+
+    files: list[str] = option(
+        [], "MIDI or MusicXML files, or folders of them", path="in", also="input file midi"
+    )
+    wav: bool = option(True, "write the sound, a WAV file")
+    png: bool = option(True, "write a picture of the notes, a piano roll")
+    out: str | None = option(
+        None,
+        "folder for the results; default: beside each file",
+        path=True,
+        also="output output_dir save_dir resume",
+    )
+    sample_rate: int = option(44100, "sample rate of the WAV files, hertz", low=8000, high=192000)
+    soundfont: str | None = option(
+        None,
+        "sound font (SF2 or SF3 file); default: the small one that comes with musictx",
+        path="in",
+    )
+    limits: Limits = option(Limits, HELP, rare=True)
+
+    def __post_init__(self) -> None:
+        check(self)

@@ -1,0 +1,279 @@
+"""Music in bars around notes that are known; :mod:`musictx.sampling.fill` composes it.
+
+The model reads the piece so far and, before the bar in which it goes on, what is known of this and
+the following bars (:mod:`musictx.tokens.ahead`), as in training (``data/bar_tasks.py``). What does
+not fit into its context is composed in segments.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from musictx.chords import annotated
+from musictx.config import SamplingConfig
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
+from musictx.sampling import engine, soft
+from musictx.sampling import processors as reshape
+from musictx.sampling.bar_given import BarGiven, BarRow, BarRules
+from musictx.sampling.primer import Primer
+from musictx.sampling.soft import NoteLimits
+from musictx.sampling.steer import Guidance, Steering
+from musictx.tokens import ahead
+from musictx.tokens.ahead import Ahead
+from musictx.tokens.bars import STEPS
+from musictx.tokens.controls import CONTROLS
+from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, write
+from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
+
+#: Bars of an accompaniment, and after a gap, that are known ahead.
+LOOK, TAIL = 8, 8
+#: The share of the context for the piece before what is composed at once.
+PAST_SHARE = 0.5
+
+
+class BarPart:
+    """Music to be composed for ``kept``, the notes that stay, from ``begin`` to ``end`` (seconds of
+    that score).
+
+    closes  it is a gap: the music after ``end`` is known from the beginning on
+    parts   of what is composed: programs, :data:`musictx.tokens.group_ids.DRUM_PART`
+    """
+
+    def __init__(
+        self,
+        model: MusicTransformer,
+        tokenizer: GroupTokenizer,
+        kept: Score,
+        begin: float,
+        end: float,
+        *,
+        closes: bool,
+        parts: Collection[int],
+        steering: Steering | None = None,
+        context: int | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.table = model, tokenizer, tokenizer.vocabulary
+        self.steering = steering or Steering((0,) * len(CONTROLS))
+        self.context = context or model.config.context
+        self.closes = closes
+        self.around = Primer(score=kept if len(kept) else None)  # for key=auto
+        grid = tokenizer.grid(kept, begin, end)
+        self.clock, self.bars = grid.clock, grid.bars
+        self.first = int(grid.clock.lines[grid.first])
+        #: Steps of the bar lines, and where the last bar ends, from the first of them.
+        self.lines = grid.clock.lines[grid.first : grid.first + len(grid.bars) + 1] - self.first
+        steps = grid.clock.place(np.array([begin, end]))[0] - self.first
+        self.begin, self.stop = int(steps[0]), max(int(steps[1]), int(steps[0]) + 1)
+        self.known = self._known(grid.placed, bool(annotated(kept)))
+        chords = not (self.known["part"][self._inside(self.known)] == CHORD).any()
+        self.parts = sorted({*parts, *([CHORD] if tokenizer.chords and chords else [])})
+        #: The number of the bar in which it goes on, and the ids of the piece so far.
+        self.bar = self._bar_of(self.begin)
+        before = self.known[self._step(self.known) < self.lines[self.bar]]
+        self.piece = write(self.bars[: self.bar], before, self.table).astype(np.int64)
+        opening = write(self.bars[self.bar : self.bar + 1], before[:0], self.table)
+        self.piece = np.append(self.piece, opening.astype(np.int64))
+        held = self.known[self.known["line"] == self.bar]
+        held = held[self._step(held) < self.begin].copy()
+        held["line"] = 0
+        self.piece = np.append(
+            self.piece, write(self.bars[self.bar : self.bar + 1], held, self.table)[5:]
+        ).astype(np.int64)
+        #: Of each note of the piece whether it is new.
+        self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
+        self.done = False
+
+    def _known(self, placed: np.ndarray, named: bool) -> np.ndarray:
+        """The groups that are known: chords of bars that are composed only if the file names
+        them."""
+        if named:
+            return placed
+        inside = self._inside(placed)
+        return placed[~(inside & (placed["part"] == CHORD))]
+
+    def _step(self, placed: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.lines[placed["line"]] + placed["place"]
+        return found
+
+    def _inside(self, placed: np.ndarray) -> np.ndarray:
+        step = self._step(placed)
+        found: np.ndarray = (step >= self.begin) & (step < self.stop)
+        return found
+
+    def _bar_of(self, step: int) -> int:
+        return int(np.searchsorted(self.lines, step, side="right")) - 1
+
+    # -------------------------------------------------------- what ``fill.compose`` asks of a part
+
+    @property
+    def here(self) -> int:
+        """The step up to which the piece is written."""
+        return int(self.lines[self.bar])
+
+    @property
+    def seconds(self) -> float:
+        """Of a step, in the tokens' own time."""
+        return 60.0 / (STEPS * self.tokenizer.bpm)
+
+    def again(self) -> BarPart:
+        """Another part for the same notes, from the same beginning; before any is composed."""
+        other = copy.copy(self)
+        other.is_new = list(self.is_new)
+        return other
+
+    @property
+    def new(self) -> np.ndarray:
+        """The new notes (:data:`musictx.notes.NOTE`) so far, on the clock of the score."""
+        notes = self.tokenizer.decode(self.piece).notes
+        return self.placed(notes[np.array(self.is_new, bool)])
+
+    @property
+    def chords(self) -> tuple[tuple[float, str], ...]:
+        """Seconds of the score and names of the chords that were composed."""
+        if CHORD not in self.parts:
+            return ()
+        found = self.tokenizer.decode(self.piece).markers
+        steps = [time / self.seconds for time, _ in found]
+        return tuple(
+            (float(self.clock.clock.seconds((step + self.first) / STEPS)), name)
+            for step, (_, name) in zip(steps, found)
+            if self.begin <= round(step) < self.stop
+        )
+
+    def placed(self, notes: np.ndarray) -> np.ndarray:
+        """``notes`` of the piece on the clock of the score."""
+        notes = notes.copy()
+        for name in ("start", "end"):
+            steps = notes[name] / self.seconds + self.first
+            notes[name] = self.clock.clock.seconds(steps / STEPS)
+        return notes
+
+    def written(self) -> np.ndarray:
+        """The ids of what is written so far."""
+        return self.piece
+
+    # ---------------------------------------------------------------------------------- composing
+
+    def prompt(self, levels: Collection[int]) -> tuple[np.ndarray, dict[int, list[int]]]:
+        """What the model reads before it writes on; of later bars what is ahead of their lines."""
+        front = ahead.front(self.table, list(levels))
+        bars = ahead.by_bar(self.piece, self.table.id("bar"))
+        told = self._ahead()
+        groups = ahead.groups_ahead(self.bars, told, self.table)
+        room = int(PAST_SHARE * self.context) - 1 - len(front)
+        past = bars[: self.bar]
+        while past and sum(bar.size for bar in past) > room:
+            past = past[1:]
+        opening = BOS if len(past) == self.bar else CUT
+        rows = [*past, groups[0], *bars[self.bar :]]
+        ids = np.concatenate([[opening], front, *(row.reshape(-1) for row in rows)])
+        later = {n: g.reshape(-1).tolist() for n, g in enumerate(groups[1:], self.bar + 1)}
+        return ids.astype(np.int64), later
+
+    def _ahead(self) -> Ahead:
+        count = len(self.bars)
+        last = self._bar_of(self.stop - 1)
+        stop = min(last + 1 + TAIL, count) if self.closes else last + 1
+        look = LOOK
+        groups = 1 + np.bincount(self.known["line"], minlength=count)
+        if self.closes and groups[self.bar : stop].sum() * FIELDS_A_GROUP < self.context // 4:
+            look = count
+        whole = np.ones(count, bool)
+        whole[self._bar_of(self.begin) : last + 1] = False
+        return Ahead(self.bar, stop, look, self.known, whole, self.parts)
+
+    def rules(self, later: dict[int, list[int]]) -> BarRules:
+        opening = write(self.bars, self.known[:0], self.table).reshape(-1, FIELDS_A_GROUP)
+        known: list[list[Any]] = [[] for _ in self.bars]
+        ids = write(self.bars, self.known, self.table).reshape(-1, FIELDS_A_GROUP)
+        groups = ids[ids[:, 0] != self.table.id("bar")]
+        for one, group in zip(self.known, groups.tolist()):
+            key = int(one["place"]), int(one["part"]), int(one["tone"])
+            known[one["line"]].append((key, group))
+        return BarRules(
+            self.table,
+            self.lines,
+            opening.astype(np.int64),
+            known,
+            later,
+            self.begin,
+            self.stop,
+            self.parts,
+        )
+
+    def row(self, rules: BarRules) -> BarRow:
+        """The constraint that goes on after the piece so far."""
+        state = self.tokenizer.grammar(self.piece)
+        last = ahead.by_bar(self.piece, self.table.id("bar"))[-1][1:]
+        at = None
+        if len(last):
+            place, part, tone = (self.table.token(int(one)) for one in last[-1][:3])
+            named = {"harmony": CHORD, "drums": 128}
+            at = place[1], named.get(part[0], part[1]), tone[1]
+        return BarRow(rules, state, self.bar, at)
+
+    def take(self, drawn: Sequence[int], row: BarRow) -> None:
+        """What was written of a segment, up to the last whole group; of all ids ``drawn`` the
+        constraint knows which are of the piece."""
+        whole = len(row.piece) - len(row.piece) % FIELDS_A_GROUP
+        self.piece = np.concatenate([self.piece, np.array(row.piece[:whole], np.int64)])
+        self.is_new = [*self.is_new, *row.own_strikes]
+        self.bar = int((self.piece == self.table.id("bar")).sum()) - 1
+        self.done = row.done
+
+
+def segment(
+    some: Sequence[Any],
+    sampling: SamplingConfig,
+    limits: NoteLimits,
+    told: Callable[[], None],
+) -> None:
+    """Write on until the context is full; of several that stand at the same place."""
+    part: BarPart = some[0].part
+    times = len(part.steering.rows)  # with guidance each a second time, unsteered
+    prompts, later = zip(*(part.prompt(levels) for levels in part.steering.rows))
+    rules = part.rules(later[0])
+    given = BarGiven(rules, [part.row(rules) for _ in range(times * len(some))])
+    guidance = [Guidance(part.steering.guidance)] if times > 1 else []
+    constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * len(given.rows))
+    steps = engine.generate(
+        part.model,
+        np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
+        max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_A_GROUP),
+        processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
+        constraint=given,
+        soft=[_but_for_known(one, given) for one in constraints],
+        groups=given.groups,
+        seeds=[[*one.seed, one.segments] for one in some] * times,
+        context=part.context,
+        align=FIELDS_A_GROUP,
+    )
+    with closing(steps):
+        for ids in steps:
+            for one, row, token in zip(some, given.rows, ids.tolist()):
+                if token != PAD:
+                    one.drawn(token, row)
+            told()
+    for one, row in zip(some, given.rows):
+        one.take([], row)
+
+
+def _but_for_known(constraint: SoftConstraint, given: BarGiven) -> SoftConstraint:
+    """``constraint``, which costs nothing where a known group is written."""
+
+    def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        size = len(given.rows[0].rules.table.kind_of)
+        found = np.broadcast_to(constraint(states, past), (len(given.rows), size)).copy()
+        for row, of_row in zip(found, given.rows):
+            if (token := of_row.due()) is not None:
+                row[token] = 0.0
+        return found
+
+    return costs

@@ -1,0 +1,316 @@
+"""The hard constraint that known groups come back exactly, while others are composed around them.
+
+For notes in bars (:mod:`musictx.tokens.groups`). Bar lines, what is known, and the groups ahead of
+a bar (:mod:`musictx.tokens.ahead`) are written for the model; it draws what stands between. At each
+place it may draw what comes before the next known group in the order of groups, or that group
+itself, which is then written to its end. New notes begin only where something is to be composed,
+only in the parts that are asked for, never while a note of their pitch sounds, and they end before
+a known note of their pitch begins.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from musictx.sampling.constraints import Constraint
+from musictx.tokens.group_grammar import GroupState
+from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP
+from musictx.tokens.vocab import EOS, PAD, GrammarState, Vocabulary
+
+#: A group of ids, and what orders it: (place, part, tone).
+Key = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class BarRules:
+    """What is the same for all rows.
+
+    table   the vocabulary
+    lines   (B + 1,) steps of the bar lines, and where the last bar ends
+    opening (B, 5) the groups of the bar lines
+    known   of each bar its known groups in order: (key, ids)
+    ahead   bar -> the ids of the groups ahead that stand before its line
+    begin, end   steps between which new notes begin
+    parts   of new groups: programs, :data:`DRUM_PART`, :data:`CHORD`
+    """
+
+    table: Vocabulary
+    lines: np.ndarray
+    opening: np.ndarray
+    known: Sequence[Sequence[tuple[Key, list[int]]]]
+    ahead: dict[int, list[int]]
+    begin: int
+    end: int
+    parts: Collection[int]
+
+    def __post_init__(self) -> None:
+        sounding = defaultdict(list)
+        lengths = self.table.range("length")[0]
+        for bar, groups in enumerate(self.known):
+            for (place, part, tone), ids in groups:
+                if part not in (CHORD, DRUM_PART):
+                    start = int(self.lines[bar]) + place
+                    sounding[part, tone].append((start, start + 1 + ids[3] - lengths))
+        object.__setattr__(self, "sounding", dict(sounding))
+        object.__setattr__(self, "ids", {k: slice(*self.table.range(k)) for k in self.table.kinds})
+
+    ids: dict[str, slice] = None  # type: ignore[assignment]
+    sounding: dict[tuple[int, int], list[tuple[int, int]]] = None  # type: ignore[assignment]
+
+    def free(self, part: int, tone: int, step: int) -> bool:
+        """Whether no known note of this pitch sounds at ``step``."""
+        return all(not a <= step < b for a, b in self.sounding.get((part, tone), ()))
+
+    def room(self, part: int, tone: int, step: int) -> int | None:
+        """Steps until the next known note of this pitch begins; None: there is none."""
+        later = [a - step for a, _ in self.sounding.get((part, tone), ()) if a > step]
+        return min(later, default=None)
+
+
+class BarRow:
+    """The constraint on one row, whose last id ends the group after which it goes on.
+
+    state   the grammar after the piece so far;  bar  the number of the bar that is being written,
+            whose line stands;  at  the key of the last group in it
+    """
+
+    def __init__(self, rules: BarRules, state: GroupState, bar: int, at: Key | None) -> None:
+        self.rules, self.state, self.bar = rules, state, bar
+        self.queue: list[int] = []  # ids that come next
+        self.own_strikes: list[bool] = []  # of each note written here: is it the model's own?
+        self.piece: list[int] = []  # the ids of the piece that were written here
+        self.done = False
+        self._group: list[int] = []
+        self._ends: dict[tuple[int, int], int] = {}  # own notes that sound -> until when
+        self._last: Key = at or (-1, -2, -1)
+        self._left = [one for one in rules.known[bar] if one[0] > self._last]
+        self._passed = 0  # ids of the queue that are not of the piece
+        self._settle()
+
+    # ------------------------------------------------------------------------ what may come next
+
+    def allowed(self) -> np.ndarray:
+        rules = self.rules
+        mask = np.zeros(rules.table.size, bool)
+        if self.done:
+            mask[PAD] = True
+        elif self.queue:
+            mask[self.queue[0]] = True
+        elif not self._group:
+            self._begin(mask)
+        else:
+            self._go_on(mask)
+        return mask
+
+    def due(self) -> int | None:
+        """The next id of the next known group, where that may come now."""
+        if not self._left or self.queue:
+            return None
+        ids = self._left[0][1]
+        count = len(self._group)
+        return ids[count] if ids[:count] == self._group else None
+
+    @property
+    def step(self) -> int:
+        """The step of the group that is being written, or of the last one."""
+        place = self._value(0) if self._group else max(self._last[0], 0)
+        return int(self.rules.lines[self.bar]) + place
+
+    def _value(self, field: int) -> int:
+        return int(self.rules.table.value_of[self._group[field]])
+
+    def _begin(self, mask: np.ndarray) -> None:
+        """A place, or the next bar."""
+        ids = self.rules.ids
+        may = self.state.allowed()[ids["place"]]
+        until = self._left[0][0][0] if self._left else len(may) - 1
+        for place in np.flatnonzero(may[: until + 1]).tolist():
+            if self._open(place) and self._parts(place):
+                mask[ids["place"].start + place] = True
+        if self._left:
+            mask[self._left[0][1][0]] = True
+        else:
+            mask[self._onward()] = True
+
+    def _onward(self) -> int:
+        """The id that leaves this bar: of the first group ahead of the next one, or its line."""
+        following = self.rules.ahead.get(self.bar + 1)
+        return following[0] if following else int(self.rules.table.id("bar"))
+
+    def _open(self, place: int) -> bool:
+        step = int(self.rules.lines[self.bar]) + place
+        inside = step < int(self.rules.lines[self.bar + 1])
+        return inside and self.rules.begin <= step < self.rules.end
+
+    def _parts(self, place: int) -> list[int]:
+        """The parts of which a new group may stand at ``place``, after the last one."""
+        known = self._left[0][0] if self._left and self._left[0][0][0] == place else None
+        least = self._last[1] if self._last[0] == place else -2
+        found = []
+        for part in self.rules.parts:
+            if part < least or (known is not None and part > known[1]):
+                continue
+            if part == CHORD and least >= CHORD:
+                continue
+            if self._tones(place, part).any():
+                found.append(part)
+        return found
+
+    def _tones(self, place: int, part: int) -> np.ndarray:
+        """(n,) bool: the tones that a new group of ``part`` may have at ``place``."""
+        kind = {CHORD: "root", DRUM_PART: "drum"}.get(part, "pitch")
+        ids, table = self.rules.ids[kind], self.rules.table
+        low = int(table.value_of[ids.start])
+        tones = np.ones(ids.stop - ids.start, bool)
+        if self._last[:2] == (place, part):
+            tones[: max(self._last[2] + 1 - low, 0)] = False
+        if self._left and self._left[0][0][:2] == (place, part):
+            tones[max(self._left[0][0][2] - low, 0) :] = False
+        if kind == "pitch":
+            step = int(self.rules.lines[self.bar]) + place
+            for (of, tone), end in self._ends.items():
+                if of == part and end > step:
+                    tones[tone - low] = False
+            for of, tone in self.rules.sounding:
+                if of == part and not self.rules.free(part, tone, step):
+                    tones[tone - low] = False
+        return tones
+
+    def _go_on(self, mask: np.ndarray) -> None:
+        ids, field, place = self.rules.ids, len(self._group), self._value(0)
+        due = self.due()
+        if field == 1:
+            for part in self._parts(place) if self._open(place) else []:
+                mask[self._part_id(part)] = True
+        elif field == 2:
+            part = self._part()
+            kind = {CHORD: "root", DRUM_PART: "drum"}.get(part, "pitch")
+            if self._open(place) and part in self.rules.parts:
+                mask[ids[kind]] = self._tones(place, part)
+        else:
+            mask |= self.state.allowed()
+            part, tone = self._part(), self._value(2)
+            if field == 3 and part not in (CHORD, DRUM_PART):
+                room = self.rules.room(part, tone, self.step)
+                if room is not None:
+                    mask[ids["length"].start + room : ids["length"].stop] = False
+        if field < 3 and due is not None:
+            mask[due] = True
+
+    def _part(self) -> int:
+        kind, value = self.rules.table.token(self._group[1])
+        return {"harmony": CHORD, "drums": DRUM_PART}.get(kind, value)
+
+    def _part_id(self, part: int) -> int:
+        named = {CHORD: "harmony", DRUM_PART: "drums"}
+        if part in named:
+            return self.rules.table.id(named[part])
+        return self.rules.table.id("program", part)
+
+    # --------------------------------------------------------------------------- what has come
+
+    def advance(self, token: int) -> None:
+        if self.queue:
+            self.queue.pop(0)
+        elif not self._group and token == self._onward() and not self._left:
+            self._next_bar()
+            return
+        if self._passed:
+            self._passed -= 1
+            return
+        self.state.advance(token)
+        self.piece.append(token)
+        self._group.append(token)
+        if not self.queue and len(self._group) == 3 and self._left:
+            ids = self._left[0][1]
+            if ids[:3] == self._group:
+                self.queue = list(ids[3:])
+        if len(self._group) == FIELDS_A_GROUP:
+            self._complete()
+
+    def _next_bar(self) -> None:
+        """The first id on the way to the next bar was drawn: the others follow."""
+        self.bar += 1
+        if self.rules.lines[self.bar] >= self.rules.end:
+            self.done = True
+            return
+        ahead = self.rules.ahead.get(self.bar, [])
+        line = self.rules.opening[self.bar].tolist()
+        self.queue = [*ahead, *line][1:]
+        self._passed = max(len(ahead) - 1, 0)
+        self._left = list(self.rules.known[self.bar])
+        self._last = (-1, -2, -1)
+        if not ahead:
+            self.state.advance(line[0])
+            self.piece.append(line[0])
+            self._group.append(line[0])
+
+    def _complete(self) -> None:
+        kinds = [self.rules.table.token(one) for one in self._group]
+        if kinds[0][0] == "place":
+            part = self._part()
+            self._last = (kinds[0][1], part, kinds[2][1])
+            known = bool(self._left) and self._left[0][1] == self._group
+            if known:
+                self._left.pop(0)
+            if part != CHORD and kinds[4][0] != "tie":
+                self.own_strikes.append(not known)
+            if part not in (CHORD, DRUM_PART):
+                start = int(self.rules.lines[self.bar]) + kinds[0][1]
+                self._ends[part, kinds[2][1]] = start + kinds[3][1]
+        self._group = []
+        self._settle()
+
+    def _settle(self) -> None:
+        """At the end of a group: is there more to compose, and if nothing can be, what comes."""
+        rules = self.rules
+        line, following = int(rules.lines[self.bar]), int(rules.lines[self.bar + 1])
+        self._left = [one for one in self._left if line + one[0][0] < rules.end]
+        if following >= rules.end and not self._left:
+            first = max(self._last[0], 0)
+            may = any(self._open(place) for place in range(first, following - line))
+            self.done = not may
+
+
+class BarGiven(Constraint):
+    """Holds each row to the known groups; see :class:`BarRow`."""
+
+    def __init__(self, rules: BarRules, rows: Sequence[BarRow]) -> None:
+        self.rows = list(rows)
+        self.states: Sequence[GrammarState] = [row.state for row in rows]
+        kinds = rules.table.kinds
+        self._kind = torch.from_numpy(np.array(rules.table.kind_of))
+        # What would have gone on to the next bar goes to the groups ahead of it.
+        if "known" in kinds:
+            self._kind[rules.table.id("known")] = kinds.index("bar")
+
+    def allowed(self) -> Tensor:
+        found = np.stack([row.allowed() for row in self.rows])
+        found[:, EOS] = False
+        return torch.from_numpy(found)
+
+    def groups(self) -> Tensor:
+        """(V,): the kind of each id, those that lead to the next bar being one."""
+        return self._kind
+
+    def advance(self, ids: Tensor) -> None:
+        for row, token in zip(self.rows, ids.tolist()):
+            if not row.done:
+                row.advance(token)
+
+    def done(self) -> Tensor:
+        return torch.tensor([row.done for row in self.rows])
+
+    def due(self) -> Tensor | None:
+        """(rows, n): ids that come next in any case, where they are the same in number."""
+        queues = [row.queue for row in self.rows]
+        count = min(map(len, queues), default=0)
+        if count < 2 or any(row.done for row in self.rows):
+            return None
+        return torch.tensor([queue[:count] for queue in queues])

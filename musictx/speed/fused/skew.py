@@ -1,0 +1,108 @@
+"""The skew of the fused kernel: square tiles, relative logits moved by one gather in registers.
+
+Let R_k = Q_block . (rows kT..kT+T-1 of the table)^T, for a tile of T queries and T keys whose first
+query stands delta = kT after its first key. The distance of cell (r, c) is delta + r - c, so
+
+    Y[r, w] = R_k[r, w] if w <= r else R_{k-1}[r, w],     relative[r, c] = Y[r, (r - c) mod T]
+
+As keys ascend, R_{k-1} of one tile is R_k of the next: one product a tile, none wasted. The gather
+is its own inverse, so what is known by key is taken apart by distance with the same gather: the
+T distances from kT on have the w <= r of this tile and the w > r of the tile before. So the
+backward pass treats dS, and both passes the weights that meet a table of values (Shaw et al. 2018).
+The softmax is that of FlashAttention (Dao 2023); nothing of size length x length is ever in memory.
+
+Tiles are laid so that every delta is a multiple of T. In causal attention only the tile with
+delta = 0 has later keys; without causality k goes on below 0.
+"""
+
+import triton
+import triton.language as tl
+
+from musictx.speed.fused.common import (
+    FAR,
+    NEAR,
+    load_table,
+)
+from musictx.speed.fused.tile import ceil_div, floor_div
+
+
+@triton.jit
+def skew(x, delta, T: tl.constexpr):
+    """x[r, (r - c) mod T]: by distance -> by key, and back.
+
+    ``delta`` is a multiple of T and so changes nothing; it ties the T x T indices to the loop, or
+    the compiler would keep them in registers from before it.
+    """
+    t = tl.arange(0, T)
+    return tl.gather(x, ((t + delta)[:, None] - t[None, :]) & (T - 1), 1)
+
+
+@triton.jit
+def lower_half(delta, T: tl.constexpr):
+    """Cells (r, w) with w <= r; for ``delta`` see :func:`skew`."""
+    t = tl.arange(0, T)
+    return (t + delta)[None, :] <= (t + delta)[:, None]
+
+
+@triton.jit
+def distance_chunk(base, delta, tables, flags: tl.constexpr):
+    """Rows of a table for the distances delta..delta+T-1."""
+    distances = delta + tl.arange(0, flags.T)
+    return load_table(base, distances, tables.low, tables.high, flags.D)
+
+
+@triton.jit
+def by_distance(x, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr):
+    """x times the table's rows for the distances delta..delta+T-1."""
+    chunk = distance_chunk(base, delta, tables, flags)
+    return tl.dot(x, tl.trans(chunk), input_precision=flags.PRECISION).to(dtype)
+
+
+@triton.jit
+def by_key(
+    x, hi, far, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr, KIND: tl.constexpr
+):  # fmt: skip
+    """x times the row of each cell's distance, (T, T) in float32, and R_{k-1}, which is R_k to the
+    next tile. ``far``: x times the only row that a FAR tile has."""
+    T: tl.constexpr = flags.T
+    if KIND == FAR:
+        cells = tl.zeros([T, T], tl.float32) + far[:, None]
+    elif KIND == NEAR:
+        lo = by_distance(x, base, delta - T, tables, dtype, flags)
+        cells = skew(tl.where(lower_half(delta, T), hi, lo), delta, T).to(tl.float32)
+        hi = lo
+    else:
+        cells = skew(hi, delta, T).to(tl.float32)
+    return cells, hi
+
+
+@triton.jit
+def take_apart(cells, before, delta, T: tl.constexpr):
+    """From cells by key: all that belongs to the distances delta..delta+T-1, by distance, and this
+    tile's cells for the tile after it."""
+    own = skew(cells, delta, T)
+    return tl.where(lower_half(delta, T), own, before), own
+
+
+@triton.jit
+def remainder(before, delta, T: tl.constexpr):
+    """What the last tile, of ``delta``, has left for the T distances below its own."""
+    return tl.where(lower_half(delta, T), tl.zeros_like(before), before)
+
+
+@triton.jit
+def tile_range(first, stop, p0, low, high, T: tl.constexpr, flags: tl.constexpr):
+    """Tiles of the keys first..stop-1 as numbers m = -k: m0..m1-1 are FAR by the last row, m1..m2-1
+    NEAR, m2..m3-1 FAR by the first row or, in causal attention, DIAGONAL: one or none."""
+    m0 = floor_div(first - p0, T)
+    m3 = ceil_div(stop - p0, T)
+    m1 = m0
+    m2 = m3
+    if flags.CAUSAL:
+        m2 = tl.minimum(m3, 0)
+    if flags.TABLE or flags.BIAS or flags.VALUES:
+        m1 = tl.maximum(m0, 1 - ceil_div(high + T - 1, T))
+        if not flags.CAUSAL:
+            m2 = tl.minimum(m2, tl.maximum(ceil_div(T - 1 - low, T), m0))
+    m2 = tl.maximum(m2, m0)
+    return m0, tl.minimum(m1, m2), m2, m3

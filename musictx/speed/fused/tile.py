@@ -1,0 +1,198 @@
+"""One tile of the fused kernel: which tiles there are, masks, softmax, gradients.
+
+Names are those of speed/fused/common.py.
+"""
+
+import triton
+import triton.language as tl
+
+from musictx.speed.fused.common import (
+    BIG,
+    DIAGONAL,
+    FAR,
+    Softmax,
+    load_rows,
+    load_vector,
+    store_rows,
+    table_row,
+)
+
+
+@triton.jit
+def ceil_div(x, n: tl.constexpr):
+    """x / n rounded up, for negative x too (// of the device rounds towards 0)."""
+    return tl.where(x > 0, (x + n - 1) // n, -((-x) // n))
+
+
+@triton.jit
+def floor_div(x, n: tl.constexpr):
+    """x / n rounded down."""
+    return -ceil_div(-x, n)
+
+
+@triton.jit
+def keys_seen(first_keys, stop_keys, i0, queries, keys, p0, flags: tl.constexpr):
+    """(first, stop): no query of the tile sees a key before ``first`` or from ``stop`` on."""
+    first = 0
+    stop = keys
+    if flags.CAUSAL:
+        stop = tl.minimum(keys, p0 + flags.T)
+    if flags.PACKED:
+        first = tl.min(load_vector(first_keys, i0, queries, keys, flags.T))
+        if not flags.CAUSAL:
+            stop = tl.max(load_vector(stop_keys, i0, queries, 0, flags.T))
+    return first, stop
+
+
+@triton.jit
+def queries_seeing(first_queries, stop_queries, j0, queries, keys, offset, flags: tl.constexpr):
+    """(first, stop): no key of the tile is seen by a query before ``first`` or from ``stop`` on."""
+    first = 0
+    stop = queries
+    if flags.PACKED:
+        stop = tl.max(load_vector(stop_queries, j0, keys, 0, flags.T))
+        if not flags.CAUSAL:
+            first = tl.min(load_vector(first_queries, j0, keys, queries, flags.T))
+    if flags.CAUSAL:
+        first = tl.maximum(j0 - offset, 0)
+    return first, stop
+
+
+@triton.jit
+def logits(
+    queries, keys, relative, tables, row, scale, flags: tl.constexpr, KIND: tl.constexpr
+):  # fmt: skip
+    """q k^T + relative of one tile (``relative`` is read if TABLE), to be scaled by the caller: one
+    instruction with what follows. With a bias: scaled already, the bias added; FAR tiles have the
+    bias of ``row``."""
+    if flags.TABLE:
+        s = tl.dot(queries.q, tl.trans(keys.k), relative, input_precision=flags.PRECISION)
+    else:
+        s = tl.dot(queries.q, tl.trans(keys.k), input_precision=flags.PRECISION)
+    if flags.BIAS:
+        if KIND == FAR:
+            s = s * scale + tl.load(tables.bias + row)
+        else:
+            distance = queries.places[:, None] - keys.places[None, :]
+            s = s * scale + tl.load(tables.bias + table_row(distance, tables.low, tables.high))
+    return s
+
+
+@triton.jit
+def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
+    """x where the query may look at the key, ``fill`` elsewhere: by choice, never by sums, because
+    hidden cells may hold NaN."""
+    if KIND == DIAGONAL:
+        x = tl.where(keys.places[None, :] <= queries.places[:, None], x, fill)
+    if flags.EDGE:
+        inside = (keys.places >= 0) & (keys.places < keys.count)
+        x = tl.where(inside[None, :], x, fill)
+    if flags.LOCAL:
+        x = tl.where(tl.abs(keys.codes[None, :] - queries.codes[:, None]) <= 1, x, fill)
+    elif flags.PACKED:
+        x = tl.where(keys.codes[None, :] == queries.codes[:, None], x, fill)
+    return x
+
+
+@triton.jit
+def kept(row_keys, column_keys, threshold):
+    """Which weights dropout keeps: 24 bits of a hash of one random number for each query and one
+    for each key, so it does not depend on how the work is cut into tiles."""
+    x = row_keys.to(tl.uint32, bitcast=True)[:, None] ^ column_keys.to(tl.uint32, bitcast=True)
+    x ^= x >> 16
+    x *= 0x7FEB352D
+    x ^= x >> 15
+    x *= 0x846CA68B
+    return (x >> 8).to(tl.int32) >= threshold
+
+
+@triton.jit
+def absorb(
+    soft, queries, keys, relative, tables, row, numbers, flags: tl.constexpr, KIND: tl.constexpr
+):  # fmt: skip
+    """Take in one tile: the new state, the weights used (they are relative to the new maximum), and
+    by what earlier weights have shrunk. Needs scale > 0."""
+    s = logits(queries, keys, relative, tables, row, numbers.scale, flags, KIND)
+    s = mask_cells(s, float("-inf"), queries, keys, flags, KIND)
+    scale = numbers.scale
+    if flags.BIAS:
+        scale = 1.0
+    top = tl.maximum(soft.top, tl.max(s, 1) * scale)
+    shrink = tl.exp2(soft.top - top)
+    p = tl.exp2(s * scale - top[:, None])
+    total = soft.total * shrink + tl.sum(p, 1)
+    if flags.DROP:
+        p = tl.where(kept(queries.random, keys.random, numbers.threshold), p, 0.0)
+    acc = soft.acc * shrink[:, None]
+    acc = tl.dot(p.to(keys.v.dtype), keys.v, acc, input_precision=flags.PRECISION)
+    return Softmax(acc, top, total), p, shrink
+
+
+@triton.jit
+def finish(soft, out, log_sum, start, length, stride, inverse_share, flags: tl.constexpr):
+    """Divide by the sum of weights and store the rows and the log of their sums."""
+    empty = soft.total == 0.0
+    divisor = tl.where(empty, 1.0, soft.total)
+    rows = soft.acc * (inverse_share / divisor)[:, None]
+    store_rows(out, start, length, stride, rows, flags.T, flags.D)
+    t = start + tl.arange(0, flags.T)
+    log = tl.where(empty, BIG, soft.top + tl.log2(divisor))
+    tl.store(log_sum + t, log, mask=(t >= 0) & (t < length))
+
+
+@triton.jit
+def weights(
+    queries, keys, relative, tables, row, numbers, flags: tl.constexpr, KIND: tl.constexpr
+):  # fmt: skip
+    """The attention weights of one tile, from the log of each row's sum."""
+    s = logits(queries, keys, relative, tables, row, numbers.scale, flags, KIND)
+    scale = numbers.scale
+    if flags.BIAS:
+        scale = 1.0
+    p = tl.exp2(s * scale - queries.log[:, None])
+    return mask_cells(p, 0.0, queries, keys, flags, KIND)
+
+
+@triton.jit
+def gradients(p, upstream, queries, keys, pull, numbers, flags: tl.constexpr):
+    """(weights as they were used, gradient of the logits before scaling) of one tile, in float32.
+    ``pull`` is do times the vectors added to the values (read if VALUES)."""
+    if flags.VALUES:
+        dp = tl.dot(upstream.do, tl.trans(keys.v), pull, input_precision=flags.PRECISION)
+    else:
+        dp = tl.dot(upstream.do, tl.trans(keys.v), input_precision=flags.PRECISION)
+    used = p
+    if flags.DROP:
+        keep = kept(queries.random, keys.random, numbers.threshold)
+        dp = tl.where(keep, dp * numbers.inverse_share, 0.0)
+        used = tl.where(keep, p * numbers.inverse_share, 0.0)
+    return used, p * (dp - upstream.delta[:, None])
+
+
+@triton.jit
+def key_gradients(
+    dk, dv, p, upstream, queries, keys, pull, numbers, flags: tl.constexpr
+):  # fmt: skip
+    """dk (before scaling) and dv with the share of one tile's queries."""
+    used, ds = gradients(p, upstream, queries, keys, pull, numbers, flags)
+    used = tl.trans(used.to(upstream.do.dtype))
+    dv = tl.dot(used, upstream.do, dv, input_precision=flags.PRECISION)
+    ds = tl.trans(ds.to(queries.q.dtype))
+    dk = tl.dot(ds, queries.q, dk, input_precision=flags.PRECISION)
+    return dk, dv
+
+
+@triton.jit
+def row_products(
+    OUT, DO, DELTA, ob, oh, ot, gb, gh, gt, H, TQ, D: tl.constexpr, T: tl.constexpr
+):  # fmt: skip
+    """DELTA[i] = <o_i, do_i>, the sum over keys of weight times its gradient, in float32."""
+    blocks = tl.cdiv(TQ, T)
+    start = (tl.program_id(0) % blocks) * T
+    bh = (tl.program_id(0) // blocks).to(tl.int64)
+    b = bh // H
+    h = bh % H
+    o = load_rows(OUT + b * ob + h * oh, start, TQ, ot, T, D).to(tl.float32)
+    do = load_rows(DO + b * gb + h * gh, start, TQ, gt, T, D).to(tl.float32)
+    t = start + tl.arange(0, T)
+    tl.store(DELTA + bh * TQ + t, tl.sum(o * do, 1), mask=t < TQ)

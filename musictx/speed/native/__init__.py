@@ -1,0 +1,98 @@
+"""Causal relative attention on the CPU in C++, compiled on first use: what ``auto`` takes there.
+
+The algorithm of attention/chunked (whose page explains the skew) without its passes over memory
+between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Where there
+is no compiler ``auto`` goes on with chunked, and who asks for it by name gets a sentence that says
+why not.
+
+kernel.cpp     the operator: no Python, no torch, nothing to link against; panel.h has the steps of
+               both passes, numbers.h the arithmetic
+bf16_gemm.h    products of bfloat16 matrices for CPUs that have the instruction
+build.py       source -> shared library in the user's cache
+library.py     the library loaded, with the matrix products that torch contains
+op.py          operators of torch with their gradients
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from torch import Tensor
+
+from musictx.attention.capabilities import LAST, Capabilities
+from musictx.attention.operators import constant
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Terms
+from musictx.errors import UserError
+from musictx.speed.native import build, library, op
+
+__all__ = ["CAN", "attend"]
+
+
+@constant
+def _missing() -> str | None:
+    """Why the kernel is not to be had here, or None: built now if need be."""
+    try:
+        build.compiler()
+    except UserError as error:
+        return _without_name(error)
+    try:
+        library.load()
+    except UserError as error:
+        print(f"musictx: {error}", file=sys.stderr)  # there is a compiler: not in silence
+        return _without_name(error)
+    return None
+
+
+def _without_name(error: UserError) -> str:
+    return str(error).removeprefix("attention=native: ")
+
+
+CAN = Capabilities(
+    causal_only=True,
+    labels="channels",
+    leaves_one_query=True,
+    one_width=True,
+    query_biases=False,
+    value_table=False,
+    blocks=False,
+    positions=LAST,
+    devices=("cpu",),
+    dtypes=(torch.float32, torch.bfloat16, torch.float16),
+    missing=_missing,
+)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    terms: Terms,
+    setting: Setting,
+    position: Tensor | None = None,
+) -> Tensor:
+    """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
+
+    Arguments are taken as checked (:func:`musictx.attention.attend`); ``position`` is q, as there
+    are no biases of queries. Softmax and sums are float32. Products are float32, or bfloat16 in and
+    float32 out for inputs in bfloat16 where the CPU has instructions for it. The first call
+    compiles (a few seconds); UserError where that cannot be.
+    """
+    dtype, keys = q.dtype, k.shape[2]
+    table = bias = None
+    if terms.axes:
+        axis = terms.axes[0].narrowed(0, keys - 1)
+        if axis.table is not None:
+            table = axis.descending(axis.table, keys)
+        if axis.bias is not None:
+            bias = axis.descending(axis.bias, keys)
+    seed = int(torch.randint(2**62, ())) if setting.dropout else 0
+    # The operator sees to precision itself.
+    with torch.autocast("cpu", enabled=False):
+        out, _ = op.attention(
+            *(q, k, v, table, bias, setting.query_pieces, setting.key_pieces),
+            *(terms.scale, setting.dropout, seed),
+        )
+        result: Tensor = out.to(dtype)
+        return result

@@ -1,0 +1,135 @@
+"""The compiled kernel, loaded once a process, and what it wants to be told (kernel.cpp).
+
+The kernel links against nothing. Its matrix products are those that torch's own library contains
+(MKL, OpenBLAS or Accelerate, whichever torch was built with), handed over as pointers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from musictx.errors import UserError
+from musictx.speed.native import build
+
+SOURCE = Path(__file__).with_name("kernel.cpp")
+#: Where a CPU has this, torch's product of bfloat16 matrices is taken (bf16_gemm.h knows no tiles;
+#: not compared there), else that of bf16_gemm.h, if the CPU has its instruction.
+TILES = "amx_bf16"
+
+_POINTERS = (
+    *("q", "k", "v", "table", "bias", "query_pieces", "key_pieces", "out", "log_sum"),
+    *("upstream", "dq", "dk", "dv", "dtable", "dbias"),
+)
+_COUNTS = (
+    *("batch", "heads", "queries", "keys", "size", "table_heads", "bias_heads"),
+    *("block", "run", "threads", "bf16"),
+)
+
+
+class Problem(ctypes.Structure):
+    """``Problem`` of kernel.cpp: the same fields in the same order."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        *((name, ctypes.c_int64) for name in _COUNTS),
+        ("seed", ctypes.c_uint64),
+        ("dropped", ctypes.c_uint64),
+        ("scale", ctypes.c_float),
+        ("kept", ctypes.c_float),
+    )
+
+    def __init__(self, **fields: float) -> None:
+        super().__init__(**fields)
+        self._held: list[object] = []  # the memory that is pointed to
+
+    def point(self, **tensors: Tensor | None) -> None:
+        """Sets pointers to dense tensors; missing ones are null."""
+        self._held.append(tensors)
+        for name, tensor in tensors.items():
+            assert tensor is None or tensor.is_contiguous()
+            setattr(self, name, None if tensor is None else tensor.data_ptr())
+
+
+class Products(NamedTuple):
+    """Addresses of torch's matrix products; ``bf16`` (wanted where there are :data:`TILES`) and
+    ``set_threads`` may be missing.
+    """
+
+    single: int
+    bf16: int | None
+    set_threads: int | None
+
+
+class Library:
+    """The kernel at ``path``; ``bf16``: whether it computes in bfloat16, and faster so."""
+
+    def __init__(self, path: Path, products: Products) -> None:
+        try:
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise UserError(
+                f"attention=native: cannot load {path} ({error}); delete it to have it built "
+                "again, or use attention=chunked"
+            ) from error
+        use = self._library.musictx_use
+        use.argtypes, use.restype = [ctypes.c_void_p] * 3, None
+        use(*products)
+        self.bf16 = products.bf16 is not None or bool(self._library.musictx_bf16())
+
+    def run(self, backward: bool, problem: Problem) -> None:
+        library = self._library
+        function = library.musictx_backward if backward else library.musictx_forward
+        if function(ctypes.byref(problem)):
+            raise MemoryError("attention=native: not enough memory for the logits of one block")
+
+
+def products() -> Products:
+    """Those of this torch; UserError where it has none."""
+    single = _torch_function("sgemm_")
+    if single is None:
+        raise UserError(
+            f"attention=native: torch {torch.__version__} lends no matrix product (no function "
+            "sgemm_ in its CPU library); use attention=chunked"
+        )
+    tiles = TILES in build.cpu_features()
+    return Products(
+        single,
+        bf16=_torch_function("gemm_bf16bf16f32_") if tiles else None,
+        set_threads=_torch_function("MKL_Set_Num_Threads_Local"),
+    )
+
+
+def _torch_function(name: str) -> int | None:
+    """The address of a function inside torch's CPU library or what that brings along."""
+    for path in sorted((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")):
+        try:
+            function = getattr(ctypes.CDLL(str(path)), name)
+        except (OSError, AttributeError):
+            continue
+        return ctypes.cast(function, ctypes.c_void_p).value
+    return None
+
+
+_guard = threading.Lock()
+_outcome: Library | UserError | None = None
+
+
+def load() -> Library:
+    """The kernel, built if need be; the first outcome, also a failure, holds for the process."""
+    global _outcome
+    with _guard:
+        if _outcome is None:
+            try:
+                found = products()  # first: nothing is built in vain
+                _outcome = Library(build.built(SOURCE), found)
+            except UserError as error:
+                _outcome = error
+    if isinstance(_outcome, UserError):
+        raise UserError(str(_outcome))
+    return _outcome

@@ -1,0 +1,239 @@
+"""A model as the step in C++ reads it (speed/native/step.cpp): its structs and its memory.
+
+Structs have the fields of their namesakes in C++ in the same order: addresses first, then what has
+a type of its own, then whole numbers. Matrices are laid out in panels of 64 outputs (lanes.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions import PositionScheme, coordinates
+from musictx.attention.positions.absolute import AddedPositions
+from musictx.attention.positions.rotary import Rotary
+from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
+from musictx.model.block import Block
+from musictx.model.features import NativeForm
+from musictx.model.transformer import MusicTransformer
+
+#: Outputs of a panel; numbers in a vector.
+LANES, WIDTH = 64, 16
+#: The coordinate of a key that its axis passes over.
+NOT_MEASURED = -(2**63)
+
+
+def _struct(addresses: str, numbers: str = "", **inner: Any) -> Any:
+    fields: list[tuple[str, Any]] = [(name, ctypes.c_void_p) for name in addresses.split()]
+    fields += [*inner.items(), *((name, ctypes.c_int64) for name in numbers.split())]
+    return type("Struct", (ctypes.Structure,), {"_fields_": fields})
+
+
+Matrix = _struct("weights bias", "outputs inputs")
+Norm = _struct("weight bias", epsilon=ctypes.c_double)
+Axis = _struct("table bias", "table_heads bias_heads low high coordinate")
+Terms = _struct(
+    "axes content_bias position_bias value_table", "count value_heads block", scale=ctypes.c_double
+)
+Layer = _struct(
+    "first_values", attention_norm=Norm, feedforward_norm=Norm,
+    qkv=Matrix, out=Matrix, up=Matrix, down=Matrix, terms=Terms,
+)  # fmt: skip
+Reader = _struct("as_query as_key", "kind voices")
+Model = _struct(
+    "embedding layers frequencies readers features",
+    "width feedforward vocabulary gates", norm=Norm, output=Matrix,
+)  # fmt: skip
+Cache = _struct(
+    "keys values ids coordinates", "rows layers heads size capacity further newest held shared"
+)
+
+
+def panels(matrix: Tensor) -> Tensor:
+    """(..., outputs, inputs) -> (..., panels, inputs, LANES) float32, filled up with zeros."""
+    filled = F.pad(matrix.float(), (0, 0, 0, -matrix.shape[-2] % LANES))
+    return filled.unflatten(-2, (-1, LANES)).transpose(-1, -2)
+
+
+class Packed:
+    """The weights of ``model`` as they are now.
+
+    ``struct``  what C++ reads, valid as long as this lives;  ``reach`` is the largest distance that
+    will be met.
+    """
+
+    @torch.no_grad()
+    def __init__(self, model: MusicTransformer, reach: int) -> None:
+        self._held: list[Any] = []  # what addresses point to
+        blocks = [block for block in model.blocks if isinstance(block, Block)]
+        layers = [self._layer(model, n, block, reach) for n, block in enumerate(blocks)]
+        weight, attention = model.embedding.weight, blocks[0].attention
+        assert isinstance(model.embedding, nn.Embedding)
+        turns = None
+        if isinstance(model.position, Rotary):
+            turns = frequencies(model.position.sizes.head_dim // 2, weight.device)
+        forms = [feature.native() for feature in model.features]
+        structs = [self._feature(form) for form in forms if form is not None]
+        self.struct = Model(
+            embedding=self._floats(by_id(model)),
+            layers=self._array(layers),
+            frequencies=self._address(turns),
+            readers=self._array(self._readers(model)),
+            features=self._addresses(structs),
+            norm=self._norm(model.norm),
+            output=self._matrix(weight if model.output is None else model.output.weight),
+            width=model.config.width,
+            feedforward=model.config.feedforward,
+            vocabulary=model.config.vocab_size,
+            gates=attention.gates is not None,
+        )
+
+    def _address(self, tensor: Tensor | None) -> int | None:
+        """Where a dense copy of ``tensor`` lies."""
+        if tensor is None:
+            return None
+        self._held.append(tensor.detach().contiguous().clone())
+        address: int = self._held[-1].data_ptr()
+        return address
+
+    def _floats(self, tensor: Tensor | None) -> int | None:
+        return None if tensor is None else self._address(tensor.float())
+
+    def _by_output(self, tensor: Tensor | None) -> int | None:
+        return None if tensor is None else self._floats(F.pad(tensor, (0, -len(tensor) % LANES)))
+
+    def _whole(self, numbers: Any) -> int | None:
+        return self._address(torch.as_tensor(numbers, dtype=torch.int64))
+
+    def _array(self, structs: Sequence[Any]) -> int | None:
+        if not structs:
+            return None
+        self._held.append((type(structs[0]) * len(structs))(*structs))
+        return ctypes.addressof(self._held[-1])
+
+    def _linear(self, linear: Any) -> Any:
+        return self._matrix(linear.weight, linear.bias)
+
+    def _matrix(self, weight: Tensor, bias: Tensor | None = None) -> Any:
+        outputs, inputs = weight.shape
+        return Matrix(
+            weights=self._address(panels(weight)),
+            bias=self._by_output(bias),
+            outputs=outputs,
+            inputs=inputs,
+        )
+
+    def _norm(self, norm: nn.LayerNorm) -> Any:
+        return Norm(self._floats(norm.weight), self._floats(norm.bias), norm.eps)
+
+    def _layer(self, model: MusicTransformer, number: int, block: Block, reach: int) -> Any:
+        attention = block.attention
+        weight: Tensor = attention.qkv.weight
+        bias: Tensor = attention.qkv.bias
+        if attention.gates is not None:  # a few more outputs of one product
+            weight = torch.cat([weight, attention.gates])
+            bias = F.pad(bias, (0, len(attention.gates)))
+        return Layer(
+            first_values=self._floats(attention.first_values),
+            attention_norm=self._norm(block.attention_norm),
+            feedforward_norm=self._norm(block.feedforward_norm),
+            qkv=self._matrix(weight, bias),
+            out=self._linear(attention.out),
+            up=self._linear(block.feedforward[0]),
+            down=self._linear(block.feedforward[-1]),
+            terms=self._terms(model, number, reach),
+        )
+
+    def _terms(self, model: MusicTransformer, layer: int, reach: int) -> Any:
+        terms = model.position.terms(layer, reach=reach)
+        axes = []
+        for axis in terms.axes:
+            table = None if axis.table is None else panels(axis.table)
+            axes.append(
+                Axis(
+                    table=self._address(table),
+                    bias=self._floats(axis.bias),
+                    table_heads=0 if axis.table is None else len(axis.table),
+                    bias_heads=0 if axis.bias is None else len(axis.bias),
+                    low=axis.low,
+                    high=axis.high,
+                    coordinate=-1 if axis.coordinate <= PLACE else axis.coordinate - FURTHER,
+                )
+            )
+        values = terms.value_table
+        if values is not None:
+            values = F.pad(values, (0, -values.shape[-1] % WIDTH))
+        return Terms(
+            axes=self._array(axes),
+            count=len(axes),
+            content_bias=self._floats(terms.content_bias),
+            position_bias=self._floats(terms.position_bias),
+            value_table=self._floats(values),
+            value_heads=0 if values is None else len(values),
+            block=0 if terms.blocks is None else terms.blocks.length,
+            scale=terms.scale,
+        )
+
+    def _readers(self, model: MusicTransformer) -> list[Any]:
+        found = []
+        ids = torch.arange(model.config.vocab_size)[None]
+        for reader in getattr(model.position, "readers", {}).values():
+            if isinstance(reader, coordinates.Voice):
+                found.append(Reader(kind=2, voices=reader.voices))
+            elif isinstance(reader, coordinates.Time):
+                found.append(Reader(kind=1, as_query=self._whole(reader.steps_of)))
+            else:
+                as_query, as_key = reader.read(ids, ids, None)
+                measured = torch.isin(as_key, reader.labels)
+                as_key = as_key.masked_fill(~measured, NOT_MEASURED)
+                found.append(
+                    Reader(kind=0, as_query=self._whole(as_query), as_key=self._whole(as_key))
+                )
+        return found
+
+    def _addresses(self, structs: Sequence[ctypes.Structure]) -> int | None:
+        """An array of pointers to ``structs``."""
+        self._held += structs
+        return self._whole([ctypes.addressof(one) for one in structs])
+
+    def _feature(self, form: NativeForm) -> ctypes.Structure:
+        """The struct of a feature: its matrix, then its fields in their order."""
+        values: dict[str, Any] = {}
+        for name, value in form.fields.items():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                values[name] = self._floats(value)
+            elif value is None or isinstance(value, int):
+                values[name] = value
+            else:
+                values[name] = self._whole(value)
+        kinds = [
+            (name, ctypes.c_int64 if isinstance(value, int) else ctypes.c_void_p)
+            for name, value in form.fields.items()
+        ]
+        made = type(form.struct, (ctypes.Structure,), {"_fields_": [("scores", Matrix), *kinds]})
+        scores = Matrix() if form.scores is None else self._matrix(form.scores)
+        found: ctypes.Structure = made(scores=scores, **values)
+        return found
+
+
+def by_id(model: MusicTransformer) -> Tensor:
+    """(vocab, width): of the embedding of each token what its id alone decides."""
+    weight = model.embedding.weight
+    added = model.position.added
+    join = added.join if isinstance(added, AddedPositions) else None
+    return weight if join is None else weight @ join.weight[:, : weight.shape[1]].T
+
+
+def by_place(model: MusicTransformer, first: int, count: int) -> Tensor | None:
+    """(count, width): what the places from ``first`` on add to it; None if nothing ever."""
+    scheme, weight = model.position, model.embedding.weight
+    if type(scheme).embed is PositionScheme.embed and scheme.added is None:
+        return None
+    places = Span(first, count)
+    x = scheme.embed(weight.new_zeros(1, count, weight.shape[1]), places)
+    return (x if scheme.added is None else scheme.added(x, places))[0].contiguous()

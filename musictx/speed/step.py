@@ -1,0 +1,203 @@
+"""One step of decoding on the CPU as one native call, over a ring of keys and values.
+
+The forward pass in model/transformer.py says what is computed; speed/native/step.cpp computes
+it for one new token a row. It is compiled once, beside attention; where that cannot be, or for what
+it does not know (:func:`why_not`), steps are ordinary passes through the model.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from musictx.attention.positions import PositionScheme
+from musictx.attention.positions.absolute import AddedPositions, Learned, Sinusoidal
+from musictx.attention.positions.coordinates import Pitch, Time, Voice
+from musictx.attention.positions.rotary import Rotary
+from musictx.errors import UserError
+from musictx.model.cache import KVCache
+from musictx.model.transformer import MusicTransformer
+from musictx.speed import packed
+from musictx.speed.native import build
+from musictx.speed.packed import LANES, WIDTH, Packed
+
+SOURCE = Path(build.__file__).with_name("step.cpp")
+#: What places add to the embeddings is computed for so many of them at once.
+PLACES = 256
+
+
+def why_not(model: MusicTransformer) -> str | None:
+    """Why steps of ``model`` cannot be native here, or None if they can."""
+    weight, scheme = model.embedding.weight, model.position
+    if type(model) is not MusicTransformer:
+        return f"it knows MusicTransformer, not {type(model).__name__}"
+    if model.cascade is not None:
+        return "it knows networks that take one id as a step"
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
+    readers = getattr(scheme, "readers", {})
+    ours = (
+        type(scheme).embed in (PositionScheme.embed, Sinusoidal.embed, Learned.embed)
+        and type(scheme).rotate in (PositionScheme.rotate, Rotary.rotate)
+        and isinstance(scheme.added, AddedPositions | None)
+        and scheme.further == len(readers)
+        and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
+    )
+    if not ours:
+        return "it knows the position schemes that come with musictx only"
+    for feature in model.features:
+        if feature.native() is None:
+            _say_once(
+                f"generation is slower than it could be: the feature {feature.name} has no form "
+                "in C++"
+            )
+            return f"the feature {feature.name} has no form in C++"
+    return _missing(_headers(model))
+
+
+Headers = tuple[tuple[str, Path], ...]
+
+
+def _headers(model: MusicTransformer) -> Headers:
+    """(struct, header) of each feature."""
+    forms = [feature.native() for feature in model.features]
+    return tuple((form.struct, form.header) for form in forms if form is not None)
+
+
+@functools.cache
+def _say_once(what: str) -> None:
+    print(f"musictx: {what}", file=sys.stderr)
+
+
+@functools.cache
+def _missing(headers: Headers) -> str | None:
+    """Why the library is not to be had, or None: built now if need be, once a process."""
+    try:
+        build.compiler()
+    except UserError as error:
+        return str(error)
+    try:
+        _library(headers)
+    except (UserError, OSError) as error:  # there is a compiler: not in silence
+        _say_once(f"generation is slower than it could be: {error}")
+        return str(error)
+    return None
+
+
+@functools.cache
+def _library(headers: Headers) -> ctypes.CDLL:
+    """The step for models with these features, each a header of its own."""
+    return ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
+
+
+class NativeStep:
+    """Token after token through ``model``, ``rows`` sequences at once, all equally long.
+
+    cache     the tokens so far, at least one; of one row (for all) or of ``rows``
+    capacity  tokens that are looked back on: when it is full, the window slides by one
+
+    Weights are read as they are now. Raises ``ValueError`` where :func:`why_not` has a reason.
+    """
+
+    def __init__(
+        self, model: MusicTransformer, cache: KVCache, *, rows: int, capacity: int
+    ) -> None:
+        if reason := why_not(model):
+            raise ValueError(f"NativeStep: {reason}")
+        self._model, self._packed = model, Packed(model, reach=capacity - 1)
+        self._run = _library(_headers(model)).musictx_step
+        layers, heads = model.config.layers, model.config.heads
+        size = model.config.width // heads
+        further = model.position.further
+        slots, channels = -(-capacity // LANES), -(-size // WIDTH) * WIDTH
+        self.rows, self.capacity = rows, capacity
+        self._keys = torch.zeros(layers, rows, heads, slots, size, LANES)
+        self._values = torch.zeros(layers, rows, heads, capacity, channels)
+        self._coordinates = torch.zeros(rows, further, capacity, dtype=torch.int64)
+        self._ids = torch.zeros(rows, capacity, dtype=torch.int64)
+        self._logits = torch.empty(rows, model.config.vocab_size)
+        self._places: Tensor | None = None
+        self._cache = packed.Cache(
+            keys=self._keys.data_ptr(),
+            values=self._values.data_ptr(),
+            ids=self._ids.data_ptr(),
+            coordinates=self._coordinates.data_ptr(),
+            rows=rows,
+            layers=layers,
+            heads=heads,
+            size=size,
+            capacity=capacity,
+            further=further,
+        )
+        self.load(cache)
+
+    @torch.no_grad()
+    def load(self, cache: KVCache) -> None:
+        """Go on after the tokens of ``cache``; what was held is forgotten."""
+        held = min(cache.length, self.capacity)
+        slots = torch.arange(cache.next_position - held, cache.next_position) % self.capacity
+        all_keys = self._keys.transpose(-1, -2)  # (..., panels, lanes, size)
+        for layer in range(len(all_keys)):
+            keys, values = (part[:, :, -held:].float() for part in cache.held(layer))
+            all_keys[layer, :, :, slots // LANES, slots % LANES] = keys
+            self._values[layer, :, :, slots, : values.shape[-1]] = values
+        coordinates = cache.coordinates[:, :, -held:].clone()
+        for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
+            if reader.labels is not None:
+                measured = torch.isin(coordinates[:, n], reader.labels)
+                coordinates[:, n][~measured] = packed.NOT_MEASURED
+        self._coordinates[:, :, slots] = coordinates
+        self._ids[:, slots] = cache.earlier(held)
+        self._cache.held, self._next = held, cache.next_position
+        self._cache.shared = cache.next_position if cache.rows == 1 else 0
+        self._first = -1
+
+    @staticmethod
+    def suits(model: MusicTransformer) -> bool:
+        """Whether generation takes it for ``model`` where nothing else is asked for."""
+        return why_not(model) is None
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """Logits (rows, vocab) after the tokens ``ids`` (rows,) int64, one more each, in memory
+        that the next call writes over."""
+        ids = ids.contiguous()
+        if ids.shape != (self.rows,) or ids.dtype != torch.int64:
+            raise ValueError(f"NativeStep: ids {tuple(ids.shape)}, expected ({self.rows},) int64")
+        cache = self._cache
+        cache.newest = self._next
+        cache.held = min(cache.held + 1, self.capacity)
+        self._run(
+            ctypes.byref(self._packed.struct),
+            ctypes.byref(cache),
+            ctypes.c_void_p(ids.data_ptr()),
+            self._place(),
+            ctypes.c_void_p(self._logits.data_ptr()),
+            ctypes.c_int64(torch.get_num_threads()),
+        )
+        self._next += 1
+        return self._logits
+
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
+        used = min(self._next, self.capacity)
+        panels = -(-used // LANES)
+        for keys, values in zip(self._keys, self._values):  # a layer at a time: little to copy
+            keys[:, :, :panels] = keys[rows, :, :panels]
+            values[:, :, :used] = values[rows, :, :used]
+        self._coordinates[:] = self._coordinates[rows]
+        self._ids[:] = self._ids[rows]
+
+    def _place(self) -> ctypes.c_void_p | None:
+        """Where that lies what the next token's place adds to its embedding."""
+        if not 0 <= self._next - self._first < PLACES or self._first < 0:
+            self._first = self._next
+            self._places = packed.by_place(self._model, self._first, PLACES)
+        if self._places is None:
+            return None
+        row: Tensor = self._places[self._next - self._first]
+        return ctypes.c_void_p(row.data_ptr())

@@ -1,0 +1,44 @@
+"""Options of ``musictx studio``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from musictx.config.checks import check, device, option
+from musictx.config.composing import ModelFolder
+from musictx.config.limits import HELP, Limits
+
+
+@dataclass
+class StudioLimits(Limits):
+    """Bounds on files that are opened in the studio: closer than elsewhere, since a page shows the
+    whole piece."""
+
+    midi_mb: int = option(16, "size of an upload, MB", low=1)
+    xml_mb: int = option(32, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)
+    tracks: int = option(256, "tracks of a piece", low=1, high=65_535)
+    notes: int = option(100_000, "notes of a piece", low=1)
+    seconds: int = option(7200, "length of a piece", low=1, high=86_400)
+
+
+@dataclass
+class StudioConfig:
+    """musictx studio: a page in the browser where music is made by selecting."""
+
+    folder: str = option(
+        "studio",
+        "where pieces are kept, each in a folder of its own; created if missing",
+        path=True,
+    )
+    port: int = option(7870, "port of the page; 0: any that is free", low=0, high=65_535)
+    host: str = option(
+        "127.0.0.1", "address to listen on; 0.0.0.0 lets other machines in, without a password"
+    )
+    browser: bool = option(True, "open the page in the browser")
+    model: ModelFolder = field(default_factory=ModelFolder)
+    device: str = option("auto", "auto, cpu, cuda or mps")
+    limits: StudioLimits = option(StudioLimits, HELP, rare=True)
+
+    def __post_init__(self) -> None:
+        check(self)
+        device(self.device)

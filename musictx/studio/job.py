@@ -1,0 +1,27 @@
+"""A take on its way through the composing thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from musictx.studio.inputs import Input, Tracks
+from musictx.studio.models import Model
+from musictx.studio.session import Session
+from musictx.studio.takes import Take
+
+if TYPE_CHECKING:
+    from musictx.studio.performing import Ready
+
+
+@dataclass(eq=False)
+class Job:
+    """A take that waits or is composed."""
+
+    session: Session
+    take: Take
+    model: Model
+    source: Input
+    tracks: list[Tracks] = field(default_factory=list)
+    ready: Ready | None = None
+    stopped: bool = False

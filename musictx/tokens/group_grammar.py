@@ -1,0 +1,176 @@
+"""What may follow in a half-written piece of groups: see :mod:`musictx.tokens.groups`.
+
+- Before the first bar line only ``bar`` may come. ``eos`` may come where a group is complete and a
+  note has been written.
+- A group does not stand before the one that was written last: bar, place, part and pitch do not
+  fall. A chord comes before all else at its place.
+- A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
+- ``tie`` only where a note of that program and pitch ends which can be continued.
+  That place may lie beside the grid.
+- Groups of controls and groups ahead (``tokens/ahead.py``) never: in a prefix they are passed over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from musictx.tokens.bars import ON_GRID, STEPS
+from musictx.tokens.sounding import SoundingState
+from musictx.tokens.vocab import BOS, CUT, SPECIALS, Vocabulary
+
+#: The kinds of the second to the last field, by that of the second one.
+SHAPES = {
+    "program": ("program", "pitch", "length", "velocity"),
+    "drums": ("drums", "drum", "none", "velocity"),
+    "harmony": ("harmony", "root", "quality", "none"),
+    "numerator": ("numerator", "denominator", "section", "place"),
+}
+#: Before and after all programs, in the order of parts at a place.
+CHORD_PART, DRUM_PART = -1, 128
+
+
+class GroupState(SoundingState):
+    """State of a piece in the vocabulary of ``GroupTokenizer``; see :class:`GrammarState`.
+
+    step_seconds  length of one step
+    """
+
+    def __init__(self, vocabulary: Vocabulary, step_seconds: float) -> None:
+        super().__init__()
+        self._vocabulary, self._step_seconds = vocabulary, step_seconds
+        self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
+        self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
+        self._longest = self._size("length")
+        self._group: list[tuple[str, int]] = []
+        self._bar_begins = self._bar_steps = 0
+        self._begun = self._over = False
+        self._now = (0, -2, -1)  # place, part and tone of the last group
+        #: (program, pitch, where such a note can be continued) -> how many of them.
+        self._tied: Counter[tuple[int, int, int]] = Counter()
+
+    def _size(self, kind: str) -> int:
+        ids = self._ids[kind]
+        return ids.stop - ids.start
+
+    @property
+    def seconds(self) -> float:
+        return (self._bar_begins + self._now[0]) * self._step_seconds
+
+    def advance(self, token_id: int) -> None:
+        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+        if not 0 <= token_id < self._vocabulary.size or not self.allowed()[token_id]:
+            raise ValueError(f"{self._name(token_id)} is not allowed here")
+        kind, value = self._vocabulary.tokens[token_id]
+        self._mask = None
+        if kind == "eos":
+            self._over = True
+            return
+        self._group = [*self._group, (kind, value)]
+        if len(self._group) == 5:
+            self._complete(self._group)
+            self._group = []
+
+    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
+        """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it, groups of controls and
+        groups ahead are passed over. Raises ``ValueError`` naming the place of the first id that
+        cannot stand."""
+        ids = np.asarray(prefix).reshape(-1).tolist()
+        first = int(bool(ids) and ids[0] in (BOS, CUT))
+        controls, bar = self._ids["none"].stop, self._ids["bar"].start
+        known = self._ids["known"].start if "known" in self._ids else None
+        ahead = passed = False
+        for place, token_id in enumerate(ids[first:], first):
+            if (place - first) % 5 == 0:
+                passed = token_id >= controls
+                ahead = token_id == known or (ahead and token_id != bar)
+            if passed or ahead:
+                continue
+            try:
+                self.advance(token_id)
+            except ValueError as error:
+                raise ValueError(f"token {place}: {error}") from None
+
+    def _complete(self, group: list[tuple[str, int]]) -> None:
+        (_, place), (kind, part), (_, tone), (_, length), (last, _) = group
+        if kind == "numerator":
+            self._bar_begins += self._bar_steps
+            full = part * 4 * STEPS // 2**tone
+            cut = group[4][1]
+            self._bar_steps = min(cut, full) if cut else full
+            self._begun, self._now = True, (0, -2, -1)
+            return
+        order = {"harmony": CHORD_PART, "drums": DRUM_PART}.get(kind, part)
+        self._now = (place, order, tone)
+        if kind == "program":
+            at = self._bar_begins + place
+            if last == "tie":
+                self._tied[part, tone, at] -= 1
+            if length == self._longest:
+                self._tied[part, tone, at + length] += 1
+        if kind != "harmony" and last != "tie":
+            self._notes += 1
+
+    def _allowed(self) -> np.ndarray:
+        mask = np.zeros(self._vocabulary.size, dtype=bool)
+        ids = self._ids
+        if self._over:
+            mask[ids["eos"]] = True
+            return mask
+        if not self._group:
+            mask[ids["bar"]] = True
+            mask[ids["eos"]] = self._notes > 0
+            if self._begun:
+                places = mask[ids["place"]]
+                places[: self._bar_steps] = self._grid[: self._bar_steps]
+                for (_, _, due), count in self._tied.items():  # wherever that is
+                    if count and 0 <= due - self._bar_begins < self._bar_steps:
+                        places[due - self._bar_begins] = True
+                places[: self._now[0]] = False
+            return mask
+        first, value = self._group[0]
+        if len(self._group) == 1:
+            if first == "bar":
+                mask[ids["numerator"]] = True
+                return mask
+            part = self._now[1] if value == self._now[0] else -2
+            mask[ids["harmony"]] = part < CHORD_PART
+            programs = mask[ids["program"]]
+            programs[max(part, 0) :] = True
+            programs[:] &= part < DRUM_PART
+            mask[ids["drums"]] = True
+            return mask
+        kind = SHAPES[self._group[1][0]][len(self._group) - 1]
+        field = mask[ids[kind]]
+        field[:] = True
+        order = {"harmony": CHORD_PART, "drums": DRUM_PART}.get(
+            self._group[1][0], self._group[1][1]
+        )
+        if kind in ("pitch", "drum") and (value, order) == self._now[:2]:
+            low = int(self._vocabulary.value_of[ids[kind].start])
+            field[: max(self._now[2] - low, 0)] = False
+        elif kind == "denominator":
+            numerator = self._group[1][1]
+            field[:] = numerator * 4 * STEPS // 2 ** np.arange(len(field)) <= self._size("place")
+        elif kind == "place":  # where a bar ends early
+            full = self._group[1][1] * 4 * STEPS // 2 ** self._group[2][1]
+            field[: self._size("place")] = self._grid
+            field[full:] = False
+        elif kind == "quality":
+            field[:] = (np.arange(len(field)) == 0) == (self._group[2][1] == 12)
+        elif kind == "velocity" and self._group[1][0] == "program":
+            key = (self._group[1][1], self._group[2][1], self._bar_begins + value)
+            mask[ids["tie"]] = self._tied[key] > 0
+        return mask
+
+    def copy(self) -> GroupState:
+        other = super().copy()
+        other._tied = self._tied.copy()
+        return other
+
+    def _name(self, token_id: int) -> str:
+        if len(SPECIALS) <= token_id < self._vocabulary.size or token_id in range(4):
+            return self._vocabulary.describe(token_id)
+        return f"id {token_id} (of {self._vocabulary.size})"

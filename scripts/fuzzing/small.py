@@ -1,0 +1,258 @@
+"""Small files and words that are mutated: cards, settings of runs, sessions of the studio, numbers
+on command lines; and music that is large only by what it says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+
+from musictx import bundle, formats, midi
+from musictx.apps import measured
+from musictx.compose import COMMANDS, compose
+from musictx.compose.commands import known_options
+from musictx.config import TrainConfig
+from musictx.studio.change import Change
+from musictx.studio.config import StudioLimits
+from musictx.studio.document import Document
+from musictx.studio.sessions import Sessions
+from musictx.train.runs import RunFolder
+from scripts.fuzzing import mutate
+from tests.untrained import saved
+
+#: Numbers as nobody should write them, and as some do.
+WILD = (
+    *(
+        "9" * 400,
+        "-" + "9" * 400,
+        "9" * 5000,
+        "1_0",
+        "\u0661\u0662",
+        "\u00b2",
+        "NaN",
+        "inf",
+        "-inf",
+    ),
+    *(
+        "1e400",
+        "1e-400",
+        "0x10",
+        "0b1",
+        "1:30",
+        "true",
+        "null",
+        "",
+        "~",
+        "[1]",
+        "[]",
+        "{a:1}",
+        "1,2",
+    ),
+    *(
+        "-0",
+        "+5",
+        "5.",
+        ".5",
+        "5e0",
+        "2147483648",
+        "1e9",
+        "1000000001",
+        "'5'",
+        '"5"',
+        "\u00a05",
+        "${x}",
+    ),
+)
+#: Lengths of tokens in a document.
+LENGTHS = (0, 100, 10_000, 300_000, 3_000_000)
+APPLIED = {"tokens": "a", "corpus": "b"}
+
+
+# -------------------------------------------------------------------------------- small files
+
+
+def write_card(folder: Path) -> None:
+    corpus = {"name": "folder", "path": "x", "held out": {"test": 0.1}, "programs": {"tune": 73}}
+    card = {"title": "x", "corpus": {**corpus, "tasks": {"melody": "73"}}, "note_limits": {}}
+    saved(folder / "model", card)
+
+
+def make_card(rng: Random, examples: Path, folder: Path) -> Path:
+    out = folder / "model"
+    shutil.copytree(examples / "model", out)
+    config = yaml.safe_load((out / "config.yaml").read_text())
+    part = config["card"] if rng.random() < 0.3 else config["card"]["corpus"]
+    changed = mutate.tree(rng, part)
+    if part is config["card"]:
+        config["card"] = changed
+    else:
+        config["card"]["corpus"] = changed
+    (out / "config.yaml").write_text(json.dumps(config))
+    return out
+
+
+def ask_card(path: Path) -> object:
+    return measured._corpus_of(bundle.load(path).card)
+
+
+def write_run(folder: Path) -> None:
+    run = RunFolder(folder / "run")
+    run.path.mkdir()
+    run.begin(TrainConfig(), APPLIED, fresh=False, musictx="0")
+    run.write_status(step=5, seconds=2.5, validation_loss=1.5)
+
+
+def make_run(rng: Random, examples: Path, folder: Path) -> Path:
+    out = folder / "run"
+    shutil.copytree(examples / "run", out)
+    file = rng.choice([path for path in sorted(out.iterdir()) if path.suffix])
+    data = file.read_bytes()
+    way = rng.random()
+    if way < 0.3:
+        data = mutate.bytes_(rng, data)
+    elif way < 0.6:
+        data = mutate.text(rng, data.decode()).encode("utf-8", "replace")
+    else:
+        data = json.dumps(mutate.tree(rng, yaml.safe_load(data))).encode()
+    file.write_bytes(data)
+    return out
+
+
+def ask_run(path: Path) -> object:
+    run = RunFolder(path)
+    status = run.status()
+    run.check(TrainConfig(), APPLIED, fresh=False)
+    return status
+
+
+def write_sessions(folder: Path) -> None:
+    sessions = Sessions(folder / "sessions", StudioLimits())
+    for name in ("damaged", "whole"):
+        session = sessions.create(Document(name=name))
+        for number in range(4):
+            note = (number, number * 0.5, number * 0.5 + 0.4, 60 + number, 80, 0)
+            session.do(Change(add=(note,)), number)
+        session.snapshot()
+
+
+def make_sessions(rng: Random, examples: Path, folder: Path) -> Path:
+    out = folder / "sessions"
+    shutil.copytree(examples / "sessions", out)
+    damaged = next(path for path in sorted(out.iterdir()) if "damaged" in path.name)
+    file = rng.choice([path for path in sorted(damaged.iterdir()) if path.is_file()])
+    data, way = file.read_bytes(), rng.random()
+    if way < 0.3 or not data:
+        data = mutate.bytes_(rng, data)
+    elif way < 0.5:
+        data = mutate.text(rng, data.decode()).encode("utf-8", "replace")
+    else:
+        lines = data.splitlines()
+        at = rng.randrange(len(lines))
+        lines[at] = json.dumps(mutate.tree(rng, json.loads(lines[at]))).encode()
+        data = b"\n".join(lines) + b"\n"
+    file.write_bytes(data)
+    return out
+
+
+def ask_sessions(path: Path) -> object:
+    sessions = Sessions(path, StudioLimits())
+    listed = [line["id"] for line in sessions.list()]
+    if not any("whole" in name for name in listed):
+        raise KeyError("the session that is whole is not listed")
+    for folder in sorted(path.iterdir()):
+        if "whole" in folder.name and len(sessions.get(folder.name).document.notes) != 4:
+            raise KeyError("the session that is whole has lost notes")
+    name = next(p.name for p in path.iterdir() if "damaged" in p.name)
+    session = sessions.get(name)
+    found: Any = session.json()
+    note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
+    return found, session.do(Change(add=(note,)), session.document.revision)
+
+
+def make_words(rng: Random, examples: Path, folder: Path) -> Path:
+    command = rng.choice(sorted(COMMANDS))
+    names = list(known_options(command))
+    words = [f"{rng.choice(names)}={rng.choice(WILD)}" for _ in range(rng.choice((1, 1, 2)))]
+    path = folder / "words.json"
+    path.write_text(json.dumps([command, *words]))
+    return path
+
+
+def ask_words(path: Path) -> object:
+    command, *words = json.loads(path.read_text())
+    return compose(command, words)
+
+
+# ----------------------------------------------------- music that is large by what it says
+
+
+def make_document(rng: Random, examples: Path, folder: Path) -> Path:
+    """MusicXML with a token of up to some megabytes, or with thousands of names."""
+    long = "u" * rng.choice(LENGTHS)
+    count = rng.choice((1, 100, 5000))
+    names = rng.choice(("a", "measure", "note", "a{}", "p:a{}"))
+    children = "".join(f"<{names.format(n)}/>" for n in range(count))
+    root = rng.choice(("score-partwise", "score-timewise", "x"))
+    inside = {
+        "namespace": f'<{root} xmlns="{long}" xmlns:p="{long}">{children}</{root}>',
+        "attribute": f'<{root} a="{long}">{children}</{root}>',
+        "comment": f"<!--{long}--><{root}>{children}</{root}>",
+        "instruction": f"<?x {long}?><{root}>{children}</{root}>",
+        "name": f"<{root}><{long or 'a'}/>{children}</{root}>",
+        "text": f"<{root}>{long}{children}<![CDATA[{long}]]></{root}>",
+        "type": f'<!DOCTYPE {root} SYSTEM "{long}"><{root}>{children}</{root}>',
+        "entity": f'<!DOCTYPE x [<!ENTITY a "{long[:1000]}">]><x>{"&a;" * count}</x>',
+        "depth": f"<{root}>" + "<a>" * count + "</a>" * count + f"</{root}>",
+        "marks": f'<{root}><part id="{long[:99]}">{children}</part></{root}>',
+    }
+    document = inside[rng.choice(sorted(inside))]
+    path = folder / "x.mxl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.xml", document)
+        for number in range(rng.choice((0, 0, 20))):
+            archive.writestr(f"b{number}", long)
+    return path
+
+
+def make_marks(rng: Random, examples: Path, folder: Path) -> Path:
+    """A MIDI file of up to tens of thousands of marks, texts and notes in unison."""
+    tracks = []
+    for _ in range(rng.choice((1, 1, 3))):
+        kinds = (
+            b"\xff\x51\x03",
+            b"\xff\x58\x04",
+            b"\xff\x59\x02",
+            b"\xff\x06\x02",
+            b"\xff\x05\x02",
+        )
+        some = rng.sample(kinds, rng.choice((1, 2, 5)))
+        events = bytearray()
+        for _ in range(rng.choice((10, 1000, 40_000))):
+            kind = rng.choice(some)
+            events += bytes([rng.choice((0, 1, 100))]) + kind + rng.randbytes(kind[2])
+            if rng.random() < 0.2:
+                events += bytes([0, rng.choice((0x90, 0x91, 0x80, 0xC0)), 60, 64])
+        tracks.append(b"MTrk" + len(events).to_bytes(4, "big") + events)
+    head = b"MThd\0\0\0\6" + rng.choice((b"\0\0", b"\0\1", b"\0\2")) + b"\0\3\1\xe0"
+    path = folder / "x.mid"
+    path.write_bytes(head + b"".join(tracks))
+    return path
+
+
+def read_and_write(path: Path) -> object:
+    """Read, written into its file with every second note, and written anew."""
+    score = formats.read(path)
+    edited = midi.to_bytes(score.with_notes(score.notes[::2]))
+    if len(midi.read(edited)) != (len(score) + 1) // 2:
+        raise KeyError("other notes are read from the file that was written")
+    return midi.to_bytes(replace(score, file=b""))
+
+
+def nothing(folder: Path) -> None:
+    """No examples are needed."""

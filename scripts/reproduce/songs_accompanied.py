@@ -1,0 +1,122 @@
+"""Songs accompanied by a model, beside the songs themselves: harmony and time in bars.
+
+    python -m scripts.reproduce.songs_accompanied path=FOLDER_OF_SONGS [model=song] [pieces=10]
+        [seconds=45] [seed=0] [chords=false] [program=73]
+
+Of every song the melody (the notes of ``program``) is kept for its first ``seconds``, with its
+chords where ``chords=true``, and accompanied; measured are the new notes, and those that the song
+has beside its melody (musictx/evaluate/harmony.py, metre.py), against the chords of the file's
+markers: as they are, and shifted by 6 semitones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import musictx
+from musictx import chords
+from musictx.evaluate import harmony, metre
+from musictx.notes import Score
+from scripts.words import options, run
+
+DEFAULTS = {
+    "path": "",
+    "model": "song",
+    "pieces": "10",
+    "seconds": "45",
+    "seed": "0",
+    "chords": "false",
+    "program": "73",
+}
+
+
+def measured(
+    score: Score, notes: np.ndarray, melody: np.ndarray, spans: list[harmony.ChordSpan]
+) -> dict[str, float]:
+    """Name of a measure -> its value for the accompaniment ``notes`` to ``melody``."""
+    part = score.with_notes(notes)
+    pitched = notes[~notes["drum"]]
+    both = np.concatenate([melody, notes])
+    order = np.argsort(both["start"], kind="stable")
+    return {
+        "onsets near sixteenths": metre.near_sixteenths(part),
+        "bass changes on 1 or 3": metre.bass_changes_on_strong_beats(part),
+        "chord tones": harmony.chord_tones(part, spans),
+        "chord tones, shifted": harmony.chord_tones(part, shifted(spans, 6)),
+        "bass on chord": bass_tones(pitched, spans),
+        "clashes": harmony.clashes(score.with_notes(both), order < len(melody)),
+        "likeness 4 bars apart": metre.bar_likeness(part, 4),
+        "notes a second": len(notes) / max(float(notes["end"].max(initial=1.0)), 1.0),
+        "mean velocity": float(notes["velocity"].mean()) if len(notes) else np.nan,
+        "length, quarters": float(np.median(pitched["end"] - pitched["start"])) * 2
+        if len(pitched)
+        else np.nan,
+    }
+
+
+def bass_tones(notes: np.ndarray, spans: list[harmony.ChordSpan]) -> float:
+    """The share of chords whose lowest note of ``notes`` struck within them is a chord tone; chords
+    without a strike do not count. None: nan."""
+    results = []
+    for span in spans:
+        since = notes["start"] - span.start
+        struck = notes[(since >= -0.02) & (since < span.end - span.start - 0.02)]
+        if len(struck) and span.classes:
+            results.append(int(struck["pitch"].min()) % 12 in span.classes)
+    return float(np.mean(results)) if results else np.nan
+
+
+def shifted(spans: list[harmony.ChordSpan], semitones: int) -> list[harmony.ChordSpan]:
+    """The same chords ``semitones`` higher: what agreement by chance is measured against."""
+    return [
+        span._replace(classes=frozenset((one + semitones) % 12 for one in span.classes))
+        for span in spans
+    ]
+
+
+def spans_of(score: Score, end: float) -> list[harmony.ChordSpan]:
+    """The chords that the file names, with their tones."""
+    found = [one for one in chords.annotated(score) or [] if one[0] < end]
+    stops = [*(time for time, _ in found[1:]), end]
+    return [
+        harmony.ChordSpan(time, stop, frozenset((chord.root + tone) % 12 for tone in tones))
+        for (time, chord), stop in zip(found, stops)
+        for tones in [chords.QUALITIES[chords.NAMES[chord.quality]]]
+        if chord != chords.NONE
+    ]
+
+
+def main(words: list[str]) -> None:
+    given = options(words, DEFAULTS)
+    end, program = float(given["seconds"]), int(given["program"])
+    files = sorted(Path(given["path"]).glob("*.mid"))
+    files = files[:: max(1, len(files) // int(given["pieces"]))][: int(given["pieces"])]
+    model = musictx.load(given["model"])
+    new, real = [], []
+    for path in files:
+        song = musictx.read(path)
+        inside = song.notes[song.notes["start"] < end]
+        melody, others = (inside[(inside["program"] == program) == own] for own in (True, False))
+        if not len(melody) or not len(others):
+            continue
+        markers = song.markers if given["chords"] == "true" else ()
+        tune = replace(song.with_notes(melody), markers=markers)
+        sample = musictx.accompany(tune, model=model, seed=int(given["seed"]))[0]
+        notes = sample.score.notes
+        made = notes[~np.isin(notes["track"], melody["track"])]
+        spans = spans_of(song, end)
+        new.append(measured(song, made, melody, spans))
+        real.append(measured(song, others, melody, spans))
+        print(path.name, len(made), flush=True)
+    print(f"{len(new)} songs")
+    for name in new[0] if new else ():
+        values = [np.array([row[name] for row in rows]) for rows in (new, real)]
+        means = [float(np.nanmean(v)) if np.isfinite(v).any() else np.nan for v in values]
+        print(f"{name:26} {means[0]:6.3f}   real {means[1]:6.3f}")
+
+
+if __name__ == "__main__":
+    run(main)

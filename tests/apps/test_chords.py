@@ -1,0 +1,76 @@
+"""Chords on the command line: printed, written, followed."""
+
+from dataclasses import replace
+
+import pytest
+
+import musictx
+from musictx import cli, shipped
+from musictx.beats import Beats
+from musictx.chord_sheet import bars_of, laid, sheet, text_of
+from musictx.errors import UserError
+from tests.untrained import saved
+
+
+def test_a_sheet_is_printed_and_written(tmp_path, capsys):
+    tune = musictx.read(shipped.examples()["ode_to_joy"])
+    bars = sheet("| G | D7 G | C D | G |")
+    source = tmp_path / "tune.mid"
+    musictx.write(replace(tune, markers=laid(bars, Beats(tune), 0, 16)), source)
+    out = tmp_path / "named.mid"
+    assert cli.main(["chords", str(source), f"out={out}"]) == 0
+    printed = capsys.readouterr().out
+    assert text_of(bars_of(musictx.read(source))) in printed
+    assert bars_of(musictx.read(out)) == (bars * 4)[:16]
+
+
+def test_what_the_notes_imply_is_said_to_be_that(capsys):
+    assert cli.main(["chords", "ode_to_joy"]) == 0
+    assert "the file names no chords" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "file: missing"),
+        (["ode_to_joy", "out=x.txt"], "out=x.txt: expected a file that ends in .mid"),
+    ],
+)
+def test_wrong_words_get_one_sentence(words, message, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["chords", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    tokens = {"name": "notes", "low": 40, "high": 90, "controls": True}
+    folder = saved(tmp_path_factory.mktemp("m"), tokens=tokens, context=1500, group=5)
+    return musictx.load(folder)
+
+
+def test_chords_alone_are_accompanied_in_their_bars(model):
+    made = musictx.accompany(model=model, chords="| C | Am7 F |", seed=3)[0]
+    assert made.score.markers == ((0.0, "C:maj"), (2.0, "A:min7"), (3.0, "F:maj"))
+    starts = made.score.notes["start"]
+    assert len(starts) > 0
+    assert ((starts >= 0) & (starts < 4.0)).all()
+
+
+def test_a_melody_and_chords_are_followed_together(model):
+    tune = musictx.read(shipped.examples()["ode_to_joy"])
+    tune = tune.with_notes(tune.notes[tune.notes["start"] < 4.0])
+    made = musictx.accompany(tune, model, chords="G | D7", seed=3)[0]
+    assert [name for _, name in made.score.markers][:2] == ["G:maj", "D:7"]
+    kept = made.score.notes[made.score.notes["track"] == tune.notes["track"][0]]
+    assert kept["pitch"].tolist() == tune.notes["pitch"].tolist()
+
+
+def test_models_that_follow_no_chords_say_so(tmp_path):
+    tokens = {"name": "performance", "controls": True}
+    piano = musictx.load(saved(tmp_path / "p", tokens=tokens, context=200))
+    with pytest.raises(UserError, match="follows none; expected one of notes tokens"):
+        musictx.accompany("ode_to_joy", piano, chords="| C |")
+    with pytest.raises(UserError, match="expected a melody, or chords="):
+        musictx.accompany(model=piano)

@@ -1,0 +1,191 @@
+"""musictx compare: samples that were there or are generated, beside files or a corpus; chorales."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from musictx import bundle, midi
+from musictx.apps import compare as app
+from musictx.chorale import grid as four
+from musictx.chorale import voice_leading
+from musictx.chorale.grid import Grid
+from musictx.config import CompareConfig, CorpusConfig, ModelFolder, SamplingConfig
+from musictx.errors import UserError
+from musictx.evaluate.measures import MEASURES, measure
+from musictx.evaluate.musical import excerpt, polyphony
+from musictx.notes import Score
+from musictx.tokens.build import build
+from musictx.tokens.coordinates import token_coordinates
+from tests.data.helpers import write_songs
+from tests.untrained import saved
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    tokens = {"name": "performance", "velocity_bins": 4}
+    return str(saved(tmp_path_factory.mktemp("model") / "m", tokens=tokens, width=16, context=24))
+
+
+@pytest.fixture(scope="module")
+def midi_files(tmp_path_factory):
+    return str(write_songs(tmp_path_factory.mktemp("midi"), range(8), notes=40))
+
+
+def asked(**options):
+    model = options.pop("model", None)
+    return CompareConfig(model=ModelFolder(model), device="cpu", **options)
+
+
+def files(folder):
+    return {p.name: p.read_bytes() for p in folder.glob("*.mid")}
+
+
+def test_samples_are_generated_measured_and_gone_on_with(model, midi_files, tmp_path, monkeypatch):
+    folder = tmp_path / "s"
+    options = {"model": model, "against": midi_files, "samples": str(folder)}
+    options |= {"pieces": 3, "seconds": 2.0, "task": "continue", "primer_seconds": 1.0}
+    found = app.run(asked(**options, out=str(tmp_path / "r.json")))
+    made = files(folder)
+    assert sorted(made) == ["000.mid", "001.mid", "002.mid"]
+    told = json.loads((folder / "samples.json").read_text())["samples"]
+    for piece in found.pieces[:3]:
+        seam = told[piece["name"]]["seam"]
+        assert seam > 0
+        score = midi.read(folder / f"{piece['name']}.mid")
+        wanted = measure(excerpt(score, seam, 2.0), 2.0, MEASURES)
+        assert {name: piece[name] for name in MEASURES} == pytest.approx(wanted, nan_ok=True)
+    assert json.loads((tmp_path / "r.json").read_text())["seconds"] == 2.0
+    (folder / "001.mid").unlink()
+    app.run(asked(**options))
+    assert files(folder) == made
+    with pytest.raises(UserError, match=r"samples=.*made with other seconds, seed"):
+        app.run(asked(**options | {"seconds": 1.0, "seed": 4}))
+    given = asked(samples=str(folder), against=midi_files, seconds=2.0)
+    assert [p["notes"] for p in app.run(given).pieces[:3]] == [p["notes"] for p in found.pieces[:3]]
+
+
+def test_real_files_are_measured_on_the_grid_of_the_models_tokens(model, tmp_path):
+    rng = np.random.default_rng(0)
+    starts = np.sort(rng.uniform(0, 8, 60))
+    rows = [(s, s + 0.2, int(rng.integers(60, 63)), 80, 0, False, 0) for s in starts]
+    (tmp_path / "real").mkdir()
+    midi.write(Score(notes=rows), tmp_path / "real" / "x.mid")
+    exact = midi.read(tmp_path / "real" / "x.mid")
+    tokenizer = bundle.load(model).tokenizer
+    held = tokenizer.decode(tokenizer.encode(exact))
+    given = {"samples": str(tmp_path / "real"), "against": str(tmp_path / "real"), "seconds": 5.0}
+    for options, wanted in (({}, exact), ({"model": model}, held)):
+        found = app.run(asked(**options, **given))
+        (real,) = (piece for piece in found.pieces if piece["set"] == "real")
+        wanted = measure(excerpt(wanted, 0.0, 5.0), 5.0, MEASURES)
+        assert {name: real[name] for name in MEASURES} == pytest.approx(wanted, nan_ok=True)
+    assert polyphony(held) != polyphony(exact)
+
+
+def test_a_corpus_gives_real_music_the_training_split_and_copies(model, midi_files, tmp_path):
+    corpus = CorpusConfig(path=midi_files, shards=str(tmp_path / "shards"), workers=1)
+    write_songs(tmp_path / "own", [0], notes=40)
+    for with_model in ({"model": model}, {}):
+        found = app.run(
+            asked(**with_model, corpus=corpus, samples=str(tmp_path / "own"), seconds=3.0)
+        )
+        assert found.sets == ["samples", "real", "training"]
+        corpus = CorpusConfig(shards=str(tmp_path / "shards"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "samples: missing; give samples=FOLDER of music, or pieces=64"),
+        ({"samples": "{tmp}/nothing"}, "samples=.*expected a folder with MIDI files"),
+        ({"samples": "{midi}"}, "against: expected the real music to compare with"),
+        ({"samples": "{midi}", "against": "{tmp}/nothing"}, "against=.*expected a folder with"),
+        ({"pieces": 2, "samples": "{midi}", "against": "{midi}"}, "something else in this folder"),
+        ({"pieces": 2, "task": "harmonise", "against": "{midi}"}, "task=harmonise: .* writes"),
+    ],
+)
+def test_mistakes_are_told_and_leave_nothing(
+    options, words, model, midi_files, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    filled = {
+        k: v.format(tmp=tmp_path, midi=midi_files) if isinstance(v, str) else v
+        for k, v in options.items()
+    }
+    with pytest.raises(UserError, match=words):
+        app.run(asked(**({"model": model} if "pieces" in filled else {}), **filled))
+    assert not list(tmp_path.rglob("*"))
+
+
+def chorale(seed, steps=40):
+    """Four voices, each on a note of its own range for two to four steps."""
+    rng = np.random.default_rng(seed)
+    columns = []
+    for low in (66, 62, 57, 45):
+        notes = [np.full(rng.integers(2, 5), low + rng.integers(0, 7)) for _ in range(steps)]
+        columns.append(np.concatenate(notes)[:steps])
+    return np.stack(columns, axis=1)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    splits = {"train": [chorale(i) for i in range(3)], "valid": [chorale(9 + i) for i in range(4)]}
+    path = tmp_path_factory.mktemp("published") / "chorales.json"
+    path.write_text(
+        json.dumps({split: [p.tolist() for p in some] for split, some in splits.items()})
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def singer(tmp_path_factory):
+    tokens = {"name": "chorale", "low": 40, "high": 76}
+    coordinates = token_coordinates(build(**tokens))
+    place = {"name": "two_d", "periods": [4], "coordinates": coordinates}
+    where = tmp_path_factory.mktemp("singer") / "m"
+    return str(saved(where, tokens=tokens, width=16, context=256, position=place))
+
+
+@pytest.mark.parametrize("task", ["free", "continue", "harmonise"])
+def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_path):
+    corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
+    options = {"seconds": 1.2} | ({} if task == "free" else {"primer_seconds": 2.4, "particles": 2})
+    found = app.run(
+        asked(
+            model=singer, corpus=corpus, samples=str(tmp_path / "s"), pieces=2, task=task,
+            sampling=SamplingConfig(top_p=1.0), **options,
+        )
+    )  # fmt: skip
+    assert list(found.sets) == ["samples", "real", "training"]
+    for piece, file in zip(found.pieces, sorted((tmp_path / "s").glob("*.mid"))):
+        grid, _ = four.read(midi.read(file))
+        if task == "harmonise":
+            report = voice_leading.assess(grid.pitches, grid.tied)
+            assert {kind: piece[kind] for kind in report.counts} == dict(report.counts)
+            assert len(piece["faults"]) == sum(report.counts.values())
+        else:
+            assert piece["bars"] <= 1.2 / 2.4 + 1e-9
+    real = [piece for piece in found.pieces if piece["set"] == "real"]
+    assert len(real) == (2 if task == "harmonise" else 4)
+    whole = [voice_leading.assess(chorale(9 + i), None) for i in range(4)]
+    if task == "free":
+        wanted = voice_leading.rates(whole)["all faults / 100 bars"]
+        rows = {row.name: row.values for row in found.rows}
+        assert rows["all faults / 100 bars"]["real"] == pytest.approx(wanted, rel=0.2)
+
+
+def test_a_copied_chorale_is_found(published, tmp_path):
+    copy = Grid.joined(chorale(1) + 2)
+    (tmp_path / "s").mkdir()
+    midi.write(four.write(copy), tmp_path / "s" / "copy.mid")
+    corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
+    found = app.run(asked(samples=str(tmp_path / "s"), corpus=corpus))
+    assert found.pieces[0]["copied bars"] == 40 / 16
+    five = Score(notes=[(0.0, 1.0, pitch, 64, 0, False, 0) for pitch in range(60, 65)])
+    midi.write(five, tmp_path / "s" / "thick.mid")
+    with pytest.raises(UserError, match=r"samples: .*thick.mid: .* notes sound at once"):
+        app.run(asked(samples=str(tmp_path / "s"), corpus=corpus))

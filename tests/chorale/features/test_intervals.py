@@ -1,0 +1,131 @@
+"""Intervals between notes against plain loops, and their laws: transposition, pieces, the cache."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.chorale.features.intervals import Intervals
+from musictx.model.transformer import MusicTransformer
+
+#: Ids 0..3 are no notes, 4..15 are pitches 60..71.
+VOCAB, FIRST, LOWEST = 16, 4, 60
+RANGES = [[FIRST, VOCAB, LOWEST]]
+PITCHES = torch.tensor([-1] * FIRST + list(range(LOWEST, LOWEST + VOCAB - FIRST)))
+INPUTS, OUTPUTS = [1, 4, 6], [1, 2, 7]
+
+
+def intervals(width: int = 8, **more) -> Intervals:
+    torch.manual_seed(0)
+    found = Intervals(
+        VOCAB, width, pitches=RANGES, **({"inputs": INPUTS, "outputs": OUTPUTS} | more)
+    ).double()
+    for table in found.outputs:  # they begin at zero
+        torch.nn.init.normal_(table)
+    return found
+
+
+def model(name: str = "huang", **more) -> MusicTransformer:
+    torch.manual_seed(1)
+    found = MusicTransformer(
+        VOCAB, layers=2, width=16, heads=2, feedforward=16, context=64, position={"name": name},
+        features=[{"name": "intervals", "inputs": INPUTS, "outputs": OUTPUTS, "pitches": RANGES}],
+        **more,
+    )  # fmt: skip
+    for table in found.intervals.outputs:
+        torch.nn.init.normal_(table)
+    return found.double().eval()
+
+
+def row(found: Intervals, later: int, earlier: int) -> int | None:
+    """The row of an interval between two ids, None where there is none."""
+    a, b = int(PITCHES[later]), int(PITCHES[earlier])
+    return None if min(a, b) < 0 else 1 + found.span + a - b
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=12), st.integers(0, 12))
+def test_both_are_the_sums_written_out(ids, known):
+    """``known`` of the ids are given as earlier ones, as a cache does."""
+    found = intervals()
+    known = min(known, len(ids) - 1)
+    whole = torch.tensor([ids])
+    places = torch.arange(known, len(ids))[None]
+    before = found.read(whole[:, known:], whole[:, :known], places)
+    x = torch.randn(1, len(ids) - known, 8, dtype=torch.float64)
+    embedded, scored = (
+        found.embed(x, before)[0],
+        found.score(torch.zeros(1, len(ids) - known, VOCAB), x, before)[0],
+    )
+    for n, t in enumerate(range(known, len(ids))):
+        expected = x[0, n].clone()
+        judged = torch.zeros(VOCAB, dtype=torch.float64)
+        for lag, table in zip(INPUTS, found.inputs):
+            r = row(found, ids[t], ids[t - lag]) if t >= lag else None
+            expected += table[0 if r is None else r]
+        for lag, table in zip(OUTPUTS, found.outputs):
+            for candidate in range(VOCAB if t + 1 >= lag else 0):
+                r = row(found, candidate, ids[t + 1 - lag])
+                judged[candidate] += 0 if r is None else x[0, n] @ table[r]
+        torch.testing.assert_close(embedded[n], expected)
+        torch.testing.assert_close(scored[n].double(), judged, rtol=1e-5, atol=1e-5)
+
+
+def test_transposed_music_has_the_same_intervals():
+    found = intervals()
+    ids = torch.randint(FIRST, VOCAB - 3, (2, 9), generator=torch.Generator().manual_seed(2))
+    x = torch.randn(2, 9, 8, dtype=torch.float64)
+    places = torch.arange(9).expand(2, -1)
+    here = found.read(ids, ids[:, :0], places)
+    above = found.read(ids + 3, ids[:, :0], places)
+    torch.testing.assert_close(found.embed(x, here), found.embed(x, above))
+    none = torch.zeros(2, 9, VOCAB)
+    lower, higher = found.score(none, x, here), found.score(none, x, above)
+    torch.testing.assert_close(lower[..., FIRST : VOCAB - 3], higher[..., FIRST + 3 :])
+    assert not lower[..., :FIRST].any()
+
+
+def test_notes_that_slid_out_are_unknown_and_forks_remember():
+    found = model("rotary")
+    draw = torch.Generator().manual_seed(4)
+    ids = torch.randint(FIRST, VOCAB, (1, 10), generator=draw)
+    with torch.no_grad():
+        cache = found.new_cache(1, 10)
+        found(ids[:, :5], cache=cache)
+        rows = cache.fork(2)
+        got = found(ids[:, 5:].expand(2, -1), cache=rows)
+        torch.testing.assert_close(got[1:], found(ids)[:, 5:])
+
+        one = found.new_cache(1, 10)
+        found(ids[:, :3], cache=one)
+        one.slide(3)  # nothing is held: the next note stands alone
+        alone = found.intervals.read(ids[:, 3:4], one.earlier(7), torch.tensor([[3]]))
+        assert alone[1:].eq(-1).all()
+        assert alone[0].item() == PITCHES[ids[0, 3]]
+
+
+def test_dropout_withholds_whole_vectors_in_training_only():
+    found = intervals(inputs=[2], outputs=[], dropout=0.25)
+    ids = torch.randint(FIRST, VOCAB, (4, 500), generator=torch.Generator().manual_seed(5))
+    before = found.read(ids, ids[:, :0], torch.arange(500).expand(4, -1))
+    nothing = torch.zeros(4, 500, 8, dtype=torch.float64)
+    whole = found.eval().embed(nothing, before)
+    torch.manual_seed(6)
+    some = found.train().embed(nothing, before)
+    share = some / whole
+    torch.testing.assert_close(share, share[..., :1].expand_as(share))
+    kept = share[..., 0].round(decimals=6)
+    assert set(kept.unique().tolist()) == {0.0, round(1 / 0.75, 6)}
+    assert 0.7 < (kept > 0).double().mean() < 0.8
+
+
+def test_gradient_reaches_the_rows_that_are_met_and_no_others():
+    found = model()
+    found(torch.tensor([[4, 6, 5]])).square().sum().backward()
+    span = found.intervals.span
+    met = found.intervals.inputs[0].grad.abs().sum(1).nonzero().flatten().tolist()
+    assert met == sorted({0, 1 + span + 2, 1 + span - 1})
+    lowest, highest = 4 - 6, 15 - 4  # of a candidate over the last note
+    met = found.intervals.outputs[0].grad.abs().sum(1).nonzero().flatten().tolist()
+    assert met == list(range(1 + span + lowest, 1 + span + highest + 1))

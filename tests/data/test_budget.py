@@ -1,0 +1,39 @@
+"""A file may take its time and no more, in C too."""
+
+import signal
+import time
+from itertools import repeat
+
+import pytest
+
+from musictx.data import parallel
+from musictx.data.budget import Budget, TookTooLong, within
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGVTALRM"), reason="no timers")
+
+
+def work(items):
+    """Item 1 stays in one call of C that never looks at signals."""
+    done = []
+    for item in items:
+        with within(Budget(0.3, 4096)):
+            if item == 1:
+                sum(repeat(0))
+        done.append(f"{item} done")
+    return done
+
+
+def crashed(item):
+    return f"{item} lost"
+
+
+def test_what_holds_a_worker_in_c_is_ended_from_outside_and_lost_alone():
+    begin = time.monotonic()
+    found = dict(parallel.run(work, [(0, [0, 1]), (1, [2])], crashed, workers=2))
+    assert found == {0: ["0 done", "1 lost"], 1: ["2 done"]}
+    assert time.monotonic() - begin < 60
+
+
+def test_python_is_interrupted_by_the_clock():
+    with pytest.raises(TookTooLong), within(Budget(0.2, 4096)):
+        all(x == 0 for x in repeat(0))

@@ -1,0 +1,137 @@
+"""MidiTok through the open door: the adapter of docs/tokens.md keeps the laws of a tokenizer."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from musictx.errors import ConfigError
+from musictx.notes import NOTE, Score
+from musictx.pedal import fold_sustain
+from musictx.tokens.build import build
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+from tests.strategies import scores
+
+pytest.importorskip("miditok")
+
+NAME = "tests.docs.remi:Remi"
+REMI = build(NAME)
+quick = settings(deadline=None, max_examples=25)
+pieces = scores(pitches=(15, 115), velocities=(1, 127))
+
+
+def quantised(score: Score) -> list[tuple[int, int, int]]:
+    """(start, length, pitch) in 32nd notes at 120 bpm, at most 12 beats long, in their order."""
+    notes = score.notes
+    start, end = (np.floor(notes[key] * 16 + 0.5).astype(int) for key in ("start", "end"))
+    rows = zip(start, np.clip(end - start, 1, 96), notes["pitch"], notes["drum"])
+    return sorted((int(s), int(d), int(p)) for s, d, p, drum in rows if not drum and 21 <= p <= 108)
+
+
+@quick
+@given(pieces)
+def test_what_is_written_is_the_quantised_piece_and_its_grammar_takes_it(piece):
+    ids, left_out = REMI.encode_with_report(piece)
+    heard = REMI.decode(ids)
+    assert quantised(heard) == quantised(fold_sustain(piece))  # as the adapter does
+    assert len(heard) == len(piece) - sum(left_out.values())
+    assert REMI.encode(heard).tolist() == ids.tolist()
+    state = REMI.grammar()
+    for token_id in ids:
+        state.advance(int(token_id))
+    assert state.allowed()[EOS]
+    assert state.notes == len(heard)
+
+
+@quick
+@given(pieces)
+def test_miditok_reads_the_same_notes(piece):
+    ids = REMI.encode(piece)
+    assume(len(ids))
+    ours = [(round(s * 16), round(e * 16), p, v) for s, e, p, v, *_ in REMI.decode(ids).notes]
+    decoded = REMI.remi.decode([(ids.astype(int) - REMI.shift).tolist()])
+    per_step = decoded.ticks_per_quarter // 8
+    theirs = [
+        (n.time // per_step, (n.time + n.duration) // per_step, n.pitch, n.velocity)
+        for track in decoded.tracks
+        for n in track.notes
+    ]
+    assert sorted(ours) == sorted(theirs)
+
+
+def test_whatever_is_drawn_within_the_grammar_decodes():
+    generator = np.random.default_rng(7)
+    for _ in range(5):
+        state, drawn = REMI.grammar(), []
+        for _ in range(200):
+            allowed = state.allowed()
+            assert not allowed[[PAD, BOS, CUT]].any()
+            token_id = int(generator.choice(np.flatnonzero(allowed)))
+            before, other = state.seconds, state.copy()
+            state.advance(token_id)
+            assert (other.seconds, other.notes) == (before, REMI.grammar(drawn).notes)
+            assert state.seconds >= before
+            if token_id == EOS:
+                assert np.flatnonzero(state.allowed()).tolist() == [EOS]
+                break
+            drawn.append(token_id)
+        # Only the very last note can lack its velocity or length.
+        assert state.notes - 1 <= len(REMI.decode(drawn)) <= state.notes
+    with pytest.raises(ValueError, match="may not follow"):
+        REMI.grammar().advance(int(np.flatnonzero(REMI.is_["Pitch"])[0]))
+
+
+@quick
+@given(scores(pitches=(30, 90), velocities=(1, 127)), st.integers(-9, 9))
+def test_transposing_commutes_with_encoding(piece, semitones):
+    ids = REMI.encode(piece)
+    notes = piece.notes.copy()
+    notes["pitch"] = np.where(notes["drum"], notes["pitch"], notes["pitch"] + np.int64(semitones))
+    moved = REMI.encode(piece.with_notes(notes))
+    assert REMI.augment(ids, semitones=semitones).tolist() == moved.tolist()
+    assert REMI.augment(ids) is ids
+    if len(ids):
+        assert REMI.augment(ids, semitones=80) is None
+
+
+@quick
+@given(scores(pitches=(30, 90), min_notes=5), st.data())
+def test_a_window_from_inside_a_piece_is_stretched_and_made_louder(piece, data):
+    ids = REMI.encode(piece)
+    assume(len(ids) > 4)
+    start = data.draw(st.integers(0, len(ids) - 2))
+    window = ids[start : data.draw(st.integers(start + 1, len(ids)))]
+    window = np.concatenate([[CUT], window, [EOS]]).astype(np.uint16)
+    before = REMI.decode(window).notes
+    for change in ({"stretch": 1.25}, {"velocity": -20}):
+        changed = REMI.augment(window, **change)
+        after = REMI.decode(changed).notes
+        assert (changed.dtype, changed[0], changed[-1]) == (np.uint16, CUT, EOS)
+        assert len(after) == len(before)
+        assert np.abs(after["start"] - before["start"] * change.get("stretch", 1)).max(
+            initial=0
+        ) <= (1 / 32 + 1e-9)
+        assert (after["velocity"] <= before["velocity"]).all()
+
+
+def test_any_ids_decode():
+    generator = np.random.default_rng(3)
+    for _ in range(10):
+        REMI.decode(generator.integers(0, REMI.size, 60))
+    assert REMI.decode([]) == REMI.decode([PAD, BOS, EOS]) == Score()
+    assert REMI.encode(Score()).shape == (0,)
+    with pytest.raises(ValueError, match="expected 0 to"):
+        REMI.decode([REMI.size])
+
+
+def test_it_is_made_again_from_what_it_says_of_itself():
+    note = Score(np.array([(0.1, 0.6, 60, 64, 0, False, 0)], NOTE))
+    again = build(**json.loads(json.dumps(REMI.to_config())))
+    assert (again.fingerprint, again.size) == (REMI.fingerprint, REMI.size)
+    assert pickle.loads(pickle.dumps(REMI)).encode(note).tolist() == REMI.encode(note).tolist()
+    assert build(NAME, velocity_bins=8).fingerprint != REMI.fingerprint
+    with pytest.raises(ConfigError, match="expected one of performance, notes"):
+        build("remi")

@@ -1,0 +1,53 @@
+"""A call of a tool asks the library, and its answer is built from the results."""
+
+import pytest
+
+import musictx
+from musictx import shipped
+from musictx.mcp import work
+from musictx.mcp.places import Places
+from tests.untrained import saved
+
+
+def call(tool, folder, **arguments):
+    words = work.command_of(tool, arguments, Places(folder))
+    return work.perform([*words, *([] if tool == "render" else ["device=cpu"])], lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    piano = {"name": "performance", "low": 30, "high": 96, "controls": True}
+    return {
+        "piano": str(saved(folder / "piano", tokens=piano, context=96)),
+        "chorale": str(saved(folder / "chorale", tokens={"name": "chorale"}, context=400)),
+    }
+
+
+def test_each_tool_answers_with_what_it_has_written_and_prints_nothing(models, tmp_path, capsys):
+    tune = str(shipped.examples()["ode_to_joy"])
+    piano, asked = models["piano"], {"seed": 3, "model": models["piano"]}
+    made = call("generate", tmp_path, seconds=1.0, samples=2, **asked)
+    assert [piece["files"] for piece in made["pieces"]] == [
+        [str(tmp_path / f"piano-3-{n}.mid")] for n in (1, 2)
+    ]
+    assert "notices" not in made
+    alone = musictx.generate(piano, seconds=1.0, samples=2, seed=3)
+    assert [piece["notes"] for piece in made["pieces"]] == [len(one.score) for one in alone]
+    further = call("continue", tmp_path, primer=tune, seconds=1.0, **asked)
+    assert any("quantise=16" in notice for notice in further["notices"])
+    (piece,) = further["pieces"]
+    assert piece["remark"].startswith(f"{_new(piece, tune)} new notes in 1.0")
+    gap = call("infill", tmp_path, file=tune, **{"from": "2", "to": "2"}, **asked)
+    assert gap["pieces"][0]["new_from_seconds"] > 0
+    call("accompany", tmp_path, melody=tune, **asked)
+    four = call("harmonise", tmp_path, melody=tune, particles=2, seed=3, model=models["chorale"])
+    assert "nats a token" in four["pieces"][0]["remark"]
+    assert "new notes" in four["pieces"][0]["remark"]
+    (picture,) = call("render", tmp_path, files=[tune], wav=False)["files"]
+    assert picture.endswith(".png")
+    assert capsys.readouterr().out == ""
+
+
+def _new(piece, primer):
+    return piece["notes"] - len(musictx.read(primer))

@@ -1,0 +1,123 @@
+"""Networks that take a group of ids as one step: causality, packing, the cache, against loops."""
+
+import numpy as np
+import pytest
+import torch
+
+from musictx.model.cascade import Cascade
+from musictx.model.features import with_tokens
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
+from musictx.tokens.build import build
+
+TOKENS = build("notes", low=40, high=90)
+
+
+def song(bars=12, seed=0):
+    """Random music in bars of 3/4 that repeats itself now and then."""
+    random = np.random.default_rng(seed)
+    notes = []
+    for bar in range(bars):
+        if bar % 3 and notes:
+            notes += [(a + 1.5, b + 1.5, *rest) for a, b, *rest in notes if a >= (bar - 1) * 1.5]
+            continue
+        for _ in range(6):
+            at = bar * 1.5 + random.integers(12) / 8
+            pitch, program = random.integers(45, 85), random.choice([0, 33])
+            notes.append((at, at + random.integers(1, 5) / 8, pitch, 64, program, False, 0))
+    notes += [(1.5, 1.6, 36, 90, 0, True, 1)]
+    return Score(notes=notes, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
+
+
+def model(**options):
+    torch.manual_seed(0)
+    made = MusicTransformer(
+        TOKENS.size,
+        layers=2,
+        width=32,
+        heads=2,
+        feedforward=64,
+        context=400,
+        group=TOKENS.group,
+        features=with_tokens([{"name": "bars"}], TOKENS),
+        **options,
+    ).eval()
+    for parameter in made.bars.parameters():  # else it adds nothing yet
+        torch.nn.init.normal_(parameter, std=0.3)
+    return made
+
+
+IDS = torch.tensor([[1, *TOKENS.encode(song()).tolist()[:120]]])
+
+
+@pytest.fixture(scope="module")
+def network():
+    return model()
+
+
+def test_the_layers_read_sums_of_groups_and_the_cascade_adds_one_id_after_another(network):
+    plain = model()
+    plain._features = []
+    with torch.inference_mode():
+        logits = plain(IDS)[0]
+        x = plain.embedding(IDS)[0]
+        count = (len(x) + 4) // 5
+        sums = [x[0]] + [x[5 * k - 4 : 5 * k + 1].sum(0) for k in range(1, count)]
+        where = plain._where(torch.zeros(1, count, dtype=torch.int64), None, None, None)
+        states = plain.norm(plain._through(torch.stack(sums)[None], where, None))[0]
+        for place in range(len(x)):
+            y = states[place // 5]
+            for i in range(1, place % 5 + 1):
+                y = y + plain.cascade.maps[i - 1](y + x[place - place % 5 + i])
+            torch.testing.assert_close(logits[place], plain.embedding.weight @ y)
+
+
+@pytest.mark.parametrize("pieces", [[1], [6, 1, 5, 2, 30, 1], [3, 40], [5, 5, 5], [121]])
+def test_any_split_of_the_ids_gives_the_same_with_a_cache(network, pieces):
+    with torch.inference_mode():
+        whole = network(IDS)
+        cache = network.new_cache(rows=1, capacity=130)
+        at, parts = 0, []
+        while at < IDS.shape[1]:
+            size = pieces[len(parts) % len(pieces)]
+            parts.append(network(IDS[:, at : at + size], cache=cache))
+            at += size
+    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-4, rtol=1e-4)
+
+
+def test_forked_and_selected_rows_go_on_as_rows_of_their_own(network):
+    more = torch.tensor([IDS[0, 50:60].tolist(), IDS[0, 60:70].tolist()])
+    with torch.inference_mode():
+        cache = network.new_cache(rows=1, capacity=130)
+        network(IDS[:, :38], cache=cache)
+        both = cache.fork(2)
+        got = network(more, cache=both)
+        for row in range(2):
+            alone = network(torch.cat([IDS[0, :38], more[row]])[None])[:, 38:]
+            torch.testing.assert_close(got[row : row + 1], alone, atol=1e-4, rtol=1e-4)
+        both.select(torch.tensor([1, 1]))
+        again = network(IDS[:, 70:74].expand(2, -1), cache=both)
+        torch.testing.assert_close(again[0], again[1])
+        with pytest.raises(ValueError, match="do not fit 130"):
+            network(IDS[:, :100].expand(2, -1), cache=both)
+
+
+def test_nothing_looks_ahead_or_into_another_piece(network):
+    first, second = IDS[0, :36].tolist(), [1, *IDS[0, 41:61].tolist()]
+    row = torch.tensor([first + [0] * 4 + second])
+    pieces = torch.tensor([[0] * 36 + [-1] * 4 + [1] * 21])
+    with torch.inference_mode():
+        packed = network(row, piece_ids=pieces)
+        torch.testing.assert_close(packed[:, :36], network(torch.tensor([first])))
+        torch.testing.assert_close(packed[:, 40:], network(torch.tensor([second])))
+        changed = IDS.clone()
+        changed[0, 80:] = IDS[0, 20]
+        torch.testing.assert_close(network(changed)[:, :80], network(IDS)[:, :80])
+
+
+def test_every_map_of_the_cascade_learns():
+    cascade = Cascade(5, 16)
+    x = torch.randn(2, 3, 5, 16, requires_grad=True)
+    cascade(torch.randn(2, 3, 16), x)[:, :, -1].sum().backward()
+    assert (x.grad.abs().sum((0, 1, 3)) > 0).tolist() == [False, True, True, True, True]
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in cascade.parameters())

@@ -1,0 +1,203 @@
+"""The Triton kernels under the interpreter, beside test_conformance.py: run by test_fused.py.
+
+The interpreter must be chosen before anybody imports Triton, hence a process of its own:
+
+    TRITON_INTERPRET=1 python -m pytest tests/speed/fused_kernels.py
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from musictx.attention import decode
+from musictx.attention.terms import NOWHERE, Axis, Blocks, Ring, Span, Terms
+from musictx.speed import fused
+from musictx.speed.decode import kernel
+from musictx.speed.decode import op as ring
+from musictx.speed.fused import Config, forward, key, op, problem, query, skew
+from musictx.speed.fused.config import Tile
+from tests.attention import cases
+from tests.attention.cases import FAMILY, Job, computed, excess, results, table_job
+from tests.speed import interpreter
+
+assert interpreter.HERE, __doc__
+SIZE = 16
+
+
+@pytest.fixture(autouse=True)
+def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    interpreter.cut(monkeypatch, 16)
+    torch.manual_seed(0)
+
+
+def job(family: str, tokens: int = 40, rows: int = 1, **where: Any) -> Job:
+    named: cases.Named = {}
+    cases.qkv(named, rows, 2, tokens, tokens, SIZE)
+
+    def terms(named: cases.Named) -> Terms:
+        return FAMILY[family](named, 2, SIZE)
+
+    terms(named)
+    return Job(named, terms, where)
+
+
+@pytest.mark.parametrize(
+    ("family", "causal"),
+    [("huang", True), ("transformer_xl", False), ("shaw", True), ("everything", False)],
+)
+def test_float16_stays_within_its_rounding(family: str, causal: bool) -> None:
+    shares = excess("fused", job(family, causal=causal), torch.float16)
+    assert max(shares.values()) < 1, shares
+
+
+@pytest.mark.parametrize("family", ["huang_shared", "everything"])
+def test_sums_of_integers_when_deterministic(family: str) -> None:
+    asked = job(family, rows=2)
+    shares = excess("fused", asked, deterministic=True)
+    assert max(shares.values()) < 1, shares
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy says so when NaN arises
+def test_an_infinite_gradient_is_not_hidden_by_the_deterministic_mode() -> None:
+    asked = job("huang", tokens=17)
+    upstream = torch.randn(1, 2, 17, SIZE)
+    upstream[0, 0, 3, 2] = float("inf")
+    run = asked.run(computed("fused"), deterministic=True)
+    assert results(run, asked.named, upstream, torch.float32)["table"].isnan().any()
+
+
+def test_passes_of_different_tiles_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = Config(Tile(16, 4, 1), Tile(32, 4, 1), Tile(16, 4, 1))
+    monkeypatch.setattr(problem, "choose", lambda *_: cut)
+    shares = excess("fused", job("huang"))
+    assert max(shares.values()) < 1, shares
+
+
+def test_a_broken_skew_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (skew, forward, query, key):
+        if hasattr(module, "skew"):
+            monkeypatch.setattr(module, "skew", lambda x, delta, T: x)
+    assert min(excess("fused", table_job(33, 33, 33, SIZE, rows=1)).values()) > 100
+
+
+@pytest.mark.parametrize("what", ["pieces", "blocks", "blocks, not causal"])
+def test_tiles_that_hide_everything_are_not_looked_at(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice the length costs twice the tiles of keys, not four times."""
+    load, loads = forward.load_keys, 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal loads
+        loads += 1
+        return load(*arguments)
+
+    monkeypatch.setattr(forward, "load_keys", counted)
+    counts, causal = [], what != "blocks, not causal"
+    for number in (3, 6):
+        length = 32 * number
+        axis = Axis(torch.randn(1, 9, SIZE), high=8)
+        blocks, pieces = Blocks(32), {}
+        if what == "pieces":
+            ids = torch.arange(length)[None] // 32
+            blocks, pieces = None, {"query_pieces": ids, "key_pieces": ids}
+        q, k, v = torch.randn(3, 1, 1, length, SIZE)
+        loads = 0
+        terms = Terms(0.25, (axis,), blocks=blocks)
+        cases.directly(fused)(q, k, v, terms, causal=causal, **pieces)
+        counts.append(loads)
+    # 32 queries see two tiles of their own; blocks show 2 before, and 2 after if not causal.
+    own, before = 3, 4
+    a_block = own if what == "pieces" else own + before if causal else 12
+    least = 0 if what == "pieces" else before if causal else 8
+    assert counts == [3 * a_block - least, 6 * a_block - least]
+
+
+def test_autocast_keeps_a_float32_master_of_the_table() -> None:
+    q, k, v = (torch.randn(1, 2, 20, SIZE).half().requires_grad_() for _ in range(3))
+    table = torch.randn(2, 9, SIZE, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.float16):
+        out = computed("fused")(q, k, v, Terms(0.25, (Axis(table, high=8),)))
+    assert out.dtype == torch.float16
+    grads = torch.autograd.grad(out.float().sum(), (q, k, v, table))
+    assert [g.dtype for g in grads] == [torch.float16] * 3 + [torch.float32]
+
+
+def test_it_is_an_operator_that_compiles() -> None:
+    inputs = [torch.randn(1, 1, 17, SIZE) for _ in range(3)] + [torch.randn(1, 9, SIZE)]
+    upstream = torch.randn(1, 1, 17, SIZE)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, table: Tensor, ids: Tensor) -> Tensor:
+        return cases.directly(fused)(
+            *(q, k, v, Terms(scale=0.25, axes=(Axis(table=table, high=8),))),
+            query_pieces=ids,
+            key_pieces=ids,
+            dropout=0.1,
+            config=Config(*[Tile(16, 4, 1)] * 3),
+        )
+
+    ids = torch.tensor([[0] * 8 + [1] * 9])
+    results = []
+    for function in (attend, torch.compile(attend, backend="aot_eager", fullgraph=True)):
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        torch.manual_seed(5)
+        out = function(*leaves, ids)
+        results.append([out, *torch.autograd.grad(out, leaves, upstream)])
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b)
+
+
+def test_the_operator_keeps_torch_s_rules() -> None:
+    """And its output lies in memory as the queries do."""
+    q, k, v = (torch.randn(1, 5, 1, SIZE).transpose(1, 2).requires_grad_() for _ in range(3))
+    table, values = (torch.randn(1, 3, SIZE, requires_grad=True) for _ in range(2))
+    constants = (0, 2, 0, True, False, 0.25, 0.0, False, "")
+    inputs = (q, k, v, None, table, None, values, *[None] * 8, *constants)
+    torch.library.opcheck(op.attention, inputs)
+    out = cases.directly(fused)(q, k, v, Terms(0.25), query_positions=Span(0, 5))
+    assert out.stride() == q.stride()
+
+
+def terms_of(kind: str) -> Terms:
+    table, bias = torch.randn(3, 9, 16), torch.randn(1, 9)
+    axes = {
+        "none": (),
+        "table": (Axis(table=table, high=8),),
+        "shared": (Axis(table=table[:1], bias=bias, high=8),),
+        "bias": (Axis(bias=bias.expand(3, -1), low=1, high=9),),
+    }[kind]
+    u = torch.randn(3, 16) if kind == "table" else None
+    return Terms(0.3, axes, content_bias=u, position_bias=u)
+
+
+def test_the_kernel_of_decoding_equals_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float32: empty, half full, full and overwritten rings; one part, several, some without
+    slots."""
+    places = [(0, 0), (5, 0), (5, 3), (99, 0), (100, 1), (257, 158), (250, 240)]
+    kinds = itertools.product(("table", "shared"), places, (1, 4))
+    for kind, (at, begin), splits in (
+        *kinds,
+        *itertools.product(("none", "bias"), places[2::2], (1, 4)),
+    ):
+        q = torch.randn(2, 3, 1, 16)
+        k, v = torch.randn(2, 2, 3, 100, 16)
+        held = Ring.of(torch.tensor([at]), torch.tensor([begin]), 100)
+        empty = held.positions == NOWHERE
+        k[:, :, empty], v[:, :, empty] = float("nan"), float("nan")  # never looked at
+        terms = terms_of(kind)
+        known = (x.nan_to_num() for x in (k, v))
+        where: dict[str, Any] = {"query_positions": (held.newest,), "key_positions": (held,)}
+        wanted = cases.directly(decode)(q, *known, terms, **where)
+        monkeypatch.setattr(kernel, "splits_of", lambda *_, n=splits: n)
+        got = ring.attend(q, k, v, terms, held)
+        error = float((got - wanted).norm() / wanted.norm())
+        assert error < 1e-6, (kind, at, begin, splits, error)
+        if splits == 1:
+            continue
+        half = ring.attend(q, k.half(), v.half(), terms, held)
+        assert float((half - wanted).norm() / wanted.norm()) < 2e-3

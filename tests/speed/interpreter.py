@@ -1,0 +1,64 @@
+"""Triton's interpreter, which runs the kernels on the CPU: a process with TRITON_INTERPRET=1.
+
+It must be chosen before anybody imports Triton.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+HERE = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def cut(patch: pytest.MonkeyPatch, side: int) -> None:
+    """Tiles of ``side`` queries and keys; outputs begin as NaN: what is not written is seen."""
+    from musictx.speed.fused import launch, problem
+    from musictx.speed.fused.config import Config, Tile
+
+    def empty(shape: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        return torch.full(shape, float("nan"), dtype=dtype, device=device)
+
+    patch.setattr(problem, "choose", lambda *_: Config(*[Tile(side, 4, 1)] * 3))
+    patch.setattr(launch, "empty", empty)
+    patch.setattr(launch, "empty_like", lambda x: torch.full_like(x, float("nan")))
+
+
+def _of_today() -> None:
+    """Triton 3.6's interpreter under numpy 2.4: int() of an array of one element is gone. And it
+    patches the language anew at every call of a device function, which takes a third of the time:
+    once for each module and launch is enough.
+    """
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+    launch = interpreter.GridExecutor.__call__
+    done: set[int] = set()
+
+    def patched(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: np.asarray(self.handle.data).item())
+
+    def launched(self: Any, *args: Any, **kwargs: Any) -> None:
+        done.clear()
+        launch(self, *args, **kwargs)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        module = id(self.fn.__globals__)
+        if module not in done:
+            interpreter._patch_lang(self.fn)
+            done.add(module)
+        return self.rewrite()(*args, **kwargs)
+
+    interpreter._patch_lang_tensor = patched
+    interpreter.GridExecutor.__call__ = launched
+    interpreter.InterpretedFunction.__call__ = call
+
+
+if HERE:
+    torch.set_num_threads(1)
+    _of_today()

@@ -1,0 +1,147 @@
+"""The fused kernel without a GPU: by Triton's interpreter, and through the compiler for Hopper."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.attention import capabilities, reference
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Axis, Blocks, Span, Terms
+from musictx.speed import decode, fused
+from musictx.speed.fused import masks
+from musictx.speed.fused.config import Config, Tile, choose
+from tests.attention import cases
+
+KERNELS = Path(__file__).with_name("fused_kernels.py")
+ROOT = KERNELS.parents[2]
+PLAIN = Terms(scale=0.25)
+
+
+@pytest.mark.slow
+def test_interpreted() -> None:
+    """The laws of all implementations, and its own, in a process that begins with the
+    interpreter."""
+    pytest.importorskip("triton", reason="Triton is not installed (it is made for Linux)")
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    files = [KERNELS, ROOT / "tests" / "attention" / "test_conformance.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_the_kernels_compile_for_hopper() -> None:
+    """In a process without the interpreter: two programs of each pass to a multiprocessor (228 KiB
+    of shared memory), products by the matrix units."""
+    pytest.importorskip("triton", reason="Triton is not installed (made for Linux)")
+    program = "import json; from tests.speed import hopper as h; "
+    program += "print(json.dumps([h.passes(), h.decoding()]))"
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    passes, decoding = json.loads(done.stdout)
+    assert all(report["shared"] <= 112 * 1024 and report["wgmma"] > 0 for report in passes), passes
+    assert all(report["shared"] <= 64 * 1024 for report in decoding), decoding
+
+
+@pytest.mark.parametrize(
+    ("why", "arguments"),
+    [
+        ("consecutive", (PLAIN, torch.arange(4), Span(0, 4))),
+        ("one axis", (Terms(scale=1.0, axes=(Axis(), Axis())), Span(0, 4), Span(0, 4), True)),
+        (
+            "further coordinates",
+            (Terms(1.0, (Axis(coordinate=1),)), (Span(0, 4),) * 2, (Span(0, 4),) * 2, True),
+        ),
+        ("scale", (Terms(scale=-1.0), Span(0, 4), Span(0, 4), True)),
+    ],
+)
+def test_it_says_what_it_cannot_do(why: str, arguments: tuple[object, ...]) -> None:
+    assert why in (cases.why_not(fused, *arguments) or "")
+
+
+def test_it_says_which_tensors_it_cannot_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    spans = (Span(0, 4), Span(0, 4))
+    assert cases.why_not(fused, PLAIN, *spans, True) is None
+    assert "computes on cuda" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(fused, "find_spec", lambda name: None)
+    monkeypatch.setattr(capabilities, "_MISSING", {})
+    assert "not installed" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
+    monkeypatch.setattr(fused, "find_spec", lambda name: name)
+    capabilities._MISSING.clear()
+    assert "float64" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64).double())
+    assert "not 48" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 48))
+    assert cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64)) is None
+
+
+def test_musictx_imports_without_triton() -> None:
+    program = (
+        "import sys; sys.modules['triton'] = None\n"
+        "import musictx.attention.api, musictx.speed.fused\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.data())
+def test_bounds_are_those_of_plain_loops(ids: list[int], data: st.DataObject) -> None:
+    others = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=9))
+    reach = data.draw(st.integers(0, 1))
+    first, stop = masks.bounds(torch.tensor([ids]), torch.tensor([others]), reach)
+    for x, low, high in zip(ids, first[0].tolist(), stop[0].tolist()):
+        seen = [j for j, y in enumerate(others) if abs(x - y) <= reach]
+        assert (low, high) == ((seen[0], seen[-1] + 1) if seen else (len(others), 0))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data(), st.integers(1, 9), st.integers(1, 9))
+def test_codes_hide_what_pieces_and_blocks_hide(
+    data: st.DataObject, queries: int, keys: int
+) -> None:
+    def drawn(count: int, highest: int) -> torch.Tensor:
+        numbers = st.lists(st.integers(-1, highest), min_size=count, max_size=count)
+        return torch.tensor([data.draw(numbers)])
+
+    pieces = drawn(queries, 2), drawn(keys, 2)
+    places = drawn(queries, 12).clamp(min=0), drawn(keys, 12).clamp(min=0)
+    blocks = Blocks(data.draw(st.integers(1, 4)), coordinate=1)
+    spans = Span(0, queries), Span(0, keys)
+    for kept, block in ((None, blocks), (pieces, None), (pieces, blocks)):
+        setting = Setting(*zip(spans, places), False, *(kept or (None, None)))
+        seen = reference.visible(setting, torch.device("cpu"), block)[:, 0]
+        found = masks.mask(setting, block, 1, torch.device("cpu"))
+        assert found is not None
+        apart = (found.query_codes[:, :, None] - found.key_codes[:, None, :]).abs()
+        assert torch.equal(apart <= (0 if block is None else 1), seen.expand_as(apart))
+
+
+def test_a_configuration_survives_being_written() -> None:
+    cut = Config(Tile(64, 4, 3), Tile(32, 8, 2), Tile(64))
+    assert str(cut) == "64w4s3:32w8s2:64w4s2"
+    assert Config.parse(str(cut)) == choose(str(cut), torch.bfloat16, 64) == cut
+
+
+def test_what_the_kernel_of_decoding_cannot_do_is_named() -> None:
+    q = torch.zeros(1, 2, 1, 16)
+    axis = Axis(table=torch.zeros(2, 3, 16), high=2)
+    shaw = Terms(1.0, (axis,), value_table=torch.zeros(2, 3, 16))
+    assert decode.kernel_why_not(q, Terms(1.0, (axis,))) == (
+        "it needs tensors on a CUDA GPU, not on cpu"
+    )
+    for terms in (shaw, Terms(1.0, (axis,), blocks=Blocks(4))):
+        assert decode.kernel_why_not(q, terms) == "it knows no value_table and no blocks"
+    assert "not 24" in str(decode.kernel_why_not(torch.zeros(1, 2, 1, 24), Terms(1.0)))
+    assert decode.kernel_why_not(q.double(), Terms(1.0)) == "it computes in float32"

@@ -1,0 +1,163 @@
+"""The compiled operator: its own panels, precision and bits, and what torch must know of it.
+
+That it computes what the specification says: test_conformance.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+import torch
+from torch import Tensor
+
+from musictx.attention.terms import Axis, Terms
+from musictx.speed import native
+from musictx.speed.native import build, library, op
+from tests.attention import cases
+from tests.attention.cases import excess, table_job
+
+pytestmark = pytest.mark.usefixtures("one_cache")
+
+
+def tensors(rows: int, heads: int, tokens: int, size: int) -> cases.Named:
+    named: cases.Named = {}
+    cases.qkv(named, rows, heads, tokens, tokens, size, dtype=torch.float32)
+    return named
+
+
+def test_several_panels_of_the_usual_size(kernel):
+    torch.manual_seed(0)
+    shares = excess("native", table_job(200, 2 * op.RUN + 50, 1500, rows=1))
+    assert max(shares.values()) < 1, shares
+
+
+BREAKS = {
+    "skew off by one": ("float* s = buffer + (m - 1);", "float* s = buffer + m;"),
+    "what no logit was read from": ("std::fill(flat, flat + (m - 1), Number(0));", ""),
+}
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+def test_a_broken_skew_is_noticed(kernel, broken, monkeypatch, tmp_path):
+    """The comparison of these tests fails for a kernel with one line of the skew wrong."""
+    source = tmp_path / "kernel.cpp"
+    right, wrong = BREAKS[broken]
+    texts = {path.name: path.read_text() for path in library.SOURCE.parent.glob("*.[ch]*")}
+    assert sum(text.count(right) for text in texts.values()) == 1
+    monkeypatch.setattr(build, "FLAGS", [f.replace("-O3", "-O0") for f in build.FLAGS])  # quick
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text.replace(right, wrong))
+    monkeypatch.setattr(
+        library, "_outcome", library.Library(build.built(source), library.products())
+    )
+    torch.manual_seed(0)
+    shares = excess("native", table_job(200, 200, 200, rows=1))
+    assert shares["table"] > 100, shares
+
+
+def test_half_precision_is_computed_in_float32(kernel):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 50, 8).half() for _ in range(3))
+    with torch.no_grad():
+        got = cases.directly(native)(q, k, v, Terms(0.3))
+    assert got.dtype == torch.float16
+    want = cases.dense(q, k, v, Terms(0.3))
+    torch.testing.assert_close(got, want, rtol=2**-10, atol=1e-4)
+
+
+def test_a_nan_is_never_hidden(kernel):
+    """Training stops at a loss that is not a number only if it comes to be one."""
+    torch.manual_seed(0)
+    for name in "qkv":
+        named = tensors(1, 1, 20, 4)
+        with torch.no_grad():
+            named[name][0, 0, 10, 1] = float("nan")
+        out = cases.directly(native)(*(named[n] for n in "qkv"), Terms(0.5))
+        wrong = torch.isnan(out[0, 0]).all(-1) | torch.isnan(out[0, 0, :, 1])
+        assert wrong[10]
+        if name != "v":  # later values meet weights of 0, and 0 times NaN is NaN
+            assert not wrong[:10].any()
+        if name != "q":
+            assert wrong[10:].all()
+
+
+def test_logits_far_apart_neither_overflow_nor_leave_dust(kernel):
+    q = torch.full((1, 1, 3, 4), 100.0)
+    k = torch.tensor([-100.0, 100.0, 0.0])[None, None, :, None].expand(1, 1, 3, 4)
+    v = torch.eye(4)[None, None, :3]
+    out = cases.directly(native)(q, k, v, Terms(1.0))[0, 0]
+    assert torch.equal(out, v[0, 0, [0, 1, 1]])
+
+
+def test_dropout_without_gradient_is_the_same(kernel):
+    q, k, v = (torch.randn(1, 2, 40, 8, requires_grad=True) for _ in range(3))
+    torch.manual_seed(1)
+    with torch.no_grad():
+        quiet = cases.directly(native)(q, k, v, Terms(0.5), dropout=0.4)
+    torch.manual_seed(1)
+    assert torch.equal(cases.directly(native)(q, k, v, Terms(0.5), dropout=0.4), quiet)
+
+
+def test_no_tokens_at_all(kernel):
+    q = torch.zeros(2, 2, 0, 4, requires_grad=True)
+    out = cases.directly(native)(q, q, q, cases.huang({}, 2, 4))
+    assert out.shape == (2, 2, 0, 4)
+    out.sum().backward()
+    assert q.grad is not None
+
+
+def test_torch_knows_shapes_and_gradients_of_the_operator(kernel):
+    """What compilation and export go by."""
+    q, k, v = (torch.randn(2, 2, 9, 4, requires_grad=True) for _ in range(3))
+    table, bias = torch.randn(1, 9, 4, requires_grad=True), torch.randn(2, 9, requires_grad=True)
+    pieces = torch.zeros(2, 9, dtype=torch.long)
+    for args in (
+        (q, k, v, table, bias, pieces, pieces, 0.5, 0.1, 3),
+        (q, k, v, None, None, None, None, 0.5, 0.0, 0),
+    ):
+        torch.library.opcheck(
+            op.attention,
+            args,
+            test_utils=("test_schema", "test_faketensor", "test_autograd_registration"),
+        )
+        log_sum = torch.zeros(2, 2, 9)
+        torch.library.opcheck(
+            op.attention_backward,
+            (torch.randn(q.shape), torch.zeros(q.shape), log_sum, *args),
+            test_utils=("test_schema", "test_faketensor"),
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_it_compiles_without_a_break_in_the_graph(kernel, dtype):
+    torch.manual_seed(0)
+    named = {n: x.detach().to(dtype).requires_grad_() for n, x in tensors(1, 2, 20, 4).items()}
+    table = cases.learned(named, "table", 2, 9, 4, dtype=torch.float32)
+
+    def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+        return cases.directly(native)(q, k, v, Terms(0.5, (Axis(table, high=8),))) * 2
+
+    inputs = [*(named[n] for n in "qkv"), table]
+    compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
+    upstream = torch.randn(named["q"].shape).to(dtype)
+    outs = [f(*inputs) for f in (run, compiled)]
+    assert torch.equal(*outs)
+    grads = [torch.autograd.grad(out, inputs, upstream) for out in outs]
+    assert all(torch.equal(a, b) for a, b in zip(*grads))
+
+
+def test_torchs_own_threads_are_left_as_they_were(kernel):
+    address = library.products().set_threads
+    if address is None:
+        pytest.skip("torch's products come from another library than MKL")
+    set_threads = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
+    before = set_threads(2)
+    q = torch.randn(1, 2, 300, 8)
+    cases.directly(native)(q, q, q, Terms(0.5))
+    assert set_threads(before) == 2
+
+
+def test_loading_leaves_tiny_numbers_alone(kernel):
+    """Linked with -ffast-math, a library makes the whole process round them to zero."""
+    assert float(torch.tensor(1e-40) * 0.5) > 0

@@ -1,0 +1,156 @@
+"""Compiling on first use: once, for this machine, and what is said where it cannot be."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+from musictx.attention.terms import Terms
+from musictx.errors import UserError
+from musictx.speed import native
+from musictx.speed.native import build, library
+from tests.attention import cases
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def unbuilt(monkeypatch, tmp_path):
+    """As in a process that has not asked yet, with an empty cache."""
+    monkeypatch.setenv("MUSICTX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(library, "_outcome", None)
+    return tmp_path / "cache"
+
+
+def compiler_that(folder: Path, script: str) -> Path:
+    """An executable that notes each compilation in ``folder``/calls and runs ``script``."""
+    path = folder / "compiler"
+    path.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = --version ]; then echo "compiler 1.0"; exit 0; fi\n'
+        f'echo "$@" >> "{folder}/calls"\n{script}\n'
+    )
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def calls(folder: Path) -> int:
+    notes = folder / "calls"
+    return len(notes.read_text().splitlines()) if notes.exists() else 0
+
+
+def test_no_compiler_is_said_with_what_to_do(unbuilt, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    q = torch.randn(1, 1, 4, 4)
+    expected = r"no C\+\+ compiler .* is installed; install one, .* CXX, or use attention=chunked"
+    with pytest.raises(UserError, match=expected):
+        cases.directly(native)(q, q, q, Terms(0.5))
+    monkeypatch.setenv("CXX", "nonesuch -O3")
+    monkeypatch.setattr(library, "_outcome", None)
+    with pytest.raises(UserError, match="CXX=nonesuch -O3 is not installed"):
+        library.load()
+
+
+def test_a_failed_build_is_said_in_one_sentence_and_not_tried_again(unbuilt, monkeypatch, tmp_path):
+    script = 'echo "kernel.cpp:1: error: no such flag" >&2; echo "compilation ended." >&2; exit 1'
+    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, script)))
+    for _ in range(3):
+        with pytest.raises(
+            UserError, match=r"failed \(kernel.cpp:1: error: no such flag\)"
+        ) as info:
+            library.load()
+        assert "\n" not in str(info.value)
+    assert calls(tmp_path) == 1
+    assert [p.suffix for p in unbuilt.iterdir()] == [".lock"], "nothing half-written stays"
+
+
+def test_a_cache_that_cannot_be_written_is_named(unbuilt, monkeypatch, tmp_path):
+    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, "exit 1")))
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MUSICTX_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(
+        UserError, match=r"cannot write to the folder .*file/cache .* MUSICTX_CACHE"
+    ):
+        library.load()
+
+
+def test_a_torch_without_products_is_refused_before_anything_is_built(
+    unbuilt, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, "exit 1")))
+    monkeypatch.setattr(library, "_torch_function", lambda name: None)
+    with pytest.raises(UserError, match=r"lends no matrix product .*; use attention=chunked"):
+        library.load()
+    assert calls(tmp_path) == 0
+
+
+def test_a_library_that_does_not_load_is_named(unbuilt, monkeypatch, tmp_path):
+    script = 'while [ "$1" != -o ]; do shift; done; echo rubbish > "$2"'
+    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, script)))
+    with pytest.raises(UserError, match=r"cannot load .*kernel-.*\.so .* delete it"):
+        library.load()
+
+
+def test_what_is_built_is_kept_for_this_source_compiler_and_cpu_only(
+    unbuilt, monkeypatch, tmp_path
+):
+    script = 'while [ "$1" != -o ]; do shift; done; echo built > "$2"'
+    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, script)))
+    source = tmp_path / "some.cpp"
+    source.write_text("one")
+    first = build.built(source)
+    assert first.read_text() == "built\n"
+    assert build.built(source) == first
+    assert calls(tmp_path) == 1
+    source.write_text("two")
+    second = build.built(source)
+    monkeypatch.setenv("CXX", f"{tmp_path}/compiler -O1")
+    third = build.built(source)
+    monkeypatch.setattr(build, "cpu_features", lambda: frozenset(["other"]))
+    fourth = build.built(source)
+    assert len({first, second, third, fourth}) == 4
+    assert calls(tmp_path) == 4
+
+
+BUILD = """
+import importlib.util, pathlib, sys
+spec = importlib.util.spec_from_file_location("build", sys.argv[1])
+build = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(build)
+print(build.built(pathlib.Path(sys.argv[2])).read_text())
+"""
+
+
+def test_two_processes_at_once_build_once(unbuilt, tmp_path):
+    script = 'sleep 1; while [ "$1" != -o ]; do shift; done; echo built > "$2"'
+    compiler = compiler_that(tmp_path, script)
+    environment = {"PATH": "/usr/bin:/bin", "CXX": str(compiler), "MUSICTX_CACHE": str(unbuilt)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", BUILD, build.__file__, library.SOURCE],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    said = [process.communicate(timeout=120)[0].strip() for process in processes]
+    assert said == ["built"] * 3
+    assert calls(tmp_path) == 1
+    assert sorted(p.suffix for p in unbuilt.iterdir()) == [".lock", ".so"]
+
+
+def test_the_source_is_installed_too():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    sources = {p.name for p in library.SOURCE.parent.iterdir() if p.suffix in (".cpp", ".h")}
+    patterns = project["package-data"]["musictx.speed.native"]
+    assert sources == {p.name for x in patterns for p in library.SOURCE.parent.glob(x)}
+    assert "musictx.speed.native" in project["packages"]

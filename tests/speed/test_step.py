@@ -1,0 +1,260 @@
+"""The step in C++ computes what the forward pass does: every scheme and feature."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from musictx.attention.positions import PositionScheme
+from musictx.model import MusicTransformer
+from musictx.model.features import Feature
+from musictx.sampling import engine
+from musictx.speed import step as step_room
+from musictx.speed.native import build
+from musictx.speed.step import NativeStep, why_not
+from tests import compiler
+from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
+from tests.model.features import test_conditions
+from tests.speed import test_ring
+from tests.speed.test_ring import SCHEMES, V, ordinary, prefilled
+
+#: Relative to the norm of the logits.
+CLOSE = 1e-5
+EVENTS = {"steps": [[4, 8, 1]], "starts": [[8, 14, 60]], "ends": [[14, 20, 60]]}
+
+pytestmark = compiler.needed
+
+
+def make(scheme: str = "huang", **more: Any) -> MusicTransformer:
+    model = test_ring.make(scheme)
+    if more:
+        model = MusicTransformer(**{**model.config.plain(), **more}).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(1.5).add_(0.05 * torch.randn_like(parameter))
+    return model
+
+
+def stepped(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> Tensor:
+    """As ``test_ring.stepped``, natively."""
+    with torch.no_grad():
+        cache = model.new_cache(rows=len(ids), capacity=window)
+        found = [model(ids[:, :prompt], cache=cache)[:, -1]]
+        step = NativeStep(model, cache, rows=len(ids), capacity=window)
+        found += [step(token).clone() for token in ids[:, prompt:].unbind(1)]
+    return torch.stack(found, dim=1)
+
+
+def same(got: Tensor, want: Tensor) -> None:
+    assert (got - want).norm() < CLOSE * want.norm()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_equals_the_forward_pass(scheme: str) -> None:
+    """80 tokens: more than a panel of keys, and than the context and every table."""
+    model = make(scheme)
+    ids = torch.randint(V, (2, 80))
+    want = model(ids).detach()[:, 6:]
+    same(stepped(model, ids, 7, 80), want)
+
+
+@pytest.mark.parametrize("window", [11, 64, 70])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_full_window_slides_by_one(scheme: str, window: int) -> None:
+    model = make(scheme)
+    ids = torch.randint(V, (2, 150))
+    same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"gates": True, "first_values": True},
+        {"tied": False, "width": 48, "heads": 2, "layers": 1},
+        {"width": 160, "heads": 1, "feedforward": 65},
+        {"vocab_size": 300},
+    ],
+    ids=str,
+)
+def test_every_shape(shape: dict[str, Any]) -> None:
+    model = make("huang", **shape)
+    ids = torch.randint(V, (3, 40))
+    same(stepped(model, ids, 3, 40), model(ids).detach()[:, 2:])
+
+
+def test_what_is_added_by_places() -> None:
+    position = {"name": "rotary", "periods": [4, 6], "concat_sinusoids": 8}
+    model = make(position=position)
+    ids = torch.randint(V, (2, 300))  # places are computed for 256 at a time
+    same(stepped(model, ids, 5, 400), model(ids).detach()[:, 4:])
+
+
+@pytest.mark.parametrize("window", [400, 50])
+@pytest.mark.parametrize(
+    "features",
+    [
+        [{"name": "ages", **GRID}],
+        [{"name": "repeats", **GRID, "pitches": PITCHES}],
+        [{"name": "counterpoint", **GRID, "pitches": PITCHES}],
+        [{"name": "intervals", "inputs": [1, 4, 30], "outputs": [1, 3, 40], "pitches": PITCHES}],
+        [
+            {"name": "token_noise", "share": 0.5, "pitches": PITCHES},
+            {"name": "intervals", "inputs": [], "outputs": [2], "pitches": PITCHES},
+            {"name": "ages", **GRID},
+        ],
+        [
+            {"name": "repeats", **GRID, "pitches": PITCHES},
+            {"name": "calibration", **GRID, "phases": 4},
+        ],
+    ],
+    ids=str,
+)
+def test_features_of_voices(features: list[dict[str, Any]], window: int) -> None:
+    model = make(vocab_size=VOCAB, features=features)
+    ids = music(3)
+    same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
+
+
+@pytest.mark.parametrize("window", [400, 50])
+@pytest.mark.parametrize(
+    "more", [{}, {"recent": 3}, {"recent": 2, "chords": 2, "resets": [[22, 24, 0]]}], ids=str
+)
+def test_what_sounds(more: dict[str, int], window: int) -> None:
+    model = make(features=[{"name": "sounding", **EVENTS, "loudness": [[20, 24, 1]], **more}])
+    ids = torch.randint(4, V, (3, 120))
+    ids[:, 0] = 1
+    same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
+
+
+@pytest.mark.parametrize("window", [200, 60])
+@pytest.mark.parametrize("chords", [0, 2])
+def test_what_is_asked_and_known_ahead(chords: int, window: int) -> None:
+    told = {"name": "conditions", **test_conditions.GIVEN, "chords": chords}
+    model = make(vocab_size=test_conditions.VOCAB, features=[told])
+    ids = torch.tensor([test_conditions.window(seed, rest=60) for seed in range(4)])
+    same(stepped(model, ids, 20, window), ordinary(model, ids, 20, window))
+
+
+def test_a_row_of_a_batch_is_bit_for_bit_the_row_alone() -> None:
+    told = {"name": "sounding", **EVENTS, "loudness": [], "chords": 2}
+    model = make("shaw", features=[told])
+    ids = torch.randint(V, (7, 90))
+    start = prefilled(model, ids[:1, :3], 4)
+    together = NativeStep(model, start, rows=7, capacity=80)
+    alone = [NativeStep(model, start, rows=1, capacity=80) for _ in ids]
+    for token in ids[:, 3:].unbind(1):
+        many = together(token)
+        for row, step in enumerate(alone):
+            assert torch.equal(many[row], step(token[row : row + 1])[0])
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    model = make(width=512, heads=8, feedforward=1024, layers=1)
+    ids = torch.randint(V, (2, 40))
+    before, found = torch.get_num_threads(), []
+    start = prefilled(model, ids[:, :3], 4)
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            step = NativeStep(model, start, rows=2, capacity=40)
+            found.append(torch.stack([step(t).clone() for t in ids[:, 3:].unbind(1)]))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_a_cpu_without_products_of_small_numbers(monkeypatch) -> None:
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("other CPUs have none")
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-mno-avx512f"))
+    library = ctypes.CDLL(str(build.built(step_room.SOURCE, "FEATURES")))
+    monkeypatch.setattr(step_room, "_library", lambda headers: library)
+    model = make("huang", width=72, heads=2)
+    ids = torch.randint(V, (5, 80))
+    got = stepped(model, ids, 7, 80)
+    same(got, model(ids).detach()[:, 6:])
+    assert torch.equal(got[2:3, 1:], stepped(model, ids[2:3], 7, 80)[:, 1:])
+
+
+def test_what_is_no_number_stays_none() -> None:
+    model = make("huang")
+    with torch.no_grad():
+        model.norm.weight[3] = torch.nan
+    step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 9), rows=1, capacity=9)
+    assert bool(step(torch.ones(1).long()).isnan().all())
+
+
+@pytest.mark.parametrize("scheme", ["huang", "shaw", "two_d", "huang_local"])
+def test_rows_that_begin_alike_share_it_bit_for_bit(scheme: str) -> None:
+    """Read once for all rows, until it has slid out of the window; more than a panel of it."""
+    model = make(scheme)
+    ids = torch.randint(V, (6, 150))
+    ids[:, :100] = ids[:1, :100]
+    once, each = (prefilled(model, ids[:rows, :100], 110) for rows in (1, 6))
+    shared = NativeStep(model, once, rows=6, capacity=110)
+    own = NativeStep(model, each, rows=6, capacity=110)
+    alone = [NativeStep(model, once, rows=1, capacity=110) for _ in ids]
+    for n, token in enumerate(ids[:, 100:].unbind(1)):
+        got = shared(token).clone()
+        if n == 20:
+            shared.select(torch.arange(6))
+        for row, step in enumerate(alone):
+            assert torch.equal(got[row], step(token[row : row + 1])[0])
+        torch.testing.assert_close(got, own(token), rtol=1e-3, atol=1e-3)
+
+
+class Own(PositionScheme):
+    def rotate(self, q, k, query_positions, key_positions):
+        return -q, -k
+
+
+class Wider(MusicTransformer):
+    pass
+
+
+class Even(Feature):
+    """Raises the logits of even ids after even ones; in torch alone."""
+
+    name = "even"
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.more = torch.nn.Parameter(torch.ones(size // 2))
+
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
+        return ids % 2 == 0
+
+    def score(self, logits: Tensor, x: Tensor, seen: Tensor) -> Tensor:
+        return logits + seen[..., None] * torch.zeros_like(logits[0, 0]).index_copy(
+            0, torch.arange(0, 2 * len(self.more), 2), self.more
+        )
+
+
+def test_a_feature_without_a_form_in_cpp_is_stepped_in_torch_and_said_once(capsys) -> None:
+    model = make(features=[{"name": f"{__name__}:Even"}])
+    assert model.features[0].more.mean() > 1
+    for _ in range(2):
+        assert "even has no form in C++" in str(why_not(model))
+        assert engine.chosen("auto", model) == "growing"
+    assert capsys.readouterr().err.count("the feature even has no form in C++") == 1
+
+
+def test_what_it_does_not_know_is_said(monkeypatch) -> None:
+    assert why_not(make()) is None
+    own = make()
+    own.position = Own(own.position.sizes)
+    assert "position schemes" in str(why_not(own))
+    assert "float64 on cpu" in str(why_not(make().double()))
+    assert "not Wider" in str(why_not(Wider(**make().config.plain())))
+    with pytest.raises(ValueError, match=r"expected \(2,\) int64"):
+        NativeStep(make(), prefilled(make(), torch.ones(1, 2).long(), 4), rows=2, capacity=4)(
+            torch.ones(3).long()
+        )
+    monkeypatch.setattr(build, "built", lambda *_: pytest.fail("built twice in a process"))
+    assert why_not(make()) is None

@@ -1,0 +1,75 @@
+"""Whether music keeps to beats is read off its notes: found again where it was put."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.beats import Beats
+from musictx.grid import Grid, grid_of, strength
+from musictx.notes import NOTE, TEMPO, Score
+
+quick = settings(deadline=None, max_examples=40)
+TEMPI = np.array([(0.0, 100.0), (7.0, 132.0), (20.0, 80.0)], TEMPO)
+
+
+def piece(quarters: np.ndarray, late: float = 0.0, tempos: np.ndarray = TEMPI) -> Score:
+    notes = np.zeros(len(quarters), NOTE)
+    notes["start"] = np.maximum(Beats(Score(tempos=tempos)).seconds(quarters) + late, 0.0)
+    notes["end"], notes["pitch"], notes["velocity"] = notes["start"] + 0.1, 60, 64
+    return Score(notes, tempos=tempos)
+
+
+def places(random: np.random.Generator, lines: int, count: int = 120) -> np.ndarray:
+    """Onsets in 60 quarter notes from the second one on, more of them on beats."""
+    fine = random.integers(lines, 60 * lines, count) / lines
+    return np.sort(np.where(random.random(count) < 0.3, np.floor(fine), fine))
+
+
+@quick
+@given(st.integers(0, 10**6), st.sampled_from([1, 2, 4, 8, 3, 6]))
+def test_what_stands_on_lines_is_on_the_grid_of_the_file(seed, lines):
+    found = grid_of(piece(places(np.random.default_rng(seed), lines)))
+    assert found.kind == "grid"
+    assert found.on_beats
+    assert found.exact == 1.0
+    assert found.shift == 0.0
+
+
+@quick
+@given(st.integers(0, 10**6), st.sampled_from([4, 3]), st.floats(0.02, 0.045), st.booleans())
+def test_what_comes_late_is_found_to_the_millisecond(seed, lines, late, early):
+    random = np.random.default_rng(seed)
+    late = -late if early else late
+    tempos = TEMPI[:1]
+    found = grid_of(piece(places(random, lines), late, tempos))
+    assert found.kind == "shifted"
+    assert found.shift == pytest.approx(late, abs=2e-3)
+    jitter = random.normal(0, 0.008, 120)
+    found = grid_of(piece(places(random, lines) + jitter * 100 / 60, late, tempos))
+    assert found.kind == "shifted"
+    assert found.shift == pytest.approx(late, abs=8e-3)
+
+
+@quick
+@given(st.integers(0, 10**6))
+def test_a_few_milliseconds_are_on_the_grid_and_anything_is_not(seed):
+    random = np.random.default_rng(seed)
+    played = places(random, 4) + random.normal(0, 0.01, 120) * 100 / 60
+    assert grid_of(piece(played)).kind == "grid"
+    assert grid_of(piece(np.sort(random.uniform(1, 60, 400)))).kind == "free"
+
+
+def test_strength_is_one_on_lines_and_small_for_random_onsets():
+    random = np.random.default_rng(0)
+    assert strength(np.arange(400) / 4) == pytest.approx(1.0)
+    assert strength(np.arange(400) / 3) == pytest.approx(1.0)
+    assert strength(random.uniform(0, 400, 4000)) < 0.3
+    half = random.normal(0, 1 / 12, 20000) / 4 + random.integers(0, 4000, 20000) / 4
+    assert strength(half) == pytest.approx(0.87, abs=0.02)
+
+
+def test_a_handful_of_notes_says_nothing():
+    assert grid_of(piece(np.arange(1.0, 8.0))) == Grid("free", 0.0)

@@ -1,0 +1,134 @@
+"""Groups ahead (tokens/ahead.py): whatever they say, and wherever they stand, the piece is read."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.tokens import ahead
+from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP, read, write
+from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.vocab import CUT, SPECIALS
+from tests.tokens.grids import gridded
+
+TOKENS = GroupTokenizer(low=40, high=70, velocity_bins=4, controls=True)
+TABLE = TOKENS.vocabulary
+BAR, KNOWN = TABLE.id("bar"), TABLE.id("known")
+FRONT = ("stream", "density", "loudness", "register", "polyphony")
+quick = settings(deadline=None, max_examples=60)
+
+
+def of(kind: str) -> st.SearchStrategy[int]:
+    first, stop = TABLE.range(kind)
+    return st.integers(first, stop - 1)
+
+
+def group(*kinds: str) -> st.SearchStrategy[list[int]]:
+    return st.tuples(*map(of, kinds)).map(list)
+
+
+any_id = st.integers(0, TABLE.size - 1)
+content = st.integers(len(SPECIALS), TABLE.size - 1)
+#: Groups of every shape, and of none.
+groups = st.one_of(
+    group("bar", "numerator", "denominator", "section", "place"),
+    group("place", "program", "pitch", "length", "velocity"),
+    group("place", "program", "pitch", "length", "tie"),
+    group("place", "drums", "drum", "none", "velocity"),
+    group("place", "harmony", "root", "quality", "none"),
+    group("known", "numerator", "denominator", "section", "place"),
+    group("known", "program", "none", "none", "none"),
+    group("known", "drums", "none", "none", "none"),
+    group(*FRONT),
+    st.lists(content, min_size=FIELDS_A_GROUP, max_size=FIELDS_A_GROUP),
+)
+
+
+no_bars = st.lists(groups.filter(lambda one: one[0] != BAR), max_size=5)
+
+
+def flat(groups: list[list[int]]) -> list[int]:
+    return [i for one in groups for i in one]
+
+
+def reads_and_comes_back(ids: list[int]) -> None:
+    score = TOKENS.decode(ids)
+    assert (score.notes["end"] > score.notes["start"]).all()
+    again = TOKENS.encode(score)
+    assert TOKENS.decode(again) == TOKENS.quantise(score)
+    TOKENS.grammar(again)
+
+
+@quick
+@given(st.lists(any_id, max_size=200))
+def test_any_ids_can_be_read(ids):
+    reads_and_comes_back(ids)
+
+
+@quick
+@given(st.lists(groups, max_size=60), st.lists(any_id, max_size=4))
+def test_any_groups_in_any_order_can_be_read(drawn, rest):
+    reads_and_comes_back([*flat(drawn), *rest])
+
+
+@quick
+@given(gridded(), no_bars)
+def test_what_stands_before_the_first_bar_line_is_nothing(piece, before):
+    ids = TOKENS.encode(piece).tolist()
+    assert TOKENS.decode([*flat(before), *ids]) == TOKENS.decode(ids)
+
+
+@quick
+@given(gridded(), st.data())
+def test_what_stands_ahead_of_a_bar_line_is_passed_over(piece, data):
+    ids = TOKENS.encode(piece)
+    opening = st.tuples(st.just(KNOWN), content, content, content, content)
+    woven = [CUT, *data.draw(group(*FRONT))]
+    for bar in ahead.by_bar(ids, BAR):
+        if data.draw(st.booleans()):
+            woven += [*data.draw(opening), *flat(data.draw(no_bars))]
+        woven += bar.reshape(-1).tolist()
+    assert TOKENS.decode(woven) == TOKENS.decode(ids)
+    plain, read_past = TOKENS.grammar(ids), TOKENS.grammar(woven)
+    assert np.array_equal(read_past.allowed(), plain.allowed())
+    assert (read_past.seconds, read_past.notes) == (plain.seconds, plain.notes)
+
+
+@quick
+@given(gridded(), st.data())
+def test_what_is_known_of_a_bar_stands_once_before_its_line(piece, data):
+    bars, placed = read(TOKENS.encode(piece).astype(np.int64), TABLE)
+    count = len(bars)
+    begin = data.draw(st.integers(0, count - 1))
+    stop = data.draw(st.integers(begin + 1, count))
+    look = data.draw(st.integers(1, 3))
+    mine = data.draw(st.lists(st.booleans(), min_size=len(placed), max_size=len(placed)))
+    known = placed[np.array(mine)]
+    whole = np.bincount(known["line"], minlength=count) == np.bincount(
+        placed["line"], minlength=count
+    )
+    parts = data.draw(st.lists(st.sampled_from([CHORD, 0, 40, DRUM_PART]), unique=True))
+    told = ahead.Ahead(begin, stop, look, known, whole, parts)
+    ids, of_piece = ahead.woven(bars, placed, told, TABLE)
+    assert np.array_equal(ids[of_piece], write(bars, placed, TABLE))
+    found_bars, found = read(ids, TABLE)
+    assert np.array_equal(found, placed)
+    assert np.array_equal(found_bars, bars)
+    # Read as a piece of their own, the groups ahead are the known bars.
+    lines = ids[~of_piece].reshape(-1, FIELDS_A_GROUP)
+    assert (lines[: len(parts), 0] == KNOWN).all()
+    lines = lines[len(parts) :].copy()
+    at = lines[:, 0] == KNOWN
+    assert (lines[at, 3] - TABLE.id("section")).tolist() == whole[begin:stop].tolist()
+    lines[at, 0], lines[at, 3] = BAR, TABLE.id("section")
+    known_bars, known_groups = read(lines.reshape(-1), TABLE)
+    inside = known[(known["line"] >= begin) & (known["line"] < stop)].copy()
+    inside["line"] -= begin
+    assert np.array_equal(known_groups, inside)
+    assert np.array_equal(known_bars, bars[begin:stop])
+    # And at most ``look`` bars before it.
+    first = ids[::FIELDS_A_GROUP]
+    told_at, bar_at = np.flatnonzero(first == KNOWN)[len(parts) :], np.flatnonzero(first == BAR)
+    for number, place in zip(range(begin, stop), told_at, strict=True):
+        assert (bar_at < place).sum() == max(begin, number - look + 1)
