@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from musictx.config.data import TASKS
 from musictx.data.windows import UNSCORED, Row
 from musictx.tokens import ahead, controls
 from musictx.tokens.ahead import Ahead
@@ -55,15 +54,6 @@ class BarTasks:
         self.tokenizer, self.weights = tokenizer, dict(weights)
         self.melody = int(melody) if melody.isdigit() else None
         self.table: Vocabulary = tokenizer.vocabulary
-
-    def draw(self, random: np.random.Generator) -> str | None:
-        """A task, or None for a plain window."""
-        point = random.random()
-        for task in TASKS:
-            point -= self.weights.get(task, 0.0)
-            if point < 0:
-                return task
-        return None
 
     def row(
         self,

@@ -8,10 +8,12 @@ processes.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from musictx.config import AugmentConfig
+from musictx.config.data import TASKS
 from musictx.data.bar_tasks import BarTasks
 from musictx.data.shards import Piece, Shards
 from musictx.data.tasks import Tasks
@@ -89,7 +91,7 @@ class TrainingRows:
 
     def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
         """One window of at most ``free`` targets."""
-        task = None if self.tasks is None else self.tasks.draw(random)
+        task = None if self.tasks is None else task_of(self.tasks.weights, random)
         piece, start = self._beginning(random, free) if self.augment.whole else self._place(random)
         ids = self.shards.tokens(piece.number)
         if start:
@@ -132,3 +134,13 @@ class TrainingRows:
             if changed is not None and len(changed):
                 return changed
         return events
+
+
+def task_of(weights: Mapping[str, float], random: np.random.Generator) -> str | None:
+    """The task of a window, by the shares ``weights``, or None for a plain window."""
+    point = random.random()
+    for task in TASKS:
+        point -= weights.get(task, 0.0)
+        if point < 0:
+            return task
+    return None

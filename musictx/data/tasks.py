@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from musictx.config.data import TASKS
 from musictx.data import layout
 from musictx.data.windows import UNSCORED, Row
 from musictx.tokens import controls
@@ -112,15 +111,6 @@ class Tasks:
         self.per_second = 1000.0 / tokenizer.step_ms
         kinds = self.vocabulary.kinds
         self._controls = np.array([kinds.index(kind) for kind in controls.KINDS])
-
-    def draw(self, random: np.random.Generator) -> str | None:
-        """A task, or None for a plain window."""
-        point = random.random()
-        for task in TASKS:
-            point -= self.weights.get(task, 0.0)
-            if point < 0:
-                return task
-        return None
 
     def row(
         self,

@@ -54,7 +54,8 @@ from musictx.tokens.group_ids import (
     read,
     write,
 )
-from musictx.tokens.performance import merged_tracks
+from musictx.tokens.performance import merged_tracks, writable_notes
+from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import Tokenizer, Vocabulary, VocabularyTokenizer
 
 
@@ -95,7 +96,7 @@ class GroupTokenizer(VocabularyTokenizer):
         self.tracks, self.low, self.high = tracks, low, high
         self.velocity_bins, self.sustain = velocity_bins, sustain
         self.controls, self.chords = controls, chords
-        self._width = -(-127 // velocity_bins)
+        self._velocities = Velocities(velocity_bins)
         fields = [
             ("place", 0, PLACES - 1),
             ("bar", 0, 0),
@@ -110,15 +111,11 @@ class GroupTokenizer(VocabularyTokenizer):
             ("length", 1, LONGEST),
             ("quality", 0, len(harmony.NAMES) - 1),
             ("section", 0, SECTIONS - 1),
-            ("velocity", 1, self._bin(127)),
+            ("velocity", 1, self._velocities.bins),
             ("tie", 0, 0),
             ("none", 0, 0),
         ]
         self.vocabulary = Vocabulary.of(*fields, *(CONTROL_FIELDS if controls else ()))
-        bins = np.arange(1, self._bin(127) + 1)
-        lowest = (bins - 1) * self._width + 1
-        middle = (lowest + np.minimum(lowest + self._width - 1, 127)) // 2
-        self._velocity_of = np.concatenate([[0], middle]).astype(np.int64)
 
     def __repr__(self) -> str:
         return f"GroupTokenizer({self.size} ids, {self.tracks}, {self.low}..{self.high})"
@@ -171,7 +168,7 @@ class GroupTokenizer(VocabularyTokenizer):
         return self.score(grid.bars, grid.placed)
 
     def begins(self, score: Score) -> float:
-        notes = self._kept(score.notes, Counter())
+        notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
         if not len(notes):
             return 0.0
         bars = Bars(self._writable(score), float(notes["end"].max()))
@@ -179,7 +176,7 @@ class GroupTokenizer(VocabularyTokenizer):
 
     def moved(self, score: Score) -> int:
         """How many notes of ``score`` begin beside the grid, so that they are moved."""
-        notes = self._kept(score.notes, Counter())
+        notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
         if not len(notes):
             return 0
         bars = Bars(self._writable(score), float(notes["end"].max()))
@@ -189,18 +186,6 @@ class GroupTokenizer(VocabularyTokenizer):
         """The bar line at or before ``start``."""
         lines = np.flatnonzero(ids[: start + 1] == self.vocabulary.id("bar"))
         return int(lines[-1]) if len(lines) else 0
-
-    def _kept(self, notes: np.ndarray, left_out: Counter[str]) -> np.ndarray:
-        """The notes that these tokens can write; the others are counted by their reason."""
-        if self.tracks == "piano" and notes["drum"].any():
-            left_out["drum notes left out"] = int(notes["drum"].sum())
-            notes = notes[~notes["drum"]]
-        inside = (notes["pitch"] >= self.low) & (notes["pitch"] <= self.high) | notes["drum"]
-        if not inside.all():
-            reason = f"notes outside pitches {self.low}..{self.high} left out"
-            left_out[reason] = int((~inside).sum())
-            notes = notes[inside]
-        return notes
 
     def _writable(self, score: Score) -> Score:
         """``score`` with bars that can be written."""
@@ -218,8 +203,7 @@ class GroupTokenizer(VocabularyTokenizer):
         if self.sustain and len(score.pedals):
             score = pedal.fold_sustain(score)
         score = self._writable(score)
-        left_out: Counter[str] = Counter()
-        notes = self._kept(score.notes, left_out)
+        notes, left_out = writable_notes(score.notes, self.tracks, self.low, self.high)
         bars = Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
         if not len(notes) and not moments:
             return Grid(np.empty(0, BAR), np.empty(0, PLACED), left_out, bars, 0)
@@ -228,7 +212,7 @@ class GroupTokenizer(VocabularyTokenizer):
         part = np.where(notes["drum"], DRUM_PART, notes["program"].astype(np.int64))
         if self.tracks == "piano":
             part[:] = 0
-        bins = self._bin(notes["velocity"].astype(np.int64))
+        bins = self._velocities.bin(notes["velocity"].astype(np.int64))
         pitch = notes["pitch"].astype(np.int64)
         length = np.where(notes["drum"], 0, end - start)
         covered = bars.place(np.array(moments, float))[0].tolist()
@@ -317,7 +301,7 @@ class GroupTokenizer(VocabularyTokenizer):
         notes["start"], notes["end"] = step[alone] / seconds, ends[alone] / seconds
         notes["drum"] = rows["part"] == DRUM_PART
         notes["program"] = np.where(notes["drum"], 0, rows["part"])
-        notes["pitch"], notes["velocity"] = rows["tone"], self._velocity_of[rows["bin"]]
+        notes["pitch"], notes["velocity"] = rows["tone"], self._velocities.of_bin[rows["bin"]]
         notes["track"] = np.unique(rows["part"], return_inverse=True)[1].reshape(-1)
         changed = np.append(
             True, np.any([np.diff(bars[n]) != 0 for n in ("numerator", "exponent")], axis=0)
@@ -364,13 +348,9 @@ class GroupTokenizer(VocabularyTokenizer):
         moved[rooted] = root + (array[rooted] - root + semitones) % 12
         loud, end = table.range("velocity")
         struck = (array >= loud) & (array < end)
-        louder = self._velocity_of[array[struck] - loud + 1] + velocity
-        moved[struck] = loud - 1 + self._bin(np.clip(louder, 1, 127))
+        louder = self._velocities.of_bin[array[struck] - loud + 1] + velocity
+        moved[struck] = loud - 1 + self._velocities.bin(np.clip(louder, 1, 127))
         return moved.astype(np.uint16)
-
-    def _bin(self, velocity: Any) -> Any:
-        """The velocity bin, 1 and up, of MIDI velocities 1..127 (a number or an array)."""
-        return (velocity - 1) // self._width + 1
 
 
 def _sorted(placed: np.ndarray) -> np.ndarray:

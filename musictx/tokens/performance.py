@@ -18,9 +18,7 @@ Choices that the papers leave open, all of which ``quantise`` shows:
   Decoded it lasts 0.1 s. ``low`` and ``high`` bound pitches, not drums.
 - ``controls=True`` appends the control tokens of ``tokens/controls.py``: events keep their ids, and
   prepared corpora stay the same.
-- Velocity v falls into bin (v - 1) // width + 1 with width = ceil(127 / bins), as in note-seq, and
-  comes back as the middle of its bin (note-seq: the lowest), never 0. Ids for bins that no
-  velocity can reach are not made.
+- Velocities are told in bins (``tokens/velocities.py``).
 """
 
 from __future__ import annotations
@@ -38,6 +36,7 @@ from musictx.notes import DRUMS, NOTE, Score, arranged, order
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS, FIELDS, KNOWN, MARKS, STREAM
 from musictx.tokens.grammar import EventState
+from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import SPECIALS, NoteEvents, Vocabulary, VocabularyTokenizer
 
 DRUM_SECONDS = 0.1
@@ -88,23 +87,18 @@ class PerformanceTokenizer(VocabularyTokenizer):
         self.step_ms, self.max_shift_ms = step_ms, max_shift_ms
         self.velocity_bins, self.sustain = velocity_bins, sustain
         self.controls = controls
-        self._width = -(-127 // velocity_bins)
+        self._velocities = Velocities(velocity_bins)
         fields = [
             ("note_on", low, high),
             ("note_off", low, high),
             ("time_shift", 1, max_shift_ms // step_ms),
-            ("velocity", 1, self._bin(127)),
+            ("velocity", 1, self._velocities.bins),
         ]
         if tracks == "programs":
             fields += [("program", 0, 127), ("drum", 0, 127)]
         if controls:
             fields += FIELDS
         self.vocabulary = Vocabulary.of(*fields)
-        bins = np.arange(1, self._bin(127) + 1)
-        lowest = (bins - 1) * self._width + 1
-        middle = (lowest + np.minimum(lowest + self._width - 1, 127)) // 2
-        #: MIDI velocity of each bin; index 0 is unused.
-        self._velocity_of = np.concatenate([[0], middle]).astype(np.int64)
         self._drum_steps = max(1, round(DRUM_SECONDS * 1000 / step_ms))
 
     def __repr__(self) -> str:
@@ -173,7 +167,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
         return found | {"controls": controls, "marks": [table.id(mark) for mark in MARKS]}
 
     def begins(self, score: Score) -> float:
-        notes = self._kept(score.notes, Counter())
+        notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
         if not len(notes):
             return 0.0
         return float(self._steps(notes["start"].min())) * self.step_ms / 1000
@@ -202,7 +196,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
         velocity 64, before the first program token program 0.
         """
         events, last_step = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
-        events["bin"][events["bin"] == ev.UNKNOWN] = self._bin(DEFAULT_VELOCITY)
+        events["bin"][events["bin"] == ev.UNKNOWN] = self._velocities.bin(DEFAULT_VELOCITY)
         events["program"][events["program"] == ev.UNKNOWN] = DEFAULT_PROGRAM
         partner, _ = ev.pair(events)
         strikes = np.flatnonzero(ev.struck(events))
@@ -282,23 +276,18 @@ class PerformanceTokenizer(VocabularyTokenizer):
             step[releases] = np.maximum(step[releases], step[strikes] + 1)
         events["step"] = step
         known = struck & (events["bin"] != ev.UNKNOWN)
-        louder = self._velocity_of[events["bin"][known]] + velocity
-        events["bin"][known] = self._bin(np.clip(louder, 1, 127))
+        louder = self._velocities.of_bin[events["bin"][known]] + velocity
+        events["bin"][known] = self._velocities.bin(np.clip(louder, 1, 127))
         events["order"][releases] = events["order"][strikes]
         events["order"][astray] -= len(ids)  # of notes older than the window
         last_step = int(np.floor(last_step * stretch + 0.5))
         return ev.write(ev.ordered(events), self.vocabulary, last_step)
 
-    def _bin(self, velocity: Any) -> Any:
-        """The velocity bin, 1 and up, of MIDI velocities 1..127 (a number or an array)."""
-        return (velocity - 1) // self._width + 1
-
     def _grid(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """The notes that are kept, on the grid, in the order of writing; and what was left out."""
         if self.sustain and len(score.pedals):
             score = pedal.fold_sustain(score)
-        left_out: Counter[str] = Counter()
-        notes = self._kept(score.notes, left_out)
+        notes, left_out = writable_notes(score.notes, self.tracks, self.low, self.high)
         grid = np.zeros(len(notes), _GRID)
         if not len(notes):
             return grid, left_out
@@ -308,7 +297,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
         grid["start"] -= first
         grid["end"] -= first
         grid["pitch"], grid["drum"] = notes["pitch"], notes["drum"]
-        grid["bin"] = self._bin(notes["velocity"].astype(np.int64))
+        grid["bin"] = self._velocities.bin(notes["velocity"].astype(np.int64))
         if self.tracks == "programs":
             grid["program"] = np.where(notes["drum"], 0, notes["program"])
         grid["end"][grid["drum"]] = grid["start"][grid["drum"]] + self._drum_steps
@@ -318,18 +307,6 @@ class PerformanceTokenizer(VocabularyTokenizer):
         grid["end"][order(key)] = grid["end"][order(key, grid["end"])]
         return grid, left_out
 
-    def _kept(self, notes: np.ndarray, left_out: Counter[str]) -> np.ndarray:
-        """The notes that these tokens can write; the others are counted by their reason."""
-        if self.tracks == "piano" and notes["drum"].any():
-            left_out["drum notes left out"] = int(notes["drum"].sum())
-            notes = notes[~notes["drum"]]
-        inside = (notes["pitch"] >= self.low) & (notes["pitch"] <= self.high) | notes["drum"]
-        if not inside.all():
-            reason = f"notes outside pitches {self.low}..{self.high} left out"
-            left_out[reason] = int((~inside).sum())
-            notes = notes[inside]
-        return notes
-
     def _to_score(self, grid: np.ndarray) -> Score:
         """Notes on the grid -> Score; in "programs" each program is a track, drums the last."""
         notes = np.zeros(len(grid), NOTE)
@@ -337,9 +314,24 @@ class PerformanceTokenizer(VocabularyTokenizer):
         notes["end"] = grid["end"] * self.step_ms / 1000
         for name in ("pitch", "program", "drum"):
             notes[name] = grid[name]
-        notes["velocity"] = self._velocity_of[grid["bin"]]
+        notes["velocity"] = self._velocities.of_bin[grid["bin"]]
         notes["track"] = np.unique(_program_key(grid), return_inverse=True)[1].reshape(-1)
         return Score(notes=notes)
+
+
+def writable_notes(
+    notes: np.ndarray, tracks: str, low: int, high: int
+) -> tuple[np.ndarray, Counter[str]]:
+    """The notes that tokens of these options can write, and why how many others are left out."""
+    left_out: Counter[str] = Counter()
+    if tracks == "piano" and notes["drum"].any():
+        left_out["drum notes left out"] = int(notes["drum"].sum())
+        notes = notes[~notes["drum"]]
+    inside = (notes["pitch"] >= low) & (notes["pitch"] <= high) | notes["drum"]
+    if not inside.all():
+        left_out[f"notes outside pitches {low}..{high} left out"] = int((~inside).sum())
+        notes = notes[inside]
+    return notes, left_out
 
 
 def merged_tracks(notes: np.ndarray, tracks: str) -> int:

@@ -6,13 +6,15 @@ that says all four, so "what comes next at this place of that bar" is one search
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
+from musictx.model.features.base import numbers_in
 
 #: Ids in a group.
 SIZE = 5
@@ -55,6 +57,12 @@ class Groups(NamedTuple):
     ids: Tensor
     other: Tensor
     ahead: Tensor
+
+
+def why_not(arguments: Mapping[str, Any], size: int) -> str | None:
+    """What is wrong with ranges of ids that a model folder gives (``Feature.why_not``)."""
+    bounded = all(0 <= number <= max(size, BAR) for number in numbers_in(dict(arguments)))
+    return None if bounded else "ranges of ids"
 
 
 def table(
