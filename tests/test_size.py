@@ -24,10 +24,10 @@ ROOMS = {
     "cli": 460,
     "compose": 1220,
     "config": 1830,
-    "data": 2790,
+    "data": 2785,
     "evaluate": 1590,
     "midi": 1570,
-    "model": 2535,
+    "model": 2545,
     "musicxml": 985,
     "render": 1470,
     "sampling": 4080,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3710,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 29_940, 43_120, 400, 169
+CORE, ALL, FILE, OPTIONS = 29_940, 43_110, 400, 169
 
 
 def lines() -> dict[str, int]:
