@@ -7,7 +7,9 @@ Each folder is optional: POP909 on its beats (tracks MELODY, BRIDGE, PIANO), Ope
 String Quartets, Freedoom's bands, OpenEWLD's lead sheets, Groove's drummers; MIDI or MusicXML.
 Writes MIDI files with one program for each part, told apart as below, tempo marks, meters and
 chords as they were, and split.csv: POP909 780 and later, and a few of each of the others by the
-hash of their names, are held out.
+hash of their names, are held out. Some of POP909's songs become bands (bands.py): in 40 of 100 one
+of Groove's drummers of the same split plays along, in 35 of 100 the piano's lowest line is a bass.
+Groove's strokes, played freely, are put on sixteenths and triplets.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import musictx
 from musictx.errors import UserError
 from musictx.files import write_table
 from musictx.notes import Score
+from scripts.reproduce import bands
 from scripts.words import options as read_options
 from scripts.words import run
 
@@ -34,11 +37,16 @@ MELODY, STRINGS, PIANO = 73, 48, 0
 FEWEST_NOTES = 16
 #: The share of pieces held out, in percent.
 HELD_OUT = {"lieder": 4, "quartets": 8, "freedoom": 8, "leadsheets": 8, "groove": 4}
+#: The shares of POP909's songs with a drummer, and with a bass.
+WITH_DRUMS, WITH_BASS = 0.4, 0.35
 #: Programs of bands -> the one that stands for their family, by the first program of each family.
 FAMILIES = {
     **{0: 0, 8: 11, 16: 16, 24: 24, 29: 29, 32: 33, 40: 48},
     **{56: 61, 64: 65, 72: 73, 80: 80, 88: 88, 96: 81},
 }
+
+#: Split -> drummers.
+Drummers = dict[str, list[bands.Performance]]
 
 
 def programs(source: str, score: Score) -> np.ndarray:
@@ -65,10 +73,35 @@ def split(source: str, name: str) -> str:
     return "validation" if number < HELD_OUT[source] else "train"
 
 
-def prepared(source: str, score: Score) -> Score:
-    """``score`` with a track and a program for each part."""
+def arranged(source: str, name: str, score: Score, drummers: Drummers) -> Score:
+    """Some songs of POP909 as bands, strokes of Groove on lines, all else as it is."""
+    if source == "groove":
+        return bands.snapped(score)[0]
+    if source != "pop909":
+        return score
+    if bands.share(name, "bass") < WITH_BASS:
+        score = bands.with_bass(score, PIANO)
+    if bands.share(name, "drums") < WITH_DRUMS:
+        score = bands.drummed(name, score, drummers.get(split(source, name), []))
+    return score
+
+
+def drummers_of(folder: str) -> Drummers:
+    """Split -> the performances of Groove that can be laid under songs."""
+    found: Drummers = {}
+    for path in sorted(Path(folder).rglob("*.mid")) if folder else ():
+        one = bands.performance(path.stem, musictx.read(path))
+        if one is not None:
+            found.setdefault(split("groove", path.stem), []).append(one)
+    return found
+
+
+def prepared(source: str, score: Score, name: str = "", drummers: Drummers | None = None) -> Score:
+    """``score``, the file ``name``, with a track and a program for each part."""
     notes = score.notes.copy()
     notes["program"] = np.where(notes["drum"], 0, programs(source, score))
+    score = arranged(source, name, score.with_notes(notes), drummers or {})
+    notes = score.notes.copy()
     part = np.where(notes["drum"], 128, notes["program"].astype(int))
     notes["track"] = np.unique(part, return_inverse=True)[1].reshape(-1)
     ticks = score.ticks_per_quarter or 480
@@ -82,6 +115,7 @@ def main(words: list[str]) -> None:
     out = Path(options["out"])
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
+    drummers = drummers_of(options["groove"])
     for source in list(DEFAULTS)[1:]:
         if not options[source]:
             continue
@@ -93,7 +127,7 @@ def main(words: list[str]) -> None:
                 continue
             name = "".join(c if c.isalnum() or c in "-_" else "_" for c in path.stem)[:60]
             file = f"{source}-{name}.mid"
-            musictx.write(prepared(source, score), out / file)
+            musictx.write(prepared(source, score, path.stem, drummers), out / file)
             rows.append({"midi_filename": file, "split": split(source, path.stem)})
         print(f"{source}: {len(rows)} pieces so far", flush=True)
     write_table(out / "split.csv", rows, ["midi_filename", "split"])
