@@ -146,7 +146,8 @@ class GroupTokenizer(VocabularyTokenizer):
     def groups(self) -> dict[str, list[list[int]]]:
         """The ranges of ids, [first, stop, value], by which a network knows bars and places."""
         table = self.vocabulary
-        names = ("place", "bar", "program", "drums", "harmony", "pitch", "drum", "root")
+        notes = ("place", "bar", "program", "drums", "pitch", "drum", "length")
+        names = (*notes, "harmony", "root", "quality")
         found = {name: [table.row(name)] for name in names}
         found["meter"] = [table.row("numerator")]
         further = (KNOWN, "section") if self.controls else ()

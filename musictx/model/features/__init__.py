@@ -26,6 +26,7 @@ BUILT_IN = {
     "conditions": "musictx.model.features.conditions:Conditions",
     "bars": "musictx.model.features.bars:Bars",
     "ahead": "musictx.model.features.ahead:Ahead",
+    "harmony": "musictx.model.features.harmony:Harmony",
 }
 
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.errors import ConfigError
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import Feature
 from musictx.model.features.group_keys import BAR, SIZE, at
@@ -26,8 +25,6 @@ from musictx.tokens.vocab import Tokenizer
 
 #: Nothing is known of the bar; something; all of it.
 CLASSES = 3
-#: Bars of the next piece in a row count from so many more on.
-NEXT_PIECE = 4096
 
 
 class Seen(NamedTuple):
@@ -65,13 +62,7 @@ class Ahead(Feature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        groups = tokenizer.groups()
-        if groups is None or KNOWN not in groups:
-            raise ConfigError(
-                "model.features=ahead: expected tokenizer=notes tokenizer.controls=true, not "
-                f"{tokenizer.name}"
-            )
-        return groups
+        return keys.kinds(tokenizer, cls.name, KNOWN, "section")
 
     @classmethod
     def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
@@ -106,9 +97,9 @@ class Ahead(Feature):
         rows, number, begins = laid.ids, laid.number, laid.begins
         of = keys.Table(self.place, self.is_bar, self.part, self.tone, self.is_known)
         groups = keys.groups(rows, of)
-        piece = (number == begins).cumsum(1) * NEXT_PIECE
+        piece = (number == begins).cumsum(1) * keys.NEXT_PIECE
         written = piece + groups.bar
-        known = self._known(rows, groups, written)
+        known = keys.known(rows, groups, written, of, self.is_meter)
 
         last = (number - 1).clamp(min=0)
         some = number > begins
@@ -130,23 +121,6 @@ class Ahead(Feature):
         then = torch.where(inside & told, then, torch.where(line_next, self.bar_id, 0))
         state = torch.where(told, 1 + whole.long(), 0)
         return Seen(*(each.flatten(1)[:, laid.new] for each in (then, state, field)))
-
-    def _known(self, rows: Tensor, groups: keys.Groups, written: Tensor) -> Tensor:
-        """(B, n) sorted keys of the groups ahead, at each other group the one before it."""
-        line = groups.ahead & self.is_meter[rows[:, :, 2]]
-        count = line.cumsum(1)
-        # The k-th bar ahead is the one after the last that is written or told: so far k + 1 plus
-        # the most by which the bars written were ahead of those told.
-        lead = torch.where(line, written - count, -1).cummax(1).values
-        number = count + 1 + lead
-        asked = self.is_known[rows[:, :, 1]] & ~line
-        key = number * BAR
-        note = groups.ahead & ~line & ~asked
-        place = self.place[rows[:, :, 1]] * (keys.PARTS * keys.TONES)
-        inner = place + self.part[rows[:, :, 2]] * keys.TONES + self.tone[rows[:, :, 3]]
-        key = torch.where(note, key + inner, key)
-        unwritten = (rows[:, :, 1:] == 0).any(-1)
-        return torch.where((line | note) & ~unwritten & (lead >= 0), key, 0).cummax(1).values
 
     def embed(self, x: Tensor, seen: Seen) -> Tensor:
         """``x`` (B, T, width) and the vectors of what is known here."""

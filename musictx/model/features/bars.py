@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.errors import ConfigError
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import Feature
 from musictx.model.features.group_keys import BAR, SIZE, at
@@ -73,13 +72,7 @@ class Bars(Feature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        groups = tokenizer.groups()
-        if groups is None:
-            raise ConfigError(
-                "model.features=bars: expected tokenizer=notes, whose notes stand in bars, not "
-                f"{tokenizer.name}"
-            )
-        return groups
+        return keys.kinds(tokenizer, cls.name)
 
     @classmethod
     def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:

@@ -14,7 +14,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
+from musictx.errors import ConfigError
 from musictx.model.features.base import numbers_in
+from musictx.tokens.controls import KNOWN
+from musictx.tokens.vocab import Tokenizer
 
 #: Ids in a group.
 SIZE = 5
@@ -23,8 +26,27 @@ TONES, PARTS, PLACES = 128, 130, 512
 BAR = PLACES * PARTS * TONES
 #: Parts are programs + 1, between chords and drums.
 HARMONY_PART, DRUM_PART = 0, 129
+#: The kinds of ids that every feature of groups reads, as ``Tokenizer.groups`` names them.
+ALWAYS = ("place", "bar", "program", "drums", "harmony", "pitch", "drum", "root", "meter")
+#: Bars of the next piece in a row count from so many more on.
+NEXT_PIECE = 4096
 #: The key of what is not written yet.
 LATER = 1 << 60
+
+
+def kinds(tokenizer: Tokenizer, feature: str, *further: str) -> dict[str, list[list[int]]]:
+    """The ranges of ids of ``tokenizer`` that every feature of groups reads, and ``further`` ones.
+
+    Raises ``ConfigError``, which names the ``feature``, for tokens that do not have them."""
+    groups = tokenizer.groups()
+    if groups is None or not groups.keys() >= set(further):
+        raise ConfigError(
+            f"model.features={feature}: expected tokenizer=notes"
+            + " tokenizer.controls=true" * (KNOWN in further)
+            + f", whose notes stand in bars, not {tokenizer.name}"
+        )
+    optional = {KNOWN, "section"} & groups.keys()
+    return {name: groups[name] for name in (*ALWAYS, *sorted(optional | set(further)))}
 
 
 class Table(NamedTuple):
@@ -173,6 +195,25 @@ def spans(rows: Tensor, after: Tensor, bar: Tensor, of: Table) -> Span:
         exact + 1,
     ]
     return Span(torch.stack(least, 2), torch.stack(below, 2))
+
+
+def known(rows: Tensor, groups: Groups, written: Tensor, of: Table, is_meter: Tensor) -> Tensor:
+    """(B, n) sorted keys of the groups ahead, at each other group the one before it.
+
+    written  (B, n): the number of the bar in which the piece stands;  is_meter  (size,) bool
+    """
+    line = groups.ahead & is_meter[rows[:, :, 2]]
+    count = line.cumsum(1)
+    # The k-th bar ahead is the one after the last that is written or told: so far k + 1 plus
+    # the most by which the bars written were ahead of those told.
+    lead = torch.where(line, written - count, -1).cummax(1).values
+    number = count + 1 + lead
+    asked = of.is_known[rows[:, :, 1]] & ~line
+    key = number * BAR
+    note = groups.ahead & ~line & ~asked
+    key = torch.where(note, key + _within(rows, of), key)
+    unwritten = (rows[:, :, 1:] == 0).any(-1)
+    return torch.where((line | note) & ~unwritten & (lead >= 0), key, 0).cummax(1).values
 
 
 def at(values: Tensor, places: Tensor) -> Tensor:
