@@ -217,7 +217,8 @@ class Harmony(Feature):
         quality = ahead * (turned.flatten(-2) @ self.quality_by_ahead.float())
         added = torch.zeros_like(logits)
         added[..., self.roots] = root * (seen.next == ROOT)[..., None]
-        added[..., self.qualities] = quality * (seen.next == QUALITY)[..., None]
+        chords = (seen.next == QUALITY) & (seen.begun != NO_ROOT)
+        added[..., self.qualities] = quality * chords[..., None]
         by_pitch = pitch[..., self.pitch_class]
         added[..., self.pitches] = by_pitch * (seen.next == PITCH)[..., None]
         return logits + added

@@ -77,7 +77,7 @@ def state(found):
 def test_it_finds_what_loops_find(seed, look):
     first = window(seed, look=look)
     second = window(seed + 5, begin=0, look=look)
-    feature = Feature(TOKENS.size, 16, **TOKENS.groups())
+    feature = Feature(TOKENS.size, 16, **Feature.of_tokens(TOKENS))
     ids = torch.tensor([first + [0] * (-len(first) % 5) + second])
     begins = len(first) + -len(first) % 5
     places = torch.cat([torch.arange(begins), torch.arange(len(second))])[None]
@@ -106,5 +106,5 @@ def written(ids, place):
 
 
 def test_it_asks_for_tokens_that_can_say_it():
-    with pytest.raises(ConfigError, match=r"tokenizer\.controls=true, not notes"):
+    with pytest.raises(ConfigError, match=r"tokenizer\.controls=true, whose notes"):
         Feature.of_tokens(build("notes"))

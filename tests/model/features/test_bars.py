@@ -8,7 +8,7 @@ from tests.model.test_grouped import TOKENS, song
 
 TABLE = TOKENS.vocabulary
 PARTS = {"harmony": 0, "drums": 129}
-FEATURE = Bars(TOKENS.size, 16, **TOKENS.groups())
+FEATURE = Bars(TOKENS.size, 16, **Bars.of_tokens(TOKENS))
 
 
 def key(group):
