@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import Feature, numbers_in
+from musictx.model.features.base import Feature
 from musictx.model.features.group_keys import BAR, PARTS, TONES, at
 from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import KNOWN
@@ -82,8 +82,7 @@ class Harmony(Feature):
 
     @classmethod
     def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        bounded = all(0 <= number <= max(size, BAR) for number in numbers_in(dict(arguments)))
-        return None if bounded else "ranges of ids"
+        return keys.why_not(arguments, size)
 
     def __init__(
         self,
