@@ -27,7 +27,7 @@ ROOMS = {
     "data": 2785,
     "evaluate": 1590,
     "midi": 1570,
-    "model": 2775,
+    "model": 2810,
     "musicxml": 985,
     "render": 1470,
     "sampling": 4080,
@@ -36,11 +36,11 @@ ROOMS = {
     "chorale": 3510,
     "live": 625,
     "mcp": 575,
-    "speed": 3300,
+    "speed": 3330,
     "studio": 3710,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_180, 43_350, 400, 169
+CORE, ALL, FILE, OPTIONS = 30_210, 43_410, 400, 169
 
 
 def lines() -> dict[str, int]:

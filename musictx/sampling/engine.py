@@ -34,15 +34,15 @@ CACHES = ("auto", *wings.everywhere("steps"), "growing")
 
 class Step(Protocol):
     """A faster form of one step, that a wing adds (the door ``steps`` of :mod:`musictx.wings`):
-    token after token through a model, ``rows`` sequences at once, all equally long.
+    id after id through a model, ``rows`` sequences at once, all equally long.
 
-    It is made as ``Step(model, cache, rows=, capacity=)``, where ``cache`` holds the tokens so far,
-    of one row (for all) or of ``rows``. It looks back on ``capacity`` tokens: then the window
-    slides by one.
+    It is made as ``Step(model, cache, rows=, capacity=)``, where ``cache``, the model's own, holds
+    the ids so far, of one row (for all) or of ``rows``. It looks back on ``capacity`` ids: then the
+    window slides by one.
     """
 
     def __init__(
-        self, model: MusicTransformer, cache: KVCache, *, rows: int, capacity: int
+        self, model: MusicTransformer, cache: KVCache | GroupCache, *, rows: int, capacity: int
     ) -> None: ...
 
     @staticmethod
@@ -51,12 +51,12 @@ class Step(Protocol):
         ...
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """Logits (rows, vocab) after the tokens ``ids`` (rows,), one more each; in memory that the
-        next call may write over."""
+        """Logits (rows, vocab) after ``ids`` (rows,), one more each; in memory that the next call
+        may write over."""
         ...
 
-    def load(self, cache: KVCache) -> None:
-        """Go on after the tokens of ``cache``; what was held is forgotten."""
+    def load(self, cache: KVCache | GroupCache) -> None:
+        """Go on after the ids of ``cache``; what was held is forgotten."""
         ...
 
     def select(self, rows: Tensor) -> None:
@@ -101,7 +101,6 @@ class Decoder:
         self._next = last.expand(rows, -1)
         self._step: Step | None = None
         if (kind := chosen(cache, model)) != "growing":
-            assert isinstance(self._cache, KVCache)
             self._step = _step(kind)(model, self._cache, rows=rows, capacity=self.capacity)
             del self._cache  # its tokens were taken over
         elif read.shape[0] != rows:
@@ -164,7 +163,6 @@ class Decoder:
             if self._step is None:
                 self._cache = cache
             else:
-                assert isinstance(cache, KVCache)
                 self._step.load(cache)
         elif self._step is not None:
             self._next = self._step(ids[:, 0])

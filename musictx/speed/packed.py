@@ -45,12 +45,14 @@ Layer = _struct(
     qkv=Matrix, out=Matrix, up=Matrix, down=Matrix, terms=Terms,
 )  # fmt: skip
 Reader = _struct("as_query as_key", "kind voices")
+Map = _struct("", norm=Norm, up=Matrix, down=Matrix)
 Model = _struct(
-    "embedding layers frequencies readers features",
+    "embedding layers frequencies readers features maps",
     "width feedforward vocabulary gates", norm=Norm, output=Matrix,
 )  # fmt: skip
 Cache = _struct(
-    "keys values ids coordinates", "rows layers heads size capacity further newest held shared"
+    "keys values ids coordinates states sums",
+    "rows layers heads size capacity further newest held group field shared",
 )
 
 
@@ -85,6 +87,7 @@ class Packed:
             frequencies=self._address(turns),
             readers=self._array(self._readers(model)),
             features=self._addresses(structs),
+            maps=self._array(self._maps(model)),
             norm=self._norm(model.norm),
             output=self._matrix(weight if model.output is None else model.output.weight),
             width=model.config.width,
@@ -178,6 +181,10 @@ class Packed:
             block=0 if terms.blocks is None else terms.blocks.length,
             scale=terms.scale,
         )
+
+    def _maps(self, model: MusicTransformer) -> list[Any]:
+        maps: Any = [] if model.cascade is None else model.cascade.maps
+        return [Map(self._norm(f[0]), self._linear(f[1]), self._linear(f[3])) for f in maps]
 
     def _readers(self, model: MusicTransformer) -> list[Any]:
         found = []

@@ -1,7 +1,7 @@
 """One step of decoding on the CPU as one native call, over a ring of keys and values.
 
 The forward pass in model/transformer.py says what is computed; speed/native/step.cpp computes
-it for one new token a row. It is compiled once, beside attention; where that cannot be, or for what
+it for one new id a row. It is compiled once, beside attention; where that cannot be, or for what
 it does not know (:func:`why_not`), steps are ordinary passes through the model.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from musictx.attention.positions import PositionScheme
 from musictx.attention.positions.absolute import AddedPositions, Learned, Sinusoidal
@@ -21,6 +22,7 @@ from musictx.attention.positions.coordinates import Pitch, Time, Voice
 from musictx.attention.positions.rotary import Rotary
 from musictx.errors import UserError
 from musictx.model.cache import KVCache
+from musictx.model.grouped import GroupCache
 from musictx.model.transformer import MusicTransformer
 from musictx.speed import packed
 from musictx.speed.native import build
@@ -36,8 +38,6 @@ def why_not(model: MusicTransformer) -> str | None:
     weight, scheme = model.embedding.weight, model.position
     if type(model) is not MusicTransformer:
         return f"it knows MusicTransformer, not {type(model).__name__}"
-    if model.cascade is not None:
-        return "it knows networks that take one id as a step"
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
     readers = getattr(scheme, "readers", {})
@@ -45,6 +45,7 @@ def why_not(model: MusicTransformer) -> str | None:
         type(scheme).embed in (PositionScheme.embed, Sinusoidal.embed, Learned.embed)
         and type(scheme).rotate in (PositionScheme.rotate, Rotary.rotate)
         and isinstance(scheme.added, AddedPositions | None)
+        and (scheme.added is None or model.cascade is None)
         and scheme.further == len(readers)
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
     )
@@ -96,30 +97,34 @@ def _library(headers: Headers) -> ctypes.CDLL:
 
 
 class NativeStep:
-    """Token after token through ``model``, ``rows`` sequences at once, all equally long.
+    """Id after id through ``model``, ``rows`` sequences at once, all equally long.
 
-    cache     the tokens so far, at least one; of one row (for all) or of ``rows``
-    capacity  tokens that are looked back on: when it is full, the window slides by one
+    cache     the ids so far, at least one; of one row (for all) or of ``rows``
+    capacity  ids that are looked back on: when it is full, the window slides by one, or by a group
+              of ids that the layers take as one token
 
     Weights are read as they are now. Raises ``ValueError`` where :func:`why_not` has a reason.
     """
 
     def __init__(
-        self, model: MusicTransformer, cache: KVCache, *, rows: int, capacity: int
+        self, model: MusicTransformer, cache: KVCache | GroupCache, *, rows: int, capacity: int
     ) -> None:
         if reason := why_not(model):
             raise ValueError(f"NativeStep: {reason}")
+        group = 1 if model.cascade is None else model.cascade.size
+        capacity = capacity // group + (group > 1)
         self._model, self._packed = model, Packed(model, reach=capacity - 1)
         self._run = _library(_headers(model)).musictx_step
-        layers, heads = model.config.layers, model.config.heads
-        size = model.config.width // heads
+        layers, heads, width = model.config.layers, model.config.heads, model.config.width
+        size = width // heads
         further = model.position.further
         slots, channels = -(-capacity // LANES), -(-size // WIDTH) * WIDTH
-        self.rows, self.capacity = rows, capacity
+        self.rows, self.capacity, self._group = rows, capacity, group
         self._keys = torch.zeros(layers, rows, heads, slots, size, LANES)
         self._values = torch.zeros(layers, rows, heads, capacity, channels)
         self._coordinates = torch.zeros(rows, further, capacity, dtype=torch.int64)
-        self._ids = torch.zeros(rows, capacity, dtype=torch.int64)
+        self._ids = torch.zeros(rows, capacity * group, dtype=torch.int64)
+        self._states, self._sums = torch.zeros(2, rows, width).unbind()
         self._logits = torch.empty(rows, model.config.vocab_size)
         self._places: Tensor | None = None
         self._cache = packed.Cache(
@@ -127,35 +132,55 @@ class NativeStep:
             values=self._values.data_ptr(),
             ids=self._ids.data_ptr(),
             coordinates=self._coordinates.data_ptr(),
+            states=self._states.data_ptr(),
+            sums=self._sums.data_ptr(),
             rows=rows,
             layers=layers,
             heads=heads,
             size=size,
             capacity=capacity,
             further=further,
+            group=group,
         )
         self.load(cache)
 
     @torch.no_grad()
-    def load(self, cache: KVCache) -> None:
-        """Go on after the tokens of ``cache``; what was held is forgotten."""
-        held = min(cache.length, self.capacity)
-        slots = torch.arange(cache.next_position - held, cache.next_position) % self.capacity
+    def load(self, cache: KVCache | GroupCache) -> None:
+        """Go on after the ids of ``cache``; what was held is forgotten."""
+        steps = self._load_row(cache) if isinstance(cache, GroupCache) else cache
+        held = min(steps.length, self.capacity)
+        slots = torch.arange(steps.next_position - held, steps.next_position) % self.capacity
         all_keys = self._keys.transpose(-1, -2)  # (..., panels, lanes, size)
         for layer in range(len(all_keys)):
-            keys, values = (part[:, :, -held:].float() for part in cache.held(layer))
+            keys, values = (part[:, :, -held:].float() for part in steps.held(layer))
             all_keys[layer, :, :, slots // LANES, slots % LANES] = keys
             self._values[layer, :, :, slots, : values.shape[-1]] = values
-        coordinates = cache.coordinates[:, :, -held:].clone()
+        coordinates = steps.coordinates[:, :, -held:].clone()
         for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
             if reader.labels is not None:
                 measured = torch.isin(coordinates[:, n], reader.labels)
                 coordinates[:, n][~measured] = packed.NOT_MEASURED
         self._coordinates[:, :, slots] = coordinates
-        self._ids[:, slots] = cache.earlier(held)
-        self._cache.held, self._next = held, cache.next_position
-        self._cache.shared = cache.next_position if cache.rows == 1 else 0
+        if isinstance(cache, GroupCache):
+            self._next = cache.length
+            self._ids[:, : self._next] = cache.ids
+        else:
+            self._next = cache.next_position
+            self._ids[:, slots] = cache.earlier(held)
+        self._cache.held = held
+        self._cache.shared = steps.next_position if steps.rows == 1 else 0
         self._first = -1
+
+    def _load_row(self, cache: GroupCache) -> KVCache:
+        """Take the row of ids that is being written; the cache of the layers comes back."""
+        cascade, row, state = self._model.cascade, cache.row, cache.state
+        assert cascade is not None
+        assert row is not None
+        assert state is not None
+        whole = F.pad(row, (0, 0, 0, self._group - row.shape[1]))
+        self._states[:] = cascade(state[:, None], whole[:, None])[:, 0, row.shape[1] - 1]
+        self._sums[:] = row[:, 1:].sum(1)
+        return cache.steps
 
     @staticmethod
     def suits(model: MusicTransformer) -> bool:
@@ -163,14 +188,14 @@ class NativeStep:
         return why_not(model) is None
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """Logits (rows, vocab) after the tokens ``ids`` (rows,) int64, one more each, in memory
-        that the next call writes over."""
+        """Logits (rows, vocab) after ``ids`` (rows,) int64, one more each, in memory that the next
+        call writes over."""
         ids = ids.contiguous()
         if ids.shape != (self.rows,) or ids.dtype != torch.int64:
             raise ValueError(f"NativeStep: ids {tuple(ids.shape)}, expected ({self.rows},) int64")
         cache = self._cache
-        cache.newest = self._next
-        cache.held = min(cache.held + 1, self.capacity)
+        cache.newest, cache.field = divmod(self._next, self._group)
+        cache.held = min(cache.held + (cache.field == 0), self.capacity)
         self._run(
             ctypes.byref(self._packed.struct),
             ctypes.byref(cache),
@@ -184,20 +209,21 @@ class NativeStep:
 
     def select(self, rows: Tensor) -> None:
         """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
-        used = min(self._next, self.capacity)
+        used = min(-(-self._next // self._group), self.capacity)
         panels = -(-used // LANES)
         for keys, values in zip(self._keys, self._values):  # a layer at a time: little to copy
             keys[:, :, :panels] = keys[rows, :, :panels]
             values[:, :, :used] = values[rows, :, :used]
-        self._coordinates[:] = self._coordinates[rows]
-        self._ids[:] = self._ids[rows]
+        for each in (self._coordinates, self._ids, self._states, self._sums):
+            each[:] = each[rows]
 
     def _place(self) -> ctypes.c_void_p | None:
         """Where that lies what the next token's place adds to its embedding."""
-        if not 0 <= self._next - self._first < PLACES or self._first < 0:
-            self._first = self._next
+        place = self._next // self._group
+        if not 0 <= place - self._first < PLACES or self._first < 0:
+            self._first = place
             self._places = packed.by_place(self._model, self._first, PLACES)
         if self._places is None:
             return None
-        row: Tensor = self._places[self._next - self._first]
+        row: Tensor = self._places[place - self._first]
         return ctypes.c_void_p(row.data_ptr())

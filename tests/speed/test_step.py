@@ -12,14 +12,15 @@ from torch import Tensor
 
 from musictx.attention.positions import PositionScheme
 from musictx.model import MusicTransformer
-from musictx.model.features import Feature
+from musictx.model.features import Feature, with_tokens
+from musictx.model.grouped import GroupCache
 from musictx.sampling import engine
 from musictx.speed import step as step_room
 from musictx.speed.native import build
 from musictx.speed.step import NativeStep, why_not
 from tests import compiler
 from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
-from tests.model.features import test_conditions
+from tests.model.features import test_ahead, test_conditions
 from tests.speed import test_ring
 from tests.speed.test_ring import SCHEMES, V, ordinary, prefilled
 
@@ -138,6 +139,76 @@ def test_what_is_asked_and_known_ahead(chords: int, window: int) -> None:
     model = make(vocab_size=test_conditions.VOCAB, features=[told])
     ids = torch.tensor([test_conditions.window(seed, rest=60) for seed in range(4)])
     same(stepped(model, ids, 20, window), ordinary(model, ids, 20, window))
+
+
+def of_groups(position: str = "huang", **more: Any) -> MusicTransformer:
+    torch.manual_seed(0)
+    tokens = test_ahead.TOKENS
+    shape = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48, "context": 900} | more
+    told = with_tokens([{"name": "bars"}, {"name": "ahead"}], tokens)
+    model = MusicTransformer(
+        tokens.size, **shape, position={"name": position}, group=tokens.group, features=told
+    ).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5).add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def windows(rows: int, length: int) -> Tensor:
+    """Bars that repeat each other, some of them known ahead."""
+    return torch.tensor([test_ahead.window(seed, stop=12)[:length] for seed in range(rows)])
+
+
+@pytest.mark.parametrize("prompt", [1, 2, 5, 6, 104])
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"gates": True, "first_values": True},
+        {"position": "sinusoidal", "tied": False},
+        {"position": "rotary", "width": 160, "heads": 1},
+    ],
+    ids=str,
+)
+def test_groups_of_ids_as_one_token(model: dict[str, Any], prompt: int) -> None:
+    made, ids = of_groups(**model), windows(2, 405)
+    want = made(ids).detach()[:, prompt - 1 :]
+    same(stepped(made, ids, prompt, 405), want)
+
+
+def test_groups_go_on_after_another_window_and_in_other_rows() -> None:
+    model, ids = of_groups(), windows(3, 400)
+    with torch.no_grad():
+        step = NativeStep(model, grouped(model, ids[:1, :33]), rows=3, capacity=400)
+        for token in ids[:, 33:72].unbind(1):
+            step(token)
+        step.load(grouped(model, ids[:, :200]))  # as where a full window is read again
+        found = [step(token).clone() for token in ids[:, 200:282].unbind(1)]
+        order = torch.tensor([2, 0, 0])
+        step.select(order)
+        found += [step(token).clone() for token in ids[order, 282:].unbind(1)]
+        chosen = torch.cat([ids[order, :282], ids[order, 282:]], 1)
+        want = torch.cat([model(ids)[:, 200:282], model(chosen)[:, 282:]], 1)
+    same(torch.stack(found, 1), want)
+
+
+def test_a_row_of_groups_is_bit_for_bit_the_row_alone() -> None:
+    model, ids = of_groups(), windows(6, 90)
+    start = grouped(model, ids[:1, :7])
+    together = NativeStep(model, start, rows=6, capacity=90)
+    alone = [NativeStep(model, start, rows=1, capacity=90) for _ in ids]
+    for token in ids[:, 7:].unbind(1):
+        many = together(token)
+        for row, step in enumerate(alone):
+            assert torch.equal(many[row], step(token[row : row + 1])[0])
+
+
+def grouped(model: MusicTransformer, ids: Tensor) -> GroupCache:
+    cache = model.new_cache(rows=len(ids), capacity=400)
+    assert isinstance(cache, GroupCache)
+    with torch.no_grad():
+        model(ids, cache=cache)
+    return cache
 
 
 def test_a_row_of_a_batch_is_bit_for_bit_the_row_alone() -> None:

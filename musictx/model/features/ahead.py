@@ -9,6 +9,7 @@ worth. What is known of a bar stands before its line, so nothing is looked at th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import Feature
+from musictx.model.features.base import Feature, NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
 from musictx.tokens.ahead import WHOLE
 from musictx.tokens.controls import KNOWN
@@ -136,3 +137,20 @@ class Ahead(Feature):
             * ((seen.ids > 0)[..., None])
         )
         return logits.scatter_add(2, seen.ids[..., None], worth)
+
+    def native(self) -> NativeForm:
+        return NativeForm(
+            Path(__file__).with_name("ahead.h"),
+            "Ahead",
+            {
+                **{name: getattr(self, name) for name in keys.Table._fields},
+                "is_meter": self.is_meter,
+                "section": self.section,
+                "gates": self.gates,
+                "stood": self.stood,
+                "state": self.state,
+                "bar_id": self.bar_id,
+                "size": len(self.stood),
+            },
+            scores=self.scores,
+        )

@@ -14,6 +14,7 @@ Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 20
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +23,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import Feature
+from musictx.model.features.base import Feature, NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
 from musictx.tokens.vocab import Tokenizer
 
@@ -206,3 +207,20 @@ class Bars(Feature):
         worth = worth.gather(2, field)[:, :, 0]
         worth = worth.gather(-1, seen.trust[..., None])[..., 0] * (seen.ids > 0)
         return logits.scatter_add(2, seen.ids, worth)
+
+    def native(self) -> NativeForm:
+        return NativeForm(
+            Path(__file__).with_name("bars.h"),
+            "Bars",
+            {
+                **{name: getattr(self, name) for name in keys.Table._fields},
+                "meter": self.meter,
+                "in_meter": self.in_meter,
+                "stood": self.stood,
+                "gates": self.gates,
+                "trust": self.trust,
+                "bar_id": self.bar_id,
+                "size": len(self.stood),
+            },
+            scores=self.scores,
+        )

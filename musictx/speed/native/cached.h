@@ -36,13 +36,17 @@ struct Run {
   int64_t begin, end, base;  // slots; the distance of slot s is base - s
 };
 
-// What is held: `held` tokens, the newest at position `newest`. `Number` of keys, values and tables.
+// What is held: `held` tokens, the newest at position `newest`. A token is one id, or a group of them: then
+// it is read with the first of its row of ids (model/grouped.py), of which `field` + 1 are there.
+// `Number` of keys, values and tables.
 struct Cache {
   // As words of a format: (layers, rows, heads, panels, groups of the size, 64) and
   // (layers, rows, heads, groups of the capacity, channels).
   uint32_t *keys, *values;
-  int64_t *ids, *coordinates;  // (rows, capacity), (rows, further, capacity)
+  int64_t *ids, *coordinates;  // (rows, capacity, group), (rows, further, capacity)
+  float *states, *sums;  // (rows, width): after the last id; what the next token gets of this row's ids
   int64_t rows, layers, heads, size, capacity, further, newest, held;
+  int64_t group, field;
   int64_t shared;  // tokens at positions before this are the same in all rows
 
   int64_t channels() const { return (size + WIDTH - 1) / WIDTH * WIDTH; }

@@ -1,8 +1,9 @@
 // One step of decoding as one call: ids in, logits of the next ids out, for a few rows at once.
 //
-// What musictx/model/transformer.py computes for one new token over a cache, and what it is compared
-// with. A pass in Python is some hundred small operations, and to start them takes longer than to do
-// them; here nothing stands between the memory that holds the weights and the arithmetic.
+// What musictx/model/transformer.py computes for one new id over a cache, and what it is compared with;
+// where the layers take a group of ids as one token, musictx/model/grouped.py. A pass in Python is some
+// hundred small operations, and to start them takes longer than to do them; here nothing stands between
+// the memory that holds the weights and the arithmetic.
 //
 // lanes.h and matrix.h have the products, cached.h attention over the cache. What is read off the ids are
 // structs of the model's features, each in a header beside its Python file: the compiler is told FEATURES,
@@ -40,12 +41,19 @@ struct Reader {
   int64_t kind, voices;
 };
 
+// One of the maps of musictx/model/cascade.py.
+struct Map {
+  Norm norm;
+  Matrix up, down;
+};
+
 struct Model {
   const float* embedding;  // (vocabulary, width), with all that the id alone decides
   const Layer* layers;
   const double* frequencies;  // (size / 2,) radians a position, for rotary; may be missing
   const Reader* readers;
   const void* const* features;  // the structs that FEATURES names
+  const Map* maps;  // (group - 1,)
   Norm norm;
   Matrix output;
   int64_t width, feedforward, vocabulary, gates;
@@ -133,12 +141,18 @@ void for_each(const Model& model, const Act& act) {
 void embed(const Model& model, const Cache& cache, int64_t row, Seen& seen, float* x) {
   if (!std::tuple_size_v<Kinds>) return;
   // From the oldest slot to the last, then from the first to the newest.
-  const int64_t* ids = cache.ids + row * cache.capacity;
-  const int64_t oldest = (cache.newest - cache.held + 1) % cache.capacity;
-  const int64_t ahead = std::min(cache.held, cache.capacity - oldest);
-  seen.ids.assign(ids + oldest, ids + oldest + ahead);
-  seen.ids.insert(seen.ids.end(), ids, ids + cache.held - ahead);
-  seen.known = {seen.ids.data(), cache.held, cache.newest};
+  const int64_t all = cache.capacity * cache.group, newest = cache.newest % cache.capacity;
+  const int64_t* ids = cache.ids + row * all;
+  const int64_t oldest = (cache.newest - cache.held + 1) % cache.capacity * cache.group;
+  const int64_t last = newest * cache.group + cache.field + 1;
+  if (oldest < last) {
+    seen.ids.assign(ids + oldest, ids + last);
+  } else {
+    seen.ids.assign(ids + oldest, ids + all);
+    seen.ids.insert(seen.ids.end(), ids, ids + last);
+  }
+  const int64_t count = static_cast<int64_t>(seen.ids.size());
+  seen.known = {seen.ids.data(), count, cache.newest * cache.group + cache.field};
   for_each(model, [&](const auto& feature, auto n) {
     auto& own = std::get<n>(seen.each);
     feature.read(seen.known, own);
@@ -159,22 +173,13 @@ void score(const Model& model, const std::vector<Seen>& seen, const float* x, fl
   });
 }
 
-void step(const Model& model, const Cache& cache, const int64_t* ids, const float* place,
-          float* logits, int threads) {
+// x (rows, width) of the newest tokens, through all layers; `here` are their coordinates.
+void through(const Model& model, const Cache& cache, const std::vector<int64_t>& here,
+             std::vector<float>& x, int threads) {
   const int64_t rows = cache.rows, width = model.width, heads = cache.heads, size = cache.size;
   const int64_t wide = 3 * width + (model.gates ? heads : 0);
-  std::vector<float> x(rows * width), y(rows * width), qkv(rows * wide), mixed(rows * width);
+  std::vector<float> y(rows * width), qkv(rows * wide), mixed(rows * width);
   std::vector<float> values(rows * width), hidden(rows * model.feedforward);
-  std::vector<int64_t> here(rows * cache.further + 1);
-  std::vector<Seen> seen(rows);
-  for (int64_t r = 0; r < rows; r++) {
-    cache.ids[r * cache.capacity + cache.newest % cache.capacity] = ids[r];
-    read(model, cache, r, ids[r], here.data() + r * cache.further);
-    float* to = x.data() + r * width;
-    std::copy_n(model.embedding + ids[r] * width, width, to);
-    if (place) add(to, place, width);
-    embed(model, cache, r, seen[r], to);
-  }
   std::vector<float> cosines(size / 2), sines(size / 2);
   if (model.frequencies)
     for (int64_t c = 0; c < size / 2; c++) {
@@ -225,20 +230,55 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
     product<Float32>(layer.down, hidden.data(), rows, y.data(), threads);
     add(x.data(), y.data(), rows * width);
   }
+}
 
-  for_each(model, [&](const auto& feature, auto n) {
-    for (int64_t r = 0; r < rows; r++)
-      feature.finish(seen[r].known, std::get<n>(seen[r].each), x.data() + r * width, width);
-  });
-  normed(model.norm, x.data(), rows, width, y.data());
-  product<Float32>(model.output, y.data(), rows, logits, threads);
-  score(model, seen, y.data(), logits);
+// states (rows, width) of one id of a group -> those of the next, of which x (rows, width) is read.
+void go_on(const Map& map, std::vector<float>& x, int64_t rows, float* states, int threads) {
+  std::vector<float> y(x.size()), hidden(rows * map.up.outputs);
+  add(x.data(), states, x.size());
+  normed(map.norm, x.data(), rows, map.up.inputs, y.data());
+  product<Float32>(map.up, y.data(), rows, hidden.data(), threads);
+  gelu(hidden.data(), hidden.size());
+  product<Float32>(map.down, hidden.data(), rows, y.data(), threads);
+  add(states, y.data(), y.size());
+}
+
+void step(const Model& model, const Cache& cache, const int64_t* ids, const float* place,
+          float* logits, int threads) {
+  const int64_t rows = cache.rows, width = model.width;
+  const bool begins = cache.field == 0;
+  std::vector<float> x(rows * width);
+  std::vector<int64_t> here(rows * cache.further + 1);
+  std::vector<Seen> seen(rows);
+  for (int64_t r = 0; r < rows; r++) {
+    const int64_t slot = r * cache.capacity + cache.newest % cache.capacity;
+    cache.ids[slot * cache.group + cache.field] = ids[r];
+    if (begins) read(model, cache, r, ids[r], here.data() + r * cache.further);
+    float *to = x.data() + r * width, *sum = cache.sums + r * width;
+    std::copy_n(model.embedding + ids[r] * width, width, to);
+    if (begins && place) add(to, place, width);
+    embed(model, cache, r, seen[r], to);
+    add(begins ? to : sum, begins ? sum : to, width);
+    if (begins) std::fill_n(sum, width, 0.0f);
+  }
+  if (begins) {
+    through(model, cache, here, x, threads);
+    for_each(model, [&](const auto& feature, auto n) {
+      for (int64_t r = 0; r < rows && cache.group == 1; r++)
+        feature.finish(seen[r].known, std::get<n>(seen[r].each), x.data() + r * width, width);
+    });
+    normed(model.norm, x.data(), rows, width, cache.states);
+  } else {
+    go_on(model.maps[cache.field - 1], x, rows, cache.states, threads);
+  }
+  product<Float32>(model.output, cache.states, rows, logits, threads);
+  score(model, seen, cache.states, logits);
 }
 
 }  // namespace
 
-// ids (rows,) of the tokens at position `newest`, which `held` counts; place (width,) is added to each
-// embedding if it is there; logits (rows, vocabulary).
+// ids (rows,): number `field` of the tokens at position `newest`, which `held` counts; place (width,) is
+// added to what the layers read if it is there; logits (rows, vocabulary).
 extern "C" void musictx_step(const Model* model, const Cache* cache, const int64_t* ids,
                              const float* place, float* logits, int64_t threads) {
   step(*model, *cache, ids, place, logits, static_cast<int>(threads));

@@ -1,0 +1,78 @@
+// For one new id what bars.py computes, and what it is compared with.
+#pragma once
+#include "group_keys.h"
+
+namespace {
+
+struct Bars : Feature {
+  // As constants of bars.py.
+  static constexpr int64_t LAGS[] = {1, 2, 4, 8, 0}, COUNT = 5, FARTHEST = 32, NOTES = 16, CLASSES = 6;
+
+  struct Seen {
+    int64_t ids[COUNT] = {}, trust[COUNT] = {}, field = 0, meter = 0;
+  };
+  // scores: by field, distance and trust
+  GroupTable of;
+  const int64_t* meter_of;  // by id
+  const float *in_meter, *stood, *gates, *trusted;
+  int64_t bar_id, size;
+
+  void read(const Known& known, Seen& seen) const {
+    const Groups groups(of, known);
+    seen = {};
+    seen.field = groups.field;
+    if (!groups.whole) return;
+    const int64_t last = groups.whole - 1, bar = groups.each[last].bar;
+    const int64_t lags = std::min(FARTHEST, bar - groups.each[0].bar - groups.each[0].other);
+    std::vector<int64_t> agreed(FARTHEST + 1, 0);
+    const int64_t notes = agree(groups, lags, agreed);
+    const int64_t best = std::max_element(agreed.begin() + 1, agreed.end()) - agreed.begin();
+    const Span span = groups.span(groups.key[last] + 1, bar);
+    for (int64_t c = 0; c < COUNT; c++) {
+      const int64_t lag = c + 1 < COUNT ? LAGS[c] : best;
+      if (lag > lags) continue;
+      const Span then{span.least - lag * BAR, span.below - lag * BAR};
+      const int64_t found = first_from(groups.key, then.least);
+      if (found < groups.whole && then.has(groups.key[found]))
+        seen.ids[c] = groups.at(found)[groups.field];
+      else if (!groups.field)
+        seen.ids[c] = bar_id;
+      if (seen.ids[c])
+        seen.trust[c] = 1 + std::min(5 * agreed[lag] / std::max<int64_t>(notes, 1), CLASSES - 2);
+    }
+    for (int64_t k = last; k >= 0 && !seen.meter; k--)
+      if (groups.line(k)) seen.meter = meter_of[groups.at(k)[1]];
+  }
+  // How many of the last notes stood there `lag` bars ago, for lags from 1 on; how many notes there are.
+  static int64_t agree(const Groups& groups, int64_t lags, std::vector<int64_t>& agreed) {
+    int64_t notes = 0;
+    for (int64_t k = groups.whole - 1; k >= 0 && notes < NOTES; k--) {
+      if (groups.line(k) || groups.each[k].other) continue;
+      notes++;
+      auto upto = groups.key.begin() + k;
+      for (int64_t lag = 1; lag <= lags; lag++) {
+        upto = std::lower_bound(groups.key.begin(), upto, groups.key[k] - lag * BAR);
+        agreed[lag] += *upto == groups.key[k] - lag * BAR &&
+                       groups.at(upto - groups.key.begin())[3] == groups.at(k)[3];
+      }
+    }
+    return notes;
+  }
+  void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
+    for (int64_t c = 0; c < COUNT; c++) {
+      const int64_t row = c * CLASSES + seen.trust[c];
+      const float* from = stood + std::min(seen.ids[c], size - 1) * width;
+      if (seen.ids[c])
+        for (int64_t i = 0; i < width; i++) x[i] += gates[row] * from[i];
+      add(x, trusted + row * width, width);
+    }
+    add(x, in_meter + seen.meter * width, width);
+  }
+  void score(const Known&, const Seen& seen, const float* scored, float* logits, int64_t) const {
+    for (int64_t c = 0; c < COUNT; c++)
+      if (seen.ids[c])
+        logits[seen.ids[c]] += scored[(seen.field * COUNT + c) * CLASSES + seen.trust[c]];
+  }
+};
+
+}  // namespace
