@@ -84,12 +84,12 @@ def work(
 ) -> None:
     """Cases up to ``until`` in two processes; one that dies or hangs costs only its own case."""
     numbers = range(entry["cases"], until)
-    chunks = ((at, numbers[at : at + CHUNK]) for at in range(0, len(numbers), CHUNK))
+    chunks = (numbers[at : at + CHUNK] for at in range(0, len(numbers), CHUNK))
     job = partial(tried, kind=kind, seed=seed, examples=examples, seconds=seconds, mb=mb)
     died = "the process died, or hung", float(seconds)
     with mock.patch.object(parallel, "START_METHOD", "fork"):
-        for at, outcomes in parallel.run(job, chunks, lambda number: died, workers=2):
-            for number, (outcome, took) in zip(numbers[at : at + CHUNK], outcomes, strict=True):
+        for chunk, outcomes in parallel.run(job, chunks, lambda number: died, workers=2):
+            for number, (outcome, took) in zip(chunk, outcomes, strict=True):
                 if outcome in ("refused", "accepted"):
                     entry[outcome] += 1
                 else:

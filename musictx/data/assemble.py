@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from musictx.config import CorpusConfig
 from musictx.data import splits
-from musictx.data.chunks import Outcome, digest
+from musictx.data.corpora import Corpus, digest
+from musictx.data.encode import Outcome
 from musictx.data.report import JSON, LeftOut, Report
 from musictx.data.shards import SPLITS
-from musictx.data.staging import Encoded
 from musictx.data.writer import Writer
 from musictx.errors import UserError
+from musictx.tokens.vocab import Tokenizer
 
 #: Fewest tokens held out of a corpus of one piece, if it has twice as many.
 FEWEST_HELD_OUT = 8
 
 
-def assemble(encoded: Encoded, made: list[Path]) -> Report:
-    """Take out duplicates, split, write; ``made`` are the folders made for the shards.
+class Job(NamedTuple):
+    """A corpus on its way to the shard folder ``target``."""
+
+    found: Corpus
+    corpus: CorpusConfig
+    tokenizer: Tokenizer
+    target: Path
+    key: str
+
+
+def assemble(
+    job: Job, outcomes: Iterable[Outcome], hashes: np.ndarray, official: np.ndarray
+) -> Report:
+    """Take out duplicates, split, write; see :class:`musictx.data.prepare.Encoded`.
 
     Raises ``UserError`` if no piece can be used.
     """
-    job, corpus = encoded.job, encoded.job.corpus
-    hashes, official = encoded.hashes, encoded.official
+    corpus = job.corpus
     usable = np.flatnonzero(hashes != b"")
     split = np.full(len(hashes), splits.NONE, np.int8)
     first = np.arange(len(hashes))
@@ -66,7 +79,7 @@ def assemble(encoded: Encoded, made: list[Path]) -> Report:
         corpus=description,
         key=job.key,
     ) as writer:
-        for i, outcome in enumerate(encoded.outcomes()):
+        for i, outcome in enumerate(outcomes):
             if i in originals:
                 originals[i] = outcome.name
             if outcome.reason:
@@ -94,7 +107,6 @@ def assemble(encoded: Encoded, made: list[Path]) -> Report:
             sorted(left_out),
             dict(sorted(lossy.items())),
             remarks,
-            made=made,
         )
         writer.write_text(JSON, report.to_json())
     return report

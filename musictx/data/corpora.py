@@ -6,6 +6,7 @@ made with ``corpus.path`` as its one argument. :class:`Corpus` says what it must
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -94,3 +95,8 @@ def _kind(name: str) -> Any:
 def canonical(description: Any) -> bytes:
     """Plain data as bytes, the same for equal data."""
     return json.dumps(description, sort_keys=True, separators=(",", ":")).encode()
+
+
+def digest(description: Any) -> str:
+    """32 hexadecimal digits of plain data."""
+    return hashlib.sha256(canonical(description)).hexdigest()[:32]

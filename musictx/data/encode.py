@@ -6,6 +6,7 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,34 @@ import numpy as np
 from musictx import formats
 from musictx.config import CorpusConfig, Limits
 from musictx.data.budget import Budget, TookTooLong, within
-from musictx.data.chunks import Outcome
 from musictx.data.corpora import Item, Reader
 from musictx.errors import ReadError, UserError
 from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
+
+#: Raised by one whenever the same file would come out otherwise, so that old shards are not reused.
+VERSION = 2
+NO_IDS = np.empty(0, np.uint16)
+
+
+@dataclass
+class Outcome:
+    """What became of one piece. ``reason`` is empty if it can be used; else ``detail`` explains.
+
+    ids      (n,) uint16;  hash  ``Score.content_hash()`` of what was read
+    notes    notes that the ids hold;  seconds  from 0 to the end of the last note (keys, not pedal)
+    lossy    what was repaired in reading or left out in writing: label -> number
+    """
+
+    name: str
+    ids: np.ndarray = field(default_factory=lambda: NO_IDS)
+    hash: str = ""
+    notes: int = 0
+    seconds: float = 0.0
+    lossy: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+    detail: str = ""
 
 
 def encode_items(

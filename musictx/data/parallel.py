@@ -6,8 +6,9 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
@@ -19,6 +20,8 @@ Work = Callable[[Sequence[Item]], list[Result]]
 
 #: "spawn": workers start fresh, hold no copy of the parent and never inherit a locked lock of it.
 START_METHOD = "spawn"
+#: Chunks under way at once for each worker: while one takes long, the others have work.
+AHEAD = 4
 
 
 def cores() -> int:
@@ -30,69 +33,71 @@ def cores() -> int:
 
 def run(
     work: Work[Item, Result],
-    chunks: Iterable[tuple[int, Sequence[Item]]],
+    chunks: Iterable[Sequence[Item]],
     crashed: Callable[[Item], Result],
     *,
     workers: int,
-) -> Generator[tuple[int, list[Result]], None, None]:
-    """(number, ``work(chunk)``) for every numbered chunk, in the order they become ready.
+) -> Generator[tuple[Sequence[Item], list[Result]], None, None]:
+    """Every chunk with ``work(chunk)``, in order.
 
     work      must be picklable; returns one result for each item
     chunks    taken from as processes become free, so they may be without end
     crashed   the result for an item that kills the process working on it
     workers   processes; 1 works in this process (and cannot survive such an item)
 
-    When a process dies (segmentation fault, out of memory), the chunks under way are done again one
-    by one, each in a process of its own and in halves where that dies too, so that only the culprit
-    is lost. An exception raised by ``work`` ends the run.
+    When a process dies (segmentation fault, out of memory), the chunks under way are done again
+    item by item, so that only the culprit is lost. An exception raised by ``work`` ends the run.
     """
     if workers == 1:
-        for number, chunk in chunks:
-            yield number, work(chunk)
+        for chunk in chunks:
+            yield chunk, work(chunk)
         return
     chunks = iter(chunks)
-    flying: dict[Future[list[Result]], tuple[int, Sequence[Item]]] = {}
+    flying: deque[tuple[Sequence[Item], Future[list[Result]]]] = deque()
     pool = _pool(workers)
     try:
         while True:
-            again: list[tuple[int, Sequence[Item]]] = []
-            for number, chunk in islice(chunks, 2 * workers - len(flying)):
-                try:
-                    flying[pool.submit(work, chunk)] = number, chunk
-                except BrokenExecutor:
-                    again.append((number, chunk))
-            if not flying and not again:
+            for chunk in islice(chunks, AHEAD * workers - len(flying)):
+                flying.append((chunk, _submit(pool, work, chunk)))
+            if not flying:
                 return
-            wait(flying, return_when=FIRST_COMPLETED)
-            for future in [f for f in flying if f.done()]:
-                if isinstance(future.exception(), BrokenExecutor):
-                    again.append(flying.pop(future))
-                else:
-                    yield flying.pop(future)[0], future.result()
-            if again:
-                again += flying.values()
-                flying.clear()
-                pool.shutdown(wait=True)
-                _check_that_processes_start()
-                for number, chunk in sorted(again, key=lambda pair: pair[0]):
-                    yield number, _carefully(work, chunk, crashed)
-                pool = _pool(workers)
+            chunk, future = flying.popleft()
+            if not isinstance(future.exception(), BrokenExecutor):
+                yield chunk, future.result()
+                continue
+            pool.shutdown()
+            _check_that_processes_start()
+            for again in (chunk, *(waiting for waiting, _ in flying)):
+                yield again, _one_by_one(work, again, crashed)
+            flying.clear()
+            pool = _pool(workers)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _carefully(
+def _submit(
+    pool: ProcessPoolExecutor, work: Work[Item, Result], chunk: Sequence[Item]
+) -> Future[list[Result]]:
+    try:
+        return pool.submit(work, chunk)
+    except BrokenExecutor as error:
+        broken: Future[list[Result]] = Future()
+        broken.set_exception(error)
+        return broken
+
+
+def _one_by_one(
     work: Work[Item, Result], chunk: Sequence[Item], crashed: Callable[[Item], Result]
 ) -> list[Result]:
-    try:
+    results: list[Result] = []
+    while len(results) < len(chunk):
         with _pool(1) as pool:
-            return pool.submit(work, chunk).result()
-    except BrokenExecutor:
-        if len(chunk) == 1:
-            return [crashed(chunk[0])]
-        half = len(chunk) // 2
-        parts = (chunk[:half], chunk[half:])
-        return [result for part in parts for result in _carefully(work, part, crashed)]
+            try:
+                for item in chunk[len(results) :]:
+                    results += pool.submit(work, [item]).result()
+            except BrokenExecutor:
+                results.append(crashed(chunk[len(results)]))
+    return results
 
 
 def _check_that_processes_start() -> None:

@@ -10,22 +10,36 @@ workers.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import json
+import pickle
 import re
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
-from musictx.config import CorpusConfig
-from musictx.data import chunks, corpora, shards
-from musictx.data.assemble import assemble
-from musictx.data.chunks import digest
-from musictx.data.corpora import Corpus
+import numpy as np
+
+from musictx import files
+from musictx import progress as bars
+from musictx.config import CorpusConfig, Limits
+from musictx.data import corpora, encode, parallel, shards, splits
+from musictx.data.assemble import Job, assemble
+from musictx.data.corpora import Corpus, Item, digest
+from musictx.data.encode import Outcome
 from musictx.data.report import Report
 from musictx.data.shards import Shards
-from musictx.data.staging import Encoded, Job, settings
 from musictx.data.writer import check_place
 from musictx.errors import UserError
 from musictx.tokens.vocab import Tokenizer
+
+#: A chunk of work ends with so many pieces or bytes: a fraction of a second, so that small corpora
+#: are shared among cores.
+PIECES, BYTES = 64, 2**19
 
 
 def prepare(
@@ -59,12 +73,12 @@ def prepare(
         return up_to_date
     check_place(folder)
     made = [above for above in folder.parents if not above.exists()]
-    with (
-        _without_leftovers(made),
-        Encoded(Job(found, corpus, tokenizer, folder, key)) as encoded,
-    ):
-        encoded.encode(progress)
-        return assemble(encoded, made)
+    job = Job(found, corpus, tokenizer, folder, key)
+    with _without_leftovers(made), _temporary(folder) as file:
+        encoded = _encode(job, file, progress)
+        report = assemble(job, encoded.outcomes(), encoded.hashes, encoded.official)
+    report.made = made
+    return report
 
 
 @contextlib.contextmanager
@@ -82,13 +96,93 @@ def provisional(report: Report) -> Iterator[None]:
         raise
 
 
+# ----------------------------------------------------------------------------------------- encoding
+
+
+class Encoded(NamedTuple):
+    """What became of each piece, in the order of the corpus: in a temporary file until duplicates
+    and splits are known, since of a corpus of millions no more than 17 bytes each fit into memory.
+
+    hashes    (n,) ``splits.HASH``: the content of each piece, empty if unusable
+    official  (n,) int8: the published split of each, as :func:`musictx.data.splits.code`
+    """
+
+    file: BinaryIO
+    hashes: np.ndarray
+    official: np.ndarray
+
+    def outcomes(self) -> Iterator[Outcome]:
+        self.file.seek(0)
+        for _ in self.hashes:
+            yield pickle.load(self.file)
+
+
+def _encode(job: Job, file: BinaryIO, told: bool) -> Encoded:
+    """Encode every piece of the corpus into ``file``; ``told``: show the progress."""
+    work = functools.partial(
+        encode.encode_items,
+        read=job.found.read,
+        config=json.dumps(job.tokenizer.to_config(), sort_keys=True),
+        fingerprint=job.tokenizer.fingerprint,
+        corpus=job.corpus,
+    )
+    hashes, official = bytearray(), bytearray()
+    quiet = contextlib.nullcontext(lambda done: None)
+    with bars.progress("reading MIDI", "files", len(job.found)) if told else quiet as tell:
+        chunks = in_chunks(job.found.items())
+        first = list(islice(chunks, 2))
+        workers = (job.corpus.workers or parallel.cores()) if len(first) > 1 else 1
+        running = parallel.run(work, chain(first, chunks), encode.crashed, workers=workers)
+        with contextlib.closing(running):  # no worker outlives a Ctrl-C
+            for items, outcomes in running:
+                hashes += np.array([bytes.fromhex(o.hash) for o in outcomes], splits.HASH).tobytes()
+                official += np.array([splits.code(i.split) for i in items], np.int8).tobytes()
+                try:
+                    for outcome in outcomes:
+                        pickle.dump(outcome, file, pickle.HIGHEST_PROTOCOL)
+                except OSError as error:
+                    raise files.cannot_write(job.target, error) from error
+                tell(len(official))
+    return Encoded(file, np.frombuffer(hashes, splits.HASH), np.frombuffer(official, np.int8))
+
+
+def in_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """At most :data:`PIECES` items and, if they are several, :data:`BYTES` each."""
+    chunk: list[Item] = []
+    size = 0
+    for item in items:
+        if chunk and (len(chunk) == PIECES or size + item.size > BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+        size += item.size
+    if chunk:
+        yield chunk
+
+
+@contextlib.contextmanager
+def _temporary(target: Path) -> Iterator[BinaryIO]:
+    """A file beside ``target``; without a name where the system allows that, so that it is gone
+    with the process, however that ends."""
+    with contextlib.ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(tempfile.TemporaryFile(dir=target.parent))
+        except OSError as error:
+            raise files.cannot_write(target.parent, error) from error
+        yield file
+
+
 # ------------------------------------------------------------------------------------ key and place
 
 
 def _key(corpus: CorpusConfig, tokenizer: Tokenizer, found: Corpus) -> str:
     """32 hexadecimal digits that change whenever the shards would hold something else."""
-    options = [found.published, corpus.validation, corpus.test, settings(corpus, tokenizer)]
-    return digest([shards.FORMAT, chunks.VERSION, options, found.identity()])
+    decides = [tokenizer.fingerprint, corpus.min_notes, corpus.max_seconds, corpus.max_megabytes]
+    limits = dataclasses.asdict(corpus.limits) if corpus.limits != Limits() else {}
+    decides += [more for more in (corpus.programs, limits) if more]
+    options = [found.published, corpus.validation, corpus.test, decides]
+    return digest([shards.FORMAT, encode.VERSION, options, found.identity()])
 
 
 def _default(label: str, key: str) -> Path:

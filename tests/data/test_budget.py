@@ -29,8 +29,8 @@ def crashed(item):
 
 def test_what_holds_a_worker_in_c_is_ended_from_outside_and_lost_alone():
     begin = time.monotonic()
-    found = dict(parallel.run(work, [(0, [0, 1]), (1, [2])], crashed, workers=2))
-    assert found == {0: ["0 done", "1 lost"], 1: ["2 done"]}
+    found = list(parallel.run(work, [[0, 1], [2]], crashed, workers=2))
+    assert found == [([0, 1], ["0 done", "1 lost"]), ([2], ["2 done"])]
     assert time.monotonic() - begin < 60
 
 

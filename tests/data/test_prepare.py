@@ -14,7 +14,8 @@ import pytest
 from musictx import formats, midi
 from musictx.chorale import bach
 from musictx.config import CorpusConfig
-from musictx.data import chunks, encode, parallel, sources
+from musictx.data import encode, parallel, sources
+from musictx.data import prepare as preparing
 from musictx.data.corpora import Item
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
@@ -96,7 +97,7 @@ def test_what_was_lost_in_kept_pieces_is_counted(tmp_path):
 @pytest.fixture
 def many_chunks(monkeypatch):
     """Chunks of four files."""
-    monkeypatch.setattr(chunks, "PIECES", 4)
+    monkeypatch.setattr(preparing, "PIECES", 4)
 
 
 def killed_after(monkeypatch, count: int) -> None:
@@ -301,7 +302,7 @@ def test_the_hash_is_of_what_was_read(tmp_path):
 def test_chunks_hold_every_item_once(size):
     for count in (0, 1, 2, 31, 32, 33, 64, 1000, 5000):
         items = [Item(str(i), "", size) for i in range(count)]
-        parts = list(chunks.in_chunks(items))
+        parts = list(preparing.in_chunks(items))
         assert [i for part in parts for i in part] == items
         assert all(1 <= len(part) <= (1 if size == 10**6 else 64) for part in parts)
 

@@ -11,7 +11,7 @@ import pytest
 
 from musictx import formats, midi
 from musictx.config import Limits
-from musictx.data import chunks
+from musictx.data import prepare as preparing
 from musictx.data.budget import Budget, TookTooLong, within
 from tests.data.helpers import contents, run, song, write_songs
 
@@ -77,7 +77,7 @@ def test_neither_the_order_of_writing_nor_chunks_nor_workers_change_a_byte(tmp_p
     second = write_songs(tmp_path / "b" / "c", range(29, -1, -1))
     run(first, tmp_path / "first", validation=0.3)
     expected = contents(tmp_path / "first")
-    monkeypatch.setattr(chunks, "PIECES", 7)
+    monkeypatch.setattr(preparing, "PIECES", 7)
     run(second, tmp_path / "second", validation=0.3)
     assert contents(tmp_path / "second") == expected
     run(second, tmp_path / "third", validation=0.3, workers=2)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import formats, midi
-from musictx.data import chunks, sources
+from musictx.data import prepare, sources
 from musictx.data.corpora import Item
 from musictx.data.sources import Folder, Maestro
 from musictx.errors import UserError
@@ -75,7 +75,7 @@ def test_a_million_files_are_a_stream(monkeypatch):
     monkeypatch.setattr(formats.os, "stat", lambda path: file)
     tracemalloc.start()
     listed = (Item(f.name, f.path, f.size) for f in formats.walk("/corpus", (".mid",)))
-    count = sum(len(chunk) for chunk in chunks.in_chunks(listed))
+    count = sum(len(chunk) for chunk in prepare.in_chunks(listed))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 10**6
