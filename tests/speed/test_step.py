@@ -145,7 +145,7 @@ def of_groups(position: str = "huang", **more: Any) -> MusicTransformer:
     torch.manual_seed(0)
     tokens = test_ahead.TOKENS
     shape = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48, "context": 900} | more
-    told = with_tokens([{"name": "bars"}, {"name": "ahead"}], tokens)
+    told = with_tokens([{"name": "bars"}, {"name": "ahead"}, {"name": "harmony"}], tokens)
     model = MusicTransformer(
         tokens.size, **shape, position={"name": position}, group=tokens.group, features=told
     ).eval()

@@ -20,7 +20,7 @@ struct Ahead : Feature {
     const Groups groups(of, row);
     seen = {0, 0, groups.field};
     if (!groups.whole) return;
-    const std::vector<int64_t> known = keys(groups);
+    const std::vector<int64_t> known = groups.known(is_meter);
     const int64_t last = groups.whole - 1, bar = groups.each[last].bar;
     const int64_t now = (bar + (groups.field && groups.line(groups.whole))) * BAR;
     const int64_t line = first_from(known, now);
@@ -32,25 +32,6 @@ struct Ahead : Feature {
       seen.id = groups.at(found)[groups.field];
     else if (!groups.field)
       seen.id = bar_id;
-  }
-  // Sorted keys of the groups ahead, at each other group the one before it.
-  std::vector<int64_t> keys(const Groups& groups) const {
-    std::vector<int64_t> found;
-    int64_t count = 0, lead = -groups.whole, before = -1;
-    for (int64_t k = 0; k < groups.whole; k++) {
-      const auto [bar, other, ahead] = groups.each[k];
-      const int64_t* group = groups.at(k);
-      const bool line = ahead && is_meter[group[1]], note = ahead && !of.is_known[group[0]];
-      count += line;
-      // The k-th bar ahead is the one after the last that is written or told.
-      if (line) lead = std::max(lead, bar - count);
-      if (line)
-        before = std::max(before, (count + 1 + lead) * BAR);
-      else if (note && count)
-        before = std::max(before, (count + 1 + lead) * BAR + of.within(group));
-      found.push_back(before);
-    }
-    return found;
   }
   void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
     const float* from = stood + std::min(seen.id, size - 1) * width;

@@ -139,16 +139,12 @@ class Ahead(Feature):
         return logits.scatter_add(2, seen.ids[..., None], worth)
 
     def native(self) -> NativeForm:
+        names = (*keys.Table._fields, "is_meter", "section", "gates", "stood", "state")
         return NativeForm(
             Path(__file__).with_name("ahead.h"),
             "Ahead",
             {
-                **{name: getattr(self, name) for name in keys.Table._fields},
-                "is_meter": self.is_meter,
-                "section": self.section,
-                "gates": self.gates,
-                "stood": self.stood,
-                "state": self.state,
+                **{name: getattr(self, name) for name in names},
                 "bar_id": self.bar_id,
                 "size": len(self.stood),
             },

@@ -209,16 +209,12 @@ class Bars(Feature):
         return logits.scatter_add(2, seen.ids, worth)
 
     def native(self) -> NativeForm:
+        names = (*keys.Table._fields, "meter", "in_meter", "stood", "gates", "trust")
         return NativeForm(
             Path(__file__).with_name("bars.h"),
             "Bars",
             {
-                **{name: getattr(self, name) for name in keys.Table._fields},
-                "meter": self.meter,
-                "in_meter": self.in_meter,
-                "stood": self.stood,
-                "gates": self.gates,
-                "trust": self.trust,
+                **{name: getattr(self, name) for name in names},
                 "bar_id": self.bar_id,
                 "size": len(self.stood),
             },

@@ -8,7 +8,7 @@
 namespace {
 
 // As the constants of group_keys.py.
-constexpr int64_t SIZE = 5, TONES = 128, PARTS = 130, BAR = 512 * PARTS * TONES;
+constexpr int64_t SIZE = 5, TONES = 128, PARTS = 130, BAR = 512 * PARTS * TONES, DRUM_PART = 129;
 
 // What each id says.
 struct GroupTable {
@@ -70,6 +70,25 @@ struct Groups {
     if (field > 1) least += of.part[group[1]] * TONES, wide = TONES;
     if (field > 2) return {least + of.tone[group[2]], least + of.tone[group[2]] + 1};
     return {std::max(after, least), least + wide};
+  }
+  // Sorted keys of the groups ahead, at each other group the one before it; `is_meter` by id.
+  std::vector<int64_t> known(const int64_t* is_meter) const {
+    std::vector<int64_t> found;
+    found.reserve(whole);
+    int64_t count = 0, lead = -whole, before = -1;
+    for (int64_t k = 0; k < whole; k++) {
+      const auto [bar, other, ahead] = each[k];
+      const int64_t* group = at(k);
+      const bool line = ahead && is_meter[group[1]], note = ahead && !of.is_known[group[0]];
+      count += line;
+      // The k-th bar ahead is the one after the last that is written or told.
+      if (line) lead = std::max(lead, bar - count);
+      const int64_t start = (count + 1 + lead) * BAR;
+      if (line || (note && count))
+        before = std::max(before, line ? start : start + of.within(group));
+      found.push_back(before);
+    }
+    return found;
   }
 };
 

@@ -10,6 +10,7 @@ written last. Learned numbers by interval say what that is worth to roots, quali
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +19,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import Feature
+from musictx.model.features.base import Feature, NativeForm
 from musictx.model.features.group_keys import BAR, PARTS, TONES, at
 from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import KNOWN
@@ -221,3 +222,21 @@ class Harmony(Feature):
         by_pitch = pitch[..., self.pitch_class]
         added[..., self.pitches] = by_pitch * (seen.next == PITCH)[..., None]
         return logits + added
+
+    def native(self) -> NativeForm:
+        by_id = (*keys.Table._fields, "is_meter", "is_chord", "steps", "quality_of", "pitch_class")
+        learned = ("classes", "chords", "root_by_ahead", "quality_by_ahead", "pitch_by_ahead")
+        by_chord = ("root_by_chord", "pitch_by_chord")
+        return NativeForm(
+            Path(__file__).with_name("harmony.h"),
+            "Harmony",
+            {
+                **{name: getattr(self, name) for name in (*by_id, *learned, *by_chord)},
+                "first_root": self.roots.start,
+                "first_quality": self.qualities.start,
+                "qualities": self.qualities.stop - self.qualities.start,
+                "first_pitch": self.pitches.start,
+                "pitches": len(self.pitch_class),
+            },
+            scores=self.worth,
+        )
