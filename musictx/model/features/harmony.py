@@ -1,16 +1,16 @@
 """The chord in force and the pitch classes known ahead: told to the network (tokens/groups.py).
 
 A chord is drawn for a melody that is known ahead, and notes are drawn under a chord. What counts in
-both is how far pitch classes lie above a root, whatever the key: learned for each such interval, it
-is learned for all twelve keys at once. So each id is told how much of each pitch class is known
-ahead of this half of the bar, of the rest of the bar and of the bar after it, and which chord was
-written last. Learned numbers by interval say what that is worth to roots, qualities and pitches.
+both is how far pitch classes lie above a root, whatever the key. So each id is told how much of
+each pitch class is known ahead of this half of the bar, of the rest of the bar, of the bar after it
+and at all, and which chord was written last. Two small networks read that from each of the twelve
+pitch classes upwards (:class:`Turned`) and say what speaks for a chord on that class, and for a
+note of it: what is learned in one key holds in all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import Feature, NativeForm
+from musictx.model.features.base import Feature
 from musictx.model.features.group_keys import BAR, PARTS, TONES, at
 from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import KNOWN
@@ -27,8 +27,10 @@ from musictx.tokens.vocab import Tokenizer
 
 #: Pitch classes, and the root of no chord.
 CLASSES, NO_ROOT = 12, 12
-#: Stretches of music ahead: this half of the bar, the rest of the bar, the bar after it.
-STRETCHES = 3
+#: Stretches of music ahead: this half of the bar, the rest of the bar, the bar after it, all.
+STRETCHES = 4
+#: Channels of the networks that read music from each pitch class upwards.
+HIDDEN = 32
 #: Steps of half a bar, and those of a note that count at most.
 HALF = LONGEST = 2 * STEPS
 #: What comes next: something else, a root, a quality, a pitch.
@@ -40,7 +42,7 @@ class Seen(NamedTuple):
 
     ahead    (B, T, STRETCHES * CLASSES): shares of the time of the notes known ahead
     root, quality  (B, T): of the last chord, ``NO_ROOT`` where there is none
-    begun    (B, T): the root of the chord that is being written
+    begun    (B, T): the root of the chord that is being written, ``NO_ROOT`` where there is none
     next     (B, T): what kind of id comes next
     """
 
@@ -49,6 +51,39 @@ class Seen(NamedTuple):
     quality: Tensor
     begun: Tensor
     next: Tensor
+
+
+class Turned(nn.Module):
+    """A network that reads the music from each pitch class upwards.
+
+    width  of the states it reads beside it;  qualities  of chords;  count  numbers that it says
+
+    For class c, ``out(gelu(ahead turned down by c + chord as it lies from c + map(x)))``; the last
+    map begins at zero.
+    """
+
+    def __init__(self, width: int, qualities: int, count: int) -> None:
+        super().__init__()
+        self.ahead = nn.Linear(STRETCHES * CLASSES, HIDDEN)
+        self.chord = nn.Parameter(torch.zeros(qualities * (CLASSES + 1), HIDDEN))
+        self.state = nn.Parameter(torch.zeros(HIDDEN, width))
+        self.out = nn.Parameter(torch.zeros(count, HIDDEN))
+
+    def forward(self, x: Tensor, ahead: Tensor, root: Tensor, quality: Tensor) -> Tensor:
+        """(n, 12, count) for states x (n, width), ahead (n, STRETCHES * CLASSES), root, quality
+        (n,) of the chord in force."""
+        notes = torch.arange(CLASSES, device=x.device)
+        upwards = ahead.unflatten(-1, (STRETCHES, CLASSES))[..., (notes[:, None] + notes) % CLASSES]
+        interval = torch.where(
+            (root == NO_ROOT)[:, None], CLASSES, (notes - root[:, None]) % CLASSES
+        )
+        chord = F.embedding(quality[:, None] * (CLASSES + 1) + interval, self.chord)
+        h = (
+            self.ahead(upwards.transpose(1, 2).flatten(2))
+            + chord
+            + F.linear(x, self.state)[:, None]
+        )
+        return F.linear(F.gelu(h), self.out).float()
 
 
 class Harmony(Feature):
@@ -63,6 +98,7 @@ class Harmony(Feature):
 
     name = "harmony"
     sparse = False
+    products = ("of_chord.ahead.weight", "of_note.ahead.weight")
     place: Tensor
     is_bar: Tensor
     part: Tensor
@@ -73,7 +109,6 @@ class Harmony(Feature):
     steps: Tensor
     quality_of: Tensor
     pitch_class: Tensor
-    above: Tensor
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -102,7 +137,6 @@ class Harmony(Feature):
         of_pitch = ranges("pitch", size, pitch, -1)
         self.roots = slice(root[0][0], root[0][0] + CLASSES)
         self.qualities, self.pitches = (slice(*rows[0][:2]) for rows in (quality, pitch))
-        notes = torch.arange(CLASSES)
         self.keep(
             **keys.table(size, pitch=pitch, root=root, **kinds)._asdict(),
             is_meter=ranges("meter", size, meter, -1) >= 0,
@@ -110,17 +144,12 @@ class Harmony(Feature):
             steps=ranges("length", size, length, 0).clamp(max=LONGEST),
             quality_of=ranges("quality", size, quality, 0),
             pitch_class=of_pitch[self.pitches] % CLASSES,
-            above=(notes[:, None] - notes) % CLASSES,
         )
         count = self.qualities.stop - self.qualities.start
         self.classes = nn.Parameter(torch.zeros(STRETCHES * CLASSES, width))
         self.chords = nn.Parameter(torch.zeros(count * (CLASSES + 1), width))
-        self.root_by_ahead = nn.Parameter(torch.zeros(STRETCHES, CLASSES))
-        self.quality_by_ahead = nn.Parameter(torch.zeros(STRETCHES * CLASSES, count))
-        self.pitch_by_ahead = nn.Parameter(torch.zeros(STRETCHES, CLASSES))
-        self.root_by_chord = nn.Parameter(torch.zeros(count, CLASSES))
-        self.pitch_by_chord = nn.Parameter(torch.zeros(count, CLASSES))
-        self.worth = nn.Parameter(torch.zeros(2, width))
+        self.of_chord = Turned(width, count, 1 + count)
+        self.of_note = Turned(width, count, 1)
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
@@ -132,7 +161,7 @@ class Harmony(Feature):
         last, some = (number - 1).clamp(min=0), number > begins
 
         # The last whole chord of the piece; chords are written before the notes at their place.
-        begun = self.is_chord[rows[:, :, 2]]
+        begun = self.is_chord[rows[:, :, 2]] & (self.place[rows[:, :, 1]] > 0)
         latest = torch.where(begun & ~groups.other, number, -1).cummax(1).values.gather(1, last)
         in_force = some & (latest >= begins)
         chord = at(groups.ids[:, :, 2], latest), at(groups.ids[:, :, 3], latest)
@@ -140,10 +169,10 @@ class Harmony(Feature):
         quality = torch.where(in_force, self.quality_of[chord[1]], 0)
 
         pitched = self._pitched(rows)
-        following, rising = torch.zeros_like(rows), torch.zeros_like(rows)
+        following, rising = torch.zeros_like(rows), torch.full_like(rows, NO_ROOT)
         following[:, :, 2] = torch.where(begun, ROOT, torch.where(pitched, PITCH, OTHER))
         following[:, :, 3] = torch.where(begun, QUALITY, OTHER)
-        rising[:, :, 3] = self.tone[rows[:, :, 3]]
+        rising[:, :, 3] = torch.where(begun, self.tone[rows[:, :, 3]], NO_ROOT)
         wide = (each[:, :, None].expand(-1, -1, keys.SIZE) for each in (root, quality))
         ahead = self._ahead(rows, groups, of, number, begins)
         every = (each.flatten(1, 2)[:, laid.new] for each in (ahead, *wide, rising, following))
@@ -186,7 +215,10 @@ class Harmony(Feature):
         found = torch.minimum(found, number[..., None, None])  # nothing that comes later
         wide = found.flatten(1)[..., None].expand(-1, -1, CLASSES)
         total = so_far.gather(1, wide).view(*found.shape, CLASSES)
-        share = total.diff(dim=3)
+        each = torch.stack([begins, number], 2).flatten(1)[..., None].expand(-1, -1, CLASSES)
+        every = so_far.gather(1, each).view(*number.shape, 2, CLASSES).diff(dim=2)
+        every = every[:, :, None].expand(-1, -1, 2, -1, -1)
+        share = torch.cat([total.diff(dim=3), every], 3)
         share = share / share.sum(-1, keepdim=True).clamp(min=1.0)
         share = share.flatten(3)
         return torch.cat([share[:, :, :1], share[:, :, 1:].expand(-1, -1, keys.SIZE - 1, -1)], 2)
@@ -198,45 +230,20 @@ class Harmony(Feature):
 
     def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
         """``logits`` (B, T, vocab) and what they add to those of roots, qualities and pitches."""
-        ahead, chord = (1.0 + F.linear(x, self.worth).float()).split(1, -1)
-        above, keyless = self.above, (seen.root == NO_ROOT)[..., None]
+        logits = logits.clone()
 
-        def by_ahead(table: Tensor) -> Tensor:
-            return ahead * (seen.ahead @ table.float()[:, above].flatten(0, 1))
+        def turned(network: Turned, where: Tensor) -> Tensor:
+            return network(x[where], seen.ahead[where], seen.root[where], seen.quality[where])
 
-        def by_chord(table: Tensor) -> Tensor:
-            rows = table.float()[seen.quality]
-            found = rows.gather(-1, above[:, seen.root % CLASSES].movedim(0, -1))
-            return chord * found.masked_fill(keyless, 0.0)
+        def add(where: Tensor, ids: slice, worth: Tensor) -> None:
+            rows = logits[where]
+            rows[:, ids] += worth
+            logits[where] = rows
 
-        root = by_ahead(self.root_by_ahead) + by_chord(self.root_by_chord)
-        pitch = by_ahead(self.pitch_by_ahead) + by_chord(self.pitch_by_chord)
-        raised = above[:, seen.begun % CLASSES].movedim(0, -1)  # of each class above that root
-        share = seen.ahead.unflatten(-1, (STRETCHES, CLASSES))
-        turned = torch.zeros_like(share).scatter(-1, raised[..., None, :].expand_as(share), share)
-        quality = ahead * (turned.flatten(-2) @ self.quality_by_ahead.float())
-        added = torch.zeros_like(logits)
-        added[..., self.roots] = root * (seen.next == ROOT)[..., None]
-        chords = (seen.next == QUALITY) & (seen.begun != NO_ROOT)
-        added[..., self.qualities] = quality * chords[..., None]
-        by_pitch = pitch[..., self.pitch_class]
-        added[..., self.pitches] = by_pitch * (seen.next == PITCH)[..., None]
-        return logits + added
-
-    def native(self) -> NativeForm:
-        by_id = (*keys.Table._fields, "is_meter", "is_chord", "steps", "quality_of", "pitch_class")
-        learned = ("classes", "chords", "root_by_ahead", "quality_by_ahead", "pitch_by_ahead")
-        by_chord = ("root_by_chord", "pitch_by_chord")
-        return NativeForm(
-            Path(__file__).with_name("harmony.h"),
-            "Harmony",
-            {
-                **{name: getattr(self, name) for name in (*by_id, *learned, *by_chord)},
-                "first_root": self.roots.start,
-                "first_quality": self.qualities.start,
-                "qualities": self.qualities.stop - self.qualities.start,
-                "first_pitch": self.pitches.start,
-                "pitches": len(self.pitch_class),
-            },
-            scores=self.worth,
-        )
+        root, note = seen.next == ROOT, seen.next == PITCH
+        add(root, self.roots, turned(self.of_chord, root)[..., 0])
+        named = (seen.next == QUALITY) & (seen.begun != NO_ROOT)
+        begun = seen.begun[named][:, None, None].expand(-1, 1, self.of_chord.out.shape[0])
+        add(named, self.qualities, turned(self.of_chord, named).gather(1, begun)[:, 0, 1:])
+        add(note, self.pitches, turned(self.of_note, note)[:, self.pitch_class, 0])
+        return logits
