@@ -27,7 +27,7 @@ ROOMS = {
     "data": 2730,
     "evaluate": 1590,
     "midi": 1570,
-    "model": 2830,
+    "model": 2850,
     "musicxml": 985,
     "render": 1470,
     "sampling": 4080,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3710,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_180, 43_380, 400, 169
+CORE, ALL, FILE, OPTIONS = 30_200, 43_400, 400, 169
 
 
 def lines() -> dict[str, int]:

@@ -11,6 +11,7 @@ note of it: what is learned in one key holds in all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import Feature
+from musictx.model.features.base import Feature, NativeForm
 from musictx.model.features.group_keys import BAR, PARTS, TONES, at
 from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import KNOWN
@@ -247,3 +248,25 @@ class Harmony(Feature):
         add(named, self.qualities, turned(self.of_chord, named).gather(1, begun)[:, 0, 1:])
         add(note, self.pitches, turned(self.of_note, note)[:, self.pitch_class, 0])
         return logits
+
+    def native(self) -> NativeForm:
+        by_id = (*keys.Table._fields, "is_meter", "is_chord", "steps", "quality_of", "pitch_class")
+        fields = {name: getattr(self, name) for name in (*by_id, "classes", "chords")}
+        networks = {"of_chord": self.of_chord, "of_note": self.of_note}
+        for name, one in networks.items():
+            weights = {"ahead": one.ahead.weight, "bias": one.ahead.bias}
+            weights |= {"chord": one.chord, "out": one.out}
+            fields |= {f"{name}_{of}": weight for of, weight in weights.items()}
+        return NativeForm(
+            Path(__file__).with_name("harmony.h"),
+            "Harmony",
+            {
+                **fields,
+                "first_root": self.roots.start,
+                "first_quality": self.qualities.start,
+                "qualities": self.qualities.stop - self.qualities.start,
+                "first_pitch": self.pitches.start,
+                "pitches": len(self.pitch_class),
+            },
+            scores=torch.cat([one.state for one in networks.values()]),
+        )
