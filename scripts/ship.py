@@ -39,7 +39,7 @@ from scripts.words import run, with_rest
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Options of a command that name places on the machine it was typed on.
-PRIVATE = ("out=", "corpus.shards=", "init=", "teachers=")
+PRIVATE = ("out=", "corpus.shards=", "init=")
 DEFAULTS = {
     "model": "",
     "name": "",
@@ -144,7 +144,6 @@ def main(words: list[str]) -> Path:
     card.pop("numbers", None)
     training = dict(told.get("training") or {})
     training |= {"init": training.get("init") and bare(training["init"])}
-    training |= {"teachers": [bare(name) for name in training.get("teachers") or []]}
     card["training"] = training
     card["note_limits"] = of_corpus(shards, source.tokenizer)
     known_ahead = [one for one in source.model.features if isinstance(one, Conditions)]

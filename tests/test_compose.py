@@ -1,6 +1,7 @@
 """Words of the command line -> configurations, and the sentences people get for wrong ones."""
 
 import dataclasses
+import itertools
 import string
 from functools import reduce
 from types import SimpleNamespace
@@ -25,13 +26,18 @@ def test_every_command_composes_to_its_dataclass(command):
     assert isinstance(c.compose(command), c.COMMANDS[command].config)
 
 
-@pytest.mark.parametrize(
-    ("group", "choice"),
-    [(g, choice) for g, choices in c.groups("train").items() for choice in choices],
-)
-def test_every_file_under_conf_composes_and_only_sets_declared_options(group, choice):
-    own = ["position.name=musictx.attention.positions.huang:Huang"] if choice == "custom" else []
-    c.compose("train", [f"{group}={choice}", *own])
+def files_of_conf():
+    """Words that name every file of every group: one of each group at a time, experiments alone."""
+    groups = c.groups("train")
+    alone = [[f"experiment={choice}"] for choice in groups.pop("experiment")]
+    words = ([f"{group}={choice}" for choice in choices] for group, choices in groups.items())
+    return alone + [[*filter(None, row)] for row in itertools.zip_longest(*words)]
+
+
+@pytest.mark.parametrize("named", files_of_conf(), ids=" ".join)
+def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
+    own = "position.name=musictx.attention.positions.huang:Huang"
+    c.compose("train", [*named, *[own] * ("position=custom" in named)])
 
 
 def test_the_default_is_relative_attention_and_said_in_the_files():
@@ -92,7 +98,7 @@ def test_any_file_name_survives(name):
     assert c.compose("render", [f"out=d/{name}"]).out == "d/" + name
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.text(st.sampled_from(string.printable.strip() + " "), min_size=1, max_size=12))
 def test_any_printable_file_name_survives(name):
     prefixed = "d/" + name

@@ -51,7 +51,6 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
             lambda: TransformerXLConfig(features=3),
             "position.features=3: expected an even number",
         ),
-        (lambda: config.TrainConfig(distillation=0.9), "distillation=0.9: expected teachers=["),
         (lambda: config.DataConfig(batch_size=10**9), "data.batch_size=1000000000: expected"),
         (lambda: config.TrainerConfig(max_time="\u0660:00:03:00"), "expected days, hours"),
         (lambda: compose.compose("evaluate", ["corpus.programs=" + "9" * 5000]), "fewer digits"),

@@ -101,13 +101,7 @@ FINE = {
 }
 #: Errors call these as the command line does.
 SPOKEN = {"infill begin": "from", "infill end": "to"}
-CASES = [
-    (function, name, what)
-    for function, names in FUNCTIONS.items()
-    for name, kind in names.items()
-    for what in KINDS[kind]
-    if (name, what) not in FINE
-]
+CASES = [(function, name) for function, names in FUNCTIONS.items() for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -126,17 +120,21 @@ def calls(tmp_path_factory):
     }
 
 
-@pytest.mark.parametrize(
-    ("function", "name", "what"), CASES, ids=["-".join(case) for case in CASES]
-)
-def test_a_wrong_argument_is_one_sentence(function, name, what, calls):
-    with pytest.raises(UserError) as caught:
-        calls[function](**{name: KINDS[FUNCTIONS[function][name]][what]})
-    sentence = str(caught.value)
-    assert SPOKEN.get(f"{function} {name}", name) in sentence
-    assert "expected" in sentence or FUNCTIONS[function][name] == "music"
-    assert "\n" not in sentence
-    assert len(sentence) < 600
+@pytest.mark.parametrize(("function", "name"), CASES)
+def test_a_wrong_argument_is_one_sentence(function, name, calls):
+    kind = FUNCTIONS[function][name]
+    for what, value in KINDS[kind].items():
+        if (name, what) in FINE:
+            continue
+        sentence = ""
+        try:
+            calls[function](**{name: value})
+        except UserError as error:
+            sentence = str(error)
+        assert SPOKEN.get(f"{function} {name}", name) in sentence, what
+        assert "expected" in sentence or kind == "music", what
+        assert "\n" not in sentence, what
+        assert len(sentence) < 600, what
 
 
 @pytest.mark.parametrize("what", NO_MUSIC)

@@ -31,6 +31,10 @@ def of_fields() -> list[tuple[str, str, dataclasses.Field]]:
 OPTIONS = of_fields()
 
 
+def _option(words: list[str]) -> str:
+    return words[-1].partition("=")[0]
+
+
 def kinds(field):
     return {part.strip() for part in str(field.type).split("|")}
 
@@ -82,19 +86,20 @@ def wrong() -> list[tuple[str, list[str], str]]:
     return cases
 
 
-@pytest.mark.parametrize(
-    ("command", "words", "begins"),
-    wrong(),
-    ids=lambda v: " ".join(v) if isinstance(v, list) else "",
-)
-def test_a_wrong_word_is_one_sentence(command, words, begins, tmp_path, monkeypatch, capsys):
+WRONG = wrong()
+
+
+@pytest.mark.parametrize("about", dict.fromkeys(f"{case[0]} {_option(case[1])}" for case in WRONG))
+def test_wrong_words_of_an_option_are_one_sentence_each(about, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "_run", lambda *_: pytest.fail("ran"))
-    assert cli.main([command, *words]) == 2
-    out, err = capsys.readouterr()
-    assert err.startswith(f"musictx: {begins}")
-    assert err.count("\n") == 1
-    assert not out
+    for command, words, begins in WRONG:
+        if f"{command} {_option(words)}" == about:
+            assert cli.main([command, *words]) == 2, words
+            out, err = capsys.readouterr()
+            assert err.startswith(f"musictx: {begins}")
+            assert err.count("\n") == 1
+            assert not out
     assert not any(tmp_path.iterdir())
 
 

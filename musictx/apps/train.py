@@ -30,7 +30,7 @@ from musictx.sampling.primer import NOTHING
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
-from musictx.train import checkpoint, fitting, ranks, runs, spoken, teachers
+from musictx.train import checkpoint, fitting, ranks, runs, spoken
 from musictx.train.callbacks import LastCheckpoint, Run, RunCallback, StopBetweenSteps
 from musictx.train.card import card
 from musictx.train.ema import Ema
@@ -78,7 +78,6 @@ def run(config: TrainConfig) -> Trained:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
         build_trainer(config.trainer)  # what is not possible here is said at once
-        teachers.locate(config.teachers)
         tokenizer, model = start(config, say)
         shards, report = corpus(config, tokenizer)
         with ExitStack() as held:
@@ -140,12 +139,9 @@ def ingredients(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> di
         "corpus": hashlib.sha256(repr(pieces).encode()).hexdigest()[:16],
         "vocabulary": tokenizer.fingerprint,
     }
-    models = {"init model": config.init}
-    models |= {f"teacher {number}": name for number, name in enumerate(config.teachers, 1)}
-    for what, name in models.items():
-        if name is not None:
-            with (bundle.locate(name) / "model.safetensors").open("rb") as file:
-                made_of[what] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    if config.init is not None:
+        with (bundle.locate(config.init) / "model.safetensors").open("rb") as file:
+            made_of["init model"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
     return made_of
 
 
@@ -196,7 +192,6 @@ def assemble(
         tokenizer.to_config(),
         config.seed,
         model=model,
-        teachers=teachers.load(config.teachers, config.distillation, tokenizer),
     )
     data = MusicDataModule(
         shards,

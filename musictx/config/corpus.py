@@ -48,8 +48,7 @@ class AugmentConfig:
 class CorpusConfig:
     """Where the music comes from and how it is split.
 
-    A file that passes one of ``limits``, or takes more than ``max_seconds`` or ``max_megabytes``,
-    is left out with the reason.
+    A file that passes one of ``limits`` is left out with the reason.
     """
 
     name: str = option(
@@ -76,7 +75,6 @@ class CorpusConfig:
         low=0,
         high=127,
     )
-    min_notes: int = option(2, "pieces with fewer notes are left out", low=1)
     shards: str | None = option(
         None,
         "folder for the prepared tokens; default data/shards/NAME-KEY; without corpus.path those "
@@ -84,10 +82,6 @@ class CorpusConfig:
         path=True,
     )
     workers: int = option(0, "processes that read files; 0 = as many as there are cores", low=0)
-    max_seconds: float = option(
-        60.0, "a file that takes longer to read is left out", above=0, below=1e6
-    )
-    max_megabytes: int = option(2048, "a file that needs more memory to read is left out", low=16)
     limits: Limits = option(Limits, HELP)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 

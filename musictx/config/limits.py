@@ -33,6 +33,10 @@ class Limits:
     seconds: int = option(
         DAY, "length of a piece; beyond a day its times are damaged", low=1, high=DAY
     )
+    read_seconds: float = option(
+        60.0, "prepare: time in which a file is read, seconds", above=0, below=1e6
+    )
+    read_mb: int = option(2048, "prepare: memory in which a file is read, MB", low=16)
     wav_seconds: int = option(3600, "length of a WAV file that is rendered, seconds", low=1)
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from musictx.config.checks import LARGEST_SEED, check, option, require
+from musictx.config.checks import LARGEST_SEED, check, option
 from musictx.config.corpus import CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.model import ModelConfig
@@ -48,15 +48,6 @@ class TrainConfig:
         names="models",
         also="finetune from pretrained",
     )
-    teachers: list[str] = option(
-        [],
-        "distillation: model folders; their mean probabilities are learnt in addition to the notes",
-        path="in",
-        names="models",
-    )
-    distillation: float = option(
-        0.5, "share of the loss that is cross-entropy to the teachers", low=0, high=1
-    )
     out: str | None = option(
         None,
         "run folder; default runs/CORPUS-KEY, resumed if it is there",
@@ -68,6 +59,4 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check(self)
-        alone = not self.teachers and self.distillation != type(self).distillation
-        require(not alone, "distillation", self.distillation, "teachers=[FOLDER,...] with it")
         self.position = checked(self.position)

@@ -69,7 +69,6 @@ def assemble(
         "kind": corpus.name,
         "validation": corpus.validation,
         "test": corpus.test,
-        "min_notes": corpus.min_notes,
     }
     with Writer(
         job.target,

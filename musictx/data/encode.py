@@ -22,6 +22,8 @@ from musictx.tokens.vocab import Tokenizer
 
 #: Raised by one whenever the same file would come out otherwise, so that old shards are not reused.
 VERSION = 2
+#: Pieces of fewer notes are left out.
+FEWEST_NOTES = 2
 NO_IDS = np.empty(0, np.uint16)
 
 
@@ -82,21 +84,21 @@ def _tokenizer(config: str) -> Tokenizer:
 
 
 def _bounded(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig) -> Outcome:
-    seconds, megabytes = corpus.max_seconds, corpus.max_megabytes
+    seconds, megabytes = corpus.limits.read_seconds, corpus.limits.read_mb
     try:
         with within(Budget(seconds, megabytes)):
             return encode(item, read, tokenizer, corpus)
     except TookTooLong:
-        detail = f"not read after {seconds:g} s, corpus.max_seconds={seconds:g}"
+        detail = f"not read after {seconds:g} s, corpus.limits.read_seconds={seconds:g}"
         return Outcome(item.name, reason="took too long", detail=detail)
     except MemoryError:
-        detail = f"it needs more memory than corpus.max_megabytes={megabytes}"
+        detail = f"it needs more memory than corpus.limits.read_mb={megabytes}"
         return Outcome(item.name, reason="too large", detail=detail)
 
 
 def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig) -> Outcome:
     """Read and encode one piece; see :class:`Outcome`."""
-    name, min_notes = item.name, corpus.min_notes
+    name = item.name
     repairs: Counter[str] = Counter()
     try:
         score, ids = read(item.source, tokenizer, repairs, corpus.limits)
@@ -108,9 +110,9 @@ def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig)
         raise
     except Exception as error:
         return Outcome(name, reason="unreadable", detail=_said(error))
-    if len(score) < min_notes:
+    if len(score) < FEWEST_NOTES:
         found = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
-        detail = f"{len(score)} notes, corpus.min_notes={min_notes}{found}"
+        detail = f"{len(score)} notes, expected at least {FEWEST_NOTES}{found}"
         return Outcome(name, reason="too short", detail=detail)
     try:
         written, left_out = tokenizer.encode_with_report(score)
@@ -124,8 +126,8 @@ def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig)
         lost = ", ".join(f"{n} {label}" for label, n in left_out.items()) or f"{len(score)} notes"
         detail = f"nothing in it that tokenizer={tokenizer.name} can write ({lost})"
         return Outcome(name, reason="no notes for this tokenizer", detail=detail)
-    if kept < min_notes:
-        detail = f"{kept} notes that can be written, corpus.min_notes={min_notes}"
+    if kept < FEWEST_NOTES:
+        detail = f"{kept} notes that can be written, expected at least {FEWEST_NOTES}"
         return Outcome(name, reason="too short", detail=detail)
     changed = repairs + Counter(left_out)
     changed["tracks merged with another"] = tokenizer.merged(score)

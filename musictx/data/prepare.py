@@ -178,8 +178,9 @@ def _temporary(target: Path) -> Iterator[BinaryIO]:
 
 def _key(corpus: CorpusConfig, tokenizer: Tokenizer, found: Corpus) -> str:
     """32 hexadecimal digits that change whenever the shards would hold something else."""
-    decides = [tokenizer.fingerprint, corpus.min_notes, corpus.max_seconds, corpus.max_megabytes]
-    limits = dataclasses.asdict(corpus.limits) if corpus.limits != Limits() else {}
+    bounds = corpus.limits
+    decides = [tokenizer.fingerprint, encode.FEWEST_NOTES, bounds.read_seconds, bounds.read_mb]
+    limits = dataclasses.asdict(bounds) if bounds != Limits() else {}
     decides += [more for more in (corpus.programs, limits) if more]
     options = [found.published, corpus.validation, corpus.test, decides]
     return digest([shards.FORMAT, encode.VERSION, options, found.identity()])

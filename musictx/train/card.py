@@ -65,8 +65,6 @@ def card(
         "seed": config.seed,
         "tags": list(config.tags),
         "init": config.init,
-        "teachers": list(config.teachers),
-        "distillation": config.distillation if config.teachers else None,
         "torch": str(torch.__version__),
         "lightning": pl.__version__,
     }

@@ -26,7 +26,6 @@ from musictx.model.transformer import MusicTransformer
 from musictx.train.clock import time_used
 from musictx.train.optimizer import build_optimizer, set_fused
 from musictx.train.schedule import multiplier, multiplier_by_time
-from musictx.train.teachers import Teachers
 
 #: A batch's loss is its nats times this, so that float16 gradients do not overflow. A power of two:
 #: it changes no bit of the result.
@@ -46,7 +45,6 @@ class LitMusicTransformer(pl.LightningModule):
     tokenizer  the tokenizer's config, kept with the weights
     seed       of dropout
     model      the network itself, if it is there already; else it is made from ``network``
-    teachers   trained networks that have a share in the loss of training (distillation)
 
     All but the last two are hyperparameters of the checkpoint, so
     ``LitMusicTransformer.load_from_checkpoint(path)`` needs no arguments. ``model(ids)`` gives
@@ -64,11 +62,9 @@ class LitMusicTransformer(pl.LightningModule):
         seed: int = 0,
         *,
         model: nn.Module | None = None,
-        teachers: Teachers | None = None,
     ) -> None:
         super().__init__()
-        self.save_hyperparameters(ignore=["model", "teachers"])
-        self.teachers = teachers
+        self.save_hyperparameters(ignore=["model"])
         self.model = MusicTransformer(**network) if model is None else model
         self.optim = dict(optim)
         self.seed = seed
@@ -142,7 +138,7 @@ class LitMusicTransformer(pl.LightningModule):
         torch.manual_seed(batch_seed(self.seed, trainer.global_rank, number))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        nats, targets = self._score(batch, self.teachers)
+        nats, targets = self._score(batch)
         sums = torch.stack([nats.detach(), targets.to(nats.dtype)])
         self._sums = sums if self._sums is None else self._sums + sums
         return nats * SCALE
@@ -235,7 +231,7 @@ class LitMusicTransformer(pl.LightningModule):
             raise self._diverged()
         self.log(name, torch.tensor(nats / targets, dtype=exact, device=self.device), prog_bar=True)
 
-    def _score(self, batch: Batch, teachers: Teachers | None = None) -> tuple[Tensor, Tensor]:
+    def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(sum of nats, number of targets) of a batch; positions with target -100 do not count."""
         logits = self.model(batch.ids, piece_ids=batch.piece_ids)
         nats = F.cross_entropy(
@@ -244,8 +240,6 @@ class LitMusicTransformer(pl.LightningModule):
             ignore_index=UNSCORED,
             reduction="sum",
         )
-        if teachers is not None:
-            nats = torch.lerp(nats, teachers.nats(logits, batch), teachers.share)
         return nats, (batch.targets != UNSCORED).sum()
 
 

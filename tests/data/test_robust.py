@@ -52,11 +52,11 @@ def test_files_beyond_their_budget_are_counted_and_the_rest_goes_on(tmp_path, mo
         return real(path, **options)
 
     monkeypatch.setattr(formats, "read", read)
-    report = run(root, tmp_path / "out", max_seconds=0.3, max_megabytes=512)
+    report = run(root, tmp_path / "out", limits=Limits(read_seconds=0.3, read_mb=512))
     assert report.reasons == {"too large": 1, "took too long": 1}
     details = {item.name: item.detail for item in report.left_out}
-    assert details["song-003.mid"] == "not read after 0.3 s, corpus.max_seconds=0.3"
-    assert details["song-005.mid"].endswith("corpus.max_megabytes=512")
+    assert details["song-003.mid"] == "not read after 0.3 s, corpus.limits.read_seconds=0.3"
+    assert details["song-005.mid"].endswith("corpus.limits.read_mb=512")
     assert report.total().pieces == 8
     monkeypatch.undo()
     again = run(root, tmp_path / "out")  # a larger budget is another key

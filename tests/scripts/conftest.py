@@ -38,6 +38,6 @@ def model(tmp_path_factory):
     card = {
         "note_limits": {"most_notes": 6},
         "command": "musictx train '/home/me/my songs' corpus.path=/home/me/in out=/x",
-        "training": {"init": "/home/me/runs/old", "teachers": ["/home/me/runs/wise"]},
+        "training": {"init": "/home/me/runs/old"},
     }
     return saved(tmp_path_factory.mktemp("models") / "huang", card, width=16, context=24)

@@ -38,7 +38,7 @@ def test_a_shipped_model_states_its_numbers_and_nothing_private(ship, tmp_path):
         assert numbers[name]["windows"] == wanted.windows
     assert made.card["title"] == "A piano"
     assert made.card["command"] == "musictx train 'my songs' corpus.path=in"
-    assert made.card["training"] == {"init": "old", "teachers": ["wise"]}
+    assert made.card["training"] == {"init": "old"}
     for private in (str(tmp_path), "/home/me"):
         assert private not in (folder / "config.yaml").read_text()
     assert made.model.config.attention == "auto"
