@@ -19,12 +19,12 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 2995,
-    "apps": 1850,
+    "apps": 1845,
     "attention": 3100,
     "cli": 460,
     "compose": 1220,
-    "config": 1830,
-    "data": 2730,
+    "config": 1820,
+    "data": 2735,
     "evaluate": 1590,
     "midi": 1570,
     "model": 2850,
@@ -32,7 +32,7 @@ ROOMS = {
     "render": 1470,
     "sampling": 4080,
     "tokens": 2360,
-    "train": 2595,
+    "train": 2520,
     "chorale": 3510,
     "live": 625,
     "mcp": 575,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3710,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_200, 43_400, 400, 169
+CORE, ALL, FILE, OPTIONS = 30_110, 43_310, 400, 169
 
 
 def lines() -> dict[str, int]:
