@@ -1,26 +1,30 @@
 """Processes killed at random moments and disks that fill: nothing is lost, results are identical.
 
-    python -m scripts.kill out=FOLDER [times=10] [seed=0] [what=prepare,train,generate,full]
+    python -m scripts.kill out=FOLDER [times=10] [seed=0] [what=prepare,train,...]
 
 Each trial runs a command (tiny, on the CPU), sends it SIGKILL at a random moment of the time that
 it takes, and gives the same command again; trials go on until ``times`` of them came before the
 command's end. Its shards, its weights or its pieces must then be, byte for byte, those of a run
-that nobody disturbed, with nothing left beside them. ``full``: training and its shards on a file
-system of a random size (``mount -t tmpfs``: needs root) that is too small; it must end with one
-sentence and status 1 (or reach its end), and go on to the same weights once there is space. Prints
-a table; exit status 1 if a trial failed. Every draw is from ``seed``.
+that nobody disturbed, with nothing left beside them. ``signals``: the same of a training that is
+sent SIGTERM or Ctrl-C, and its exit status must be 143 or 130. ``streams``: stdout and stderr are
+full, closed or a file; the pieces must be those of an undisturbed run, and the status 0.
+``full``: training and its shards on a file system of a random size (``mount -t tmpfs``: needs
+root) that is too small; it must end with one sentence and status 1 (or reach its end), and go on
+to the same weights once there is space. Prints a table; exit status 1 if a trial failed. Every
+draw is from ``seed``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,7 +44,8 @@ SHAPE = ["model=tiny", "model.layers=1", "model.width=64", "model.heads=2", "mod
 STEPS, PIECES = 60, 120
 #: A command that has ended before its moment came does not count; at most so many trials for one.
 MOST = 4
-DEFAULTS = {"out": "", "times": "10", "seed": "0", "what": "prepare,train,generate,full"}
+DEFAULTS = {"out": "", "times": "10", "seed": "0", "what": ""}
+WHAT = "prepare,train,generate,signals,streams,full"
 TRAIN = [*SHAPE, f"trainer.max_steps={STEPS}", "trainer.val_check_interval=10", "data.batch_size=4"]
 TRAIN += ["trainer.accelerator=cpu", "trainer.devices=1", "data.validation_windows=4"]
 
@@ -58,7 +63,7 @@ def main(words: list[str]) -> None:
     write_corpus(out / "midi", PIECES)
     print("| what | trials | disturbed before the end | failed |\n|---|--:|--:|--:|", flush=True)
     failures = []
-    for what in given["what"].split(","):
+    for what in (given["what"] or WHAT).split(","):
         trials = Trials(out / what, out / "midi", Random(f"{seed} {what}"))
         disturbed = failed = 0
         number = 0
@@ -94,15 +99,30 @@ class Trials:
     def train(self, number: int) -> bool:
         return self._killed(number, self._training, weights)
 
-    def generate(self, number: int) -> bool:
-        if not self.right:
-            run(self._training(self.folder / "model"), self.folder / "log")
+    def signals(self, number: int) -> bool:
+        ends = {signal.SIGTERM: 143, signal.SIGINT: 130}
+        return self._killed(number, self._training, weights, ends)
+
+    def _composing(self, place: Path) -> list[str]:
         model = self.folder / "model" / "run" / "model"
+        if not model.is_dir():
+            run(self._training(self.folder / "model"), self.folder / "log")
+        options = ["samples=6", "seconds=4", "seed=1", "name=x", "device=cpu"]
+        return ["generate", f"model={model}", f"out={place / 'pieces'}", *options]
 
-        def words(place: Path) -> list[str]:
-            options = ["samples=6", "seconds=4", "seed=1", "name=x", "device=cpu"]
-            return ["generate", f"model={model}", f"out={place / 'pieces'}", *options]
+    def streams(self, number: int) -> bool:
+        if not self.right:
+            run(self._composing(self.folder / "reference"), self.folder / "log")
+            self.right = contents(self.folder / "reference" / "pieces")
+        place = self.folder / str(number)
+        one, two = (self.rng.choice(("/dev/full", "&-", str(self.folder / "log"))) for _ in "12")
+        command = shlex.join([sys.executable, "-m", "musictx", *self._composing(place)])
+        status = subprocess.run(["sh", "-c", f"exec {command} >{one} 2>{two}"], check=False)
+        if status.returncode or contents(place / "pieces") != self.right:
+            raise Failed(f"stdout {one}, stderr {two}: status {status.returncode}")
+        return True
 
+    def generate(self, number: int) -> bool:
         def pieces(place: Path) -> dict[str, bytes]:
             """The whole files that there are; what the killed run wrote must be among them."""
             found = contents(place / "pieces")
@@ -110,7 +130,7 @@ class Trials:
                 raise Failed(f"left beside the pieces: {sorted(found)}")
             return {str(n): data for n, data in enumerate(sorted(set(found.values())))}
 
-        return self._killed(number, words, pieces)
+        return self._killed(number, self._composing, pieces)
 
     def full(self, number: int) -> bool:
         if not self.right:
@@ -140,7 +160,11 @@ class Trials:
         number: int,
         words: Callable[[Path], list[str]],
         made: Callable[[Path], dict[str, bytes]],
+        ends: Mapping[int, int] | None = None,
     ) -> bool:
+        """``ends``: signal -> the exit status that it must lead to; 128 + its number where the
+        command was not yet listening."""
+        ends = ends or {signal.SIGKILL: 137}
         log = self.folder / "log"
         if self.took is None:
             began = time.monotonic()
@@ -151,9 +175,13 @@ class Trials:
         place = self.folder / str(number)
         child = start(words(place), log)
         time.sleep(self.rng.uniform(0, self.took))
+        sent = self.rng.choice(sorted(ends))
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+            os.kill(child, sent)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        status = 128 - status if status < 0 else status
+        if status not in (0, ends[sent]) or "Traceback" in log.read_text(errors="replace"):
+            raise Failed(f"signal {sent}: status {status}: {log.read_text()[-400:]}")
         if run(words(place), log):
             raise Failed(log.read_text()[-400:])
         if made(place) != self.right:
@@ -161,7 +189,7 @@ class Trials:
         stray = sorted(p.name for p in place.iterdir() if p.name.startswith("."))
         if stray:
             raise Failed(f"left behind: {stray}")
-        return killed
+        return status != 0
 
 
 def start(words: list[str], log: Path) -> int:

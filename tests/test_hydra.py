@@ -1,6 +1,7 @@
 """What people who know Hydra type, and get."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -172,6 +173,12 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
     ]
     said = capsys.readouterr().out.splitlines()
     table = [line for line in said if not line.startswith("start ")]
+    seeds = table.index("mean and standard deviation over seeds:")
+    sd = f"{0.25 / 2**0.5:.4f}"
+    assert [line.split()[:4] for line in table[seeds + 1 :]] == [["0.3750", sd, "2", "seeds"]] * 2
+    assert "optim" not in "".join(table)
+    assert "seed=3" in table[1]
+    del table[seeds:]
     assert table[0].startswith("validation loss, best first (multirun/")
     assert [line.split()[0] for line in table[1:]] == ["0.2500"] * 2 + ["0.5000"] * 2
     (rows,) = Path("multirun").rglob("results.csv")
@@ -192,8 +199,12 @@ def test_a_run_of_a_sweep_that_fails_is_told_when_the_others_are_done(ran, capsy
     out, err = capsys.readouterr()
     assert err == "musictx: seed=13: expected luck (run 0 of the sweep)\n"
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["0.5000", "nan"]
-    assert cli.main(["train", "-m", "model.heads=7,9", *TINY]) == 2
-    assert "model.heads=7: expected a divisor" in capsys.readouterr().err
+    shutil.rmtree("multirun")
+    for kept in ([], ["multirun/mine"]):
+        Path(*kept).mkdir(parents=True, exist_ok=True)
+        assert cli.main(["train", "-m", "model.heads=7,9", *TINY]) == 2
+        assert "model.heads=7: expected a divisor" in capsys.readouterr().err
+        assert not Path("multirun").exists() or left() == ["multirun", *kept]
 
 
 def test_the_processes_of_a_sweeps_run_are_started_for_that_run_alone(ran, monkeypatch):

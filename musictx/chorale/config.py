@@ -46,7 +46,10 @@ class HarmoniseConfig(Written):
         "default: those of the file (MusicXML)",
     )
     particles: int = option(
-        PARTICLES, "harmonisations developed in parallel; more are better and slower", low=1
+        PARTICLES,
+        "harmonisations developed in parallel; more are better and slower",
+        low=1,
+        high=10_000,
     )
 
     def __post_init__(self) -> None:

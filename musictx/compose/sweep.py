@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from musictx.files import write_table, write_text
 #: One run's line of the table, written by the process that ran it, wherever that was.
 _RESULT = "sweep-result.json"
 #: Folders of the sweeps that Hydra has begun in this process, and what folders were there before.
-_begun: list[tuple[Path, set[str]]] = []
+_begun: list[tuple[Path, set[Path]]] = []
 
 
 class Start:
@@ -23,7 +24,8 @@ class Start:
 
     def on_multirun_start(self, config: Any, **kwargs: Any) -> None:
         folder = Path(config.hydra.sweep.dir)
-        _begun.append((folder, {inner for inner, _, _ in os.walk(folder)}))
+        inside = {Path(inner) for inner, _, _ in os.walk(folder)}
+        _begun.append((folder, inside | {above for above in folder.parents if above.exists()}))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):  # Hydra calls them all
@@ -34,7 +36,7 @@ class Start:
 def keep(settings: Any, options: list[str], result: Any) -> float | None:
     """Note the result of the run with Hydra's ``settings``, or the ``UserError`` that ended it;
     returns its validation loss for the sweeper, NaN where it failed."""
-    row: dict[str, Any] = {"run": int(settings.job.num), "options": " ".join(options)}
+    row: dict[str, Any] = {"run": int(settings.job.num), "options": options}
     if isinstance(result, UserError):
         row |= {"loss": math.nan, "error": str(result), "status": result.status}
     else:
@@ -55,20 +57,45 @@ def finish() -> None:
     for path in folder.rglob(_RESULT):
         rows.append(json.loads(path.read_text(encoding="utf-8")))
         path.unlink()
-    for inner, _, _ in sorted(os.walk(folder), reverse=True):  # innermost first
-        if inner not in before:
-            with contextlib.suppress(OSError):
-                os.rmdir(inner)
+    if folder not in before and all("error" in row for row in rows):
+        files = [path for path in folder.rglob("*") if not path.is_dir()]
+        if files == [folder / "multirun.yaml"]:  # nothing was done: nothing is left
+            files[0].unlink()
+    inside = [Path(inner) for inner, _, _ in os.walk(folder)]
+    for made in sorted({*inside, *folder.parents} - before, reverse=True):  # innermost first
+        with contextlib.suppress(OSError):
+            made.rmdir()
+    every = [row["options"] for row in rows]
+    for row in rows:  # what all runs have in common is said by the command
+        row["varied"] = [one for one in row["options"] if not all(one in o for o in every)]
+        row["options"] = " ".join(row["options"])
     scored = [row for row in rows if row["loss"] is not None]
     scored.sort(key=lambda row: (math.isnan(row["loss"]), row["loss"], row["run"]))
     if any(not math.isnan(row["loss"]) for row in scored):
         write_table(folder / "results.csv", scored, ("run", "loss", "model", "options", "error"))
         print(f"validation loss, best first ({folder / 'results.csv'}):")
-        width = max(len(row["options"]) for row in scored)
+        width = max(len(" ".join(row["varied"])) for row in scored)
         for row in scored:
             outcome = row.get("error") or row["model"] or ""
-            print(f"  {row['loss']:.4f}  {row['options']:{width}}  {outcome}".rstrip(), flush=True)
+            said = f"  {row['loss']:.4f}  {' '.join(row['varied']):{width}}  {outcome}"
+            print(said.rstrip(), flush=True)
+        _print_seeds(scored)
     failed = [row for row in sorted(rows, key=lambda row: row["run"]) if "error" in row]
     if failed:
         kind = WriteError if failed[0]["status"] == WriteError.status else UserError
         raise kind(f"{failed[0]['error']} (run {failed[0]['run']} of the sweep)")
+
+
+def _print_seeds(rows: list[dict[str, Any]]) -> None:
+    """Mean and standard deviation over the runs that differ in their seed alone."""
+    groups: dict[str, list[float]] = {}
+    for row in rows:
+        others = " ".join(word for word in row["varied"] if not word.startswith("seed="))
+        if math.isfinite(row["loss"]):
+            groups.setdefault(others, []).append(row["loss"])
+    several = {others: losses for others, losses in groups.items() if len(losses) > 1}
+    if any(word.startswith("seed=") for word in rows[0]["varied"]) and several:
+        print("mean and standard deviation over seeds:")
+        for others, losses in several.items():
+            mean = f"{statistics.fmean(losses):.4f}  {statistics.stdev(losses):.4f}"
+            print(f"  {mean}  {len(losses)} seeds  {others}".rstrip(), flush=True)

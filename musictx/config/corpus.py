@@ -81,7 +81,9 @@ class CorpusConfig:
         "already in it are used as they are",
         path=True,
     )
-    workers: int = option(0, "processes that read files; 0 = as many as there are cores", low=0)
+    workers: int = option(
+        0, "processes that read files; 0 = as many as there are cores", low=0, high=1024
+    )
     limits: Limits = option(Limits, HELP)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 

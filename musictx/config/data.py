@@ -19,7 +19,11 @@ class DataConfig:
         8, "windows in a batch, on each device", low=1, high=65_536, also="batch"
     )
     num_workers: int = option(
-        0, "processes that prepare batches ahead; 0 = the training process", low=0, also="workers"
+        0,
+        "processes that prepare batches ahead; 0 = the training process",
+        low=0,
+        high=1024,
+        also="workers",
     )
     validation_windows: int = option(
         64, "windows of held-out pieces measured at each validation; 0 = all", low=0

@@ -20,14 +20,16 @@ class EvaluateConfig:
         "part of the corpus to measure on: train, validation or test",
         choices=("train", "validation", "test"),
     )
-    window: int | None = option(None, "tokens in a window; default: the model's context", low=2)
+    window: int | None = option(
+        None, "tokens in a window; default: the model's context", low=2, high=2**20
+    )
     stride: int | None = option(
         None, "tokens between the starts of windows; default: window, no overlap", low=1
     )
     windows: int | None = option(
         None, "measure only this many windows, spread evenly over the split", low=1
     )
-    batch: int = option(8, "windows at a time; changes speed and memory only", low=1)
+    batch: int = option(8, "windows at a time; changes speed and memory only", low=1, high=65_536)
     task: str = option(
         "free",
         "what is known where notes are scored: free (what came before), infill (spans of 2-8 s, "

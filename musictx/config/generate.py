@@ -60,6 +60,7 @@ class GenerateConfig(Steered):
         None,
         "tokens that the model looks back on; default: as many as in training",
         low=2,
+        high=2**20,
         also="max_len seq_len",
     )
 

@@ -47,7 +47,7 @@ class PositionConfig:
             f"{own} here; another scheme is chosen by position={self.name}",
         )
         require(
-            self.concat_sinusoids in range(0, MOST, 2),
+            self.concat_sinusoids in range(0, 2**15 + 1, 2),
             "position.concat_sinusoids",
             self.concat_sinusoids,
             "an even number from 0: sines and cosines",
@@ -60,7 +60,7 @@ class HuangConfig(PositionConfig):
 
     target: ClassVar[str] = "musictx.attention.positions.huang:Huang"
     name: str = option("huang", "the scheme")
-    max_distance: int | None = option(None, _DISTANCE, low=1)
+    max_distance: int | None = option(None, _DISTANCE, low=1, high=2**20)
     shared: bool = option(False, _SHARED)
 
 
@@ -80,7 +80,9 @@ class ShawConfig(PositionConfig):
 
     target: ClassVar[str] = "musictx.attention.positions.shaw:Shaw"
     name: str = option("shaw", "the scheme")
-    max_distance: int = option(16, "longer distances share one table entry, tokens", low=1)
+    max_distance: int = option(
+        16, "longer distances share one table entry, tokens", low=1, high=2**20
+    )
     shared: bool = option(True, "one table of distances for all heads, as in the paper")
 
 
@@ -111,7 +113,9 @@ class T5Config(PositionConfig):
 
     target: ClassVar[str] = "musictx.attention.positions.t5:T5"
     name: str = option("t5", "the scheme")
-    max_distance: int = option(128, "longer distances share the last bucket, tokens", low=2)
+    max_distance: int = option(
+        128, "longer distances share the last bucket, tokens", low=2, high=2**20
+    )
     buckets: int = option(32, "learned numbers for each head; near distances have one each")
 
     def __post_init__(self) -> None:

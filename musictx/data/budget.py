@@ -35,7 +35,8 @@ def within(budget: Budget) -> Iterator[None]:
     The clock runs where there is SIGALRM and in a process's main thread; memory is bounded where
     there is RLIMIT_AS and /proc. Elsewhere the block runs unbounded. What stays in one call of C,
     where no handler runs, is ended with its process by the system, after twice the seconds of
-    processor time, if this process is a worker (:mod:`musictx.data.parallel` loses the file alone).
+    processor time, if this process is a worker (:mod:`musictx.data.parallel` loses the file alone,
+    :mod:`musictx.data.apart` the call).
     """
     with contextlib.ExitStack() as stack:
         if resource is not None and (held := _held()):

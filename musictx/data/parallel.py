@@ -54,7 +54,7 @@ def run(
         return
     chunks = iter(chunks)
     flying: deque[tuple[Sequence[Item], Future[list[Result]]]] = deque()
-    pool = _pool(workers)
+    pool = processes(workers)
     try:
         while True:
             for chunk in islice(chunks, AHEAD * workers - len(flying)):
@@ -70,7 +70,7 @@ def run(
             for again in (chunk, *(waiting for waiting, _ in flying)):
                 yield again, _one_by_one(work, again, crashed)
             flying.clear()
-            pool = _pool(workers)
+            pool = processes(workers)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -91,7 +91,7 @@ def _one_by_one(
 ) -> list[Result]:
     results: list[Result] = []
     while len(results) < len(chunk):
-        with _pool(1) as pool:
+        with processes(1) as pool:
             try:
                 for item in chunk[len(results) :]:
                     results += pool.submit(work, [item]).result()
@@ -102,7 +102,7 @@ def _one_by_one(
 
 def _check_that_processes_start() -> None:
     try:
-        with _pool(1) as pool:
+        with processes(1) as pool:
             pool.submit(os.getpid).result()
     except BrokenExecutor as error:
         raise UserError(
@@ -111,7 +111,7 @@ def _check_that_processes_start() -> None:
         ) from error
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
+def processes(workers: int) -> ProcessPoolExecutor:
     context = multiprocessing.get_context(START_METHOD)
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
 

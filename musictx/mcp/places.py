@@ -11,6 +11,7 @@ from pathlib import Path
 
 from musictx import files, formats, shipped
 from musictx.config.limits import Limits
+from musictx.data.apart import apart
 from musictx.errors import UserError
 from musictx.formats import SUFFIXES
 
@@ -49,6 +50,8 @@ class Places:
         if not there:
             what = "file" if endings is not None else "model that comes along, nor such a folder"
             raise UserError(f"{option}={name}: no such {what}")
+        if endings is SUFFIXES:
+            apart(formats.read, str(path))  # what a command is to read has been read in its budget
         return str(path)
 
     def result(self, name: str) -> str:
@@ -68,7 +71,7 @@ class Places:
         if len(content) > most * 2**20:
             raise UserError(f"{option}: {len(content) >> 20} MB, expected at most {most} MB")
         try:
-            formats.read(content)  # what is no music leaves no file
+            apart(formats.read, content)  # what is no music leaves no file
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
         xml = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"

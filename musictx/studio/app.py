@@ -14,6 +14,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from musictx import shipped
+from musictx.data.apart import apart
 from musictx.notes import Score
 from musictx.studio import exchange, uploads
 from musictx.studio.change import clean_name, parse
@@ -106,7 +107,8 @@ class Studio:
         return await self._document(session, 201, remark=remark)
 
     def _create(self, name: str, data: bytes) -> tuple[Session, str | None]:
-        document, remark = uploads.document_of(data, uploads.title(name), self._config.limits)
+        what = data, uploads.title(name), self._config.limits
+        document, remark = apart(uploads.document_of, *what)
         start = (uploads.ending(data), data) if data else None
         return self.sessions.create(document, start), remark
 

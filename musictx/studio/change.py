@@ -11,6 +11,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from musictx.config.checks import DAY
@@ -43,14 +44,6 @@ class Accepted(NamedTuple):
     amount: int
     notes: tuple[NamedNote, ...] = ()
     tracks: tuple[Track, ...] = ()
-
-    @classmethod
-    def restored(cls, row: Sequence[Any]) -> Accepted:
-        """From JSON."""
-        take, proposal, first, amount, *left = row
-        notes, tracks = left or ((), ())  # older journals do not say what left
-        left_tracks = tuple(Track(*one) for one in tracks)
-        return cls(take, proposal, first, amount, tuple(map(tuple, notes)), left_tracks)
 
 
 @dataclass(frozen=True)
@@ -95,28 +88,26 @@ class Change:
 WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", "figures", "name")
 
 
-def recorded(data: Mapping[str, Any]) -> Change:
-    """The change whose :meth:`Change.json` was written down: it was checked when it was made, and
-    what came from a file may be stranger than what a page may ask for."""
-    found: dict[str, Any] = {}
-    for name, value in data.items():
-        if name == "tracks":
-            found[name] = tuple(Track(**row) for row in value)
-        elif name in ("accept", "reject"):
-            found[name] = tuple(map(Accepted.restored, value))
-        elif isinstance(value, list):
-            found[name] = tuple(tuple(row) if isinstance(row, list) else row for row in value)
-        else:
-            found[name] = value
-    return Change(**found)
+def recorded(data: Any) -> Change:
+    """The change whose :meth:`Change.json` was written down. It was checked when it was made, but
+    hands and disks damage files; what came from a file of music may be stranger than what a page
+    may ask for. :class:`Refused` as by :func:`parse`."""
+    return Change(**parts(data))
 
 
 def parse(data: Any) -> Change:
     """The change that a page asks for by the JSON ``data``; :class:`Refused` in one sentence that
     names the part that cannot be."""
+    return Change(**parts(data, _ROWS))
+
+
+def parts(data: Any, rows: Mapping[str, Callable[[Any, str], Any]] | None = None) -> dict[str, Any]:
+    """The parts of a change, or of a document in a journal, each value of it checked by ``rows``,
+    in a journal by the bounds that a Score has."""
+    rows = _RECORDED if rows is None else rows
     if not isinstance(data, Mapping):
         raise Refused("operation: expected a JSON object")
-    unknown = set(data) - {"label", "name", *_ROWS}
+    unknown = set(data) - {"label", "name", *rows}
     if unknown:
         raise Refused(f"operation: no part is called {', '.join(map(repr, sorted(unknown)))}")
     found: dict[str, Any] = {}
@@ -124,10 +115,8 @@ def parse(data: Any) -> Change:
         if name in ("label", "name"):
             found[name] = clean_name(value, name)
         else:
-            if not isinstance(value, (list, tuple)):
-                raise Refused(f"{name}: expected a list")
-            found[name] = tuple(_ROWS[name](row, name) for row in value)
-    return Change(**found)
+            found[name] = tuple(rows[name](row, name) for row in _list(value, name))
+    return found
 
 
 def clean_name(value: Any, what: str = "name") -> str:
@@ -162,6 +151,12 @@ def _seconds(value: Any, what: str) -> float:
     return _number(value, 0, DAY, f"{what}, seconds")
 
 
+def _list(value: Any, what: str) -> Sequence[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise Refused(f"{what}: expected a list")
+    return value
+
+
 def _row(value: Any, length: int, what: str) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)) or len(value) != length:
         raise Refused(f"{what}: expected rows of {length} numbers, not {_shown(value)}")
@@ -172,8 +167,9 @@ def _id(value: Any, what: str) -> int:
     return whole(value, 0, 2**53, f"{what}, number of a note")
 
 
-def note(values: tuple[Any, ...], what: str) -> Note:
+def note(values: Any, what: str) -> Note:
     """(start, end, pitch, velocity, track), checked."""
+    values = _row(values, 5, what)
     start, end = _seconds(values[0], what), _seconds(values[1], what)
     if end < start:
         raise Refused(f"{what}: a note ends at {end:g} s, before it begins at {start:g} s")
@@ -205,20 +201,22 @@ def _pedal(row: Any, what: str) -> tuple[float, int, int]:
     return _seconds(time, what), value, whole(of, 0, 65_534, f"{what}, track")
 
 
-def _tempo(row: Any, what: str) -> tuple[float, float]:
+def _tempo(row: Any, what: str, low: float = 3.6, high: float = 6e7) -> tuple[float, float]:
     time, bpm = _row(row, 2, what)
-    return _seconds(time, what), _number(bpm, 3.6, 6e7, f"{what}, quarter notes a minute")
+    bpm = _number(bpm, low, high, f"{what}, quarter notes a minute")
+    return _seconds(time, what), bpm
 
 
-def _meter(row: Any, what: str) -> tuple[float, int, int]:
+def _meter(row: Any, what: str, low: int = 1, high: int = 2**15) -> tuple[float, int, int]:
     time, above, below = _row(row, 3, what)
-    above = whole(above, 1, 255, f"{what}, beats of a bar")
-    return _seconds(time, what), above, whole(below, 1, 2**15, f"{what}, part of a whole note")
+    above = whole(above, low, 255, f"{what}, beats of a bar")
+    below = whole(below, low, high, f"{what}, part of a whole note")
+    return _seconds(time, what), above, below
 
 
-def _key(row: Any, what: str) -> tuple[float, int, bool]:
+def _key(row: Any, what: str, most: int = 7) -> tuple[float, int, bool]:
     time, sharps, minor = _row(row, 3, what)
-    return _seconds(time, what), whole(sharps, -7, 7, f"{what}, sharps"), bool(minor)
+    return _seconds(time, what), whole(sharps, -most, most, f"{what}, sharps"), bool(minor)
 
 
 def _figure(row: Any, what: str) -> tuple[float, str]:
@@ -239,4 +237,26 @@ _ROWS: dict[str, Callable[[Any, str], Any]] = {
     "keys": _key,
     "fermatas": _seconds,
     "figures": _figure,
+}
+
+
+def accepted(row: Any, what: str) -> Accepted:
+    """A proposal in the piece, from JSON; older journals do not say what left for it."""
+    left = _list(row, what)[4:] or ((), ())
+    *numbers, notes, tracks = _row((*row[:4], *left), 6, what)
+    take, proposal, first, amount = (_id(number, what) for number in numbers)
+    rows = (dict(zip(Track._fields, _list(one, what))) for one in _list(tracks, what))
+    return Accepted(
+        *(take, proposal, first, amount),
+        notes=tuple(_named_note(one, what) for one in _list(notes, what)),
+        tracks=tuple(track(row, what) for row in rows),
+    )
+
+
+_RECORDED = _ROWS | {
+    "accept": accepted,
+    "reject": accepted,
+    "tempos": partial(_tempo, low=1e-9, high=1e12),
+    "meters": partial(_meter, low=0, high=2**16),
+    "keys": partial(_key, most=128),
 }

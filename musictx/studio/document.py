@@ -11,7 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Track, note, track
+from musictx.studio.change import (
+    WHOLE,
+    Accepted,
+    Change,
+    NamedNote,
+    Note,
+    Track,
+    note,
+    parts,
+    track,
+    whole,
+)
 from musictx.studio.config import StudioLimits
 from musictx.studio.errors import Refused
 
@@ -53,7 +64,8 @@ class Document:
         return sorted(found, key=lambda row: (row[1], row[0]))
 
     def apply(self, change: Change) -> Change:
-        """Do ``change``, and give the change that undoes it. :meth:`check` comes before."""
+        """Do ``change``, and give the change that undoes it. :meth:`check` comes before, or
+        :meth:`fits` where it was checked when it was written down."""
         back = self._inverse(change)
         for number in change.remove:
             del self.notes[number]
@@ -90,14 +102,7 @@ class Document:
     def check(self, change: Change, limits: StudioLimits) -> Change:
         """``change`` as it can be applied, with the pedals of tracks that leave; else
         :class:`Refused` in one sentence."""
-        changed = [number for number, *_ in change.change]
-        for what, numbers in (("remove", change.remove), ("change", changed)):
-            _distinct(what, numbers)
-            for number in numbers:
-                if number not in self.notes:
-                    raise Refused(f"{what}: there is no note {number}")
-        if set(changed) & set(change.remove):
-            raise Refused("change: a note is to be changed and removed at once")
+        self.fits(change)
         new = _added(change)
         back = {number for row in change.reject for number, *_ in row.notes} - self.notes.keys()
         fresh = sorted(number for number, *_ in change.add if number not in back)
@@ -118,25 +123,36 @@ class Document:
                 raise Refused(
                     f"a note ends at {row[2]:.0f} s; a piece lasts at most {limits.seconds} s here"
                 )
-        return self._check_tracks(change, limits)
-
-    def _check_tracks(self, change: Change, limits: StudioLimits) -> Change:
         tracks = self.tracks if change.tracks is None else change.tracks
         known = {track.id for track in tracks}
-        used = {row[5] for row in (*change.add, *change.change)}
-        if change.tracks is not None:
-            _distinct("tracks", [track.id for track in tracks])
-            if len(tracks) > limits.tracks:
-                raise Refused(f"{len(tracks)} tracks are more than the studio takes")
-            leaving = {*change.remove, *(row[0] for row in change.change)}
-            used |= {values[4] for number, values in self.notes.items() if number not in leaving}
-        if not used <= known:
-            raise Refused(f"tracks: there are notes on track {min(used - known)}, which is missing")
+        if change.tracks is not None and len(tracks) > limits.tracks:
+            raise Refused(f"{len(tracks)} tracks are more than the studio takes")
         if change.pedals is not None and len(change.pedals) > 10 * limits.notes:
             raise Refused(f"pedals: more than {10 * limits.notes} movements")
         pedals = self.pedals if change.pedals is None else change.pedals
         kept = tuple(row for row in pedals if row[2] in known)
         return change if kept == pedals else dataclasses.replace(change, pedals=kept)
+
+    def fits(self, change: Change) -> None:
+        """:class:`Refused` unless the notes that ``change`` takes or changes are there, and the
+        tracks of all notes after it: then :meth:`apply` can do it."""
+        changed = [number for number, *_ in change.change]
+        for what, numbers in (("remove", change.remove), ("change", changed)):
+            _distinct(what, numbers)
+            for number in numbers:
+                if number not in self.notes:
+                    raise Refused(f"{what}: there is no note {number}")
+        if set(changed) & set(change.remove):
+            raise Refused("change: a note is to be changed and removed at once")
+        tracks = self.tracks if change.tracks is None else change.tracks
+        known = {track.id for track in tracks}
+        used = {row[5] for row in (*change.add, *change.change)}
+        if change.tracks is not None:
+            _distinct("tracks", [track.id for track in tracks])
+            leaving = {*change.remove, *changed}
+            used |= {values[4] for number, values in self.notes.items() if number not in leaving}
+        if not used <= known:
+            raise Refused(f"tracks: there are notes on track {min(used - known)}, which is missing")
 
     def accepting(self, take: int, proposal: Mapping[str, Any], label: str) -> Change:
         """The change that brings the notes of a ``proposal`` of a take, and takes away those that
@@ -155,7 +171,7 @@ class Document:
         tracks, places = _places(tracks, proposal, emptied)
         added: list[NamedNote] = []
         for row in proposal["notes"]:
-            start, end, pitch, velocity, of = note(tuple(row), "proposal")
+            start, end, pitch, velocity, of = note(row, "proposal")
             if of not in places:
                 raise Refused("this proposal plays on a track that is no longer there")
             added.append((self.next_id + len(added), start, end, pitch, velocity, places[of]))
@@ -205,16 +221,22 @@ class Document:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Document:
-        """The document whose :meth:`state` was written down."""
-        found = dict(state)
-        found["notes"] = {number: tuple(values) for number, *values in state["notes"]}
-        found["locked"] = set(state["locked"])
-        found["accepted"] = set(map(Accepted.restored, state["accepted"]))
-        found["tracks"] = tuple(map(track, state["tracks"]))
-        for name in ("pedals", "tempos", "meters", "keys", "figures"):
-            found[name] = tuple(tuple(row) for row in state[name])
-        found["fermatas"] = tuple(state["fermatas"])
-        return cls(**found)
+        """The document whose :meth:`state` was written down. :class:`Refused`, ``KeyError`` or
+        ``TypeError`` for what is none."""
+        lists = {"add": state["notes"], "lock": state["locked"], "accept": state["accepted"]}
+        found = parts({**lists, **{name: state[name] for name in WHOLE}})
+        notes = {number: tuple(values) for number, *values in found.pop("add")}
+        document = cls(
+            notes=notes,
+            locked=set(found.pop("lock")),
+            accepted=set(found.pop("accept")),
+            revision=whole(state["revision"], 0, 2**53, "revision"),
+            next_id=whole(state["next_id"], max(notes, default=-1) + 1, 2**53, "next_id"),
+            ticks_per_quarter=whole(state["ticks_per_quarter"], 0, 2**15 - 1, "ticks"),
+            **found,
+        )
+        document.fits(Change(tracks=document.tracks))
+        return document
 
 
 def _places(

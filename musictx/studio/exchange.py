@@ -49,7 +49,7 @@ def document_of(score: Score, name: str = "") -> Document:
         keys=tuple(score.keys.tolist()),
         ticks_per_quarter=score.ticks_per_quarter,
         fermatas=tuple(score.fermatas),
-        figures=tuple(score.figures),
+        figures=tuple((time, clean_name(text)) for time, text in score.figures),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from musictx import formats
+from musictx.data.apart import apart
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.studio.config import StudioLimits
@@ -74,7 +75,7 @@ class Exports:
             if wanted.kind == "wav":
                 formats.writer(path)(part, path, limits=self._limits, on_block=go_on)
             else:
-                formats.write(part, path)
+                apart(formats.write, part, path)
         except UserError as error:
             if wanted.kind == "musicxml" and "grid" in str(error):
                 sentence = "this music is on no grid of beats, so it has no notation; quantise it"

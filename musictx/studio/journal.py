@@ -17,8 +17,9 @@ class Journal:
     """The lines of ``path``, known by the byte at which they begin.
 
     What a killed process or a failing disk left of a line at the end is no line; it is cut off, and
-    kept beside as ``NAME.rest``, before anything is added. Only what follows byte ``since`` is read
-    and looked at, or all of it if no line ends there.
+    kept beside as ``NAME.rest``, before anything is added. A damaged line before a whole one stays
+    where it is. Only what follows byte ``since`` is read and looked at, or all of it if no line
+    ends there.
     """
 
     def __init__(self, path: Path, since: int = 0) -> None:
@@ -33,14 +34,17 @@ class Journal:
         self.since = self.size = since
         """Where reading began; bytes of whole lines."""
 
-    def lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(place, line) of those that were there when it was opened, from ``since`` on; once."""
+    def lines(self) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        """(place, line) of those that were there when it was opened, from ``since`` on; once. Of a
+        damaged line None."""
+        place = self.since
         for line in self._rest.splitlines(keepends=True):
             found = _parsed(line)
-            if found is None:
-                break
-            yield self.size, found
-            self.size += len(line)
+            if found is not None or line.endswith(b"\n"):
+                yield place, found
+            place += len(line)
+            if found is not None:
+                self.size = place
         self._rest = self._rest[self.size - self.since :]
 
     def at(self, place: int) -> dict[str, Any]:

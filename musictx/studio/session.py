@@ -23,7 +23,7 @@ from musictx.errors import UserError
 from musictx.files import tidy, write_bytes, write_text
 from musictx.formats import read
 from musictx.studio import exchange
-from musictx.studio.change import Change, recorded
+from musictx.studio.change import Change, clean_name, recorded, whole
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -32,6 +32,9 @@ from musictx.studio.journal import Journal, last_line
 JOURNAL, SNAPSHOT, START = "journal.jsonl", "document.json", "start"
 #: A snapshot is written when the journal has grown by so many bytes, and by half of its own size.
 SNAPSHOT_BYTES = 200_000
+#: What an operation in the journal says for going back to before it, and for doing it again.
+_DIRECTION = {"undo": "back", "redo": "do"}
+DAMAGED = "The journal of this piece is damaged. What can be read of it is here."
 
 
 class Session:
@@ -43,6 +46,7 @@ class Session:
         self.folder = folder
         self.lock = threading.RLock()
         self.deleted = False
+        self.damaged = 0  # lines of the journal that say nothing that can be done
         self._limits = limits
         self._done: list[int] = []  # places in the journal of the operations that can be undone
         self._undone: list[int] = []
@@ -55,44 +59,73 @@ class Session:
 
     def _read(self) -> None:
         """The snapshot and the lines after it; else the file it began with, and all lines."""
-        try:
-            text = (self.folder / SNAPSHOT).read_text(encoding="utf-8")
-            data = json.loads(text)
-            self.document = Document.restored(data["document"])
-            self._done, self._undone = list(data["done"]), list(data["undone"])
-            for place in (data["size"], *self._done, *self._undone):
-                if type(place) is not int or place < 0:
-                    raise ValueError(place)
-            self._snapshot_at, self._snapshot_size = data["size"], len(text)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            self._done, self._undone = [], []
+        newest = self._from_snapshot()
+        self._journal = Journal(self.folder / JOURNAL, self._snapshot_at)
+        if newest is not None and self._journal.since == self._snapshot_at:
+            self.document = newest
+        else:
+            self._done, self._undone, self._snapshot_at = [], [], 0
             starts = sorted(self.folder.glob(START + ".*"))
             scores = [read(start, limits=self._limits) for start in starts]
             self.document = exchange.document_of(scores[0]) if scores else Document()
-        self._journal = Journal(self.folder / JOURNAL, self._snapshot_at)
-        if self._journal.since == self._snapshot_at:
-            for place, line in self._journal.lines():
+        for place, line in self._journal.lines():
+            try:
                 self._replay(place, line)
-            return
-        # The end of the journal was lost from the disk: the snapshot stands, without its history.
-        for _ in self._journal.lines():
-            pass
-        self._done, self._undone = [], []
-        self.snapshot()
+            except (UserError, LookupError, TypeError):
+                self.damaged += 1
+        lost = not self._journal.size or (newest and newest.revision > self.document.revision)
+        if newest is not None and newest is not self.document and lost:
+            # The end of the journal was lost from the disk: the snapshot stands, and no history.
+            self.document, self._done, self._undone = newest, [], []
+            self.snapshot()
 
-    def _replay(self, place: int, line: dict[str, Any]) -> None:
+    def _from_snapshot(self) -> Document | None:
+        """The document, its history and its place in the journal; None where they are damaged."""
+        path = self.folder / SNAPSHOT
+        try:
+            text = path.read_text(encoding="utf-8") if path.is_file() else ""
+            data = json.loads(text)
+            document = Document.restored(data["document"])
+            done, undone = ([_place(n) for n in data[name]] for name in ("done", "undone"))
+            at = _place(data["size"])
+        except (Refused, OSError, ValueError, LookupError, TypeError, RecursionError):
+            return None
+        self._done, self._undone = done, undone
+        self._snapshot_at, self._snapshot_size = at, len(text)
+        return document
+
+    def _replay(self, place: int, line: dict[str, Any] | None) -> None:
+        """What a line says; an error of those that :meth:`_read` counts where that cannot be, and
+        then nothing is changed."""
+        if line is None:
+            raise Refused("it is damaged")
+        revision = whole(line["revision"], 0, 2**53, "revision")
         if "do" in line:
-            self.document.apply(recorded(line["do"]))
+            self._apply(recorded(line["do"]))
             self._done.append(place)
             self._undone.clear()
-        elif "undo" in line:
-            self.document.apply(recorded(self._journal.at(line["undo"])["back"]))
-            self._undone.append(self._done.pop())
-        elif "redo" in line:
-            self.document.apply(recorded(self._journal.at(line["redo"])["do"]))
-            self._done.append(self._undone.pop())
+        elif "undo" in line or "redo" in line:
+            word, source, target = "undo", self._done, self._undone
+            if word not in line:
+                word, source, target = "redo", self._undone, self._done
+            if source[-1:] != [line[word]]:
+                raise Refused(f"{word}: another operation was the last")
+            self._apply(self._step(word, line[word]))
+            target.append(source.pop())
         else:
-            self.document.name = line["name"]
+            self.document.name = clean_name(line["name"])
+        self.document.revision = revision
+
+    def _apply(self, change: Change) -> Change:
+        self.document.fits(change)
+        return self.document.apply(change)
+
+    def _step(self, word: str, place: int) -> Change:
+        """What undoes, or does again, the operation at ``place``."""
+        try:
+            return recorded(self._journal.at(place)[_DIRECTION[word]])
+        except (KeyError, UserError):
+            raise Refused(f"the journal of this session is damaged; {word} ends here") from None
 
     # ------------------------------------------------------------------------------ operations
 
@@ -126,11 +159,11 @@ class Session:
 
     def undo(self, revision: int) -> dict[str, Any]:
         """Take back the last operation that stands; the document (see :meth:`json`)."""
-        return self._move(revision, "undo", "back", self._done, self._undone)
+        return self._move(revision, "undo", self._done, self._undone)
 
     def redo(self, revision: int) -> dict[str, Any]:
         """Do again what was undone last; the document."""
-        return self._move(revision, "redo", "do", self._undone, self._done)
+        return self._move(revision, "redo", self._undone, self._done)
 
     def accept(
         self, take: int, proposal: dict[str, Any], label: str, revision: int
@@ -142,14 +175,14 @@ class Session:
             return self.json()
 
     def _move(
-        self, revision: int, word: str, direction: str, source: list[int], target: list[int]
+        self, revision: int, word: str, source: list[int], target: list[int]
     ) -> dict[str, Any]:
         with self.held():
             self._fresh(revision)
             if not source:
                 raise Refused(f"there is nothing to {word}", 409, revision=self.document.revision)
             place = source[-1]
-            back = self.document.apply(recorded(self._journal.at(place)[direction]))
+            back = self._apply(self._step(word, place))
             self._written({word: place}, back)
             target.append(source.pop())
             self._maybe_snapshot()
@@ -186,7 +219,8 @@ class Session:
     def json(self) -> dict[str, Any]:
         """The document as a page gets it, without takes."""
         with self.lock:
-            return {"id": self.id} | exchange.view(self.document) | self._standing()
+            found = {"id": self.id} | exchange.view(self.document) | self._standing()
+            return found | ({"remark": DAMAGED} if self.damaged else {})
 
     def copy(self) -> Document:
         """The document as it stands, the caller's own."""
@@ -239,6 +273,10 @@ def found(folder: Path, document: Document, start: tuple[str, bytes] | None) -> 
     write_text(folder / SNAPSHOT, json.dumps(state, separators=(",", ":"), allow_nan=False))
 
 
+def _place(value: Any) -> int:
+    return whole(value, 0, 2**53, "a place in the journal")
+
+
 def summary(document: Document) -> dict[str, Any]:
     """What the list of sessions says, in every line of the journal."""
     return {
@@ -256,13 +294,15 @@ def listed(folder: Path) -> dict[str, Any] | None:
         line = last_line(folder / JOURNAL)
         if line is None:
             return None
-        return {
+        found = {
             "id": folder.name,
             "name": str(line["name"]),
             "changed": line["at"],
             "notes": int(line["notes"]),
             "duration": float(line["duration"]),
         }
+        json.dumps(found, allow_nan=False)
+        return found
     except (OSError, KeyError, TypeError, ValueError, OverflowError):
         return None
 

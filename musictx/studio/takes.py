@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from musictx import midi
 from musictx.files import tidy, write_bytes, write_text
@@ -98,12 +98,13 @@ class Takes:
         self.all: list[Take] = []
         folder = session_folder / "takes"
         tidy(folder)
-        for path in sorted(folder.glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        for path in sorted(path for path in folder.glob("*.json") if path.is_file()):
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
                 self.all.append(_restored(json.loads(path.read_text(encoding="utf-8"))))
         self.all.sort(key=lambda take: take.id)
-        names = [re.match(r"(\d+)", path.name) for path in folder.glob("*")]
-        self.following = max([int(name[1]) for name in names if name], default=0) + 1
+        names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
+        used = [take.id for take in self.all] + [int(name[0]) for name in names if name]
+        self.following = max(used, default=0) + 1
 
     def find(self, number: int) -> Take | None:
         """The take of that number."""
@@ -111,10 +112,33 @@ class Takes:
 
 
 def _restored(data: dict[str, Any]) -> Take:
+    """A take from its file; ``ValueError`` and others for what hands or disks have damaged."""
+    json.dumps(data, allow_nan=False)
     take = Take(**{**data, "proposals": [Proposal(**one) for one in data["proposals"]]})
+    parts: list[Take | Proposal] = [take, *take.proposals]
+    for one in parts:
+        for name, kind in get_type_hints(type(one)).items():
+            if name != "proposals" and not _is(getattr(one, name), kind):
+                raise ValueError(name)
+        if one.state not in (*RUNNING, *OVER):
+            raise ValueError(one.state)
+    if not 0 < take.id < 10**9:
+        raise ValueError(take.id)
     if take.running:  # the process ended in the middle of it
         take.finish("stopped")
     return take
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value of JSON is of the type that a field says."""
+    if kind in (Any, float):
+        return kind is Any or type(value) in (int, float)
+    inner = get_args(kind)
+    if type(None) in inner:
+        return value is None or _is(value, inner[0])
+    if get_origin(kind) in (list, Sequence):
+        return isinstance(value, list) and all(_is(one, inner[0]) for one in value)
+    return type(value) is (get_origin(kind) or kind)
 
 
 def stem(number: int) -> str:

@@ -68,6 +68,9 @@ class _InRunFolder(RunCallback, ModelCheckpoint):
 
         paths = ("best_model_path", "kth_best_model_path", "last_model_path")
         best = {moved(path): score for path, score in state_dict["best_k_models"].items()}
+        for score in (state_dict["best_model_score"], *best.values()):
+            if not isinstance(score, (torch.Tensor, type(None))):
+                raise TypeError(f"a validation loss is {score!r}")
         changed = {name: moved(state_dict[name]) for name in paths}
         super().load_state_dict(
             {**state_dict, **changed, "best_k_models": best, "dirpath": self.dirpath}

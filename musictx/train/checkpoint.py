@@ -70,6 +70,9 @@ def read(path: str | Path) -> dict[str, Any]:
             raise _refused(path, f"{name} is missing or no {kind.__name__}")
     if not checkpoint["optimizer_states"]:
         raise _refused(path, "it holds no state of an optimizer")
+    for name, state in checkpoint["callbacks"].items():
+        if not isinstance(state, dict) or not state:  # Lightning writes none that is empty
+            raise _refused(path, f"callbacks holds no state of {name}")
     if checkpoint["global_step"] < 0:
         raise _refused(path, f"global_step is {checkpoint['global_step']}")
     return checkpoint

@@ -8,12 +8,27 @@ from typing import Any
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Timer
 
+from musictx.config.checks import is_number
+from musictx.errors import UserError
+
 
 class Clock(Timer):
     """Lightning's timer, over all sessions of a run; it ends training between two steps only."""
 
     def __init__(self, seconds: float | None = None) -> None:
         super().__init__(None if seconds is None else timedelta(seconds=seconds), verbose=False)
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """``UserError`` where the time is missing: Lightning would begin at 0 without a word."""
+        state = checkpoint["callbacks"].get(self.state_key)
+        used = state.get("time_elapsed") if isinstance(state, dict) else None
+        if not isinstance(used, dict) or not is_number(used.get("train")):
+            raise UserError(
+                f"{trainer.ckpt_path}: not a checkpoint of musictx train (it does not say how long "
+                "it has trained); delete it, or start again with fresh=true"
+            )
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         if (args[-1] + 1) % trainer.accumulate_grad_batches == 0:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from musictx.data.module import MusicDataModule
 from musictx.errors import UserError, WriteError
-from musictx.train import checkpoint, runs
+from musictx.train import checkpoint, ranks, runs
 from musictx.train.callbacks import Run
 from musictx.train.card import best
 from musictx.train.clock import clock
@@ -54,6 +54,9 @@ def fit(
         reason = f"{getattr(error, 'filename', None) or trainer.default_root_dir}: {error}"
         raise WriteError(f"{reason}: cannot be written; {WAY_ON}") from error
     except Exception as error:  # Lightning and torch check little of what a checkpoint holds
+        if ranks.is_of_another(error):
+            sentence = "another process of this training has ended; the same command goes on"
+            raise ranks.RankGone(sentence) from error
         if path is None or batches.done:
             raise
         raise _not_of_this_model(path, error) from error

@@ -22,7 +22,7 @@ from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from musictx.config import TrainerConfig
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, UserError
 
 #: The process that has started the other ranks tells them its number.
 PARENT = "MUSICTX_PARENT"
@@ -128,6 +128,19 @@ def start_deaf_to_ctrl_c(trainer: pl.Trainer) -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     launcher._call_children_scripts = start_deaf  # type: ignore[method-assign]
+
+
+class RankGone(UserError):
+    """Another process of this training has ended, so that this one cannot go on."""
+
+    status = 1
+
+
+def is_of_another(error: Exception) -> bool:
+    """Whether ``error`` is what a backend makes of another process that has ended."""
+    text = str(error)
+    lost = "Connection closed by peer" in text or "Connection reset by peer" in text
+    return dist.is_available() and dist.is_initialized() and (lost or "NCCL" in text)
 
 
 def part() -> None:

@@ -3,25 +3,32 @@ on command lines; and music that is large only by what it says."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import yaml
 
-from musictx import bundle, formats, midi
+from musictx import bundle, formats, midi, musicxml
 from musictx.apps import measured
 from musictx.compose import COMMANDS, compose
 from musictx.compose.commands import known_options
 from musictx.config import TrainConfig
+from musictx.errors import UserError
+from musictx.studio import exchange
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
+from musictx.studio.session import Session
 from musictx.studio.sessions import Sessions
+from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.train.runs import RunFolder
 from scripts.fuzzing import mutate
 from tests.untrained import saved
@@ -139,13 +146,20 @@ def write_sessions(folder: Path) -> None:
             note = (number, number * 0.5, number * 0.5 + 0.4, 60 + number, 80, 0)
             session.do(Change(add=(note,)), number)
         session.snapshot()
+        session.do(Change(remove=(1,)), 4)
+        session.undo(5)
+        rows = [(2.0, 2.5, 60, 80, 0), (3.0, 3.5, 62, 80, 0)]
+        proposal = Proposal(1, "done", rows, [], [2])
+        take = Take(1, "replace", "x", 5, "piano", 1.0, 2.0, [0], {"task": "x"}, "c", None, "done")
+        take.proposals = [proposal]
+        save(session.folder, take)
 
 
 def make_sessions(rng: Random, examples: Path, folder: Path) -> Path:
     out = folder / "sessions"
     shutil.copytree(examples / "sessions", out)
     damaged = next(path for path in sorted(out.iterdir()) if "damaged" in path.name)
-    file = rng.choice([path for path in sorted(damaged.iterdir()) if path.is_file()])
+    file = rng.choice([path for path in sorted(damaged.rglob("*")) if path.is_file()])
     data, way = file.read_bytes(), rng.random()
     if way < 0.3 or not data:
         data = mutate.bytes_(rng, data)
@@ -168,11 +182,34 @@ def ask_sessions(path: Path) -> object:
     for folder in sorted(path.iterdir()):
         if "whole" in folder.name and len(sessions.get(folder.name).document.notes) != 4:
             raise KeyError("the session that is whole has lost notes")
-    name = next(p.name for p in path.iterdir() if "damaged" in p.name)
-    session = sessions.get(name)
-    found: Any = session.json()
+    return _work(sessions.get(next(p.name for p in path.iterdir() if "damaged" in p.name)))
+
+
+def _work(session: Session) -> object:
+    """What a page does with a session: it shows it, accepts, adds, goes back and forth, exports. A
+    refusal of one thing keeps no other from being tried."""
+    takes = [take.json() for take in Takes(session.folder).all]
+    found: list[Any] = [takes]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
-    return found, session.do(Change(add=(note,)), session.document.revision)
+    steps: list[Callable[[int], Any]] = [
+        *(partial(_accept, session, take, one) for take in takes for one in take["proposals"]),
+        partial(session.do, Change(add=(note,))),
+        *[session.undo] * 9,
+        *[session.redo] * 9,
+    ]
+    for step in steps:
+        with contextlib.suppress(UserError):
+            found.append(step(session.document.revision))
+        found.append(session.json())
+    score = exchange.score_of(session.document)
+    for write in (midi.to_bytes, musicxml.to_bytes):
+        with contextlib.suppress(UserError):
+            write(score)
+    return json.dumps(found, allow_nan=False)
+
+
+def _accept(session: Session, take: Any, proposal: Any, revision: int) -> object:
+    return session.accept(take["id"], proposal, take["label"], revision)
 
 
 def make_words(rng: Random, examples: Path, folder: Path) -> Path:

@@ -7,7 +7,9 @@ from itertools import repeat
 import pytest
 
 from musictx.data import parallel
+from musictx.data.apart import apart
 from musictx.data.budget import Budget, TookTooLong, within
+from musictx.errors import ReadError
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGVTALRM"), reason="no timers")
 
@@ -37,3 +39,24 @@ def test_what_holds_a_worker_in_c_is_ended_from_outside_and_lost_alone():
 def test_python_is_interrupted_by_the_clock():
     with pytest.raises(TookTooLong), within(Budget(0.2, 4096)):
         all(x == 0 for x in repeat(0))
+
+
+def stay(how):
+    if how == "in C":
+        sum(repeat(0))
+    if how == "in Python":
+        all(x == 0 for x in repeat(0))
+    if how == "in memory":
+        bytearray(2**32)
+    raise ReadError(how, "no music")
+
+
+@pytest.mark.parametrize("how", ["in C", "in Python", "in memory", "no notes"])
+def test_a_call_apart_is_ended_and_the_next_one_is_done(how):
+    said, reason = "the music: it takes more than 0.3 seconds or 1024 MB", "took too long"
+    if how == "no notes":
+        said, reason = how, "no music"
+    with pytest.raises(ReadError, match=said) as told:
+        apart(stay, how, budget=Budget(0.3, 1024))
+    assert told.value.reason == reason
+    assert apart(sum, range(5)) == 10

@@ -16,6 +16,7 @@ from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.journal import Journal, last_line
 from musictx.studio.session import Session, found
+from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.studio.uploads import document_of
 from tests.studio.changes import LIMITS, changes, music
 
@@ -105,6 +106,10 @@ def test_without_a_snapshot_the_imported_file_and_the_journal_say_it_all(tmp_pat
     "wrong",
     [
         {"size": -5},
+        {"size": 10**12},
+        {"document": {}},
+        {"document": {"notes": 5}},
+        {"document": None},
         {"size": [1]},
         {"size": "0"},
         {"done": [-1]},
@@ -156,12 +161,83 @@ def test_what_cannot_be_read_is_kept_beside(tmp_path):
         session.do(Change(remove=(revision,)), revision)
     path = tmp_path / "s" / "journal.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:2]) + b"garbage\n" + lines[3])
+    path.write_bytes(b"".join(lines[:3]) + b"garbage\n" + lines[3][:-5])
     session = Session(tmp_path / "s", LIMITS)
-    assert session.document.revision == 1
-    session.do(Change(remove=(5,)), 1)
-    assert (tmp_path / "s" / "journal.rest").read_bytes() == b"garbage\n" + lines[3]
+    assert session.document.revision == 2
+    session.do(Change(remove=(5,)), 2)
+    assert (tmp_path / "s" / "journal.rest").read_bytes() == b"garbage\n" + lines[3][:-5]
     assert Session(tmp_path / "s", LIMITS).document.state() == session.document.state()
+
+
+DAMAGE = {
+    "garbage": lambda line: b"garbage\n",
+    "deep": lambda line: b"[" * 100_000 + b"\n",
+    "row": lambda line: line.replace(b'"remove":[1]', b'"remove":[[1]]'),
+    "note": lambda line: line.replace(b'"remove":[1]', b'"remove":[999]'),
+    "pitch": lambda line: line.replace(b'"remove":[1]', b'"add":[[70,0,1,300,80,0]]'),
+    "track": lambda line: line.replace(b'"remove":[1]', b'"add":[[70,0,1,60,80,9]]'),
+    "time": lambda line: line.replace(b'"remove":[1]', b'"add":[[70,0,1e999,60,80,0]]'),
+    "tempo": lambda line: line.replace(b'"remove":[1]', b'"tempos":[[0,0]]'),
+    "part": lambda line: line.replace(b'"remove":[1]', b'"evil":[1]'),
+    "number": lambda line: line.replace(b'"revision":2', b'"revision":null'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_line_hides_no_good_one_and_is_said(tmp_path, damage):
+    session = begun(tmp_path / "s", ODE)
+    for revision in range(4):
+        session.do(Change(remove=(revision,)), revision)
+    path = tmp_path / "s" / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = DAMAGE[damage](lines[2])
+    path.write_bytes(b"".join(lines))
+    for _ in range(2):
+        session = Session(tmp_path / "s", LIMITS)
+        assert sorted({0, 1, 2, 3, 5} & session.document.notes.keys()) == [1, 5]
+        assert (session.document.revision, session.json()["remark"]) == (4, sessions.DAMAGED)
+    assert path.read_bytes() == b"".join(lines)
+    session.do(Change(remove=(5,)), 4)
+    for number, revision in zip((5, 3, 2, 0), range(5, 9)):
+        assert number not in session.document.notes
+        session.undo(revision)
+        assert number in session.document.notes
+    assert standing(Session(tmp_path / "s", LIMITS)) == standing(session)
+
+
+def test_an_operation_whose_way_back_is_damaged_is_not_undone(tmp_path):
+    session = begun(tmp_path / "s", ODE)
+    session.do(Change(remove=(0,)), 0)
+    session.do(Change(remove=(1,)), 1)
+    path = tmp_path / "s" / "journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"back":{"add":[[1,', b'"back":{"add":[[-1,'))
+    session = Session(tmp_path / "s", LIMITS)
+    before = standing(session)
+    with pytest.raises(Refused, match="the journal of this session is damaged; undo ends here"):
+        session.undo(2)
+    assert standing(session) == before
+
+
+def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):
+    session = begun(tmp_path / "s", ODE)
+    one = Take(1, "replace", "x", 5, "piano", 1, 2.5, [0], {"task": "x"}, "", None, "done")
+    one.proposals = [Proposal(1, "done", [(0.0, 1.0, 60, 80, 0)], [], [2])]
+    save(session.folder, one)
+    wrong = [
+        {"id": "x"}, {"id": True}, {"id": 10**400}, {"begin": "x"}, {"tracks": [None]},
+        {"state": "?"}, {"proposals": 5}, {"proposals": [5]}, {"proposals": [{"number": []}]},
+        {"evil": 1}, {"proposals": [{"number": 1, "removes": [[]]}]},
+        {"progress": float("nan")}, {"request": []},
+    ]  # fmt: skip
+    text = (session.folder / "takes" / "0001.json").read_text()
+    for number, values in enumerate(wrong, 2):
+        damaged = json.dumps(json.loads(text) | values)
+        (session.folder / "takes" / f"{number:04}.json").write_text(damaged)
+    (session.folder / "takes" / "0098.json").write_text("[" * 100_000)
+    os.mkfifo(session.folder / "takes" / "0099.json")
+    takes = Takes(session.folder)
+    assert [take.json() for take in takes.all] == [json.loads(text)]
+    assert takes.following == 100
 
 
 def test_a_stale_revision_and_an_end_of_history_are_conflicts(tmp_path):

@@ -55,6 +55,8 @@ def test_a_failing_write_leaves_the_old_checkpoint_and_nothing_beside(error, tmp
     [
         ({"global_step": -5}, "global_step is -5"),
         ({"optimizer_states": []}, "it holds no state of an optimizer"),
+        ({"callbacks": {"Clock": 5}}, "callbacks holds no state of Clock"),
+        ({"callbacks": {"Clock": {}}}, "callbacks holds no state of Clock"),
         ({"global_step": "abc"}, "global_step is missing or no int"),
         ({"loops": None}, "loops is missing or no dict"),
         ({"state_dict": [1]}, "state_dict is missing or no dict"),

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytorch_lightning as pl
@@ -14,7 +15,7 @@ from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
 from musictx.errors import ConfigError, UserError
-from musictx.train import checkpoint, ranks, trainer
+from musictx.train import checkpoint, fitting, ranks, trainer
 from musictx.train.callbacks import LastCheckpoint
 from musictx.train.quiet import quiet_lightning
 from musictx.train.trainer import build_trainer, describe_device, instantiate, precision
@@ -35,6 +36,19 @@ def test_the_precision_is_bf16_only_where_the_machine_has_it(monkeypatch):
     for has_it, expected in ((True, "bf16-mixed"), (False, "32-true")):
         monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device, it=has_it: it)
         assert precision("fast", "auto") == precision("fast", "cpu") == expected
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_rank_that_has_gone_is_one_sentence_for_the_others(together, monkeypatch):
+    def fit(*args, **options):
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:538] Connection closed by peer [::1]:1")
+
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: together)
+    with pytest.raises(RuntimeError if not together else ranks.RankGone) as told:
+        fitting.fit(None, None, SimpleNamespace(callbacks=[], fit=fit), None)
+    if together:
+        assert told.value.status == 1
+        assert str(told.value).startswith("another process of this training has ended")
 
 
 def test_every_flag_reaches_lightnings_trainer(tmp_path):

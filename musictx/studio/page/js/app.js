@@ -112,6 +112,7 @@ export class App extends Emitter {
     this.emit("opened", this.piece);
     this.emit("mix", null);
     this.emit("shown", null);
+    if (document.remark) this.emit("message", { text: document.remark, kind: "error" });
   }
 
   close() {

@@ -19,7 +19,6 @@ async function open(app, query, body) {
     const document = await post(`sessions?${query}`, body);
     await app.mirror.settled();
     app.open(document);
-    if (document.remark) app.emit("message", { text: document.remark, kind: "error" });
     return true;
   } catch (error) {
     app.fail(error);
