@@ -36,6 +36,9 @@ class RelativeAttention(nn.Module):
     dropout         on attention weights, in training
     implementation  as of :func:`attend`
 
+    ``pieces`` (B, T) numbers sequences that do not see each other. It takes the place of a
+    ``key_padding_mask``: padding is a piece of its own.
+
     Raises ``ConfigError`` for a scheme or an option that cannot be.
     """
 
