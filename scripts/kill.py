@@ -100,7 +100,7 @@ class Trials:
         return self._killed(number, self._training, weights)
 
     def signals(self, number: int) -> bool:
-        ends = {signal.SIGTERM: 143, signal.SIGINT: 130}
+        ends: dict[int, int] = {signal.SIGTERM: 143, signal.SIGINT: 130}
         return self._killed(number, self._training, weights, ends)
 
     def _composing(self, place: Path) -> list[str]:

@@ -86,8 +86,8 @@ class Session:
             text = path.read_text(encoding="utf-8") if path.is_file() else ""
             data = json.loads(text)
             document = Document.restored(data["document"])
-            done, undone = ([_place(n) for n in data[name]] for name in ("done", "undone"))
-            at = _place(data["size"])
+            places = [data["done"], data["undone"], [data["size"]]]
+            done, undone, (at,) = ([whole(n, 0, 2**53, "place") for n in row] for row in places)
         except (Refused, OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
         self._done, self._undone = done, undone
@@ -271,10 +271,6 @@ def found(folder: Path, document: Document, start: tuple[str, bytes] | None) -> 
     journal.append(summary(document))
     state = {"size": journal.size, "done": [], "undone": [], "document": document.state()}
     write_text(folder / SNAPSHOT, json.dumps(state, separators=(",", ":"), allow_nan=False))
-
-
-def _place(value: Any) -> int:
-    return whole(value, 0, 2**53, "a place in the journal")
 
 
 def summary(document: Document) -> dict[str, Any]:
