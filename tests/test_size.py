@@ -22,9 +22,9 @@ ROOMS = {
     "apps": 1845,
     "attention": 3100,
     "cli": 460,
-    "compose": 1220,
-    "config": 1820,
-    "data": 2735,
+    "compose": 1250,
+    "config": 1830,
+    "data": 2790,
     "evaluate": 1590,
     "midi": 1570,
     "model": 2850,
@@ -32,15 +32,15 @@ ROOMS = {
     "render": 1470,
     "sampling": 4080,
     "tokens": 2360,
-    "train": 2520,
+    "train": 2555,
     "chorale": 3510,
     "live": 625,
-    "mcp": 575,
+    "mcp": 580,
     "speed": 3330,
-    "studio": 3710,
+    "studio": 3820,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_110, 43_310, 400, 169
+CORE, ALL, FILE, OPTIONS = 30_240, 43_560, 400, 169
 
 
 def lines() -> dict[str, int]:
