@@ -19,9 +19,11 @@ class Beats:
 
     score  whose marks count; its first tempo holds from the beginning, its first meter too
     bpm    the tempo where there is no mark; bars are of 4/4 where there is no meter
+    late   seconds by which the music comes after its marks, as :mod:`musictx.grid` finds it
     """
 
-    def __init__(self, score: Score, *, bpm: float = BPM) -> None:
+    def __init__(self, score: Score, *, bpm: float = BPM, late: float = 0.0) -> None:
+        self.late = 0.0  # of the marks themselves
         tempos, meters = score.tempos, score.meters
         self.tempos = from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
         length = np.diff(self.tempos["time"]) * self.tempos["bpm"][:-1] / 60.0
@@ -30,18 +32,20 @@ class Beats:
         #: (M,) quarter notes at which each meter begins, and how many its bars have.
         self.meter_at = self.quarters(self.meters["time"])
         self.bar_quarters = self.meters["numerator"] * 4.0 / self.meters["denominator"]
+        self.late = late
 
     def quarters(self, seconds: Any) -> Any:
         """Quarter notes from the start of the piece to a time in seconds; of arrays, each."""
-        mark = np.searchsorted(self.tempos["time"], seconds, side="right") - 1
-        since = np.asarray(seconds) - self.tempos["time"][mark]
+        seconds = np.asarray(seconds) - self.late
+        mark = np.maximum(np.searchsorted(self.tempos["time"], seconds, side="right") - 1, 0)
+        since = seconds - self.tempos["time"][mark]
         return self._at[mark] + since * self.tempos["bpm"][mark] / 60.0
 
     def seconds(self, quarters: Any) -> Any:
         """The inverse of :meth:`quarters`."""
         mark = np.maximum(np.searchsorted(self._at, quarters, side="right") - 1, 0)
         since = np.asarray(quarters) - self._at[mark]
-        return self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
+        return self.late + self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
 
     def keep_to(self, times: np.ndarray, lines: int) -> bool:
         """Whether ``times`` in seconds stand on a grid of so many lines in a quarter note. Where

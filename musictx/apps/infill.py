@@ -171,11 +171,10 @@ def _placed(
 ) -> np.ndarray:
     """``new`` notes on their tracks and on the grid that is asked for, none before or after a
     gap."""
-    clock = Beats(task.kept)
-    new = timeline.quantised(new, clock, quantise)
+    new = timeline.quantised(new, task.score, quantise)
     begin, end = (task.begin, task.end) if task.closes else (0.0, np.inf)
     if task.closes:
-        new = timeline.within(new, clock, quantise, begin, end)
+        new = timeline.within(new, task.score, quantise, begin, end)
     new = timeline.on_ticks(new, task.score, begin, end)
     if task.tracks:
         left = np.isin(known.notes["track"], task.tracks).any()

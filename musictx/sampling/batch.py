@@ -186,7 +186,7 @@ class Batch:
         for name in ("start", "end"):
             notes[name] = line.placed(notes[name])
         if given is not None:
-            notes = timeline.quantised(notes, line.clock, self.grid)
+            notes = timeline.quantised(notes, given, self.grid)
             notes = timeline.on_tracks(notes, given, self.tokenizer)
         if until is not None:
             limit = float(line.placed(until))

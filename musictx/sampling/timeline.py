@@ -15,6 +15,7 @@ import numpy as np
 
 from musictx.beats import BPM, NEAR, Beats
 from musictx.errors import UserError
+from musictx.grid import grid_of
 from musictx.notes import PEDAL, Score
 from musictx.tokens.vocab import Tokenizer
 
@@ -69,14 +70,14 @@ def on_grid(score: Score) -> bool:
     return any(clock.keep_to(score.notes["start"], lines) for lines in (4, 3))
 
 
-def quantised(notes: np.ndarray, clock: Beats, grid: str) -> np.ndarray:
+def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
     """``notes`` with beginnings and ends on the nearest lines of ``grid`` (:data:`GRIDS`, or
-    ``none``); each lasts a line at least."""
+    ``none``) in the music of ``score``; each lasts a line at least."""
     if grid == "none":
         return notes
     if grid not in GRIDS:
         raise UserError(f"quantise={grid}: expected one of none, {', '.join(GRIDS)}")
-    lines = GRIDS[grid]
+    lines, clock = GRIDS[grid], _clock_of_music(score)
     notes = notes.copy()
     start = np.round(clock.quarters(notes["start"]) * lines)
     end = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
@@ -84,12 +85,17 @@ def quantised(notes: np.ndarray, clock: Beats, grid: str) -> np.ndarray:
     return notes
 
 
-def within(notes: np.ndarray, clock: Beats, grid: str, begin: float, end: float) -> np.ndarray:
+def _clock_of_music(score: Score) -> Beats:
+    """The clock of the file, late or early where all of its music is."""
+    return Beats(score, late=grid_of(score).shift)
+
+
+def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float) -> np.ndarray:
     """``notes``, none of which begins before ``begin`` or at ``end`` or later, in seconds: those
     that rounding has moved out come back, to a line of the ``grid`` if one lies between."""
     first, last = begin, max(begin, end - LEAST)
     if grid != "none":
-        lines = GRIDS[grid]
+        lines, clock = GRIDS[grid], _clock_of_music(score)
         low, high = (float(clock.quarters(at)) * lines for at in (begin, end))
         from_line, to_line = np.ceil(low - 1e-6), np.ceil(high - 1e-6) - 1
         if from_line <= to_line:

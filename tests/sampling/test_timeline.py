@@ -40,7 +40,9 @@ def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
     clock = Timeline(tokens(), Score(tempos=tempos)).clock
     start = data.draw(st.floats(0, 20))
     end = start + data.draw(st.floats(0, 3))
-    (note,) = timeline.quantised(np.array([(start, end, 60, 80, 0, False, 0)], NOTE), clock, grid)
+    (note,) = timeline.quantised(
+        np.array([(start, end, 60, 80, 0, False, 0)], NOTE), Score(tempos=tempos), grid
+    )
     lines = {"16": 4, "8": 2, "8t": 3}[grid]
     first, last = (clock.quarters(note[name]) * lines for name in ("start", "end"))
     assert first == pytest.approx(round(first), abs=1e-5)
@@ -49,6 +51,20 @@ def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
     assert last >= first + 1 - 1e-5
     if last > first + 1.5:
         assert abs(last - clock.quarters(end) * lines) <= 0.5 + 1e-5
+
+
+@pytest.mark.parametrize("late", [0.035, -0.03])
+def test_music_that_is_late_is_quantised_to_its_own_beats(late):
+    """All of it begins 35 ms after the lines of its file, or 30 ms before: so do new notes."""
+    starts = late + 0.25 + 0.25 * np.arange(60) + np.where(np.arange(60) % 4 == 1, 0.125, 0)
+    piece = Score([(t, t + 0.2, 60, 70, 0, False, 0) for t in starts])
+    drawn = np.array([(t, t + 0.3, 64, 80, 0, False, 0) for t in (1.01, 2.4, 3.19)], NOTE)
+    placed = timeline.quantised(drawn, piece, "16")
+    since = (placed["start"] - late) * 8  # sixteenths of 120 quarter notes a minute
+    assert np.abs(since - np.round(since)).max() < 0.03
+    assert (np.abs(placed["start"] - drawn["start"]) <= 0.0625 + 0.004).all()
+    inside = timeline.within(placed, piece, "16", 1.5, 3.0)
+    assert (inside["start"] >= 1.5).all() and (inside["start"] < 3.0).all()
 
 
 def given_on(*tracks):
