@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 2995,
+    "": 3000,
     "apps": 1845,
     "attention": 3100,
     "cli": 460,
@@ -30,7 +30,7 @@ ROOMS = {
     "model": 2850,
     "musicxml": 985,
     "render": 1470,
-    "sampling": 4080,
+    "sampling": 4085,
     "tokens": 2360,
     "train": 2555,
     "chorale": 3510,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3820,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_240, 43_560, 400, 169
+CORE, ALL, FILE, OPTIONS = 30_250, 43_570, 400, 169
 
 
 def lines() -> dict[str, int]:
