@@ -64,7 +64,8 @@ def test_music_that_is_late_is_quantised_to_its_own_beats(late):
     assert np.abs(since - np.round(since)).max() < 0.03
     assert (np.abs(placed["start"] - drawn["start"]) <= 0.0625 + 0.004).all()
     inside = timeline.within(placed, piece, "16", 1.5, 3.0)
-    assert (inside["start"] >= 1.5).all() and (inside["start"] < 3.0).all()
+    assert (inside["start"] >= 1.5).all()
+    assert (inside["start"] < 3.0).all()
 
 
 def given_on(*tracks):
