@@ -58,7 +58,6 @@ def generate(
     seconds: float | None = None,
     tokens: int | None = None,
     samples: int = 1,
-    keep: int | None = None,
     sampling: Sampling = None,
     seed: int | Sequence[int] | None = 0,
     include_primer: bool = True,
@@ -88,7 +87,6 @@ def generate(
     seconds, tokens, bars  length of the new music, the limit that is reached first counts; 30 s
               by default
     samples   how many pieces
-    keep      only so many of them, those nearest to the primer, or to the corpus, the nearest first
     sampling  a :class:`SamplingConfig`, its options as a dict ({"temperature": 0.9}), or the name
               of a preset of conf/sampling ("safe")
     seed      the same seed gives the same music; None draws one and prints it; or a list with one
@@ -118,7 +116,6 @@ def generate(
         bars=bars,
         end=end,
         samples=samples,
-        keep=keep,
         include_primer=include_primer,
         primer_seconds=primer_seconds,
         primer_tokens=primer_tokens,

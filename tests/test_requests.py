@@ -33,7 +33,7 @@ SAMPLING = {
 VALUES = {f"sampling.{name}": value for name, value in SAMPLING.items()} | {
     "samples": 2, "loudness": "p", "register": "high", "polyphony": "1.5", "feel": "calm",
     "guidance": 1.5, "quantise": "16", "primer_seconds": 2.0, "primer_tokens": 20,
-    "include_primer": False, "seconds": 0.7, "bars": 1, "tokens": 30, "end": "natural", "keep": 1,
+    "include_primer": False, "seconds": 0.7, "bars": 1, "tokens": 30, "end": "natural",
     "context": 40, "begin": "3", "tracks": "1", "melody_track": "1", "chords": "| C | Am7 F |",
     "voices": ["bass"],
     "phrase_ends": [2], "figures": "5 6 -", "particles": 3,
@@ -43,7 +43,6 @@ MORE = {
     ("infill", "end"): {"end": "3"},
     ("generate", "sampling.scale"): {"sampling.scale": "pentatonic", "sampling.key": "D"},
     ("generate", "end"): {"end": "natural", "seconds": 2.5},
-    ("generate", "keep"): {"keep": 1, "samples": 2},
     ("harmonise", "bars"): {"bars": "2-3"},
     ("harmonise", "figures"): {"figures": "- " * 13, "voices": ["bass"]},
 }

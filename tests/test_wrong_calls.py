@@ -63,7 +63,7 @@ FUNCTIONS = {
         **STEERED,
         **LENGTHS,
         **RULES,
-        **dict.fromkeys(("tokens", "keep", "bars"), "number"),
+        **dict.fromkeys(("tokens", "bars"), "number"),
         "primer": "music",
         "end": "text",
         "include_primer": "bool",

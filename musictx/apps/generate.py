@@ -32,7 +32,6 @@ from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Steering, controls_of, steering
 from musictx.sampling.stream import Stream
-from musictx.sampling.takes import Likeness, nearest
 from musictx.tokens.vocab import SoftConstraint, Tokenizer
 
 
@@ -56,9 +55,8 @@ def generate(
     seed        sample i of seed s is always the same; or one for each of several primers
     constraints, processors  further soft constraints (:data:`~musictx.tokens.vocab.SoftConstraint`)
                 and rules (:data:`~musictx.sampling.processors.Processor`)
-    on_event    called with the number of a sample, those that ``keep`` leaves out included, and an
-                event as each new note begins and ends; see
-                :func:`~musictx.sampling.music.continuations`
+    on_event    called with the number of a sample and an event as each new note begins and ends;
+                see :func:`~musictx.sampling.music.continuations`
 
     Raises ``UserError`` for a primer without a note that the model's tokens can hold.
     """
@@ -77,12 +75,7 @@ def generate(
         progress=progress,
         on_event=on_event,
     )
-    in_order, samples = sorted(takes, key=lambda take: take[0]), list[Sample]()
-    for number, one in enumerate(primers):
-        mine = in_order[number * request.samples : (number + 1) * request.samples]
-        likeness = Likeness.to(one, bundle.card.get("note_limits"))
-        samples += [sample for _, sample, _ in nearest(mine, request.keep, likeness)]
-    return samples
+    return [sample for _, sample in sorted(takes, key=lambda take: take[0])]
 
 
 def stream(
@@ -113,7 +106,7 @@ def stream(
 def run(config: GenerateConfig) -> list[Result]:
     """Generate as ``config`` says; each piece is written, and its path printed, when it is done."""
     written = [report(result) for result in results(config)]
-    return written if config.keep else sorted(written, key=lambda result: result.number)
+    return sorted(written, key=lambda result: result.number)
 
 
 def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
@@ -149,7 +142,6 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
             "several tracks of your primer are one instrument to this model: its notes go to the "
             "one whose notes lie nearest"
         )
-    likeness = Likeness.to(primer, bundle.card.get("note_limits"))
     with progress_of("generating", *_total(config)) as progress:
         takes = pieces(
             bundle,
@@ -160,8 +152,8 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
             steering=[steer],
             progress=progress,
         )
-        for number, sample, why in nearest(takes, config.keep, likeness):
-            yield work.write(number, sample, new_notes(sample), sample.remark, why)
+        for number, sample in takes:
+            yield work.write(number, sample, new_notes(sample), sample.remark)
 
 
 def _total(config: GenerateConfig) -> tuple[float | None, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import DAY, option, require
+from musictx.config.checks import DAY, option
 from musictx.config.composing import Steered
 
 
@@ -50,12 +50,6 @@ class GenerateConfig(Steered):
         "model (also earlier, where the model ends it); default: cut, for new chorales model",
         choices=("cut", "natural", "model"),
     )
-    keep: int | None = option(
-        None,
-        "write only this many of the samples: those most similar to the primer (without one, to "
-        "the training corpus) in density, self-similarity and key",
-        low=1,
-    )
     context: int | None = option(
         None,
         "tokens that the model looks back on; default: as many as in training",
@@ -63,8 +57,3 @@ class GenerateConfig(Steered):
         high=2**20,
         also="max_len seq_len",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.keep is not None:
-            require(self.keep <= self.samples, "keep", self.keep, f"at most samples={self.samples}")

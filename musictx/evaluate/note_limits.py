@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from musictx.data.shards import Shards
-from musictx.evaluate.musical import excerpt, restruck, scale_consistency, self_similarity
+from musictx.evaluate.musical import excerpt, restruck, scale_consistency
 from musictx.notes import DRUMS, Score
 from musictx.tokens.controls import CONTROLS, measured
 from musictx.tokens.vocab import Tokenizer
@@ -47,14 +47,13 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     density       notes a second, the median of the pieces; left out where nothing has a length
     restruck      the share of notes whose pitch was struck less than half a second before
     strikes       strikes of one pitch within two seconds, which 99 % of strikes do not exceed
-    in_scale, self_similarity  the medians of 30 seconds from the middle of each piece; the latter
-                  2 to 4 seconds apart; left out where no piece is long enough
+    in_scale      the median of 30 seconds from the middle of each piece
     loudness, register, polyphony  the same of what the controls of these names measure
     instruments   the General MIDI programs that occur, 128 for drums
     """
     pitches, lengths, together = [np.empty(0, int)], [np.empty(0)], [np.empty(0, int)]
     densities, again = [], 0.0
-    strikes, in_scale, similar = [np.empty(0, int)], [], []
+    strikes, in_scale = [np.empty(0, int)], []
     like: dict[str, list[float]] = {name: [] for name in CONTROLS if name != "density"}
     instruments: set[int] = set()
     for score in scores:
@@ -74,7 +73,6 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         strikes.append(within(notes["pitch"].astype(int), notes["start"]))
         middle = excerpt(score, max(0.0, (score.duration - MIDDLE) / 2), MIDDLE)
         in_scale.append(scale_consistency(middle))
-        similar.append(self_similarity(middle, 2.0))
         levels = measured(middle.notes, middle.duration)
         for name, values in like.items():
             values += [levels[name]] if name in levels else []
@@ -91,7 +89,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         "strikes": int(np.quantile(np.concatenate(strikes), STRIKES_SHARE, method="higher")),
         "instruments": sorted(instruments),
     }
-    for name, values in {"in_scale": in_scale, "self_similarity": similar, **like}.items():
+    for name, values in {"in_scale": in_scale, **like}.items():
         if np.isfinite(values).any():
             limits[name] = round(float(np.nanmedian(values)), 3)
     if densities:

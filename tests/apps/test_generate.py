@@ -10,7 +10,7 @@ import musictx
 from musictx import bundle, formats, midi
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
-from musictx.errors import ConfigError, UserError
+from musictx.errors import UserError
 from musictx.notes import NOTE, Score
 from musictx.sampling import music
 from musictx.sampling.music import Sample
@@ -291,22 +291,6 @@ def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
         app.run(config(folder, tmp_path))
     assert files(tmp_path) == ["out/tunes-0-1.mid"]
     assert "interrupted after 2.0 s" in capsys.readouterr().out
-
-
-def test_of_several_takes_the_nearest_are_written_as_they_would_be_without(
-    folder, primer, tmp_path, capsys
-):
-    more = {"primer": str(primer), "samples": 3, "seconds": 1.5}
-    app.run(config(folder, tmp_path, **more, out=str(tmp_path / "all")))
-    capsys.readouterr()
-    kept = app.run(config(folder, tmp_path, **more, keep=2, out=str(tmp_path / "best")))
-    everything = {p.name: p.read_bytes() for p in (tmp_path / "all").glob("*.mid")}
-    best = {p.name: p.read_bytes() for p in (tmp_path / "best").glob("*.mid")}
-    assert len(best) == len(kept) == 2
-    assert best.items() <= everything.items()
-    assert capsys.readouterr().out.count("notes a second") == 2
-    with pytest.raises(ConfigError, match="keep=4: expected at most samples=3"):
-        config(folder, tmp_path, **more, keep=4)
 
 
 def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path):

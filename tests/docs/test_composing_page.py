@@ -49,7 +49,7 @@ def shorter(words):
             value = "2" if "end=natural" in words else "0.5"
         if name == "samples" and value.isdecimal():
             value = "2"
-        found.append(f"{name}{equals}{'1' if name == 'keep' else value}")
+        found.append(f"{name}{equals}{value}")
     if words[0] == "harmonise":
         found.append("particles=2")
     if words == ["generate", "model=chorale"]:

@@ -1,6 +1,5 @@
 """From a primer to its continuation: lengths, held notes, the seam, and always valid music."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -313,10 +312,6 @@ def test_several_primers_of_one_length_are_continued_as_each_alone(piano):
     together = generate(bundle, request, tunes, seed=4)
     alone = [sample for tune in tunes for sample in generate(bundle, request, tune, seed=4)]
     assert [rows(s.score) for s in together] == [rows(s.score) for s in alone]
-    kept = generate(bundle, replace(request, keep=1), tunes, seed=4)
-    assert [
-        rows(k.score) in [rows(s.score) for s in alone[i : i + 2]] for k, i in zip(kept, (0, 2))
-    ]
 
 
 def transposed(notes, semitones):
