@@ -18,19 +18,19 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3000,
-    "apps": 1845,
+    "": 2995,
+    "apps": 1840,
     "attention": 3100,
     "cli": 460,
     "compose": 1250,
-    "config": 1830,
+    "config": 1820,
     "data": 2790,
     "evaluate": 1590,
     "midi": 1570,
     "model": 2850,
     "musicxml": 985,
     "render": 1470,
-    "sampling": 4085,
+    "sampling": 3980,
     "tokens": 2360,
     "train": 2555,
     "chorale": 3510,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3820,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_250, 43_570, 400, 169
+CORE, ALL, FILE, OPTIONS = 30_120, 43_440, 400, 163
 
 
 def lines() -> dict[str, int]:
