@@ -45,17 +45,7 @@ def header(
         f"train   {length} of {rows_per_step(config, trainer)} x {shape['context']} tokens on "
         f"{describe_device(trainer)}, learning rate {lit.optim['lr']:.2g}",
     ]
-    if config.trainer.precision.startswith("16") and str(trainer.precision) == "bf16-mixed":
-        lines.append(
-            f"note    trainer.precision={config.trainer.precision} is not for a CPU; it trains "
-            "with bf16-mixed instead"
-        )
-    on_cpu = trainer.strategy.root_device.type == "cpu"
-    if on_cpu and str(trainer.precision).startswith("bf16") and (times := emulation()):
-        lines.append(
-            f"note    this CPU has no instructions for bfloat16: a product of matrices takes "
-            f"{times:.0f} times as long as in float32; trainer.precision=fast is float32 here"
-        )
+    lines += _on_precision(config.trainer.precision, trainer)
     if trial:
         return lines
     lines.append(f"run     {folder}")
@@ -65,6 +55,23 @@ def header(
         lines.append(
             f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: the model "
             "will overfit; init=FOLDER (fine-tuning) or a smaller model does better"
+        )
+    return lines
+
+
+def _on_precision(asked: str, trainer: pl.Trainer) -> list[str]:
+    """What a CPU makes of ``trainer.precision`` if that is not what was asked for, or slow."""
+    if trainer.strategy.root_device.type != "cpu":
+        return []
+    lines, used = [], str(trainer.precision)
+    if asked.startswith("16") and used == "bf16-mixed":
+        lines.append(
+            f"note    trainer.precision={asked} is not for a CPU; it trains with bf16-mixed instead"
+        )
+    if used.startswith("bf16") and (times := emulation()):
+        lines.append(
+            f"note    this CPU has no instructions for bfloat16: a product of matrices takes "
+            f"{times:.1f} times as long as in float32; trainer.precision=fast is float32 here"
         )
     return lines
 

@@ -124,12 +124,14 @@ def precision(asked: str, accelerator: str) -> Any:
 
 def emulation() -> float | None:
     """How many times longer a product of matrices takes in bfloat16 than in float32 on a CPU that
-    emulates bfloat16, measured now; ``None`` on one that has instructions for it."""
+    emulates bfloat16, measured now; ``None`` on one that has instructions for it or loses nothing.
+    """
     if multiplies_bfloat16(torch.device("cpu")):
         return None
     exact = torch.ones(256, 256)
     rounded = exact.bfloat16()
-    return _seconds(rounded) / _seconds(exact)
+    times = _seconds(rounded) / _seconds(exact)
+    return times if times > 1.0 else None
 
 
 def _seconds(matrix: torch.Tensor, repeats: int = 5) -> float:

@@ -15,7 +15,7 @@ from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
 from musictx.errors import ConfigError, UserError
-from musictx.train import checkpoint, fitting, ranks, trainer
+from musictx.train import checkpoint, fitting, ranks, spoken, trainer
 from musictx.train.callbacks import LastCheckpoint
 from musictx.train.quiet import quiet_lightning
 from musictx.train.trainer import build_trainer, describe_device, instantiate, precision
@@ -49,6 +49,25 @@ def test_a_rank_that_has_gone_is_one_sentence_for_the_others(together, monkeypat
     if together:
         assert told.value.status == 1
         assert str(told.value).startswith("another process of this training has ended")
+
+
+def test_one_who_asks_for_what_a_cpu_emulates_is_told_the_cost_and_what_to_type(monkeypatch):
+    def told(asked):
+        with quiet_lightning():
+            made = build_trainer(TrainerConfig.of(accelerator="cpu", devices="1", precision=asked))
+        return " ".join(spoken._on_precision(asked, made))
+
+    seconds = {torch.bfloat16: 3.0, torch.float32: 0.5}
+    monkeypatch.setattr(trainer, "_seconds", lambda matrix: seconds[matrix.dtype])
+    monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device: False)
+    assert "6.0 times as long as in float32; trainer.precision=fast" in told("bf16-mixed")
+    assert "trains with bf16-mixed" in told("16-mixed")
+    assert told("fast") == told("32-true") == ""
+    seconds[torch.bfloat16] = 0.4  # what costs nothing is not worth a word
+    assert told("bf16-mixed") == ""
+    monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device: True)
+    seconds[torch.bfloat16] = 3.0
+    assert told("bf16-mixed") == ""
 
 
 def test_every_flag_reaches_lightnings_trainer(tmp_path):
