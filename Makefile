@@ -2,6 +2,7 @@
 # make test   environment and the whole test suite
 # make samples the music and piano rolls of the README: the first of seed 0, none chosen
 # make check  what CI runs: tests, lint, types, layers
+# make wheels wheels for four platforms with the C++ libraries prebuilt, tried as far as can be here
 # make journeys  drives the studio's page in a Chromium that is installed, as docs/studio.md says
 # Any Python from 3.11 to 3.13: make PYTHON=/path/to/python3.12 demo
 
@@ -13,10 +14,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 BROWSER := $(VENV)/.browser
+ZIG := $(VENV)/.zig
 
 MISSING := musictx needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=...
 
-.PHONY: demo samples test journeys check lint types layers format clean help
+.PHONY: demo samples test journeys wheels check lint types layers format clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -62,6 +64,13 @@ $(BROWSER): $(READY)
 
 journeys: $(BROWSER)
 	$(BIN)/python -m pytest tests/browser
+
+$(ZIG): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[wheels]"
+	@touch $@
+
+wheels: $(ZIG)
+	$(BIN)/python -m scripts.wheels out=dist
 
 lint: $(READY)
 	$(BIN)/ruff check .

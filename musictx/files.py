@@ -12,18 +12,18 @@ import glob
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from musictx.errors import ReadError, UserError, WriteError
+from musictx.lazy import optional
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+#: One of them is there: POSIX has the first, Windows the second.
+fcntl, msvcrt = optional("fcntl"), optional("msvcrt")
 
 #: Hidden names of files and folders that are being written; left behind only by a kill.
 PART = ".part-"
@@ -167,6 +167,25 @@ def _held(folder: Path) -> Iterator[bool]:
     finally:
         if handle is not None:
             os.close(handle)
+
+
+def lock(file: IO[str], wait: bool) -> None:
+    """Lock an open file for this process, until it is closed or the process ends in whatever way.
+
+    Where another process has it: waits, or ``BlockingIOError`` or ``PermissionError`` if not
+    ``wait``. Other ``OSError`` where a file system knows no locks. Children do not inherit it."""
+    if fcntl is not None:
+        fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    elif msvcrt is not None:  # what is locked cannot be read: a place far behind the text
+        os.lseek(file.fileno(), 1 << 30, os.SEEK_SET)
+        while True:
+            try:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+                break
+            except PermissionError:
+                if not wait:
+                    raise
+            time.sleep(0.1)
 
 
 def tidy(folder: str | Path) -> None:

@@ -1,4 +1,5 @@
-"""Packages that can be called: ``musictx.train("seed=1")`` beside ``musictx.train.lit``."""
+"""Packages that can be called: ``musictx.train("seed=1")`` beside ``musictx.train.lit``; and
+modules that not every system has."""
 
 from __future__ import annotations
 
@@ -24,3 +25,11 @@ def callable_package(name: str, where: str = "musictx.api") -> None:
     package = sys.modules[name]
     package.__class__ = _Callable
     package.function_stands_in = where  # type: ignore[attr-defined]
+
+
+def optional(name: str) -> Any:
+    """The module ``name``, ``None`` where this system has none."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None

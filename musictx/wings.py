@@ -46,6 +46,7 @@ class Wing:
                 ending of its name (``formats.writer``); a picture takes ``seam``, the second at
                 which new music begins
     measures    classes of ``apps.measures.Measures`` for ``measures`` of compare
+    checks      functions that say in a sentence what this machine has, by what doctor calls it
     tasks       of compare that only certain measures know: task -> name of the measures
     conf        package whose YAML files join those of conf/, "" for none: a command with a file
                 conf/NAME.yaml is composed by Hydra, one without by its dataclass; a position scheme
@@ -63,6 +64,7 @@ class Wing:
     fills: dict[str, str] = field(default_factory=dict)
     writers: dict[str, str] = field(default_factory=dict)
     measures: dict[str, str] = field(default_factory=dict)
+    checks: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, str] = field(default_factory=dict)
     conf: str = ""
     models: Path | None = None

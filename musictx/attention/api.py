@@ -154,7 +154,8 @@ def _choice(implementation: str, job: AttentionJob, exported: bool) -> tuple[str
     if one:
         return "decode", None
     for name in _fastest(str(job.device), exported):
-        if not capabilities.why_not(_can(name), job):
+        unwanted = _can(name).unwanted
+        if not (capabilities.why_not(_can(name), job) or (unwanted and unwanted())):
             return name, None
     return "reference", None
 

@@ -52,6 +52,7 @@ class Capabilities:
     leaves_one_query   such a query is computed by attention/decode.py instead
     devices, dtypes, head_sizes   None: all
     missing        why this machine lacks what it needs, or None; asked once a process
+    unwanted       why auto does not take it on this machine though it could, or None
     """
 
     causal_only: bool = False
@@ -74,6 +75,7 @@ class Capabilities:
     dtypes: tuple[torch.dtype, ...] | None = None
     head_sizes: tuple[int, ...] | None = None
     missing: Callable[[], str | None] | None = None
+    unwanted: Callable[[], str | None] | None = None
 
 
 class AttentionJob(NamedTuple):

@@ -126,4 +126,12 @@ CORE = (
             "pieces": "samples are measured beside real music by musictx compare",
         },
     ),
+    Command(
+        name="doctor",
+        config=config.DoctorConfig,
+        run="musictx.apps.doctor:run",
+        about="Say what this machine has and which paths are taken on it; a self-test.",
+        examples=("musictx doctor",),
+        spellings=("check", "info", "diagnose"),
+    ),
 )

@@ -11,6 +11,7 @@ from musictx.config.compare import CompareConfig
 from musictx.config.composing import ModelFolder
 from musictx.config.corpus import AugmentConfig, CorpusConfig
 from musictx.config.data import DataConfig
+from musictx.config.doctor import DoctorConfig
 from musictx.config.evaluate import EvaluateConfig
 from musictx.config.generate import GenerateConfig
 from musictx.config.infill import AccompanyConfig, InfillConfig
@@ -34,6 +35,7 @@ __all__ = [
     "CompareConfig",
     "CorpusConfig",
     "DataConfig",
+    "DoctorConfig",
     "EvaluateConfig",
     "GenerateConfig",
     "HuangConfig",

@@ -112,3 +112,13 @@ def _midi(name: str | None, option: str) -> Any:
         names = f"the ports are {', '.join(there)}" if there else "no MIDI port is there"
         raise UserError(f"{option}={name or 'null'}: {names}; socket:HOST:PORT will do too")
     return getattr(mido, f"open_{option}")(matching[0])
+
+
+def check() -> str:
+    """The MIDI ports of this machine, or why there are none (``musictx doctor``)."""
+    try:
+        return ", ".join(mido.get_output_names()) or "none is there"
+    except ImportError:
+        return f"none: {_INSTALL}"
+    except Exception as error:  # as above
+        return f"none: {error}"

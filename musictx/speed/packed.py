@@ -66,11 +66,11 @@ class Packed:
     """The weights of ``model`` as they are now.
 
     ``struct``  what C++ reads, valid as long as this lives;  ``reach`` is the largest distance that
-    will be met.
+    will be met, ``features`` the structs that are expected, in this order, there or missing.
     """
 
     @torch.no_grad()
-    def __init__(self, model: MusicTransformer, reach: int) -> None:
+    def __init__(self, model: MusicTransformer, reach: int, features: Sequence[str]) -> None:
         self._held: list[Any] = []  # what addresses point to
         blocks = [block for block in model.blocks if isinstance(block, Block)]
         layers = [self._layer(model, n, block, reach) for n, block in enumerate(blocks)]
@@ -80,13 +80,13 @@ class Packed:
         if isinstance(model.position, Rotary):
             turns = frequencies(model.position.sizes.head_dim // 2, weight.device)
         forms = [feature.native() for feature in model.features]
-        structs = [self._feature(form) for form in forms if form is not None]
+        structs = {form.struct: self._feature(form) for form in forms if form is not None}
         self.struct = Model(
             embedding=self._floats(by_id(model)),
             layers=self._array(layers),
             frequencies=self._address(turns),
             readers=self._array(self._readers(model)),
-            features=self._addresses(structs),
+            features=self._addresses([structs.get(name) for name in features]),
             maps=self._array(self._maps(model)),
             norm=self._norm(model.norm),
             output=self._matrix(weight if model.output is None else model.output.weight),
@@ -203,10 +203,10 @@ class Packed:
                 )
         return found
 
-    def _addresses(self, structs: Sequence[ctypes.Structure]) -> int | None:
-        """An array of pointers to ``structs``."""
+    def _addresses(self, structs: Sequence[ctypes.Structure | None]) -> int | None:
+        """An array of pointers to ``structs``, null where one is missing."""
         self._held += structs
-        return self._whole([ctypes.addressof(one) for one in structs])
+        return self._whole([0 if one is None else ctypes.addressof(one) for one in structs])
 
     def _feature(self, form: NativeForm) -> ctypes.Structure:
         """The struct of a feature: its matrix, then its fields in their order."""

@@ -1,8 +1,8 @@
 """One step of decoding on the CPU as one native call, over a ring of keys and values.
 
 The forward pass in model/transformer.py says what is computed; speed/native/step.cpp computes
-it for one new id a row. It is compiled once, beside attention; where that cannot be, or for what
-it does not know (:func:`why_not`), steps are ordinary passes through the model.
+it for one new id a row. It came along or is compiled once, beside attention; where that cannot
+be, or for what it does not know (:func:`why_not`), steps are ordinary passes through the model.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _say_once(what: str) -> None:
 def _missing(headers: Headers) -> str | None:
     """Why the library is not to be had, or None: built now if need be, once a process."""
     try:
-        build.compiler()
+        if _along(headers) is None:
+            build.compiler()
     except UserError as error:
         return str(error)
     try:
@@ -91,9 +92,26 @@ def _missing(headers: Headers) -> str | None:
 
 
 @functools.cache
+def _along(headers: Headers) -> ctypes.CDLL | None:
+    """The step that came along for models with these features, if one did."""
+    path, package = build.prebuilt(SOURCE), Path(build.__file__).parents[2]
+    if path is None or not all(header.is_relative_to(package) for _, header in headers):
+        return None
+    library = ctypes.CDLL(str(path))
+    return library if {struct for struct, _ in headers} <= set(_features(library)) else None
+
+
+@functools.cache
 def _library(headers: Headers) -> ctypes.CDLL:
     """The step for models with these features, each a header of its own."""
-    return ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
+    return _along(headers) or ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
+
+
+def _features(library: ctypes.CDLL) -> list[str]:
+    """The structs of features that ``library`` knows, in its order."""
+    library.musictx_features.restype = ctypes.c_char_p
+    names: str = library.musictx_features().decode()
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 class NativeStep:
@@ -113,8 +131,10 @@ class NativeStep:
             raise ValueError(f"NativeStep: {reason}")
         group = 1 if model.cascade is None else model.cascade.size
         capacity = capacity // group + (group > 1)
-        self._model, self._packed = model, Packed(model, reach=capacity - 1)
-        self._run = _library(_headers(model)).musictx_step
+        library = _library(_headers(model))
+        self._model = model
+        self._packed = Packed(model, reach=capacity - 1, features=_features(library))
+        self._run = library.musictx_step
         layers, heads, width = model.config.layers, model.config.heads, model.config.width
         size = width // heads
         further = model.position.further

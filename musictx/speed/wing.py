@@ -9,5 +9,10 @@ WING = Wing(
         "fused": "musictx.speed.fused",
         "decode": "musictx.speed.decode",
     },
+    checks={
+        "C++": "musictx.speed.native:check",
+        "compiler": "musictx.speed.native.build:check",
+        "GPU kernels": "musictx.speed.trial:check",
+    },
     steps={"native": "musictx.speed.step:NativeStep", "ring": "musictx.speed.graph:RingStep"},
 )

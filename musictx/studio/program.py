@@ -120,3 +120,14 @@ def _name(host: str) -> str:
     if host in EVERYWHERE:
         return "localhost"
     return f"[{host}]" if ":" in host else host
+
+
+def check() -> str:
+    """The browser that ``musictx studio`` opens, or why none (``musictx doctor``)."""
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return "none with windows: studio prints the address to open"
+    if type(browser) is webbrowser.GenericBrowser:
+        return "one of the terminal: studio prints the address to open"
+    return str(getattr(browser, "name", "") or type(browser).__name__)

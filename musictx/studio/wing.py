@@ -4,5 +4,6 @@ from musictx.wings import Wing
 
 WING = Wing(
     name="studio",
+    checks={"browser": "musictx.studio.program:check"},
     commands={"studio": "musictx.studio.command:STUDIO"},
 )

@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
 from musictx.errors import UserError
-from musictx.files import cannot_write
-
-try:
-    import fcntl
-except ImportError:  # Windows: no locks between processes of this kind
-    fcntl = None  # type: ignore[assignment]
+from musictx.files import cannot_write, lock
 
 
 class Lock:
@@ -38,9 +34,7 @@ class Lock:
         except OSError as error:
             raise cannot_write(self._option, error) from error
         try:
-            # Not flock: loader processes would inherit that and hold it for some seconds longer.
-            if fcntl is not None:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._file, wait=False)
         except (BlockingIOError, PermissionError):
             self._file.seek(0)
             holder = self._file.read().strip() or "another process"
@@ -57,7 +51,7 @@ class Lock:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if fcntl is None:  # Windows removes no file that is open
+        if sys.platform == "win32":  # which removes no file that is open
             self._file.close()
         with contextlib.suppress(OSError):
             self.path.unlink()

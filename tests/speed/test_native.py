@@ -6,6 +6,9 @@ That it computes what the specification says: test_conformance.py.
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -30,6 +33,50 @@ def test_several_panels_of_the_usual_size(kernel):
     torch.manual_seed(0)
     shares = excess("native", table_job(200, 2 * op.RUN + 50, 1500, rows=1))
     assert max(shares.values()) < 1, shares
+
+
+@pytest.mark.parametrize("job", [(70, 70, 90), (3, 40, 40)], ids=str)
+def test_products_of_its_own_where_torch_lends_none(kernel, job, monkeypatch):
+    """As on Windows."""
+    own = library.Library(build.built(library.SOURCE), library.Products(None, None, None))
+    monkeypatch.setattr(library, "_outcome", own)
+    torch.manual_seed(0)
+    shares = excess("native", table_job(*job, rows=1))
+    assert max(shares.values()) < 1, shares
+
+
+def test_any_number_of_threads_and_of_callers_gives_the_same_bits(kernel):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 2, 200, 16) for _ in range(3))
+    terms, before = Terms(0.25, (Axis(torch.randn(2, 200, 16), high=199),)), torch.get_num_threads()
+
+    def run(threads: int) -> Tensor:
+        torch.set_num_threads(threads)
+        return cases.directly(native)(q, k, v, terms)
+
+    try:
+        want = run(1)
+        with ThreadPoolExecutor(4) as callers:
+            assert all(torch.equal(out, want) for out in callers.map(run, [3, 2, 3, 1] * 5))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_forked_process_has_threads_of_its_own(kernel):
+    """A child has none of its parent's: it must not wait for them."""
+    torch.manual_seed(0)
+    q = torch.randn(2, 2, 60, 8)
+    problem = op._problem(q, q, q, None, None, None, None, 0.3, 0.0, 0)
+    out, log_sum = torch.empty(q.shape), torch.empty(q.shape[:3])
+    problem.point(out=out, log_sum=log_sum)
+    problem.threads = 2
+    kernel.run(False, problem)
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        kernel.run(False, problem)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 BREAKS = {

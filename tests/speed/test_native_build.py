@@ -81,14 +81,40 @@ def test_a_cache_that_cannot_be_written_is_named(unbuilt, monkeypatch, tmp_path)
         library.load()
 
 
-def test_a_torch_without_products_is_refused_before_anything_is_built(
-    unbuilt, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, "exit 1")))
-    monkeypatch.setattr(library, "_torch_function", lambda name: None)
-    with pytest.raises(UserError, match=r"lends no matrix product .*; use attention=chunked"):
-        library.load()
-    assert calls(tmp_path) == 0
+def test_what_came_along_for_this_cpu_is_taken_unless_told_to_compile(monkeypatch, tmp_path):
+    source, along = tmp_path / "some.cpp", tmp_path / f"some-x86-64-v3{build.SUFFIX}"
+    along.touch()
+    monkeypatch.setattr(build, "_X86", True)
+    for widest, name in (
+        ("AVX512", "x86-64-v4-bf16"),
+        ("AVX2", "x86-64-v3"),
+        ("DEFAULT", None),
+    ):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda it=widest: it)
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
+        assert build.variant() == name
+        assert build.prebuilt(source) == (along if name == "x86-64-v3" else None)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    monkeypatch.setenv("MUSICTX_COMPILE", "1")
+    assert build.prebuilt(source) is None
+
+
+def test_a_mac_without_tools_is_not_asked_to_compile(monkeypatch, tmp_path):
+    """There /usr/bin/c++ opens a window; a compiler from elsewhere is taken."""
+    answers = {"xcode-select": 2}
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(build.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(
+        build, "_run", lambda words: subprocess.CompletedProcess(words, answers[words[0]])
+    )
+    with pytest.raises(UserError, match="no C\\+\\+ compiler"):
+        build.compiler()
+    answers["xcode-select"] = 0
+    assert build.compiler() == ["c++"]
+    answers["xcode-select"] = 2
+    monkeypatch.setattr(build.shutil, "which", lambda name: f"/opt/homebrew/bin/{name}")
+    assert build.compiler() == ["c++"]
 
 
 def test_a_library_that_does_not_load_is_named(unbuilt, monkeypatch, tmp_path):

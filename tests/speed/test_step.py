@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from musictx import chorale
 from musictx.attention.positions import PositionScheme
 from musictx.model import MusicTransformer
 from musictx.model.features import Feature, with_tokens
@@ -238,6 +240,21 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
         torch.set_num_threads(before)
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
+
+
+def test_a_library_of_more_features_in_another_order(monkeypatch) -> None:
+    """As it comes along in a wheel, for models of any of them."""
+    features = [{"name": "repeats", **GRID, "pitches": PITCHES}, {"name": "ages", **GRID}]
+    model = make(vocab_size=VOCAB, features=features)
+    headers = step_room._headers(model)
+    noise = Path(chorale.__file__).parent / "features/noise.h"
+    monkeypatch.setattr(build, "FLAGS", [f.replace("-O3", "-O0") for f in build.FLAGS])  # quick
+    library = ctypes.CDLL(
+        str(build.built(step_room.SOURCE, "FEATURES", (("TokenNoise", noise), *headers[::-1])))
+    )
+    monkeypatch.setattr(step_room, "_library", lambda headers: library)
+    ids = music(3)[:, :60]
+    same(stepped(model, ids, 2, 60), ordinary(model, ids, 2, 60))
 
 
 def test_a_cpu_without_products_of_small_numbers(monkeypatch) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention import decode
-from musictx.attention.operators import has_tangents
+from musictx.attention.operators import constant, has_tangents
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Ring, Terms
 from musictx.speed.decode import op
@@ -50,7 +50,17 @@ def kernel_why_not(q: Tensor, terms: Terms) -> str | None:
         return "it computes in float32"
     if not q.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
         return f"it needs tensors on a CUDA GPU, not on {q.device.type}"
-    return None if _triton() else "Triton is not installed (pip install triton)"
+    if not _triton():
+        return "Triton is not installed (pip install triton)"
+    return _unwanted() if q.is_cuda else None
+
+
+@constant
+def _unwanted() -> str | None:
+    """On a GPU what its trial found."""
+    from musictx.speed import trial  # which imports this module
+
+    return trial.why_not("decode")
 
 
 _FOUND: list[bool] = []

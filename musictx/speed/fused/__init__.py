@@ -33,6 +33,14 @@ def _missing() -> str | None:
     return None if find_spec("triton") else "Triton is not installed (pip install triton)"
 
 
+@constant
+def _unwanted() -> str | None:
+    """On a GPU what its trial found."""
+    from musictx.speed import trial  # which imports this module
+
+    return trial.why_not("fused") if torch.cuda.is_available() else None
+
+
 CAN = Capabilities(
     labels="channels",
     leaves_one_query=True,
@@ -42,6 +50,7 @@ CAN = Capabilities(
     dtypes=(torch.bfloat16, torch.float16, torch.float32),
     head_sizes=HEAD_DIMS,
     missing=_missing,
+    unwanted=_unwanted,
 )
 
 

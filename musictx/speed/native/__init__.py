@@ -1,14 +1,17 @@
-"""Causal relative attention on the CPU in C++, compiled on first use: what ``auto`` takes there.
+"""Causal relative attention on the CPU in C++, from a wheel or compiled on first use: what ``auto``
+takes there.
 
 The algorithm of attention/chunked (whose page explains the skew) without its passes over memory
-between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Where there
-is no compiler ``auto`` goes on with chunked, and who asks for it by name gets a sentence that says
-why not.
+between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Where no
+library came along and there is no compiler ``auto`` goes on with chunked, and who asks for it by
+name gets a sentence that says why not.
 
 kernel.cpp     the operator: no Python, no torch, nothing to link against; panel.h has the steps of
                both passes, numbers.h the arithmetic
 bf16_gemm.h    products of bfloat16 matrices for CPUs that have the instruction
-build.py       source -> shared library in the user's cache
+float_gemm.h   products of float32 matrices for a torch that lends none
+threads.h      threads of our own
+build.py       source -> shared library, from the wheel or compiled into the user's cache
 library.py     the library loaded, with the matrix products that torch contains
 op.py          operators of torch with their gradients
 """
@@ -34,7 +37,8 @@ __all__ = ["CAN", "attend"]
 def _missing() -> str | None:
     """Why the kernel is not to be had here, or None: built now if need be."""
     try:
-        build.compiler()
+        if not build.prebuilt(library.SOURCE):
+            build.compiler()
     except UserError as error:
         return _without_name(error)
     try:
@@ -77,7 +81,7 @@ def attend(
     Arguments are taken as checked (:func:`musictx.attention.attend`); ``position`` is q, as there
     are no biases of queries. Softmax and sums are float32. Products are float32, or bfloat16 in and
     float32 out for inputs in bfloat16 where the CPU has instructions for it. The first call
-    compiles (a few seconds); UserError where that cannot be.
+    may compile (a few seconds); UserError where that cannot be.
     """
     dtype, keys = q.dtype, k.shape[2]
     table = bias = None
@@ -96,3 +100,10 @@ def attend(
         )
         result: Tensor = out.to(dtype)
         return result
+
+
+def check() -> str:
+    """Where attention in C++ comes from on this machine, or why there is none."""
+    reason = _missing()
+    along = build.prebuilt(library.SOURCE)
+    return f"none: {reason}" if reason else f"came along: {along}" if along else "compiled here"

@@ -1,11 +1,16 @@
-"""From C++ source to a shared library in the user's cache, once for each compiler and kind of CPU.
+"""From C++ source to a shared library: one that came along in a wheel, or compiled on first use.
 
-The file's name is a hash of everything that its contents depend on: another compiler, another CPU
-(the cache may lie in a home shared by machines), another source make another file. It is written
-beside and renamed, under a lock, so any number of processes may ask at once.
+Wheels bring libraries for a few kinds of CPU (scripts/wheels.py), of which :func:`prebuilt` names
+the one for this CPU. In a checkout there are none: the library is compiled into the user's cache,
+once for each compiler and kind of CPU. There the file's name is a hash of everything that its
+contents depend on: another compiler, another CPU (the cache may lie in a home shared by machines),
+another source make another file. It is written beside and renamed, under a lock, so any number of
+processes may ask at once.
 
-MUSICTX_CACHE  folder for the library (default: musictx in XDG_CACHE_HOME or ~/.cache)
-CXX            the compiler's command (default: the first of c++, g++, clang++ that is installed)
+MUSICTX_CACHE    folder for the library (default: musictx in XDG_CACHE_HOME or ~/.cache)
+MUSICTX_COMPILE  1: compiled for this very CPU also where one came along
+CXX              the compiler's command (default: the first of c++, g++, clang++ that is installed)
+ATEN_CPU_CAPABILITY  avx2, default: no wider instructions, as in torch
 """
 
 from __future__ import annotations
@@ -18,25 +23,64 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from musictx.errors import UserError
+from musictx.files import lock
 
 SECONDS = 300  # after which a compiler is taken to hang; it needs about 3
 
 #: No -ffast-math: linked into a library it makes the whole process treat tiny numbers as zero.
-FLAGS: tuple[str, ...] = (
-    *("-std=c++20", "-O3", "-shared", "-fPIC", "-fopenmp"),
+COMMON = (
+    *("-std=c++20", "-O3", "-shared", "-fPIC", "-fopenmp-simd", "-fvisibility=hidden"),
     *("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
 )
-if platform.machine().lower() in ("x86_64", "amd64"):
-    FLAGS += ("-march=native", "-mprefer-vector-width=512")  # GCC would take half of AVX-512
-else:
-    FLAGS += ("-mcpu=native",)
+#: GCC and Clang would take half of AVX-512.
+WIDE = "-mprefer-vector-width=512"
+#: Variant of the libraries in a wheel -> its flags.
+VARIANTS = {
+    "x86-64-v3": ("-march=x86-64-v3",),
+    "x86-64-v4": ("-march=x86-64-v4", WIDE),
+    "x86-64-v4-bf16": ("-march=x86-64-v4", "-mavx512bf16", WIDE),
+    "armv8": (),
+}
+SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+_X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
+def _this_cpu() -> tuple[str, ...]:
+    if not _X86:
+        return ("-mcpu=native",)
+    lowered = os.environ.get("ATEN_CPU_CAPABILITY", "").lower()
+    march = {"avx2": "x86-64-v3", "default": "x86-64"}.get(lowered, "native")
+    return (f"-march={march}", WIDE)
+
+
+FLAGS: tuple[str, ...] = (*COMMON, *_this_cpu())
 _INSTEAD = "use attention=chunked, which needs no compiler"
+
+
+def variant() -> str | None:
+    """The one of :data:`VARIANTS` that this CPU computes fastest, ``None`` if it can run none."""
+    import torch
+
+    if not _X86:
+        return "armv8" if platform.machine().lower() in ("aarch64", "arm64") else None
+    widest = torch.backends.cpu.get_cpu_capability()
+    if widest.startswith("AVX512"):
+        pairs = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()  # no public name
+        return "x86-64-v4-bf16" if pairs else "x86-64-v4"
+    return "x86-64-v3" if widest == "AVX2" else None
+
+
+def prebuilt(source: Path) -> Path | None:
+    """The library made from ``source`` that came along for this CPU, if one did and is wanted."""
+    if os.environ.get("MUSICTX_COMPILE", "") not in ("", "0"):
+        return None
+    path = source.with_name(f"{source.stem}-{variant()}{SUFFIX}")
+    return path if path.exists() else None
 
 
 def compiler() -> list[str]:
@@ -51,12 +95,28 @@ def compiler() -> list[str]:
             )
         return command
     for name in ("c++", "g++", "clang++"):
-        if shutil.which(name):
+        found = shutil.which(name)
+        if found and not (sys.platform == "darwin" and found == f"/usr/bin/{name}" and _bare()):
             return [name]
     raise UserError(
         "attention=native: it is compiled on first use, but no C++ compiler (c++, g++, clang++) "
         f"is installed; install one, name one in the environment variable CXX, or {_INSTEAD}"
     )
+
+
+def check() -> str:
+    """The compiler, and where its libraries are kept, or why there is none."""
+    try:
+        command = compiler()
+    except UserError:
+        return "none is installed (c++, g++, clang++)"
+    version = _run([command[0], "--version"]).stdout.strip().splitlines() or ["?"]
+    return f"{shlex.join(command)} ({version[0]}); libraries in {cache_folder()}"
+
+
+def _bare() -> bool:
+    """Whether a Mac has no tools yet: its /usr/bin/c++ then opens a window that offers them."""
+    return _run(["xcode-select", "-p"]).returncode != 0
 
 
 def cache_folder() -> Path:
@@ -91,12 +151,13 @@ def built(source: Path, list_name: str = "", structs: Sequence[tuple[str, Path]]
     if list_name:
         command.append(f"-D{list_name}={','.join(name for name, _ in structs)}")
     headers = [header for _, header in structs]
-    target = folder / f"{source.stem}-{_key(source, command, headers)}.so"
+    target = folder / f"{source.stem}-{_key(source, command, headers)}{SUFFIX}"
     if target.exists():
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(target.with_suffix(".lock")):
+        with target.with_suffix(".lock").open("w") as file:
+            lock(file, wait=True)
             if not target.exists():  # another process may have been first
                 included = [word for header in headers for word in ("-include", str(header))]
                 _compile([*command, f"-I{source.parent}", *included], source, target)
@@ -175,17 +236,3 @@ def _last_word(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or ["without a word"])[-1]
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Held by one process at a time; let go by the system should that process die."""
-    try:
-        import fcntl
-    except ImportError as error:  # Windows
-        raise UserError(
-            f"attention=native: it is built on Linux and macOS only; {_INSTEAD}"
-        ) from error
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

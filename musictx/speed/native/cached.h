@@ -148,11 +148,8 @@ void add_axis(const Axis& axis, const Cache& cache, int64_t row, int64_t rows, i
 // logits -> e^(logit - the highest) on the runs; returns their sum.
 inline float exponentials(float* logits, const Run* runs, int count) {
   float highest = -INFINITY, sum = 0.0f;
-  for (int n = 0; n < count; n++) {
-#pragma omp simd reduction(max : highest)
-    for (int64_t s = runs[n].begin; s < runs[n].end; s++)
-      highest = logits[s] > highest ? logits[s] : highest;
-  }
+  for (int n = 0; n < count; n++)
+    highest = highest_of(logits + runs[n].begin, runs[n].end - runs[n].begin, highest);
   for (int n = 0; n < count; n++) {
 #pragma omp simd reduction(+ : sum)
     for (int64_t s = runs[n].begin; s < runs[n].end; s++) {

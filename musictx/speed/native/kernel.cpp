@@ -22,11 +22,13 @@
 // steps over one block of queries and one run of keys that both passes share; here are the passes.
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <new>
 
 #include "panel.h"
+#include "threads.h"
 
 namespace {
 
@@ -53,9 +55,8 @@ void forward_block(const Block& block, Room<Number>& room) {
       Number* p = weights + panel.at(r);
       const int count = panel.seen(r);
       const float before = highest[r];
-      float top = before, total = 0.0f;
-#pragma omp simd reduction(max : top)
-      for (int j = 0; j < count; j++) top = s[j] > top ? s[j] : top;
+      const float top = highest_of(s, count, before);
+      float total = 0.0f;
       highest[r] = top;
       const float base = top == -INFINITY ? 0.0f : top;  // nothing to see yet
 #pragma omp simd reduction(+ : total)
@@ -177,25 +178,18 @@ void run(const Problem& it, bool backward) {
   std::vector<std::unique_ptr<Room<Number>>> rooms;
   for (int t = 0; t < threads; t++)
     rooms.push_back(std::make_unique<Room<Number>>(it, backward));
-  int taken = 0;
-#pragma omp parallel num_threads(threads)
-  {
-    int mine;
-#pragma omp atomic capture
-    mine = taken++;
+  std::atomic<int64_t> next = 0;
+  parallel(threads, [&](int mine) {
     Room<Number>& room = *rooms[mine];
     const OneThread one;
-    if (backward) {
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t head = 0; head < heads; head++)
-        for (int64_t number = 0; number < blocks; number++)
-          backward_block(Block(it, pieces, head, number), room);
-    } else {
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t task = 0; task < tasks; task++)  // the long ones first
+    for (int64_t task; (task = next++) < tasks;) {
+      if (!backward)  // the long ones first
         forward_block(Block(it, pieces, task % heads, blocks - 1 - task / heads), room);
+      else
+        for (int64_t number = 0; number < blocks; number++)
+          backward_block(Block(it, pieces, task, number), room);
     }
-  }
+  });
 }
 
 int start(const Problem* it, bool backward) {
@@ -212,22 +206,20 @@ int start(const Problem* it, bool backward) {
 
 }  // namespace
 
-extern "C" {
 // 1 if this file has products in bfloat16 of its own, else 0.
-int musictx_bf16() {
+MUSICTX_EXPORT int musictx_bf16() {
 #ifdef MUSICTX_BF16
   return 1;
 #else
   return 0;
 #endif
 }
-// Products; bf16: null for this file's own, if there are any.
-void musictx_use(void* single, void* bf16, void* threads) {
+// Products; null: this file's own, in bfloat16 if there are any.
+MUSICTX_EXPORT void musictx_use(void* single, void* bf16, void* threads) {
   single_product = reinterpret_cast<SingleProduct>(single);
   torch_bf16_gemm = reinterpret_cast<Bf16Gemm>(bf16);
   set_threads = reinterpret_cast<SetThreads>(threads);
 }
 // 0, or 1 when there was not enough memory.
-int musictx_forward(const Problem* it) { return start(it, false); }
-int musictx_backward(const Problem* it) { return start(it, true); }
-}
+MUSICTX_EXPORT int musictx_forward(const Problem* it) { return start(it, false); }
+MUSICTX_EXPORT int musictx_backward(const Problem* it) { return start(it, true); }

@@ -42,6 +42,21 @@ inline void put(void* to, const Vector& x) {
 inline Words words(int32_t x) { return x - Words{}; }
 inline Floats floats(float x) { return x - Floats{}; }
 
+// The highest of `count` numbers and `top`; NaN is passed over. Clang makes no vectors of a plain loop.
+inline float highest_of(const float* x, int64_t count, float top) {
+  int64_t i = 0;
+  if (count >= WIDTH) {
+    Floats tops = floats(top);
+    for (; i + WIDTH <= count; i += WIDTH) {
+      const Floats y = get<Floats>(x + i);
+      tops = y > tops ? y : tops;
+    }
+    for (int lane = 0; lane < WIDTH; lane++) top = tops[lane] > top ? tops[lane] : top;
+  }
+  for (; i < count; i++) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
 template <class Format>
 constexpr int64_t groups(int64_t inputs) {
   return (inputs + Format::GROUP - 1) / Format::GROUP;

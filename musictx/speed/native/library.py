@@ -1,7 +1,8 @@
 """The compiled kernel, loaded once a process, and what it wants to be told (kernel.cpp).
 
 The kernel links against nothing. Its matrix products are those that torch's own library contains
-(MKL, OpenBLAS or Accelerate, whichever torch was built with), handed over as pointers.
+(MKL, OpenBLAS or Accelerate, whichever torch was built with), handed over as pointers, or its own
+where torch lends none.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ class Problem(ctypes.Structure):
 
 
 class Products(NamedTuple):
-    """Addresses of torch's matrix products; ``bf16`` (wanted where there are :data:`TILES`) and
-    ``set_threads`` may be missing.
+    """Addresses of torch's matrix products, those that it lends (on Windows none). ``bf16`` is
+    wanted where there are :data:`TILES` only. What is missing the kernel brings itself.
     """
 
-    single: int
+    single: int | None
     bf16: int | None
     set_threads: int | None
 
@@ -90,18 +91,13 @@ class Library:
 
 
 def products() -> Products:
-    """Those of this torch; UserError where it has none."""
-    single = _torch_function("sgemm_")
-    if single is None:
-        raise UserError(
-            f"attention=native: torch {torch.__version__} lends no matrix product (no function "
-            "sgemm_ in its CPU library); use attention=chunked"
-        )
+    """Those of this torch."""
     tiles = TILES in build.cpu_features()
+    threads = ("MKL_Set_Num_Threads_Local", "openblas_set_num_threads_local")
     return Products(
-        single,
+        _torch_function("sgemm_"),
         bf16=_torch_function("gemm_bf16bf16f32_") if tiles else None,
-        set_threads=_torch_function("MKL_Set_Num_Threads_Local"),
+        set_threads=next(filter(None, map(_torch_function, threads)), None),
     )
 
 
@@ -126,8 +122,8 @@ def load() -> Library:
     with _guard:
         if _outcome is None:
             try:
-                found = products()  # first: nothing is built in vain
-                _outcome = Library(build.built(SOURCE), found)
+                path = build.prebuilt(SOURCE) or build.built(SOURCE)
+                _outcome = Library(path, products())
             except UserError as error:
                 _outcome = error
     if isinstance(_outcome, UserError):

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "float32.h"
+#include "threads.h"
 
 namespace {
 
@@ -91,9 +92,11 @@ void product(const Matrix& matrix, const float* x, int64_t rows, float* y, int t
   const Inputs<Format>& inputs = read;  // of this thread, for all
   const int64_t panels = matrix.panels();
   const bool shared = threads > 1 && matrix.outputs * matrix.inputs * rows > SHARED;
-#pragma omp parallel for schedule(static) num_threads(threads) if (shared)
-  for (int64_t panel = 0; panel < panels; panel++)
-    panel_product<Format>(matrix, panel, inputs, rows, y);
+  const int count = shared ? threads : 1;
+  parallel(count, [&](int number) {
+    for (int64_t panel = panels * number / count; panel < panels * (number + 1) / count; panel++)
+      panel_product<Format>(matrix, panel, inputs, rows, y);
+  });
 }
 
 }  // namespace

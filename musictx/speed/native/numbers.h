@@ -8,6 +8,7 @@
 
 #include "arithmetic.h"
 #include "bf16_gemm.h"
+#include "float_gemm.h"
 
 namespace {
 
@@ -20,7 +21,7 @@ using Bf16Gemm = void (*)(const char*, const char*, const int*, const int*, cons
                               const int*, const float*, float*, const int*);
 using SetThreads = int (*)(int);
 
-SingleProduct single_product = nullptr;
+SingleProduct single_product = nullptr;  // null: that of float_gemm.h
 Bf16Gemm torch_bf16_gemm = nullptr;  // bfloat16 in, float32 out; null: that of bf16_gemm.h
 SetThreads set_threads = nullptr;      // of the library of products; may be missing
 
@@ -46,6 +47,10 @@ struct Lent {
 // Rows are Fortran's columns, so that the product is computed as b^T a^T.
 void product(char ta, char tb, int m, int n, int k, float alpha, const float* a, int lda,
              const float* b, int ldb, float beta, float* c, int ldc, const Lent&) {
+  if (!single_product) {
+    float_gemm::product(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    return;
+  }
   single_product(&tb, &ta, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc);
 }
 void product(char ta, char tb, int m, int n, int k, float alpha, const uint16_t* a, int lda,

@@ -8,8 +8,6 @@
 // lanes.h and matrix.h have the products, cached.h attention over the cache. What is read off the ids are
 // structs of the model's features, each in a header beside its Python file: the compiler is told FEATURES,
 // their names with commas between, and includes the headers before this file.
-#include <omp.h>
-
 #include <cmath>
 #include <tuple>
 #include <utility>
@@ -52,7 +50,7 @@ struct Model {
   const Layer* layers;
   const double* frequencies;  // (size / 2,) radians a position, for rotary; may be missing
   const Reader* readers;
-  const void* const* features;  // the structs that FEATURES names
+  const void* const* features;  // the structs that FEATURES names; those that it lacks are missing
   const Map* maps;  // (group - 1,)
   Norm norm;
   Matrix output;
@@ -128,12 +126,13 @@ struct SeenOf<std::tuple<Each...>> {
 };
 using Seen = SeenOf<Kinds>;
 
-// act(feature, number) for each feature in turn; the number is a constant.
+// act(feature, number) for each feature that the model has; the number is a constant.
 template <class Act>
 void for_each(const Model& model, const Act& act) {
   [&]<size_t... N>(std::index_sequence<N...>) {
-    (act(*static_cast<const std::tuple_element_t<N, Kinds>*>(model.features[N]),
-         std::integral_constant<size_t, N>()),
+    ((model.features[N] ? act(*static_cast<const std::tuple_element_t<N, Kinds>*>(model.features[N]),
+                              std::integral_constant<size_t, N>())
+                        : void()),
      ...);
   }(std::make_index_sequence<std::tuple_size_v<Kinds>>());
 }
@@ -192,8 +191,8 @@ void through(const Model& model, const Cache& cache, const std::vector<int64_t>&
     const Layer& layer = model.layers[number];
     normed(layer.attention_norm, x.data(), rows, width, y.data());
     product<Float32>(layer.qkv, y.data(), rows, qkv.data(), threads);
-    // Rows from r on, one head.
-    const auto look = [&](int64_t r, int64_t count, int64_t h) {
+    // Rows from r on, one head, in one of the threads.
+    const auto look = [&](int64_t r, int64_t count, int64_t h, int thread) {
       for (int64_t n = r; n < r + count; n++) {
         float* q = qkv.data() + n * wide + h * size;
         float *k = q + width, *v = k + width, *first = values.data() + (n * heads + h) * size;
@@ -209,7 +208,7 @@ void through(const Model& model, const Cache& cache, const std::vector<int64_t>&
       }
       float* out = mixed.data() + (r * heads + h) * size;
       attend(layer.terms, cache, number, r, count, h, qkv.data() + r * wide + h * size, wide,
-             here.data() + r * cache.further, out, width, rooms[omp_get_thread_num()]);
+             here.data() + r * cache.further, out, width, rooms[thread]);
       if (model.gates)
         for (int64_t n = 0; n < count; n++) {
           const float gate = 2.0f / (1.0f + std::exp(-qkv[(r + n) * wide + 3 * width + h]));
@@ -219,9 +218,14 @@ void through(const Model& model, const Cache& cache, const std::vector<int64_t>&
     const bool shared = threads > 1 && rows * cache.held * width > SHARED;
     // One thread reads what rows share once for all; several divide the rows too.
     const int64_t each = shared ? ROWS : rows;
-#pragma omp parallel for collapse(2) schedule(static) num_threads(threads) if (shared)
-    for (int64_t h = 0; h < heads; h++)
-      for (int64_t r = 0; r < rows; r += each) look(r, std::min(each, rows - r), h);
+    const int64_t parts = (rows + each - 1) / each, tasks = heads * parts;
+    const int count = shared ? threads : 1;
+    parallel(count, [&](int thread) {
+      for (int64_t n = tasks * thread / count; n < tasks * (thread + 1) / count; n++) {
+        const int64_t r = n % parts * each;
+        look(r, std::min(each, rows - r), n / parts, thread);
+      }
+    });
     product<Float32>(layer.out, mixed.data(), rows, y.data(), threads);
     add(x.data(), y.data(), rows * width);
     normed(layer.feedforward_norm, x.data(), rows, width, y.data());
@@ -277,9 +281,14 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
 
 }  // namespace
 
+#define MUSICTX_TEXT(...) #__VA_ARGS__
+#define MUSICTX_NAMES(...) MUSICTX_TEXT(__VA_ARGS__)
+// The names of the structs in `features`, in their order, with commas between.
+MUSICTX_EXPORT const char* musictx_features() { return MUSICTX_NAMES(FEATURES); }
+
 // ids (rows,): number `field` of the tokens at position `newest`, which `held` counts; place (width,) is
 // added to what the layers read if it is there; logits (rows, vocabulary).
-extern "C" void musictx_step(const Model* model, const Cache* cache, const int64_t* ids,
+MUSICTX_EXPORT void musictx_step(const Model* model, const Cache* cache, const int64_t* ids,
                              const float* place, float* logits, int64_t threads) {
   step(*model, *cache, ids, place, logits, static_cast<int>(threads));
 }

@@ -1,0 +1,116 @@
+"""``musictx doctor``: what this machine has, which path each part takes on it and why."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from musictx import attention, bundle, shipped, wings
+from musictx.apps.results import say
+from musictx.attention import api
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Axis, Span, Terms
+from musictx.config import DoctorConfig
+from musictx.device import choose_device
+from musictx.errors import UserError
+from musictx.sampling import engine
+from musictx.tokens.vocab import BOS
+from musictx.train.trainer import precision
+
+#: How long the self-test composes, and what it may be off by, relative to the norm.
+SECONDS, CLOSE = 5.0, 0.01
+
+
+def run(config: DoctorConfig) -> bool:
+    """Print the page; whether the self-test is right. ``UserError`` where it is not."""
+    for what, found in (*_machine(), *_added(), *_paths()):
+        say(f"{what:<11} {found}")
+    wrong = [name for name, off in _errors().items() if not off < CLOSE]
+    if wrong:
+        raise UserError(
+            f"self-test: attention on this machine is wrong: {', '.join(wrong)}; use "
+            "model.attention=reference, and report this page"
+        )
+    say(f"{'self-test':<11} attention and its gradients are right")
+    say(f"{'':<11} {_composed()}")
+    return True
+
+
+def _machine() -> Iterator[tuple[str, str]]:
+    versions = (f"{name} {metadata.version(name)}" for name in ("torch", "numpy"))
+    yield "software", f"Python {platform.python_version()}, {', '.join(versions)}, in {sys.prefix}"
+    yield "system", f"{platform.system()} {platform.release()}, {platform.machine()}"
+    widest = torch.backends.cpu.get_cpu_capability()
+    yield "CPU", f"{_cpu_name()}; torch uses {widest} and {torch.get_num_threads()} threads"
+    gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+    mps = torch.backends.mps.is_available()
+    yield "GPU", ", ".join(gpus) or ("Apple's, by MPS: not tried by us" if mps else "none")
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _added() -> Iterator[tuple[str, str]]:
+    """What the wings say of themselves."""
+    for name, path in sorted(wings.everywhere("checks").items()):
+        yield name, wings.load(path)()
+
+
+def _paths() -> Iterator[tuple[str, str]]:
+    device = choose_device("auto")
+    yield "device", f"{device.type}: what commands take without device="
+    yield "precision", f"{precision('fast', 'auto')}: trainer.precision=fast, the fastest here"
+    q = torch.zeros(1, 1, 8, 64, device=device)
+    terms, span = Terms(0.125, (Axis(torch.zeros(1, 8, 64, device=device), high=7),)), Span(0, 8)
+    job = attention.capabilities.job(terms, Setting((span,), (span,), True), q)
+    taken = api.chosen("auto", job)
+    yield "attention", f"{taken}: model.attention=auto, with relative positions"
+    for name in wings.everywhere("attention"):
+        if name not in (taken, "decode"):
+            reason = api.why_not(name, terms, q=q) or "auto takes another first"
+            yield "", f"not {name}: {reason}"
+    model = bundle.load(shipped.models()["piano"], device=str(device)).model
+    yield "a step", f"{engine.chosen('auto', model)}: how the model piano writes its next token"
+
+
+def _errors() -> dict[str, float]:
+    """Output or gradient -> how far auto is from the reference on this machine's device."""
+    device, generator = choose_device("auto"), torch.Generator().manual_seed(0)
+    named = {name: torch.randn(1, 2, 60, 16, generator=generator) for name in ("q", "k", "v")}
+    named["table"] = torch.randn(2, 60, 16, generator=generator)
+    found = []
+    for implementation in ("auto", "reference"):
+        leaves = {name: x.to(device).requires_grad_() for name, x in named.items()}
+        terms = Terms(0.25, (Axis(leaves["table"], high=59),))
+        q, k, v = (leaves[name] for name in "qkv")
+        out = attention.attend(q, k, v, terms, implementation=implementation)
+        gradients = torch.autograd.grad(out.square().sum(), list(leaves.values()))
+        found.append([out.detach(), *gradients])
+    names = ("output", *(f"gradient of {name}" for name in named))
+    return {
+        name: float((got - want).norm() / want.norm()) for name, got, want in zip(names, *found)
+    }
+
+
+def _composed() -> str:
+    """Tokens a second of the model piano."""
+    model = bundle.load(shipped.models()["piano"], device=str(choose_device("auto"))).model
+    begin, count = time.perf_counter(), 0
+    for _ in engine.generate(model, [BOS], max_tokens=10**6, seeds=[0]):
+        count += 1
+        if time.perf_counter() - begin > SECONDS:
+            break
+    seconds = time.perf_counter() - begin
+    return f"{count} tokens of piano music in {seconds:.1f} s: {count / seconds:.0f} a second"

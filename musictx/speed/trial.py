@@ -1,0 +1,171 @@
+"""Whether a kernel for GPUs is right on this one, and faster than plain torch: tried once.
+
+On first use a process of its own compiles the kernel, holds output and gradients against plain
+torch, and times both: so a kernel that hangs or brings the GPU's context down harms nobody. The
+answer is said in one line and remembered by GPU, torch and triton version in ``trials.json`` of the
+folder of compiled libraries; delete that file to have it tried again.
+
+   python -m musictx.speed.trial fused
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import metadata
+
+import torch
+from torch import Tensor
+
+from musictx import files
+from musictx.attention import chunked, decode
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Axis, Ring, Span, Terms
+from musictx.speed.native import build
+
+#: Relative to the norm of what plain torch computes, in bfloat16.
+CLOSE = 0.02
+SECONDS = 300
+Pass = Callable[[], Sequence[Tensor]]
+
+
+@functools.cache
+def why_not(name: str) -> str | None:
+    """Why the kernel ``name`` is not taken on this GPU, or ``None``; tried now if never before."""
+    folder, key = build.cache_folder(), _key(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "trials.lock").open("w") as file:
+            files.lock(file, wait=True)
+            known = remembered()
+            if key not in known:
+                print(f"musictx: trying the kernel {name} on this GPU, once", file=sys.stderr)
+                known[key] = answer([sys.executable, "-m", "musictx.speed.trial", name])
+                print(f"musictx: {name}: {known[key]['said']}", file=sys.stderr)
+                files.write_text(folder / "trials.json", json.dumps(known, indent=1))
+    except OSError as error:
+        return f"its trial cannot be kept in {folder} ({error.strerror or error})"
+    return None if known[key]["taken"] else str(known[key]["said"])
+
+
+def remembered() -> dict[str, dict[str, object]]:
+    """Kernel and machine -> {"taken": whether, "said": why, in words}."""
+    try:
+        known = json.loads((build.cache_folder() / "trials.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def check() -> str:
+    """What the trials on this machine have found so far."""
+    if not torch.cuda.is_available():
+        return "not tried: there is no CUDA GPU"
+    known = remembered()
+    found = (f"{name}: {known.get(_key(name), {}).get('said')}" for name in ("fused", "decode"))
+    return "; ".join(found).replace("None", "tried when first needed")
+
+
+def _key(name: str) -> str:
+    try:
+        triton = metadata.version("triton")
+    except metadata.PackageNotFoundError:
+        triton = "none"
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    return f"{name}, {gpu}, torch {torch.__version__}, triton {triton}"
+
+
+def answer(command: Sequence[str], seconds: float = SECONDS) -> dict[str, object]:
+    """What the process says that tries a kernel, or how it failed."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return {"taken": False, "said": f"not taken: no answer in {seconds:g} seconds"}
+    try:
+        found = json.loads(done.stdout.strip().splitlines()[-1])
+        return {"taken": bool(found["taken"]), "said": str(found["said"])}
+    except (IndexError, KeyError, TypeError, ValueError):
+        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return {"taken": False, "said": f"not taken: it failed ({reason[:200]})"}
+
+
+def judged(fast: Pass, plain: Pass, wait: Callable[[], object]) -> dict[str, object]:
+    """Whether ``fast`` computes what ``plain`` does, and sooner; ``wait`` for what they began."""
+    try:
+        for got, want in zip(fast(), plain(), strict=True):
+            off = float((got.double() - want.double()).norm() / want.double().norm())
+            if not off < CLOSE:  # also NaN
+                return {"taken": False, "said": f"not taken: it is wrong here, by {off:.1%}"}
+        mine, theirs = _seconds(fast, wait), _seconds(plain, wait)
+    except Exception as error:  # whatever a compiler raises
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        return {"taken": False, "said": f"not taken: it failed ({reason})"}
+    times = theirs / mine
+    if times <= 1.0:
+        return {"taken": False, "said": f"not taken: right, but {1 / times:.1f} times as slow"}
+    return {"taken": True, "said": f"taken: right, and {times:.1f} times as fast as plain torch"}
+
+
+def _seconds(act: Pass, wait: Callable[[], object], repeats: int = 5) -> float:
+    """The shortest time that ``act`` takes, after a first call."""
+    times = []
+    for _ in range(repeats + 1):
+        wait()
+        begin = time.perf_counter()
+        act()
+        wait()
+        times.append(time.perf_counter() - begin)
+    return min(times[1:])
+
+
+def passes(name: str, device: torch.device, tokens: int) -> tuple[Pass, Pass]:
+    """The kernel ``name`` and plain torch over the same ``tokens``: output and gradients."""
+    from musictx.speed import fused
+    from musictx.speed.decode import op
+
+    heads, size, rows = 4, 64, 2
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        made = torch.randn(*shape, generator=generator).to(device, torch.bfloat16)
+        return made.requires_grad_(name == "fused")
+
+    one = name == "decode"
+    q = normal(rows, heads, 1 if one else tokens, size)
+    k, v = (normal(rows, heads, tokens, size) for _ in range(2))
+    table = normal(heads, tokens, size)
+    terms = Terms(size**-0.5, (Axis(table, high=tokens - 1),))
+    if one:
+        newest = torch.tensor([tokens - 1], device=device)
+        ring = Ring.of(newest, torch.zeros_like(newest), tokens)
+        setting = Setting((Span(tokens - 1, 1),), (ring,), True)
+        return (
+            lambda: [op.attend(q, k, v, terms, ring)],
+            lambda: [decode.attend(q, k, v, terms, setting)],
+        )
+    setting = Setting((Span(0, tokens),), (Span(0, tokens),), True)
+    upstream = torch.randn(q.shape, generator=generator).to(q)
+
+    def both(attend: Callable[..., Tensor]) -> Pass:
+        def run() -> Sequence[Tensor]:
+            out = attend(q, k, v, terms, setting)
+            return [out.detach(), *torch.autograd.grad(out, (q, k, v, table), upstream)]
+
+        return run
+
+    return both(fused.attend), both(chunked.attend)
+
+
+def main(name: str) -> None:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    wait = torch.cuda.synchronize if device.type == "cuda" else bool
+    with torch.set_grad_enabled(name == "fused"):
+        print(json.dumps(judged(*passes(name, device, 500), wait)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,258 @@
+"""Wheels with the C++ libraries of musictx/speed prebuilt, for four platforms: ``make wheels``.
+
+   python -m scripts.wheels [out=dist] [only=linux-x86_64,windows-x86_64] [wheel=FILE]
+
+Builds the wheel without them first (or takes ``wheel``), compiles attention and the step of
+decoding with zig's Clang for each platform and each variant of its CPUs
+(``musictx.speed.native.build.VARIANTS``), and packs a wheel ``py3-none-PLATFORM`` of each. Then:
+
+- each library's functions and what it links against are read and held against what is expected;
+- its self-test (scripts/selftest.cpp) runs: here, under qemu-user, or under wine, where such is
+  installed and the CPU knows the variant;
+- the wheel for this machine is installed into an empty folder and composes there without a
+  compiler; the models that come along draw the same ids by the step in C++ as in torch.
+
+Prints a table of what was built and what was run. The extra ``wheels`` has what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from musictx import wings
+from musictx.errors import UserError
+from musictx.model.features import BUILT_IN
+from musictx.speed.native import build
+from scripts.words import options, run, several
+
+ROOT = Path(__file__).resolve().parents[1]
+NATIVE = Path(build.__file__).parent
+DEFAULTS = {"out": "dist", "only": "", "wheel": ""}
+FUNCTIONS = {
+    "kernel": {"musictx_bf16", "musictx_use", "musictx_forward", "musictx_backward"},
+    "step": {"musictx_features", "musictx_step"},
+}
+#: What every system of a kind has; nothing else may be linked against, above all no OpenMP.
+SYSTEM = re.compile(
+    r"lib(c|m|dl|pthread|rt)\.so\.\d+|ld-linux[\w-]*\.so\.\d|/usr/lib/libSystem\.B\.dylib"
+    r"|kernel32\.dll|ntdll\.dll|api-ms-win-crt-[\w-]+\.dll|ucrtbase\.dll",
+    re.IGNORECASE,
+)
+X86 = tuple(name for name in build.VARIANTS if name.startswith("x86"))
+
+
+@dataclass(frozen=True)
+class Target:
+    """A platform: zig's name, the tag of its wheel, how libraries end, what starts its programs."""
+
+    zig: str
+    tag: str
+    suffix: str
+    variants: Sequence[str]
+    starter: tuple[str, ...] | None
+
+
+TARGETS = {
+    "linux-x86_64": Target(
+        "x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64.manylinux2014_x86_64", ".so", X86, ()
+    ),
+    "linux-aarch64": Target(
+        "aarch64-linux-gnu.2.17",
+        "manylinux_2_17_aarch64.manylinux2014_aarch64",
+        ".so",
+        ("armv8",),
+        ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"),
+    ),
+    "macos-arm64": Target("aarch64-macos.11.0", "macosx_11_0_arm64", ".dylib", ("armv8",), None),
+    "windows-x86_64": Target("x86_64-windows-gnu", "win_amd64", ".dll", X86, ("wine",)),
+}
+
+
+def feature_headers() -> list[tuple[str, Path]]:
+    """(struct, header) of all features that come along with a form in C++."""
+    paths = [*BUILT_IN.values(), *(path for w in wings.own() for path in w.features.values())]
+    found = []
+    for module in sorted({path.partition(":")[0] for path in paths}):
+        spec = find_spec(module)
+        header = Path(str(spec and spec.origin)).with_suffix(".h")
+        if header.exists():
+            struct = re.search(r"struct (\w+) : Feature", header.read_text(encoding="utf-8"))
+            assert struct, f"{header} has no struct that inherits from Feature"
+            found.append((struct[1], header))
+    return found
+
+
+def compiled(target: Target, folder: Path) -> list[Path]:
+    """The libraries of a platform, in ``folder``."""
+    flags = [flag for flag in build.COMMON if flag not in ("-shared", "-fPIC")]
+    flags += ["-g0"] if target.suffix == ".dll" else ["-g0", "-fPIC"]
+    features = feature_headers()
+    more = {"kernel": [], "step": [f"-DFEATURES={','.join(name for name, _ in features)}"]}
+    more["step"] += [word for _, header in features for word in ("-include", str(header))]
+    made = []
+    for variant in target.variants:
+        for stem, words in more.items():
+            part, path = folder / f"{stem}.o", folder / f"{stem}-{variant}{target.suffix}"
+            cpu = [flag.replace("=x86-64-", "=x86_64_") for flag in build.VARIANTS[variant]]
+            source = [f"-I{NATIVE}", "-c", str(NATIVE / f"{stem}.cpp"), "-o", str(part)]
+            zig(target, [*flags, *cpu, "-w", *words, *source])
+            # Linked for the plainest CPU: so zig's C++ library is compiled once for all variants.
+            zig(target, ["-O3", "-shared", "-s", str(part), "-o", str(path)])
+            part.unlink()
+            made.append(path)
+    for left in folder.glob("*.lib"):  # an import library for C programs of Windows
+        left.unlink()
+    return made
+
+
+def call(words: Sequence[str]) -> None:
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+def zig(target: Target, words: Sequence[str]) -> None:
+    call([sys.executable, "-m", "ziglang", "c++", "-target", target.zig, *words])
+
+
+def inspected(path: Path) -> None:
+    """``UserError`` if a library lacks a function or links against more than the system."""
+    import lief
+
+    library = lief.parse(str(path))
+    names = {str(f.name).removeprefix("_") for f in library.exported_functions}
+    wanted = FUNCTIONS[path.name.partition("-")[0]]
+    if not wanted <= names:
+        raise UserError(f"{path.name}: has no {', '.join(sorted(wanted - names))}")
+    linked = {getattr(one, "name", one) for one in library.libraries} - {path.name}
+    foreign = [str(name) for name in linked if not SYSTEM.fullmatch(Path(str(name)).name)
+               and not SYSTEM.fullmatch(str(name))]  # fmt: skip
+    if foreign:
+        raise UserError(f"{path.name}: links against {', '.join(foreign)}")
+
+
+def tested(target: Target, libraries: Sequence[Path], folder: Path) -> dict[str, str]:
+    """Variant -> what its self-test said, or why it did not run."""
+    program = folder / ("selftest.exe" if target.suffix == ".dll" else "selftest")
+    flags = ["-std=c++20", "-O3", "-fopenmp-simd", "-w", "-s"]
+    if target.suffix != ".dll":
+        flags.append("-fPIC")
+    zig(target, [*flags, str(ROOT / "scripts/selftest.cpp"), "-o", str(program)])
+    said = {}
+    for kernel, step in zip(libraries[::2], libraries[1::2]):
+        variant = kernel.stem.partition("-")[2]
+        said[variant] = _tested(target, variant, [str(program), str(kernel), str(step)])
+    for left in folder.glob("selftest*"):
+        left.unlink()
+    return said
+
+
+def _tested(target: Target, variant: str, words: list[str]) -> str:
+    if target.starter is None:
+        return "built only: nothing here runs it"
+    if target.starter and not shutil.which(target.starter[0]):
+        return f"built only: {target.starter[0]} is not installed"
+    if variant in X86 and X86.index(variant) > X86.index(build.variant() or X86[0]):
+        return "built only: this CPU lacks its instructions"
+    quiet = {**os.environ, "WINEDEBUG": "-all", "WINEPREFIX": str(Path(words[0]).parent / "wine")}
+    answer = subprocess.run(
+        [*target.starter, *words], capture_output=True, text=True, timeout=600, env=quiet
+    )
+    if answer.returncode:
+        raise UserError(f"self-test of {' '.join(words)}: {answer.stdout}{answer.stderr}")
+    under = f" under {target.starter[0]}" if target.starter else ""
+    return f"self-test run{under}"
+
+
+def packed(plain: Path, target: Target, libraries: Sequence[Path], out: Path) -> Path:
+    """The wheel ``plain`` with ``libraries``, for one platform, in ``out``."""
+    with tempfile.TemporaryDirectory() as scratch:
+        call([sys.executable, "-m", "wheel", "unpack", str(plain), "-d", scratch])
+        (folder,) = Path(scratch).iterdir()
+        for library in libraries:
+            shutil.copy(library, folder / "musictx/speed/native")
+        (about,) = folder.glob("*.dist-info/WHEEL")
+        lines = [x for x in about.read_text().splitlines() if not x.startswith(("Tag", "Root"))]
+        lines += ["Root-Is-Purelib: false", *(f"Tag: py3-none-{x}" for x in target.tag.split("."))]
+        about.write_text("\n".join(x for x in lines if x) + "\n")
+        call([sys.executable, "-m", "wheel", "pack", str(folder), "-d", str(out)])
+    made = [path for path in out.glob("*.whl") if target.tag.partition(".")[0] in path.name]
+    return max(made, key=lambda path: path.stat().st_mtime)
+
+
+COMPOSE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import musictx, torch
+from musictx import bundle, shipped
+from musictx.sampling import engine
+from musictx.speed import step
+from musictx.speed.native import build, library
+assert build.prebuilt(library.SOURCE) and build.prebuilt(step.SOURCE), build.variant()
+library.load()
+for name, folder in shipped.models().items():
+    model = bundle.load(folder).model
+    assert (why := step.why_not(model)) is None, why
+    fast, plain = (
+        torch.stack(list(engine.generate(model, [1], max_tokens=60, seeds=[0, 1], cache=cache)))
+        for cache in ("native", "growing")
+    )
+    assert torch.equal(fast, plain), name
+made = musictx.generate("model=piano", "tokens=40", "seed=0", "device=cpu", "out=out")
+print(f"composed with {build.prebuilt(step.SOURCE).name}")
+"""
+
+
+def tried(wheel: Path) -> str:
+    """What an installation of ``wheel`` does in an empty folder, with no compiler on its path."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        install = ["pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
+        call([sys.executable, "-m", *install, str(folder / "site"), str(wheel)])
+        (folder / "work").mkdir()
+        bare = {"PATH": str(folder / "work"), "HOME": scratch}
+        program = [sys.executable, "-P", "-c", COMPOSE, str(folder / "site")]
+        answer = subprocess.run(
+            program, cwd=folder / "work", env=bare, capture_output=True, text=True, timeout=600
+        )
+        if answer.returncode:
+            raise UserError(f"{wheel.name}: {answer.stdout}{answer.stderr}")
+        return answer.stdout.strip().splitlines()[-1]
+
+
+def main(words: Sequence[str]) -> None:
+    given = options(words, DEFAULTS)
+    out = Path(given["out"])
+    out.mkdir(parents=True, exist_ok=True)
+    plain = Path(given["wheel"])
+    if not given["wheel"]:
+        call([sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)])
+        plain = max(out.glob("*-py3-none-any.whl"), key=lambda path: path.stat().st_mtime)
+    rows = []
+    for name in several(given["only"]) or TARGETS:
+        if name not in TARGETS:
+            raise UserError(f"only={name}: expected some of {', '.join(TARGETS)}")
+        target = TARGETS[name]
+        with tempfile.TemporaryDirectory() as scratch:
+            libraries = compiled(target, Path(scratch))
+            for library in libraries:
+                inspected(library)
+            said = tested(target, libraries, Path(scratch))
+            wheel = packed(plain, target, libraries, out)
+        rows += [(name, variant, result) for variant, result in said.items()]
+        if name == f"{sys.platform}-{platform.machine()}":
+            rows.append((name, "wheel", tried(wheel)))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+if __name__ == "__main__":
+    run(main)

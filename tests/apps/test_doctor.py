@@ -1,0 +1,56 @@
+"""``musictx doctor``: one page, true of this machine; a self-test that can fail."""
+
+import webbrowser
+
+import pytest
+import torch
+
+from musictx import cli, wings
+from musictx.apps import doctor
+from musictx.attention import api
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(doctor, "SECONDS", 0.2)
+
+
+def test_one_page_says_what_is_there_and_what_is_taken(quick, monkeypatch, capsys):
+    monkeypatch.setattr(api, "_CHOSEN", {})
+    assert cli.main(["doctor"]) == 0
+    page = capsys.readouterr().out
+    rows = dict(line.split(None, 1) for line in page.splitlines() if line[0] != " ")
+    assert {"system", "CPU", "GPU", "device", "attention", "self-test"} <= set(rows)
+    assert all(f"\n{name}" in page for name in wings.everywhere("checks"))
+    assert rows["attention"].startswith(tuple(api._MODULES))
+    assert "a second" in page
+    assert len(page.splitlines()) < 30
+
+
+def test_attention_that_is_wrong_here_is_noticed(quick, monkeypatch, capsys):
+    attend = doctor.attention.attend
+
+    def wrong(*inputs, implementation):
+        out = attend(*inputs, implementation=implementation)
+        return out if implementation == "reference" else out + 0.1 * torch.ones_like(out)
+
+    monkeypatch.setattr(doctor.attention, "attend", wrong)
+    assert cli.main(["doctor"]) == 2
+    assert "self-test: attention on this machine is wrong: output" in capsys.readouterr().err
+
+
+def test_ports_and_browsers_are_never_a_reason_to_fail(monkeypatch):
+    def raises(*_):
+        raise RuntimeError("no ALSA")
+
+    ports, browser = (wings.load(wings.everywhere("checks")[n]) for n in ("MIDI ports", "browser"))
+    monkeypatch.setattr("mido.get_output_names", raises)
+    assert ports() == "none: no ALSA"
+    monkeypatch.setattr("mido.get_output_names", lambda: ["Synth", "Piano"])
+    assert ports() == "Synth, Piano"
+    monkeypatch.setattr("webbrowser.get", none)
+    assert "prints the address" in browser()
+
+
+def none():
+    raise webbrowser.Error
