@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from musictx import __version__
+from musictx import __version__, hub
 from musictx.card import card_text
 from musictx.device import choose_device
 from musictx.errors import UserError, WriteError
@@ -75,6 +76,19 @@ class Bundle:
     def __repr__(self) -> str:
         count = sum(p.numel() for p in self.model.parameters())
         return f"Bundle({str(self.folder)!r}, {self.tokenizer.name} tokens, {count:,} parameters)"
+
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Write a model folder with the pages of the hub: README.md, config.json. As :func:`save`;
+        the weights are written in float32."""
+        written = save(folder, self.model, self.tokenizer, self.card)
+        hub.write_pages(written)
+        return written
+
+    def push_to_hub(self, repository: str, *, private: bool = False) -> str:
+        """Upload the model as USER/NAME to the Hugging Face hub and return its address."""
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = self.save_pretrained(Path(scratch) / "model")
+            return hub.push(folder, repository, (*FILES, *hub.PAGES), private)
 
 
 # ------------------------------------------------------------------------------------------ write

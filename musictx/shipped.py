@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from musictx import wings
+from musictx import hub, wings
 from musictx.errors import UserError, shown
 
 #: What a model folder holds; the card for people may be lost or rewritten without harm.
@@ -51,8 +51,10 @@ def melodies() -> dict[str, Path]:
 
 
 def locate(folder: str | Path) -> Path:
-    """The model folder meant by ``folder``: itself, ``folder/model``, or the model of that name
-    that comes along with musictx; else ``UserError``."""
+    """The model folder meant by ``folder``: itself, ``folder/model``, the model of that name that
+    comes along with musictx, or ``hf:USER/NAME@REVISION`` of the hub; else ``UserError``."""
+    if str(folder).startswith(hub.PREFIX):
+        return hub.fetched(str(folder), FILES, REQUIRED)
     name, folder = str(folder), Path(os.path.expanduser(folder))
     if not os.path.isdir(folder):  # also of names that no file can have
         ours = models()

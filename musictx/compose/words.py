@@ -200,7 +200,7 @@ def check_path(name: str, field: dataclasses.Field, value: str) -> None:
     come = {"examples": shipped.examples, "models": shipped.models}
     kind = field.metadata.get("names")
     ours = sorted(come[kind]()) if kind else []
-    if value in ours or _there(value):
+    if value in ours or _there(value) or (kind == "models" and value.startswith("hf:")):
         return
     more = f", and none of the {kind} that come with musictx ({', '.join(ours)})" if ours else ""
     raise ConfigError(f"{name}={value}: no such file or folder{more}")

@@ -18,8 +18,8 @@ class ModelFolder:
 
     path: str | None = option(
         None,
-        "model folder, or a model that comes with musictx; default: the newest under runs/, or "
-        "else the model that comes with musictx",
+        "model folder, a model that comes with musictx, or hf:USER/NAME of the hub; default: the "
+        "newest under runs/, or else the model that comes with musictx",
         path="in",
         names="models",
         also="checkpoint",

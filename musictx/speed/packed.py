@@ -47,8 +47,8 @@ Layer = _struct(
 Reader = _struct("as_query as_key", "kind voices")
 Map = _struct("", norm=Norm, up=Matrix, down=Matrix)
 Model = _struct(
-    "embedding layers frequencies readers features maps",
-    "width feedforward vocabulary gates", norm=Norm, output=Matrix,
+    "embedding layers frequencies readers features order maps",
+    "width feedforward vocabulary gates parts", norm=Norm, output=Matrix,
 )  # fmt: skip
 Cache = _struct(
     "keys values ids coordinates states sums",
@@ -66,7 +66,7 @@ class Packed:
     """The weights of ``model`` as they are now.
 
     ``struct``  what C++ reads, valid as long as this lives;  ``reach`` is the largest distance that
-    will be met, ``features`` the structs that are expected, in this order, there or missing.
+    will be met, ``features`` names the structs that the library knows, in its order.
     """
 
     @torch.no_grad()
@@ -87,6 +87,8 @@ class Packed:
             frequencies=self._address(turns),
             readers=self._array(self._readers(model)),
             features=self._addresses([structs.get(name) for name in features]),
+            order=self._whole([features.index(name) for name in structs]),
+            parts=len(structs),
             maps=self._array(self._maps(model)),
             norm=self._norm(model.norm),
             output=self._matrix(weight if model.output is None else model.output.weight),

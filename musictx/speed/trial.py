@@ -3,9 +3,7 @@
 On first use a process of its own compiles the kernel, holds output and gradients against plain
 torch, and times both: so a kernel that hangs or brings the GPU's context down harms nobody. The
 answer is said in one line and remembered by GPU, torch and triton version in ``trials.json`` of the
-folder of compiled libraries; delete that file to have it tried again.
-
-   python -m musictx.speed.trial fused
+folder of compiled libraries; delete that file to have it tried again. The process is trying.py.
 """
 
 from __future__ import annotations
@@ -22,9 +20,6 @@ import torch
 from torch import Tensor
 
 from musictx import files
-from musictx.attention import chunked, decode
-from musictx.attention.setting import Setting
-from musictx.attention.terms import Axis, Ring, Span, Terms
 from musictx.speed.native import build
 
 #: Relative to the norm of what plain torch computes, in bfloat16.
@@ -44,7 +39,7 @@ def why_not(name: str) -> str | None:
             known = remembered()
             if key not in known:
                 print(f"musictx: trying the kernel {name} on this GPU, once", file=sys.stderr)
-                known[key] = answer([sys.executable, "-m", "musictx.speed.trial", name])
+                known[key] = answer([sys.executable, "-m", "musictx.speed.trying", name])
                 print(f"musictx: {name}: {known[key]['said']}", file=sys.stderr)
                 files.write_text(folder / "trials.json", json.dumps(known, indent=1))
     except OSError as error:
@@ -120,52 +115,3 @@ def _seconds(act: Pass, wait: Callable[[], object], repeats: int = 5) -> float:
         wait()
         times.append(time.perf_counter() - begin)
     return min(times[1:])
-
-
-def passes(name: str, device: torch.device, tokens: int) -> tuple[Pass, Pass]:
-    """The kernel ``name`` and plain torch over the same ``tokens``: output and gradients."""
-    from musictx.speed import fused
-    from musictx.speed.decode import op
-
-    heads, size, rows = 4, 64, 2
-    generator = torch.Generator().manual_seed(0)
-
-    def normal(*shape: int) -> Tensor:
-        made = torch.randn(*shape, generator=generator).to(device, torch.bfloat16)
-        return made.requires_grad_(name == "fused")
-
-    one = name == "decode"
-    q = normal(rows, heads, 1 if one else tokens, size)
-    k, v = (normal(rows, heads, tokens, size) for _ in range(2))
-    table = normal(heads, tokens, size)
-    terms = Terms(size**-0.5, (Axis(table, high=tokens - 1),))
-    if one:
-        newest = torch.tensor([tokens - 1], device=device)
-        ring = Ring.of(newest, torch.zeros_like(newest), tokens)
-        setting = Setting((Span(tokens - 1, 1),), (ring,), True)
-        return (
-            lambda: [op.attend(q, k, v, terms, ring)],
-            lambda: [decode.attend(q, k, v, terms, setting)],
-        )
-    setting = Setting((Span(0, tokens),), (Span(0, tokens),), True)
-    upstream = torch.randn(q.shape, generator=generator).to(q)
-
-    def both(attend: Callable[..., Tensor]) -> Pass:
-        def run() -> Sequence[Tensor]:
-            out = attend(q, k, v, terms, setting)
-            return [out.detach(), *torch.autograd.grad(out, (q, k, v, table), upstream)]
-
-        return run
-
-    return both(fused.attend), both(chunked.attend)
-
-
-def main(name: str) -> None:
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    wait = torch.cuda.synchronize if device.type == "cuda" else bool
-    with torch.set_grad_enabled(name == "fused"):
-        print(json.dumps(judged(*passes(name, device, 500), wait)))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -244,7 +244,10 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
 
 def test_a_library_of_more_features_in_another_order(monkeypatch) -> None:
     """As it comes along in a wheel, for models of any of them."""
-    features = [{"name": "repeats", **GRID, "pitches": PITCHES}, {"name": "ages", **GRID}]
+    features = [
+        {"name": "repeats", **GRID, "pitches": PITCHES},
+        {"name": "calibration", **GRID, "phases": 4},  # which scales what was added before
+    ]
     model = make(vocab_size=VOCAB, features=features)
     headers = step_room._headers(model)
     noise = Path(chorale.__file__).parent / "features/noise.h"

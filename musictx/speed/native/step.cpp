@@ -51,10 +51,11 @@ struct Model {
   const double* frequencies;  // (size / 2,) radians a position, for rotary; may be missing
   const Reader* readers;
   const void* const* features;  // the structs that FEATURES names; those that it lacks are missing
+  const int64_t* order;         // the numbers there of those that it has, as they come in turn
   const Map* maps;  // (group - 1,)
   Norm norm;
   Matrix output;
-  int64_t width, feedforward, vocabulary, gates;
+  int64_t width, feedforward, vocabulary, gates, parts;
 };
 
 void normed(const Norm& norm, const float* x, int64_t rows, int64_t width, float* y) {
@@ -126,15 +127,17 @@ struct SeenOf<std::tuple<Each...>> {
 };
 using Seen = SeenOf<Kinds>;
 
-// act(feature, number) for each feature that the model has; the number is a constant.
+// act(feature, number) for each feature of the model in turn; the number is a constant.
 template <class Act>
 void for_each(const Model& model, const Act& act) {
-  [&]<size_t... N>(std::index_sequence<N...>) {
-    ((model.features[N] ? act(*static_cast<const std::tuple_element_t<N, Kinds>*>(model.features[N]),
-                              std::integral_constant<size_t, N>())
-                        : void()),
-     ...);
-  }(std::make_index_sequence<std::tuple_size_v<Kinds>>());
+  for (int64_t part = 0; part < model.parts; part++)
+    [&]<size_t... N>(std::index_sequence<N...>) {
+      ((model.order[part] == N
+            ? act(*static_cast<const std::tuple_element_t<N, Kinds>*>(model.features[N]),
+                  std::integral_constant<size_t, N>())
+            : void()),
+       ...);
+    }(std::make_index_sequence<std::tuple_size_v<Kinds>>());
 }
 
 void embed(const Model& model, const Cache& cache, int64_t row, Seen& seen, float* x) {
