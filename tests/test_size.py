@@ -18,12 +18,12 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 2995,
-    "apps": 1840,
-    "attention": 3100,
+    "": 3180,
+    "apps": 1955,
+    "attention": 3105,
     "cli": 460,
-    "compose": 1250,
-    "config": 1820,
+    "compose": 1255,
+    "config": 1830,
     "data": 2790,
     "evaluate": 1590,
     "midi": 1570,
@@ -32,15 +32,15 @@ ROOMS = {
     "render": 1470,
     "sampling": 3980,
     "tokens": 2360,
-    "train": 2555,
+    "train": 2560,
     "chorale": 3510,
-    "live": 625,
+    "live": 635,
     "mcp": 580,
-    "speed": 3330,
-    "studio": 3820,
+    "speed": 3615,
+    "studio": 3830,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_120, 43_440, 400, 163
+CORE, ALL, FILE, OPTIONS = 30_440, 44_070, 400, 163
 
 
 def lines() -> dict[str, int]:
