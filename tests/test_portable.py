@@ -39,7 +39,6 @@ for words in (
     ["prepare", "midi", "corpus.workers=1", "tokenizer=notes"],
     ["train", "midi", "model=tiny", "trainer.max_steps=1", "out=run", "data.num_workers=0",
      "callbacks=quiet", "data.batch_size=1", "tokenizer=notes"],
-    ["generate", "model=run", "tokens=5", "out=new"],
 ):
     assert cli.main(words) == 0, words
 """
