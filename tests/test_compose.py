@@ -16,7 +16,7 @@ from musictx.cli import help
 from musictx.compose import own, words
 from musictx.compose.commands import known_options
 from musictx.compose.run import _run_folder
-from musictx.config import Limits
+from musictx.config import Limits, SamplingConfig
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 
@@ -121,9 +121,12 @@ def test_any_printable_file_name_survives(name):
         (["+seed=3", "name=a: b #c"], {"seed": 3, "name": "a: b #c"}),
         (
             ["sampling.temperatures={note_on:0.5,x: 2}"],
-            {"temperatures": {"note_on": 0.5, "x": 2.0}},
+            {"temperatures": {**SamplingConfig().temperatures, "note_on": 0.5, "x": 2.0}},
         ),
-        (["sampling.temperatures.note_on=1"], {"temperatures": {"note_on": 1.0}}),
+        (
+            ["sampling.temperatures.note_on=1"],
+            {"temperatures": {**SamplingConfig().temperatures, "note_on": 1.0}},
+        ),
         (["sampling.top_k=3", "sampling=safe"], {"top_k": 3, "top_p": 0.9}),
     ],
 )
