@@ -255,6 +255,7 @@ def accompany(
     model: Bundle | str | Path | None = None,
     *,
     chords: str | None = None,
+    add: str | Sequence[str] | None = None,
     melody_track: str | int | None = None,
     samples: int = 1,
     sampling: Sampling = None,
@@ -274,6 +275,7 @@ def accompany(
 
     chords        a sheet to follow, such as ``| C | Am7 F | G |``, from the bar of the melody's
                   first note on, over and over; without a melody as long as the sheet is
+    add           parts to compose to all that is there, by name, separated by commas: "bass,drums"
     melody_track  where the melody is, by name or number from 1; None: the only track, the one
                   called melody, or else the highest notes
 
@@ -285,6 +287,7 @@ def accompany(
         sampling,
         density,
         chords=chords,
+        add=None if add is None else _joined("add", add),
         melody_track=None if melody_track is None else _joined("melody_track", melody_track),
         samples=samples,
         loudness=loudness,

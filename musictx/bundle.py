@@ -272,20 +272,22 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _check_note_limits(limits: Any, where: str) -> None:
-    """``UserError`` unless ``limits`` are numbers by name; two of them may be lists."""
+    """``UserError`` unless ``limits`` are numbers by name; three of them may be lists."""
     numbers: list[Any] = [None]
     if isinstance(limits, dict):
-        lists = ("longest_note", "instruments")
+        lists = ("longest_note", "instruments", "parts")
         numbers = [value for key, value in limits.items() if key not in lists]
         instruments = limits.get("instruments", [])
         numbers += instruments if isinstance(instruments, list) else [None]
-        longest = limits.get("longest_note", [])
-        for register in longest if isinstance(longest, list) else [None]:
-            numbers += register if isinstance(register, list) and len(register) == 2 else [None]
+        for name, size in (("longest_note", 2), ("parts", 5)):
+            rows = limits.get(name, [])
+            for row in rows if isinstance(rows, list) else [None]:
+                numbers += row if isinstance(row, list) and len(row) == size else [None]
     if not all(isinstance(n, (int, float)) and 0 <= n < 1e9 for n in numbers):
         raise UserError(
             f"{where}={str(limits)[:40]}: expected numbers by name, longest_note as a list of "
-            "[lowest pitch, seconds], instruments as a list"
+            "[lowest pitch, seconds], instruments as a list, parts as a list of [program, notes "
+            "at once, lowest pitch, highest pitch, notes a second]"
         )
 
 

@@ -294,6 +294,10 @@ def test_weights_load_strictly(folder):
         ),
         (lambda c: c["card"].update(note_limits={"a": "b"}), r"card\.note_limits="),
         (
+            lambda c: c["card"].update(note_limits={"parts": [[33, 1, 28, 60]]}),
+            r"notes a second\]",
+        ),
+        (
             lambda c: c["card"].update(note_limits={"instruments": ["all"]}),
             r"instruments as a list",
         ),

@@ -18,19 +18,19 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3180,
-    "apps": 1955,
+    "": 3185,
+    "apps": 2110,
     "attention": 3105,
     "cli": 460,
     "compose": 1255,
-    "config": 1830,
+    "config": 1840,
     "data": 2790,
-    "evaluate": 1590,
+    "evaluate": 1615,
     "midi": 1570,
     "model": 2850,
     "musicxml": 985,
     "render": 1470,
-    "sampling": 3980,
+    "sampling": 4065,
     "tokens": 2360,
     "train": 2560,
     "chorale": 3510,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3830,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_440, 44_070, 400, 163
+CORE, ALL, FILE, OPTIONS = 30_730, 44_360, 400, 164
 
 
 def lines() -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -24,8 +24,10 @@ from musictx.apps.results import (
 from musictx.apps.tasks import Task, task_of
 from musictx.beats import BPM, Beats
 from musictx.bundle import Bundle
+from musictx.chords import annotated, recognised
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
+from musictx.evaluate.note_limits import at_once, habit, parts_of
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
 from musictx.sampling import fill, timeline
@@ -33,13 +35,15 @@ from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import Ended
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
-from musictx.sampling.soft import NoteLimits
-from musictx.sampling.steer import controls_of, has_controls, steering, unable
+from musictx.sampling.soft import Habit, NoteLimits
+from musictx.sampling.steer import FEWEST, controls_of, has_controls, steering, unable
 from musictx.tokens.group_ids import DRUM_PART
 
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
 #: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
 ACCOMPANIED = 3.0
+#: New notes of a track reach so many semitones beyond those it has.
+MARGIN = 4
 #: A tokenizer's own way to write a gap (``Wing.fills``): model, task, request, seed and progress as
 #: in :func:`composed` -> each version.
 Filler = Callable[
@@ -76,14 +80,15 @@ def composed(
     if not has_controls(bundle.tokenizer):
         raise UserError(f"model: {unable(bundle.tokenizer)}")
     limits = NoteLimits.of(bundle.card.get("note_limits"))
-    _check_drums(bundle, task, limits)
+    _check_drums(bundle, task)
+    wanted = parts.asked(bundle, task.add)
     chords = request.chords if isinstance(request, AccompanyConfig) else None
     if chords is not None and bundle.tokenizer.group == 1:
         raise UserError(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
         )
-    if not task.closes and task.around:
+    if not task.closes and task.around and not wanted:
         density = min(ACCOMPANIED * task.around["density"], limits.density or np.inf)
         values = {"density": density, **values}
     around = task.around
@@ -94,7 +99,12 @@ def composed(
             for one in (values, around)
         )
     known, programs = as_trained(bundle, task)
-    placed = partial(_placed, bundle, task, known, programs, request.quantise)
+    habits = habits_of(bundle, task, wanted, request)
+    if wanted and around and all(habit.density for habit in habits.values()):
+        more = sum(habit.density for habit in habits.values())
+        values = {"density": around["density"] + more, **values}
+    order = [*wanted.values()] or sorted(programs or ())
+    placed = partial(_placed, bundle, task, known, order, request.quantise)
     asked = steering(bundle, values, request.guidance, around=around)
     part: fill.Part | BarPart
     if bundle.tokenizer.group > 1:
@@ -105,7 +115,8 @@ def composed(
             task.begin,
             task.end,
             closes=task.closes,
-            parts=composed_parts(task, programs),
+            parts=composed_parts(task, programs) if not wanted else set(order),
+            habits=habits,
             steering=asked,
         )
     else:
@@ -131,7 +142,8 @@ def composed(
     )
     for version in versions:
         chosen = version.chords if isinstance(version, BarPart) else ()
-        yield _sample(bundle, task, placed(version.new), version.done, chosen)
+        names = [name.capitalize() for name in wanted]
+        yield _sample(bundle, task, placed(version.new), version.done, chosen, names)
 
 
 def _pace(task: Task, bpm: float) -> float:
@@ -147,30 +159,53 @@ def composed_parts(task: Task, programs: Collection[int] | None) -> set[int]:
     return {*(programs or {0})} | ({DRUM_PART} if mine["drum"].any() else set())
 
 
-def _check_drums(bundle: Bundle, task: Task, limits: NoteLimits) -> None:
+def habits_of(
+    bundle: Bundle,
+    task: Task,
+    wanted: Mapping[str, int],
+    request: InfillConfig | AccompanyConfig,
+) -> dict[int, Habit]:
+    """What is usual in each part that is composed: of parts asked for by name in the corpus, of
+    tracks in themselves; but for what the ``request`` says of notes at once and of pitches."""
+    found = parts.habits(bundle, wanted)
+    if task.closes:
+        notes = parts.as_trained(bundle, task.score).notes
+        for part, mine in parts_of(notes[np.isin(notes["track"], task.tracks)]).items():
+            if len(mine) >= FEWEST:
+                most, low, high = map(int, habit([at_once(mine)], [mine["pitch"]], [0.0])[:3])
+                more = 0 if part == DRUMS else MARGIN
+                found[part] = Habit(most, max(low - more, 0), min(high + more, 127))
+    values, sampling = controls_of(request), request.sampling
+    if "polyphony" in values:
+        found = {part: one._replace(voices=DRUMS) for part, one in found.items()}
+    if "register" in values or sampling.low is not None or sampling.high is not None:
+        found = {
+            part: one if part == DRUMS else one._replace(low=0, high=127)
+            for part, one in found.items()
+        }
+    return found
+
+
+def _check_drums(bundle: Bundle, task: Task) -> None:
     """Refuse a track of drums that is to be composed anew by a model that writes none."""
-    writes = "drum" in bundle.tokenizer.kinds
-    if writes and (limits.instruments is None or DRUMS in limits.instruments):
+    if "drums" in parts.known(bundle):
         return
     notes = task.score.notes
     for track in sorted(set(notes["track"][notes["drum"]].tolist()) & set(task.tracks)):
         name = task.score.names.get(track, "") or track + 1
-        raise UserError(
-            f"tracks={name}: these are drums, and this model writes none, nor does any that comes "
-            "with musictx; name other tracks"
-        )
+        raise UserError(f"tracks={name}: these are drums, and {parts.unwritten(bundle, 'drums')}")
 
 
 def _placed(
     bundle: Bundle,
     task: Task,
     known: Score,
-    programs: Collection[int] | None,
+    order: Sequence[int],
     quantise: str,
     new: np.ndarray,
 ) -> np.ndarray:
-    """``new`` notes on their tracks and on the grid that is asked for, none before or after a
-    gap."""
+    """``new`` notes on their tracks, those of an accompaniment in the ``order`` of their parts, and
+    on the grid that is asked for, none before or after a gap."""
     new = timeline.quantised(new, task.score, quantise)
     begin, end = (task.begin, task.end) if task.closes else (0.0, np.inf)
     if task.closes:
@@ -182,8 +217,9 @@ def _placed(
         new = timeline.on_tracks(new, there, bundle.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
     new["track"] = _first_free(task.score)  # each program beside what is there
-    if programs is not None:
-        new["track"] += np.searchsorted(sorted(programs), new["program"]).astype("u2")
+    for number, part in enumerate(order):
+        of = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
+        new["track"][of] += number
     return new
 
 
@@ -198,12 +234,16 @@ def _sample(
     new: np.ndarray,
     done: bool,
     chords: Sequence[tuple[float, str]],
+    added: Sequence[str],
 ) -> Sample:
-    """The piece with its ``new`` notes, and the ``chords`` that were composed, as markers."""
+    """The piece with its ``new`` notes, and the ``chords`` that were composed, as markers; new
+    tracks are called as the parts ``added``, if any."""
     kept, names = task.kept if task.closes else task.score, dict(task.score.names)
     if not task.tracks:
+        first = _first_free(task.score)
         for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
+            names[track] = added[track - first] if added else names[track]
     notes = np.concatenate([kept.notes, new])
     markers = tuple(sorted([*task.kept.markers, *chords]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
@@ -221,12 +261,19 @@ def as_trained(bundle: Bundle, task: Task) -> tuple[Score, Collection[int] | Non
     by_name, known = parts.programs(bundle), parts.as_trained(bundle, task.kept)
     melody = ((bundle.card.get("corpus") or {}).get("tasks") or {}).get("melody", "")
     if task.tracks:
-        mine = known.notes[np.isin(known.notes["track"], task.tracks) & ~known.notes["drum"]]
+        there = parts.as_trained(bundle, task.score).notes
+        mine = there[np.isin(there["track"], task.tracks) & ~there["drum"]]
         return known, set(mine["program"].tolist()) or None
     if str(melody).isdigit():
         notes = known.notes.copy()
-        notes["program"][~notes["drum"]] = int(melody)
+        tune = np.isin(notes["track"], task.melody) | (not task.add)
+        notes["program"][tune & ~notes["drum"]] = int(melody)
         known = known.with_notes(notes)
+    if task.add:
+        if not annotated(known) and len(known) and not known.one_voice:
+            found = ((at, str(chord)) for at, chord in recognised(known))
+            known = replace(known, markers=tuple(sorted([*known.markers, *found])))
+        return known, set(parts.asked(bundle, task.add).values()) - {DRUMS}
     others = set(by_name.values()) - {int(melody)} if str(melody).isdigit() else set()
     return known, others or {0}
 

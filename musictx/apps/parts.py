@@ -2,7 +2,7 @@
 
 ``corpus.programs`` gave tracks of one instrument a program each by their names, and the model's
 card remembers them. A track of such a name is read in that program, and goes back with its own; new
-tracks get the names.
+tracks get the names. What is to be composed is asked for by what musicians call it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,31 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import yaml
 
 from musictx.bundle import Bundle
 from musictx.data.encode import programmed
-from musictx.notes import Score
+from musictx.errors import UserError
+from musictx.notes import DRUMS, Score
+from musictx.sampling.soft import Habit, NoteLimits
+from musictx.shipped import models
+
+#: Program of General MIDI -> the one that stands for its family in the corpus of songs
+#: (scripts/reproduce/songs.py), by the first program of each family.
+FAMILIES = {
+    **{0: 0, 8: 11, 16: 16, 24: 24, 29: 29, 32: 33, 40: 48},
+    **{56: 61, 64: 65, 72: 73, 80: 80, 88: 88, 96: 81},
+}
+#: What musicians call a part -> its program, 128 for drums: one of a family, or of the quartet.
+NAMES = {
+    **{"melody": 73, "lead": 80, "piano": 0, "chords": 0, "organ": 16, "guitar": 24},
+    **{"electric guitar": 29, "bass": 33, "violin": 40, "viola": 41, "cello": 42, "strings": 48},
+    **{"mallets": 11, "brass": 61, "sax": 65, "flute": 73, "pad": 88, "drums": DRUMS},
+}
+#: The lowest and the highest drum of General MIDI.
+KIT = 35, 81
+#: Parts of one note at a time, whatever else their program plays.
+LINES = ("melody", "lead", "bass", "flute")
 
 
 def programs(bundle: Bundle) -> Mapping[str, int]:
@@ -26,8 +47,67 @@ def programs(bundle: Bundle) -> Mapping[str, int]:
 
 
 def as_trained(bundle: Bundle, score: Score) -> Score:
-    """``score`` with the programs that the model knows its tracks by."""
-    return programmed(score, programs(bundle))
+    """``score`` with the programs that the model knows its tracks by: those of their names, else
+    their own, or that of their family."""
+    score = programmed(score, programs(bundle))
+    known, notes = NoteLimits.of(bundle.card.get("note_limits")).instruments, score.notes.copy()
+    for program in set(notes["program"].tolist()) - (known or set(range(DRUMS))):
+        if (stands := family(program)) in (known or ()):
+            notes["program"][notes["program"] == program] = stands
+    return score.with_notes(notes)
+
+
+def family(program: int) -> int:
+    """The program that stands for the family of another."""
+    return FAMILIES[max(first for first in FAMILIES if first <= program)]
+
+
+def known(bundle: Bundle) -> dict[str, int]:
+    """Name -> program, 128 for drums, of the parts that the model writes: those of its corpus, and
+    of :data:`NAMES`."""
+    kinds = bundle.tokenizer.kinds
+    found = {0} if "program" not in kinds else set(range(DRUMS))
+    if "program" in kinds:
+        found = set(NoteLimits.of(bundle.card.get("note_limits")).instruments or found)
+    if "drum" not in kinds or bundle.tokenizer.group == 1:
+        found.discard(DRUMS)
+    names = {**{name.lower(): program for name, program in programs(bundle).items()}, **NAMES}
+    return {name: program for name, program in names.items() if program in found}
+
+
+def asked(bundle: Bundle, names: tuple[str, ...]) -> dict[str, int]:
+    """The parts that ``names`` ask for, as :func:`known` has them; ``UserError`` for another."""
+    writes = known(bundle)
+    found: dict[str, int] = {}
+    for name in names:
+        if name not in writes:
+            raise UserError(f"add={name}: {unwritten(bundle, name)}")
+        if writes[name] in found.values():
+            raise UserError(f"add={name}: that part is asked for twice")
+        found[name] = writes[name]
+    return found
+
+
+def unwritten(bundle: Bundle, name: str) -> str:
+    """The sentence for a part that the model of ``bundle`` does not write."""
+    able = []
+    for other, folder in models().items():
+        card = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))["card"]
+        if NAMES.get(name) in card.get("note_limits", {}).get("instruments", ()):
+            able.append(f"model={other} does")
+    others = " and ".join(able) or "nor does any that comes with musictx"
+    return f"this model writes none ({others}); it writes {', '.join(known(bundle))}"
+
+
+def habits(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
+    """Program -> what is usual in it, of parts by name: as the model's card says."""
+    usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+    found = {part: usual.get(part, Habit(DRUMS, 0, 127)) for part in wanted.values()}
+    if DRUMS in found:
+        rows = found[DRUMS]
+        found[DRUMS] = rows._replace(low=max(rows.low, KIT[0]), high=min(rows.high, KIT[1]))
+    lines = {part: found[part]._replace(voices=1) for n, part in wanted.items() if n in LINES}
+    return found | lines
 
 
 def as_given(bundle: Bundle, score: Score, given: Score | None) -> Score:

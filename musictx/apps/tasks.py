@@ -35,8 +35,10 @@ class Task:
              a file with a gap, or the melody of one that is accompanied
     begin, end  seconds in it;  closes  whether ``kept`` goes on after ``end``: a gap
     tracks   for new notes; empty: a new one
-    around   what the controls measure (:mod:`musictx.tokens.controls`) in the music around a gap;
-             of a melody that is accompanied its density
+    around   what the controls measure (:mod:`musictx.tokens.controls`) around a gap, of the tracks
+             that are written, together with the others in it; of what is accompanied its density
+    add      names of the parts that are composed; empty: what the model accompanies with
+    melody   the tracks of the melody that is accompanied
     """
 
     score: Score
@@ -46,6 +48,8 @@ class Task:
     closes: bool
     tracks: tuple[int, ...]
     around: Mapping[str, float] = field(default_factory=dict)
+    add: tuple[str, ...] = ()
+    melody: tuple[int, ...] = ()
 
 
 def task_of(request: InfillConfig | AccompanyConfig, score: Score) -> Task:
@@ -80,23 +84,46 @@ def gap(score: Score, request: InfillConfig) -> Task:
         tracks = {t for n in request.tracks.split(",") for t in find_tracks(score, n, "tracks")}
     inside = (notes["start"] >= start - 1e-6) & (notes["start"] < stop - 1e-6)
     kept = score.with_notes(notes[~(inside & np.isin(notes["track"], [*tracks]))])
-    first, last = max(start - AROUND, 0.0), min(stop + AROUND, score.duration)
-    near = notes[(notes["start"] >= first) & (notes["start"] < last)].copy()
-    for name in ("start", "end"):
-        near[name] -= first
-    around = measured(near, last - first) if len(near) >= FEWEST else {}
+    mine = np.isin(notes["track"], [*tracks])
+    around = _around(notes[mine], notes[~mine], start, stop, score.duration)
     return Task(score, kept, start, stop, True, tuple(sorted(tracks)), around)
+
+
+def _around(
+    written: np.ndarray, others: np.ndarray, start: float, stop: float, end: float
+) -> dict[str, float]:
+    """What the controls measure in the notes ``written`` around a gap and the ``others`` in it:
+    their densities and polyphonies add up, loudness and register are means over their notes."""
+    near = _measured(written, max(start - AROUND, 0.0), min(stop + AROUND, end))
+    beside = _measured(others, start, min(stop, end)) if near else {}
+    found = {}
+    for name in near:
+        values = [(one[name], one["density"]) for one in (near, beside) if name in one]
+        if name in ("density", "polyphony"):
+            found[name] = sum(value for value, _ in values)
+        else:
+            found[name] = sum(v * rate for v, rate in values) / sum(rate for _, rate in values)
+    return found
+
+
+def _measured(notes: np.ndarray, first: float, last: float) -> dict[str, float]:
+    """What the controls measure from ``first`` to ``last`` seconds; nothing of too few notes."""
+    notes = notes[(notes["start"] >= first) & (notes["start"] < last)].copy()
+    for name in ("start", "end"):
+        notes[name] -= first
+    return measured(notes, last - first) if len(notes) >= FEWEST else {}
 
 
 def under(score: Score, request: AccompanyConfig) -> Task:
     """An accompaniment is to be composed to one track of ``score``, beside all that are there, or
-    to the chords of the request, or to both."""
+    to the chords of the request, or to both; parts that are asked for by name to all tracks."""
+    add = tuple(name.strip().lower() for name in (request.add or "").split(",") if name.strip())
     bars = None if request.chords is None else chord_sheet.sheet(_sheet_text(request.chords))
     if bars is not None and not len(score):
         clock = Beats(score)
         end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
         kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
-        return Task(score, kept, 0.0, end, False, ())
+        return Task(score, kept, 0.0, end, False, (), add=add)
     notes = score.notes
     if request.melody_track is not None:
         melody = find_tracks(score, request.melody_track, "melody_track")
@@ -104,7 +131,9 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     elif len(set(notes["track"].tolist())) > 1:
         named = [track for track, name in score.names.items() if name.strip().lower() == "melody"]
         mine = np.isin(notes["track"], named)
-        notes = notes[mine] if mine.any() else highest(notes[~notes["drum"]])
+        notes = notes[mine] if mine.any() or add else highest(notes[~notes["drum"]])
+    tune = tuple(np.unique(notes["track"]).tolist())
+    notes = score.notes if add else notes
     if not len(notes):
         raise UserError("melody: this file holds no notes, or only drums; give one with a melody")
     kept = score.with_notes(notes)
@@ -117,7 +146,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
         laid = chord_sheet.laid(bars, clock, first - 1, last)
         kept = replace(kept, markers=tuple(sorted(others + laid)))
     density = len(notes) / max(end - begin, 1.0)
-    return Task(score, kept, begin, end, False, (), {"density": density})
+    return Task(score, kept, begin, end, False, (), {"density": density}, add, tune)
 
 
 def _sheet_text(chords: str) -> str:

@@ -75,10 +75,11 @@ CORE = (
         name="accompany",
         config=config.AccompanyConfig,
         run="musictx.apps.accompany:run",
-        about="Write an accompaniment to a melody, to chords, or to both.",
+        about="Write an accompaniment to a melody or chords, or add parts to a song.",
         examples=(
             "musictx accompany tune.mid",
             "musictx accompany song.mid melody_track=voice feel=calm",
+            "musictx accompany song.mid add=bass,drums",
             "musictx accompany chords='| C | Am7 | F | G | x4'",
         ),
         positional="melody",

@@ -47,6 +47,13 @@ class AccompanyConfig(Steered):
         "track of the melody, by name or number from 1; default: the only track, or the one called "
         "melody, or else the highest notes",
     )
+    add: str | None = option(
+        None,
+        "parts to compose to all that is in the file, separated by commas: bass, drums, strings, "
+        "piano, lead and others, each on a track of its own; default: what the model accompanies "
+        "with",
+        also="parts instruments instrument",
+    )
     chords: str | None = option(
         None,
         "chords to follow, from the bar on in which the melody begins: a sheet such as "

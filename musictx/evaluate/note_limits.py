@@ -6,7 +6,7 @@ Sampling keeps it to what is usual unless told otherwise (:mod:`musictx.sampling
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,22 +50,25 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     in_scale      the median of 30 seconds from the middle of each piece
     loudness, register, polyphony  the same of what the controls of these names measure
     instruments   the General MIDI programs that occur, 128 for drums
+    parts         [[program, notes at once, lowest and highest pitch, notes a second], ...] of each
+                  of them, 128 for drums: notes at once as ``most_notes``; pitches between which all
+                  but one in fifty notes lie; the median of the pieces in which it occurs
     """
     pitches, lengths, together = [np.empty(0, int)], [np.empty(0)], [np.empty(0, int)]
     densities, again = [], 0.0
     strikes, in_scale = [np.empty(0, int)], []
     like: dict[str, list[float]] = {name: [] for name in CONTROLS if name != "density"}
-    instruments: set[int] = set()
+    parts: dict[int, list[tuple[np.ndarray, np.ndarray, float]]] = {}
     for score in scores:
-        instruments |= set(np.where(score.notes["drum"], DRUMS, score.notes["program"]).tolist())
+        for part, mine in parts_of(score.notes).items():
+            rate = len(mine) / max(float(np.ptp(mine["start"])), 1.0)
+            parts.setdefault(part, []).append((at_once(mine), mine["pitch"].astype(int), rate))
         notes = score.notes[~score.notes["drum"]]
         if not len(notes):
             continue
         pitches.append(notes["pitch"].astype(int))
         lengths.append(notes["end"] - notes["start"])
-        # At each strike: struck so far, itself included, less those that have ended by then.
-        struck = np.arange(1, len(notes) + 1)
-        together.append(struck - np.searchsorted(np.sort(notes["end"]), notes["start"], "right"))
+        together.append(at_once(notes))
         span = float(notes["end"].max() - notes["start"].min())
         if span > 0:
             densities.append(len(notes) / span)
@@ -76,7 +79,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         levels = measured(middle.notes, middle.duration)
         for name, values in like.items():
             values += [levels[name]] if name in levels else []
-    pitch, length, at_once = map(np.concatenate, (pitches, lengths, together))
+    pitch, length, struck = map(np.concatenate, (pitches, lengths, together))
     if not len(pitch):
         return {}
     limits: dict[str, Any] = {
@@ -84,10 +87,11 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
             [low, _usual(length[(pitch >= low) & (pitch < high)])]
             for low, high in registers(np.bincount(pitch, minlength=128))
         ],
-        "most_notes": max(1, int(np.quantile(at_once, SHARE, method="higher"))),
+        "most_notes": max(1, int(np.quantile(struck, SHARE, method="higher"))),
         "restruck": round(again / len(pitch), 4),
         "strikes": int(np.quantile(np.concatenate(strikes), STRIKES_SHARE, method="higher")),
-        "instruments": sorted(instruments),
+        "instruments": sorted(parts),
+        "parts": [[part, *habit(*zip(*rows))] for part, rows in sorted(parts.items())],
     }
     for name, values in {"in_scale": in_scale, **like}.items():
         if np.isfinite(values).any():
@@ -95,6 +99,29 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     if densities:
         limits["density"] = round(float(np.median(densities)), 3)
     return limits
+
+
+def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
+    """Program, 128 for drums -> its notes."""
+    part = np.where(notes["drum"], DRUMS, notes["program"].astype(int))
+    return {one: notes[part == one] for one in np.unique(part).tolist()}
+
+
+def at_once(notes: np.ndarray) -> np.ndarray:
+    """(n,) at each strike: struck so far, itself included, less those that have ended by then."""
+    ended = np.searchsorted(np.sort(notes["end"]), notes["start"], "right")
+    found: np.ndarray = np.arange(1, len(notes) + 1) - ended
+    return found
+
+
+def habit(
+    together: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
+) -> list[float]:
+    """What ``parts`` says of one: :func:`at_once` and pitches of each piece, notes a second."""
+    pitch = np.concatenate(pitches)
+    most = max(1, int(np.quantile(np.concatenate(together), SHARE, method="higher")))
+    low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))
+    return [most, low, high, round(float(np.median(rates)), 3)]
 
 
 def within(pitch: np.ndarray, start: np.ndarray) -> np.ndarray:

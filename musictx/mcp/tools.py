@@ -56,7 +56,9 @@ _TOOLS = {
         needed=("from", "to"),
     ),
     "accompany": Kind(
-        "accompany", "Write an accompaniment to a melody, for piano or as a song.", music="melody"
+        "accompany",
+        "Write an accompaniment to a melody, or parts such as a bass or drums to a song (add).",
+        music="melody",
     ),
     "harmonise": Kind(
         "harmonise",

@@ -8,7 +8,7 @@ not fit into its context is composed in segments.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -22,7 +22,7 @@ from musictx.sampling import engine, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_given import BarGiven, BarRow, BarRules
 from musictx.sampling.primer import Primer
-from musictx.sampling.soft import NoteLimits
+from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import ahead
 from musictx.tokens.ahead import Ahead
@@ -44,6 +44,7 @@ class BarPart:
 
     closes  it is a gap: the music after ``end`` is known from the beginning on
     parts   of what is composed: programs, :data:`musictx.tokens.group_ids.DRUM_PART`
+    habits  of some of them: how many of its notes sound at once, between which pitches
     """
 
     def __init__(
@@ -56,13 +57,14 @@ class BarPart:
         *,
         closes: bool,
         parts: Collection[int],
+        habits: Mapping[int, Habit] | None = None,
         steering: Steering | None = None,
         context: int | None = None,
     ) -> None:
         self.model, self.tokenizer, self.table = model, tokenizer, tokenizer.vocabulary
         self.steering = steering or Steering((0,) * len(CONTROLS))
         self.context = context or model.config.context
-        self.closes = closes
+        self.closes, self.habits = closes, habits or {}
         self.around = Primer(score=kept if len(kept) else None)  # for key=auto
         grid = tokenizer.grid(kept, begin, end)
         self.clock, self.bars = grid.clock, grid.bars
@@ -183,8 +185,11 @@ class BarPart:
         stop = min(last + 1 + TAIL, count) if self.closes else last + 1
         look = LOOK
         groups = 1 + np.bincount(self.known["line"], minlength=count)
-        if self.closes and groups[self.bar : stop].sum() * FIELDS_A_GROUP < self.context // 4:
+        room = self.context // 4
+        if self.closes and groups[self.bar : stop].sum() * FIELDS_A_GROUP < room:
             look = count
+        while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_A_GROUP > room:
+            look //= 2
         whole = np.ones(count, bool)
         whole[self._bar_of(self.begin) : last + 1] = False
         return Ahead(self.bar, stop, look, self.known, whole, self.parts)
@@ -206,6 +211,8 @@ class BarPart:
             self.begin,
             self.stop,
             self.parts,
+            self.seconds,
+            self.habits,
         )
 
     def row(self, rules: BarRules) -> BarRow:
@@ -217,7 +224,12 @@ class BarPart:
             place, part, tone = (self.table.token(int(one)) for one in last[-1][:3])
             named = {"harmony": CHORD, "drums": 128}
             at = place[1], named.get(part[0], part[1]), tone[1]
-        return BarRow(rules, state, self.bar, at)
+        own = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
+        ends = {
+            (int(one["program"]), int(one["pitch"])): round(float(one["end"]) / self.seconds)
+            for one in own[~own["drum"]]
+        }
+        return BarRow(rules, state, self.bar, at, ends)
 
     def take(self, drawn: Sequence[int], row: BarRow) -> None:
         """What was written of a segment, up to the last whole group; of all ids ``drawn`` the
@@ -249,7 +261,7 @@ def segment(
         max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_A_GROUP),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
         constraint=given,
-        soft=[_but_for_known(one, given) for one in constraints],
+        soft=[*(_but_for_known(one, given) for one in constraints), _asked_for(given)],
         groups=given.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,
@@ -263,6 +275,11 @@ def segment(
             told()
     for one, row in zip(some, given.rows):
         one.take([], row)
+
+
+def _asked_for(given: BarGiven) -> SoftConstraint:
+    """Notes of parts that were asked for are likelier where these lack some."""
+    return lambda states, past: np.stack([-row.gain() for row in given.rows])
 
 
 def _but_for_known(constraint: SoftConstraint, given: BarGiven) -> SoftConstraint:

@@ -11,18 +11,24 @@ a known note of their pitch begins.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.beats import BPM
 from musictx.sampling.constraints import Constraint
+from musictx.sampling.soft import Habit
+from musictx.tokens.bars import STEPS
 from musictx.tokens.group_grammar import GroupState
 from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP
 from musictx.tokens.vocab import EOS, PAD, GrammarState, Vocabulary
 
+#: A part that is asked for has at least this share of its usual notes over so many steps; each note
+#: that it lacks makes a new one likelier by so many nats.
+LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 1.5
 #: A group of ids, and what orders it: (place, part, tone).
 Key = tuple[int, int, int]
 
@@ -38,6 +44,9 @@ class BarRules:
     ahead   bar -> the ids of the groups ahead that stand before its line
     begin, end   steps between which new notes begin
     parts   of new groups: programs, :data:`DRUM_PART`, :data:`CHORD`
+    seconds of a step
+    habits  part -> how many of its notes sound at once, between which pitches new ones lie, and how
+            many there are in a second
     """
 
     table: Vocabulary
@@ -48,6 +57,8 @@ class BarRules:
     begin: int
     end: int
     parts: Collection[int]
+    seconds: float = 60.0 / (STEPS * BPM)
+    habits: Mapping[int, Habit] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sounding = defaultdict(list)
@@ -68,26 +79,46 @@ class BarRules:
         return all(not a <= step < b for a, b in self.sounding.get((part, tone), ()))
 
     def room(self, part: int, tone: int, step: int) -> int | None:
-        """Steps until the next known note of this pitch begins; None: there is none."""
-        later = [a - step for a, _ in self.sounding.get((part, tone), ()) if a > step]
+        """Steps until the next known note of this pitch begins, or of a part of one note at a time
+        any; None: there is none."""
+        line = part in self.habits and self.habits[part].voices == 1
+        same = [k for k in self.sounding if k[0] == part] if line else [(part, tone)]
+        later = [a - step for k in same for a, _ in self.sounding.get(k, ()) if a > step]
         return min(later, default=None)
+
+    def full(self, part: int, step: int, own: int) -> bool:
+        """Whether with ``own`` new notes as many of the part sound at ``step`` as may at once."""
+        if part not in self.habits or part == DRUM_PART:
+            return False
+        known = sum(not self.free(of, tone, step) for of, tone in self.sounding if of == part)
+        return own + known >= self.habits[part].voices
 
 
 class BarRow:
     """The constraint on one row, whose last id ends the group after which it goes on.
 
     state   the grammar after the piece so far;  bar  the number of the bar that is being written,
-            whose line stands;  at  the key of the last group in it
+            whose line stands;  at  the key of the last group in it;  ends  (part, pitch) of new
+            notes that sound -> the step at which they end
     """
 
-    def __init__(self, rules: BarRules, state: GroupState, bar: int, at: Key | None) -> None:
+    def __init__(
+        self,
+        rules: BarRules,
+        state: GroupState,
+        bar: int,
+        at: Key | None,
+        ends: Mapping[tuple[int, int], int] | None = None,
+    ) -> None:
         self.rules, self.state, self.bar = rules, state, bar
         self.queue: list[int] = []  # ids that come next
         self.own_strikes: list[bool] = []  # of each note written here: is it the model's own?
+        self._new: list[tuple[int, int]] = []  # part and step of each of those
+        self._since = max(int(rules.lines[bar]), rules.begin)
         self.piece: list[int] = []  # the ids of the piece that were written here
         self.done = False
         self._group: list[int] = []
-        self._ends: dict[tuple[int, int], int] = {}  # own notes that sound -> until when
+        self._ends = dict(ends or {})
         self._last: Key = at or (-1, -2, -1)
         self._left = [one for one in rules.known[bar] if one[0] > self._last]
         self._passed = 0  # ids of the queue that are not of the piece
@@ -115,6 +146,28 @@ class BarRow:
         ids = self._left[0][1]
         count = len(self._group)
         return ids[count] if ids[:count] == self._group else None
+
+    def gain(self) -> np.ndarray:
+        """(V,) nats by which notes of parts become likelier that lack some (:data:`LEAST`)."""
+        found, ids = np.zeros(self.rules.table.size), self.rules.ids
+        if self.done or self.queue or len(self._group) > 1:
+            return found
+        lacks = {}
+        since = max(self._since, self.step - WITHIN)
+        for part, habit in self.rules.habits.items():
+            count = sum(of == part and at >= since for of, at in self._new)
+            own = sum(of == part and end > self.step for (of, _), end in self._ends.items())
+            if part in self.rules.parts and not self.rules.full(part, self.step, own):
+                usual = LEAST * habit.density * self.rules.seconds * (self.step - since)
+                lacks[part] = max(usual - count, 0.0)
+        if not self._group:
+            found[ids["place"]] = PULL * max(lacks.values(), default=0.0)
+            due = self.due()
+            if due is not None and not self._parts(self._left[0][0][0]):
+                found[due] = 0.0
+        for part, lack in lacks.items() if self._group else ():
+            found[self._part_id(part)] = PULL * lack
+        return found
 
     @property
     def step(self) -> int:
@@ -168,15 +221,20 @@ class BarRow:
         ids, table = self.rules.ids[kind], self.rules.table
         low = int(table.value_of[ids.start])
         tones = np.ones(ids.stop - ids.start, bool)
+        habit = self.rules.habits.get(part)
+        if habit is not None:
+            tones[: max(habit.low - low, 0)] = False
+            tones[max(habit.high + 1 - low, 0) :] = False
         if self._last[:2] == (place, part):
             tones[: max(self._last[2] + 1 - low, 0)] = False
         if self._left and self._left[0][0][:2] == (place, part):
             tones[max(self._left[0][0][2] - low, 0) :] = False
         if kind == "pitch":
             step = int(self.rules.lines[self.bar]) + place
-            for (of, tone), end in self._ends.items():
-                if of == part and end > step:
-                    tones[tone - low] = False
+            own = [tone for (of, tone), end in self._ends.items() if of == part and end > step]
+            tones[np.array(own, int) - low] = False
+            if self.rules.full(part, step, len(own)):
+                tones[:] = False
             for of, tone in self.rules.sounding:
                 if of == part and not self.rules.free(part, tone, step):
                     tones[tone - low] = False
@@ -261,7 +319,8 @@ class BarRow:
                 self._left.pop(0)
             if part != CHORD and kinds[4][0] != "tie":
                 self.own_strikes.append(not known)
-            if part not in (CHORD, DRUM_PART):
+                self._new += [] if known else [(part, self.step)]
+            if part not in (CHORD, DRUM_PART) and not known:
                 start = int(self.rules.lines[self.bar]) + kinds[0][1]
                 self._ends[part, kinds[2][1]] = start + kinds[3][1]
         self._group = []

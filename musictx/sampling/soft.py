@@ -10,9 +10,9 @@ write strikes and releases (``Tokenizer.note_events``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,15 @@ OF_EVENTS = (
 )
 
 
+class Habit(NamedTuple):
+    """What is usual in a part: notes at once, lowest and highest pitch, notes a second."""
+
+    voices: int
+    low: int
+    high: int
+    density: float = 0.0
+
+
 @dataclass(frozen=True)
 class NoteLimits:
     """What is usual in a corpus (:mod:`musictx.evaluate.note_limits`).
@@ -52,6 +61,7 @@ class NoteLimits:
     strikes   strikes of a pitch within two seconds that few exceed; ``None`` = not known
     instruments  programs that occur, 128 for drums; ``None`` = not known
     in_scale  share of notes within one scale; ``None`` = not known
+    parts     program, 128 for drums -> its habit
     """
 
     longest: np.ndarray
@@ -61,6 +71,7 @@ class NoteLimits:
     strikes: int | None = None
     instruments: frozenset[int] | None = None
     in_scale: float | None = None
+    parts: Mapping[int, Habit] = field(default_factory=dict)
 
     @classmethod
     def of(cls, card: Mapping[str, Any] | None) -> NoteLimits:
@@ -74,7 +85,9 @@ class NoteLimits:
         known = card.get("instruments")
         instruments = None if known is None else frozenset(known)
         most, density, in_scale = (card.get(n) for n in ("most_notes", "density", "in_scale"))
-        return cls(longest, most, density, share, strikes, instruments, in_scale)
+        rows = card.get("parts") or []
+        parts = {int(one): Habit(int(n), int(a), int(b), rate) for one, n, a, b, rate in rows}
+        return cls(longest, most, density, share, strikes, instruments, in_scale, parts)
 
 
 @dataclass(frozen=True)

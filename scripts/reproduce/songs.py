@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import musictx
+from musictx.apps.parts import family
 from musictx.errors import UserError
 from musictx.files import write_table
 from musictx.notes import Score
@@ -39,11 +40,6 @@ FEWEST_NOTES = 16
 HELD_OUT = {"lieder": 4, "quartets": 8, "freedoom": 8, "leadsheets": 8, "groove": 4}
 #: The shares of POP909's songs with a drummer, and with a bass.
 WITH_DRUMS, WITH_BASS = 0.4, 0.35
-#: Programs of bands -> the one that stands for their family, by the first program of each family.
-FAMILIES = {
-    **{0: 0, 8: 11, 16: 16, 24: 24, 29: 29, 32: 33, 40: 48},
-    **{56: 61, 64: 65, 72: 73, 80: 80, 88: 88, 96: 81},
-}
 
 #: Split -> drummers.
 Drummers = dict[str, list[bands.Performance]]
@@ -60,9 +56,7 @@ def programs(source: str, score: Score) -> np.ndarray:
         return np.full(len(notes), MELODY)
     if source == "quartets":
         return notes["program"].astype(int)
-    firsts = np.array(sorted(FAMILIES))
-    family = firsts[np.searchsorted(firsts, notes["program"], side="right") - 1]
-    return np.array([FAMILIES[int(first)] for first in family], int)
+    return np.array([family(program) for program in notes["program"].tolist()], int)
 
 
 def split(source: str, name: str) -> str:

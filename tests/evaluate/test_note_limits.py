@@ -44,6 +44,14 @@ def test_note_limits_against_loops(one):
     assert found["most_notes"] == max(1, mark(together))
     every = {128 if n["drum"] else int(n["program"]) for n in one.notes}
     assert found["instruments"] == sorted(every)
+    for part, most, low, high, rate in found["parts"]:
+        mine = [n for n in one.notes if part == (128 if n["drum"] else n["program"])]
+        pitches = sorted(int(n["pitch"]) for n in mine)
+        assert pitches[0] <= low <= high <= pitches[-1]
+        assert sum(low <= pitch <= high for pitch in pitches) >= 0.96 * len(pitches) - 2
+        assert 1 <= most <= len(mine)
+        spread = max(max(n["start"] for n in mine) - min(n["start"] for n in mine), 1.0)
+        assert rate == round(float(len(mine) / spread), 3)
     lengths = [n["end"] - n["start"] for n in notes]
     if len(notes) < h.NOTES:  # too few to tell registers apart
         assert found["longest_note"] == [[0, round(float(mark(lengths)), 3)]]

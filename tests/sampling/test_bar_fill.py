@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import fill
+from musictx.sampling import bar_given, fill
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.bar_given import BarGiven
-from musictx.sampling.soft import NoteLimits
+from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Steering
 from musictx.tokens import ahead
 from musictx.tokens.build import build
@@ -142,6 +142,22 @@ def test_chords_of_the_file_are_known_and_others_are_composed():
     )
     unnamed = replace(named, markers=())
     assert CHORD in BarPart(NETWORK, TOKENS, unnamed, 3.0, 6.0, closes=True, parts=(0,)).parts
+
+
+def test_a_part_that_is_asked_for_is_not_silent():
+    """The more of its usual notes it lacks, the likelier a new one."""
+    kept = TOKENS.quantise(song())
+    counts = []
+    for density in (0.0, 2.0, 20.0):
+        habits = {DRUM_PART: Habit(128, 36, 51, density)}
+        part = BarPart(
+            NETWORK, TOKENS, kept, 0.0, 9.0, closes=False, parts=(DRUM_PART,), habits=habits
+        )
+        (made,) = versions(part)
+        assert made.new["drum"].all()
+        counts.append(len(made.new))
+    assert counts[0] < counts[2]
+    assert counts[2] >= 0.8 * bar_given.LEAST * 20.0 * 9.0
 
 
 def test_guidance_asks_twice():

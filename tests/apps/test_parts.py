@@ -1,0 +1,130 @@
+"""Parts by name: what is asked for comes on a track of its own and keeps its habits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import musictx
+from musictx.apps import parts, tasks
+from musictx.config import InfillConfig
+from musictx.errors import UserError
+from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.tokens import controls
+from tests.untrained import saved
+
+ROWS = [[33, 2, 30, 50, 2.0], [48, 3, 50, 80, 2.0], [80, 3, 40, 90, 2.0], [128, 4, 22, 60, 6.0]]
+
+
+@pytest.fixture(scope="module")
+def songs(tmp_path_factory):
+    """A model of notes in bars that writes some parts."""
+    limits = {"instruments": [0, 33, 48, 73, 80, 128], "parts": ROWS}
+    card = {"corpus": {"tasks": {"melody": "73"}}, "note_limits": limits}
+    tokens = {"name": "notes", "low": 21, "high": 108, "controls": True}
+    where = tmp_path_factory.mktemp("songs") / "m"
+    return str(saved(where, card, tokens=tokens, group=5, context=1200))
+
+
+@pytest.fixture(scope="module")
+def pianist(tmp_path_factory):
+    where = tmp_path_factory.mktemp("pianist") / "m"
+    tokens = {"name": "performance", "low": 30, "high": 96, "controls": True}
+    return str(saved(where, tokens=tokens, context=96))
+
+
+@pytest.fixture
+def band(tmp_path):
+    """Four bars in 4/4 at 90: a tune on a guitar and chords on a piano."""
+    at = np.arange(16) * 60 / 90
+    rows = [(a, a + 0.6, 70 + i % 5, 80, 27, False, 0) for i, a in enumerate(at)]
+    rows += [(a, a + 2.0, p, 60, 1, False, 1) for a in at[::4] for p in (60, 64, 67)]
+    score = Score(np.array(rows, NOTE), names={0: "Tune", 1: "Keys"}, ticks_per_quarter=480,
+                  tempos=np.array([(0.0, 90.0)], TEMPO),
+                  meters=np.array([(0.0, 4, 4)], METER))  # fmt: skip
+    musictx.write(score, tmp_path / "band.mid")
+    return tmp_path / "band.mid"
+
+
+def track(score, name):
+    (number,) = [track for track, named in score.names.items() if named == name]
+    return score.notes[score.notes["track"] == number]
+
+
+def test_parts_come_on_tracks_of_their_own_and_keep_their_habits(songs, band, tmp_path):
+    for seed in range(1, 2):
+        (made,) = musictx.accompany(band, songs, add="bass, drums,Strings", seed=seed)
+        out = tmp_path / "out.mid"
+        musictx.write(made.score, out)
+        assert out.read_bytes()[14:].startswith(band.read_bytes()[14:]), "tracks as they were"
+        back = musictx.read(out)
+        bass, drums, strings = (track(back, name) for name in ("Bass", "Drums", "Strings"))
+        assert min(len(bass), len(drums), len(strings)) > 0
+        assert np.all(bass["end"][:-1] <= bass["start"][1:] + 1e-6), "one note at a time"
+        assert set(bass["program"].tolist()) == {33}
+        assert 30 <= bass["pitch"].min() <= bass["pitch"].max() <= 50
+        assert drums["drum"].all()
+        assert 35 <= drums["pitch"].min() <= drums["pitch"].max() <= 60, "drums of General MIDI"
+        assert set(strings["program"].tolist()) == {48}
+        for at in strings["start"]:
+            sounds = (strings["start"] <= at) & (strings["end"] > at + 1e-6)
+            assert sounds.sum() <= 3
+
+
+def test_what_is_asked_for_goes_before_habits(songs, band):
+    (made,) = musictx.accompany(band, songs, add="bass", sampling={"low": "C5"}, seed=1)
+    assert track(made.score, "Bass")["pitch"].min() >= 72
+
+
+def test_a_part_that_a_model_does_not_know_is_refused_with_what_it_writes(songs, pianist, band):
+    for model, name, sentence in (
+        (songs, "harp", r"add=harp: this model writes none \(nor does any .*\); it writes melody, "
+                        "lead, piano, chords, bass, strings, flute, drums"),
+        (songs, "brass", r"add=brass: this model writes none"),
+        (pianist, "bass", r"add=bass: .* \(model=song does\); it writes piano, chords"),
+        (songs, "bass,bass", r"add=bass: that part is asked for twice"),
+        (songs, "piano,chords", r"add=chords: that part is asked for twice"),
+    ):  # fmt: skip
+        with pytest.raises(UserError, match=sentence):
+            musictx.accompany(band, model, add=name)
+
+
+def test_programs_are_read_as_those_that_the_model_knows(songs, band):
+    bundle = musictx.load(songs)
+    read = parts.as_trained(bundle, musictx.read(band))
+    assert set(read.notes["program"].tolist()) == {27, 0}, "no guitar is known, pianos are"
+    for program, stands in ((0, 0), (7, 0), (35, 33), (47, 48), (71, 65), (127, 81)):
+        assert parts.family(program) == stands
+
+
+def test_a_variation_of_a_line_is_a_line_in_its_register(songs, band):
+    tune = track(musictx.read(band), "Tune")
+    (made,) = musictx.infill(band, songs, begin=2, end=3, tracks="Tune", seed=1)
+    mine = track(made.score, "Tune")
+    assert set(mine["program"].tolist()) == {27}
+    assert np.all(mine["end"][:-1] <= mine["start"][1:] + 1e-6)
+    assert tune["pitch"].min() - 4 <= mine["pitch"].min()
+    assert mine["pitch"].max() <= tune["pitch"].max() + 4
+
+
+def test_around_a_gap_the_tracks_that_are_written_count_and_the_others_in_it(band):
+    score = musictx.read(band)
+    notes = score.notes.copy()
+    inside = (notes["start"] > 5) & (notes["start"] < 8)
+    kept = score.with_notes(notes[(notes["track"] == 0) | inside])  # the keys play in the gap only
+    config = {"file": "x", "begin": "3", "end": "3", "tracks": "Tune"}
+    task = tasks.gap(kept, InfillConfig(**config))
+    own = controls.measured(track(score, "Tune"), score.duration)
+    assert task.around == own, "too few notes of the keys to be counted"
+    twice = kept.with_notes(np.repeat(kept.notes, np.where(kept.notes["track"] == 1, 3, 1)))
+    task = tasks.gap(twice, InfillConfig(**config))
+    bar = 4 * 60 / 90
+    keys = track(twice, "Keys").copy()
+    for name in ("start", "end"):
+        keys[name] -= 2 * bar
+    beside = controls.measured(keys, bar)
+    total = own["density"] + beside["density"]
+    assert task.around["density"] == pytest.approx(total)
+    assert task.around["polyphony"] == pytest.approx(own["polyphony"] + beside["polyphony"])
+    mean = (own["register"] * own["density"] + beside["register"] * beside["density"]) / total
+    assert task.around["register"] == pytest.approx(mean)
