@@ -16,6 +16,7 @@ from musictx.notes import Score
 from musictx.sampling import ending, timeline
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.events import Event, OnEvent, Teller
+from musictx.sampling.group_events import teller
 from musictx.sampling.primer import Primer
 from musictx.sampling.timeline import Timeline
 from musictx.tokens.vocab import EOS, PAD, SoftConstraint, Tokenizer
@@ -152,7 +153,7 @@ class Batch:
                 on_event(number, event._replace(seconds=event.seconds - since))
 
             placed = partial(self.placed, row)
-            self._tellers.append(Teller(self.tokenizer, self.primers[row].ids, placed, tell))
+            self._tellers.append(teller(self.tokenizer, self.primers[row].ids, placed, tell))
 
     def take(self, ids: Tensor) -> int:
         """One id a row; how many rows still write."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +44,8 @@ class Teller:
     past    ids before the first that is drawn
     placed  may leave notes out, by where they begin;  tell  is called with each event
 
-    Notes of tokens that write them with their length are told at the end.
+    Notes of tokens that write them with their length are told at the end, but for those in groups
+    (:mod:`musictx.sampling.group_events`).
     """
 
     def __init__(
@@ -77,11 +78,16 @@ class Teller:
         if self._read is None:
             return tell_all(notes, self._tell)
         for key in sorted(self._open):
-            for start, _, pitch, *_, track in self._placed(self._open[key]).tolist():
-                same = (notes["pitch"] == pitch) & (np.abs(notes["start"] - start) < 1e-3)
-                end = float(notes["end"][same].max(initial=start))
-                self._tell(Event(end, False, pitch, 0, track))
+            for event in self._last(self._open[key], notes):
+                self._tell(event)
         self._open.clear()
+
+    def _last(self, note: np.ndarray, notes: np.ndarray) -> Iterator[Event]:
+        """The end of ``note`` as ``notes``, those of the finished piece, have it."""
+        for start, _, pitch, *_, track in self._placed(note).tolist():
+            same = (notes["pitch"] == pitch) & (np.abs(notes["start"] - start) < 1e-3)
+            end = float(notes["end"][same].max(initial=start))
+            yield Event(end, False, pitch, 0, track)
 
     def _note(self, start: float, pitch: int, velocity: int, track: int) -> np.ndarray:
         drum = track == DRUMS

@@ -28,6 +28,7 @@ from musictx.sampling.bar_given import BarRow
 from musictx.sampling.batch import ROWS_AT_ONCE
 from musictx.sampling.events import Event, OnEvent, Placed, Teller
 from musictx.sampling.given import Given, RowConstraint
+from musictx.sampling.group_events import teller
 from musictx.sampling.primer import Primer
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
@@ -233,7 +234,7 @@ class _Writing:
             notes = self.part.placed(notes)
             return notes if placed is None else placed(notes)
 
-        self.teller = Teller(self.part.tokenizer, self.part.written(), whole, tell)
+        self.teller = teller(self.part.tokenizer, self.part.written(), whole, tell)
 
     def drawn(self, token: int, row: RowConstraint | BarRow) -> None:
         """A token of the segment, after the constraint of its ``row`` has taken note of it."""

@@ -8,10 +8,13 @@ import torch
 
 from musictx.errors import NotNumbers
 from musictx.sampling import engine
+from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.processors import Temperature, TopK
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests import compiler
+from tests.model.features import test_ahead
 from tests.sampling.engines import CACHES, GREEDY, Only, V, make, run
+from tests.speed import test_step
 
 caches = pytest.mark.parametrize("cache", CACHES)
 
@@ -343,3 +346,19 @@ def test_a_head_stays_in_sight_when_the_window_is_full(scheme, cache):
             kept = context - context // engine.SLIDE
             read = [CUT, *prompt[1 : head + 1], *ids[-(kept - head - 1) :]]
     assert found == ids[len(prompt) :]
+
+
+@compiler.needed
+def test_groups_are_drawn_alike_by_every_step_while_windows_are_read_again():
+    """Two rows under the grammar of bars, over three windows."""
+    model, tokens = test_step.of_groups(), test_ahead.TOKENS
+    start = test_ahead.window(stop=4)[:51]
+
+    def drawn(cache):
+        law = GrammarConstraint([tokens.grammar(start) for _ in range(2)], may_end=False)
+        window = {"context": 60, "align": tokens.align, "head": 5, "cache": cache}
+        return run(model, start, rows=2, max_tokens=60, constraint=law, **window)
+
+    native = drawn("native")
+    assert native[0] != native[1]
+    assert native == drawn("growing")

@@ -24,6 +24,7 @@ torch.set_num_threads(1)
 # And tokens that write notes with their length.
 EVERY = {
     **TOKENIZERS,
+    "notes": {"name": "notes", "tracks": "piano", "low": 48, "high": 84, "controls": True},
     "remi": {"name": "tests.docs.remi:Remi", "low": 48, "high": 84, "velocity_bins": 4},
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from musictx import midi
 from musictx.errors import UserError
-from scripts.bench import attention, decode, prepare, stream
+from scripts.bench import attention, decode, notes, prepare, stream
 from tests.data.helpers import song
 
 
@@ -84,3 +84,18 @@ def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):
     *hours, end = capsys.readouterr().out.splitlines()
     assert [line.split(" h: ")[0] for line in hours] == ["0.001", "0.002"]
     assert ": 0 sounding, 0 faults" in end
+
+
+def test_notes_a_second_are_told_of_equal_pieces_only(monkeypatch, capsys):
+    assert notes.main(["models=song", "rehearse=true"]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == ["song", "song"]
+    right = notes.composed
+
+    def other(*given):
+        ids, *times = right(*given)
+        return ids + ids[: "growing" in given], *times
+
+    monkeypatch.setattr(notes, "composed", other)
+    assert notes.main(["models=song", "rehearse=true"]) == 1
+    assert "WRONG song: other ids" in capsys.readouterr().out
