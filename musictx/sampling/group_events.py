@@ -31,14 +31,13 @@ class GroupTeller(Teller):
         self._opens = {table.id(kind): kind for kind in ("bar", KNOWN) if kind in table.kinds}
         self._line = write(np.array([(4, 2, 0)], BAR), np.empty(0, PLACED), table).tolist()
         self._longest = table.id("length", LONGEST)
-        self._group: list[int] = []
         self._ahead = False
         self._ends: list[Event] = []  # a heap
         self._sounding: list[np.ndarray] = []
         super().__init__(tokenizer, past, placed, tell)
 
     def after(self, past: np.ndarray) -> None:
-        self._group = []
+        self._group = past[len(past) - len(past) % len(self._line) :].tolist()
 
     def drawn(self, token_id: int, seconds: float, own: bool = True) -> None:
         self._group.append(token_id)

@@ -21,6 +21,7 @@ from musictx.tokens import ahead
 from musictx.tokens.build import build
 from musictx.tokens.group_ids import CHORD, DRUM_PART
 from tests.model.test_grouped import song
+from tests.sampling.test_events import listed, told_of
 
 TOKENS = build("notes", low=40, high=90, controls=True)
 TABLE = TOKENS.vocabulary
@@ -102,6 +103,20 @@ def test_each_version_is_what_it_is_alone():
     alone = [versions(part, [seed])[0] for seed in [(0, 0), (0, 1)]]
     assert [one.new.tolist() for one in both] == [one.new.tolist() for one in alone]
     assert both[0].new.tolist() != both[1].new.tolist()
+
+
+def test_new_notes_are_told_as_they_are_written():
+    """In segments, too: known notes, written again or ahead, are not told."""
+    melody = TOKENS.quantise(song(bars=24))
+    options = {"closes": False, "parts": (0, DRUM_PART)}
+    part = BarPart(model(context=600), TOKENS, melody, 0.0, 8 * BAR, **options)
+    told: list = []
+    asked = {"sampling": SamplingConfig(), "limits": NoteLimits.of(None)}
+    (made,) = fill.compose(part, [(0,)], on_event=lambda _, event: told.append(event), **asked)
+    assert len(made.new) > 10
+    assert told_of(told) == listed(made.new, "program")
+    begins = [one.seconds for one in told if one.on]
+    assert begins == sorted(begins)
 
 
 def test_the_prompt_is_a_training_window_that_stops_where_something_is_to_be_composed():
