@@ -30,7 +30,7 @@ ROOMS = {
     "model": 2850,
     "musicxml": 985,
     "render": 1470,
-    "sampling": 4065,
+    "sampling": 4155,
     "tokens": 2360,
     "train": 2560,
     "chorale": 3510,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3830,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_730, 44_360, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_820, 44_440, 400, 164
 
 
 def lines() -> dict[str, int]:

@@ -21,7 +21,7 @@ from musictx.sampling import engine
 from scripts.words import options, run, several
 
 DEFAULTS = {"models": "piano,song", "seconds": "60", "turns": "3"}
-TINY = {"seconds": "1", "turns": "1"}
+TINY = {"seconds": "4", "turns": "1"}
 
 
 def composed(

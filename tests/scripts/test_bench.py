@@ -87,15 +87,16 @@ def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):
 
 
 def test_notes_a_second_are_told_of_equal_pieces_only(monkeypatch, capsys):
+    def composed(bundle, seconds, seed, cache="auto"):
+        return [1, 2], 5.0 if cache == "growing" else 50.0, 0.5
+
+    monkeypatch.setattr(notes, "composed", composed)
     assert notes.main(["models=song", "rehearse=true"]) == 0
     _, *rows = capsys.readouterr().out.splitlines()
-    assert [row.split()[0] for row in rows] == ["song", "song"]
-    right = notes.composed
-
-    def other(*given):
-        ids, *times = right(*given)
-        return ids + ids[: "growing" in given], *times
-
-    monkeypatch.setattr(notes, "composed", other)
+    assert [row.split() for row in rows] == [
+        ["song", "50.0", "1.00", "0.500"],
+        ["song", "growing", "5.0", "0.10", "0.500"],
+    ]
+    monkeypatch.setattr(notes, "composed", lambda *given: ([len(given)], 5.0, 0.5))
     assert notes.main(["models=song", "rehearse=true"]) == 1
     assert "WRONG song: other ids" in capsys.readouterr().out
