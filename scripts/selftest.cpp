@@ -21,7 +21,7 @@ static void* found(void* library, const char* name) { return dlsym(library, name
 #endif
 
 using Numbers = std::vector<float>;
-constexpr int HEADS = 2, TOKENS = 70, SIZE = 24;
+constexpr int HEADS = 2, TOKENS = 70, WIDE = 24;
 
 static Numbers random_numbers(size_t count) {
   static uint32_t state = 1;
@@ -36,18 +36,18 @@ static double plain(const Numbers& q, const Numbers& k, const Numbers& v, const 
   double sum = 0.0;
   for (int h = 0; h < HEADS; h++)
     for (int i = 0; i < TOKENS; i++) {
-      const auto at = [&](int t) { return (h * TOKENS + t) * SIZE; };
-      std::vector<double> weights(i + 1), mean(SIZE, 0.0);
+      const auto at = [&](int t) { return (h * TOKENS + t) * WIDE; };
+      std::vector<double> weights(i + 1), mean(WIDE, 0.0);
       double total = 0.0;
       for (int j = 0; j <= i; j++) {
         double logit = 0.0;
-        for (int d = 0; d < SIZE; d++)
+        for (int d = 0; d < WIDE; d++)
           logit += double(q[at(i) + d]) * (k[at(j) + d] + table[at(TOKENS - 1 - i + j) + d]);
         total += weights[j] = std::exp(0.2 * logit);
       }
       for (int j = 0; j <= i; j++)
-        for (int d = 0; d < SIZE; d++) mean[d] += weights[j] / total * v[at(j) + d];
-      for (int d = 0; d < SIZE; d++) {
+        for (int d = 0; d < WIDE; d++) mean[d] += weights[j] / total * v[at(j) + d];
+      for (int d = 0; d < WIDE; d++) {
         sum += mean[d] * up[at(i) + d];
         if (out) (*out)[at(i) + d] = static_cast<float>(mean[d]);
       }
@@ -74,7 +74,7 @@ int main(int count, char** words) {
     return std::printf("a function is missing\n"), 1;
   use(nullptr, nullptr, nullptr);
 
-  const size_t all = HEADS * TOKENS * SIZE;
+  const size_t all = HEADS * TOKENS * WIDE;
   Numbers inputs[4], up = random_numbers(all), right(all);
   for (Numbers& x : inputs) x = random_numbers(all);
   auto& [q, k, v, table] = inputs;
@@ -87,7 +87,7 @@ int main(int count, char** words) {
     it.out = out.data(), it.log_sum = log_sum.data(), it.upstream = up.data();
     it.dq = gradients[0].data(), it.dk = gradients[1].data(), it.dv = gradients[2].data();
     it.dtable = gradients[3].data();
-    it.batch = 1, it.heads = HEADS, it.queries = it.keys = TOKENS, it.size = SIZE;
+    it.batch = 1, it.heads = HEADS, it.queries = it.keys = TOKENS, it.size = WIDE;
     it.table_heads = HEADS, it.block = 16, it.run = 32, it.threads = threads;
     it.scale = 0.2f, it.kept = 1.0f;
     if (forward(&it) || backward(&it)) return std::printf("not enough memory\n"), 1;
