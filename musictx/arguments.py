@@ -97,6 +97,8 @@ def sampling_of(sampling: Any, kind: type[Sampling]) -> Sampling:
         if value is not None and not isinstance(value, kinds):
             expected = "numbers by kind" if name == "temperatures" else "a number"
             raise UserError(f"sampling.{name}={shown(repr(value))}: expected {expected}")
+    if sampling.get("temperatures"):  # those of other kinds stay, as on the command line
+        sampling["temperatures"] = SamplingConfig().temperatures | sampling["temperatures"]
     return kind(**sampling)
 
 

@@ -218,7 +218,7 @@ def test_every_preset_of_sampling_can_be_named(name):
 
 def test_temperatures_by_kind_can_be_given_as_a_dict():
     given = arguments.sampling_of({"temperatures": {"note_on": 0.5}}, SamplingConfig)
-    assert given.temperatures == {"note_on": 0.5}
+    assert given.temperatures == {**SamplingConfig().temperatures, "note_on": 0.5}
     with pytest.raises(UserError, match=r"sampling.temperatures=1: expected numbers by kind"):
         arguments.sampling_of({"temperatures": 1}, SamplingConfig)
 

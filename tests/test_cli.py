@@ -239,7 +239,7 @@ def test_bash_completes_through_the_script(tmp_path):
         "generate",
         "tiny",
         "prepare train generate infill accompany chords harmonise play jam render studio evaluate "
-        "compare mcp continue completion",
+        "compare doctor mcp continue completion",
     ]
 
 
