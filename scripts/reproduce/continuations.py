@@ -21,7 +21,6 @@ import numpy as np
 
 import musictx
 from musictx import files, formats, midi
-from musictx.beats import Beats
 from musictx.errors import UserError
 from musictx.evaluate import musical
 from musictx.notes import METER, TEMPO, Score
@@ -52,7 +51,7 @@ def written(score: Score) -> Score:
         pedals=score.pedals[:0],
         ticks_per_quarter=480,
     )
-    notes = quantised(grid.notes, Beats(grid), "16").copy()
+    notes = quantised(grid.notes, grid, "16").copy()
     notes["velocity"] = VELOCITY
     return grid.with_notes(notes)
 

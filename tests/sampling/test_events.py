@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from musictx.beats import Beats
 from musictx.config import SamplingConfig
 from musictx.notes import DRUMS, Score
 from musictx.sampling import fill, timeline
@@ -149,7 +148,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     seconds: list[float] = []
 
     def placed(notes):
-        return timeline.quantised(notes, Beats(KEPT), "16")
+        return timeline.quantised(notes, KEPT, "16")
 
     monkeypatch.setattr(fill, "ROWS_AT_ONCE", 2)
     together = composed(

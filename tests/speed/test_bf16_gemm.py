@@ -20,14 +20,15 @@ EXPORT = """
 #include "bf16_gemm.h"
 #include <cstdint>
 #include <vector>
-extern "C" int there() {
+#define MUSICTX_EXPORT extern "C" __attribute__((visibility("default")))
+MUSICTX_EXPORT int there() {
 #ifdef MUSICTX_BF16
   return 1;
 #else
   return 0;
 #endif
 }
-extern "C" void product(int ta, int tb, int m, int n, int k, float alpha, const uint16_t* a,
+MUSICTX_EXPORT void product(int ta, int tb, int m, int n, int k, float alpha, const uint16_t* a,
                         int lda, const uint16_t* b, int ldb, float beta, float* c, int ldc) {
 #ifdef MUSICTX_BF16
   std::vector<uint32_t> rows(bf16_gemm::packed_rows(m, k));
