@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3830,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_820, 44_440, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_820, 44_450, 400, 164
 
 
 def lines() -> dict[str, int]:
