@@ -213,7 +213,7 @@ def _accept(session: Session, take: Any, proposal: Any, revision: int) -> object
 
 
 def make_words(rng: Random, examples: Path, folder: Path) -> Path:
-    command = rng.choice(sorted(COMMANDS))
+    command = rng.choice([name for name in sorted(COMMANDS) if known_options(name)])
     names = list(known_options(command))
     words = [f"{rng.choice(names)}={rng.choice(WILD)}" for _ in range(rng.choice((1, 1, 2)))]
     path = folder / "words.json"
