@@ -27,7 +27,7 @@ ROOMS = {
     "data": 2790,
     "evaluate": 1615,
     "midi": 1570,
-    "model": 2850,
+    "model": 2830,
     "musicxml": 985,
     "render": 1470,
     "sampling": 4155,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3830,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_820, 44_450, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_800, 44_420, 400, 164
 
 
 def lines() -> dict[str, int]:

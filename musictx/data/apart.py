@@ -29,15 +29,16 @@ def apart(function: Callable[..., Result], *arguments: Any, budget: Budget = BUD
     except IndexError:
         process = processes(1)
     try:
-        result = process.submit(_bounded, budget, function, arguments).result()
-    except BrokenExecutor:
+        done = process.submit(_bounded, budget, function, arguments)
+    except BrokenExecutor:  # it was ended while it had no work
         process.shutdown()
-        raise _too_much(budget) from None
-    except Exception:
-        _idle.append(process)
-        raise
+        process = processes(1)
+        done = process.submit(_bounded, budget, function, arguments)
+    if isinstance(done.exception(), BrokenExecutor):
+        process.shutdown()
+        raise _too_much(budget)
     _idle.append(process)
-    return result
+    return done.result()
 
 
 def _bounded(budget: Budget, function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:

@@ -1,5 +1,6 @@
 """A file may take its time and no more, in C too."""
 
+import os
 import signal
 import time
 from itertools import repeat
@@ -60,3 +61,10 @@ def test_a_call_apart_is_ended_and_the_next_one_is_done(how):
         apart(stay, how, budget=Budget(0.3, 1024))
     assert told.value.reason == reason
     assert apart(sum, range(5)) == 10
+
+
+def test_a_process_that_is_ended_while_it_waits_is_replaced():
+    process = apart(os.getpid)
+    os.kill(process, signal.SIGKILL)
+    time.sleep(0.5)  # until the pool has seen it
+    assert apart(os.getpid) != process

@@ -194,15 +194,20 @@ def test_groups_go_on_after_another_window_and_in_other_rows() -> None:
     same(torch.stack(found, 1), want)
 
 
-def test_a_row_of_groups_is_bit_for_bit_the_row_alone() -> None:
-    model, ids = of_groups(), windows(6, 90)
-    start = grouped(model, ids[:1, :7])
-    together = NativeStep(model, start, rows=6, capacity=90)
-    alone = [NativeStep(model, start, rows=1, capacity=90) for _ in ids]
-    for token in ids[:, 7:].unbind(1):
+def assert_rows_are_alone(model: MusicTransformer, start: Any, ids: Tensor) -> None:
+    """Each row of a step of all rows of ``ids``, after ``start``, is that of a step of it alone."""
+    together = NativeStep(model, start, rows=len(ids), capacity=100)
+    alone = [NativeStep(model, start, rows=1, capacity=100) for _ in ids]
+    for token in ids.unbind(1):
         many = together(token)
         for row, step in enumerate(alone):
             assert torch.equal(many[row], step(token[row : row + 1])[0])
+
+
+def test_a_row_of_groups_is_bit_for_bit_the_row_alone() -> None:
+    model, ids = of_groups(), windows(6, 90)
+    start = grouped(model, ids[:1, :7])
+    assert_rows_are_alone(model, start, ids[:, 7:])
 
 
 def grouped(model: MusicTransformer, ids: Tensor) -> GroupCache:
@@ -218,12 +223,7 @@ def test_a_row_of_a_batch_is_bit_for_bit_the_row_alone() -> None:
     model = make("shaw", features=[told])
     ids = torch.randint(V, (7, 90))
     start = prefilled(model, ids[:1, :3], 4)
-    together = NativeStep(model, start, rows=7, capacity=80)
-    alone = [NativeStep(model, start, rows=1, capacity=80) for _ in ids]
-    for token in ids[:, 3:].unbind(1):
-        many = together(token)
-        for row, step in enumerate(alone):
-            assert torch.equal(many[row], step(token[row : row + 1])[0])
+    assert_rows_are_alone(model, start, ids[:, 3:])
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:

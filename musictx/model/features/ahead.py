@@ -8,9 +8,8 @@ worth. What is known of a bar stands before its line, so nothing is looked at th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +17,10 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import Feature, NativeForm
+from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
 from musictx.tokens.ahead import WHOLE
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.vocab import Tokenizer
 
 #: Nothing is known of the bar; something; all of it.
 CLASSES = 3
@@ -40,7 +38,7 @@ class Seen(NamedTuple):
     field: Tensor
 
 
-class Ahead(Feature):
+class Ahead(keys.GroupFeature):
     """Embeddings and scores of what is known ahead.
 
     size  how many ids there are
@@ -51,23 +49,10 @@ class Ahead(Feature):
     """
 
     name = "ahead"
-    sparse = False
+    further = (KNOWN, "section")
     products = ("stood",)
-    place: Tensor
-    is_bar: Tensor
-    part: Tensor
-    tone: Tensor
-    is_known: Tensor
     is_meter: Tensor
     section: Tensor
-
-    @classmethod
-    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        return keys.kinds(tokenizer, cls.name, KNOWN, "section")
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        return keys.why_not(arguments, size)
 
     def __init__(
         self,
@@ -96,7 +81,7 @@ class Ahead(Feature):
         """What is known after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
         laid = keys.rows(ids, earlier, places)
         rows, number, begins = laid.ids, laid.number, laid.begins
-        of = keys.Table(self.place, self.is_bar, self.part, self.tone, self.is_known)
+        of = self.table
         groups = keys.groups(rows, of)
         piece = (number == begins).cumsum(1) * keys.NEXT_PIECE
         written = piece + groups.bar

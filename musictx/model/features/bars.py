@@ -13,9 +13,9 @@ Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 20
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +23,8 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import Feature, NativeForm
+from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
-from musictx.tokens.vocab import Tokenizer
 
 #: Distances in bars that each id is told of; after them comes the best of 1 to ``FARTHEST_BARS``.
 DISTANCES = (1, 2, 4, 8)
@@ -51,7 +50,7 @@ class Seen(NamedTuple):
     meter: Tensor
 
 
-class Bars(Feature):
+class Bars(keys.GroupFeature):
     """Embeddings and scores of what stood here before.
 
     size    how many ids there are
@@ -62,22 +61,8 @@ class Bars(Feature):
     """
 
     name = "bars"
-    sparse = False
     products = ("stood",)
-    place: Tensor
-    is_bar: Tensor
-    part: Tensor
-    tone: Tensor
-    is_known: Tensor
     meter: Tensor
-
-    @classmethod
-    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        return keys.kinds(tokenizer, cls.name)
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        return keys.why_not(arguments, size)
 
     def __init__(
         self,
@@ -106,7 +91,7 @@ class Bars(Feature):
         of five."""
         laid = keys.rows(ids, earlier, places)
         rows, number, begins = laid.ids, laid.number, laid.begins
-        of = keys.Table(self.place, self.is_bar, self.part, self.tone, self.is_known)
+        of = self.table
         groups = keys.groups(rows, of)
         # The bar with which the piece begins, maybe after a group of controls.
         opening = (groups.bar + groups.other.long()).gather(1, begins)

@@ -6,8 +6,8 @@ that says all four, so "what comes next at this place of that bar" is one search
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
-from musictx.model.features.base import numbers_in
+from musictx.model.features.base import Feature, numbers_in
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.vocab import Tokenizer
 
@@ -32,21 +32,6 @@ ALWAYS = ("place", "bar", "program", "drums", "harmony", "pitch", "drum", "root"
 NEXT_PIECE = 4096
 #: The key of what is not written yet.
 LATER = 1 << 60
-
-
-def kinds(tokenizer: Tokenizer, feature: str, *further: str) -> dict[str, list[list[int]]]:
-    """The ranges of ids of ``tokenizer`` that every feature of groups reads, and ``further`` ones.
-
-    Raises ``ConfigError``, which names the ``feature``, for tokens that do not have them."""
-    groups = tokenizer.groups()
-    if groups is None or not groups.keys() >= set(further):
-        raise ConfigError(
-            f"model.features={feature}: expected tokenizer=notes"
-            + " tokenizer.controls=true" * (KNOWN in further)
-            + f", whose notes stand in bars, not {tokenizer.name}"
-        )
-    optional = {KNOWN, "section"} & groups.keys()
-    return {name: groups[name] for name in (*ALWAYS, *sorted(optional | set(further)))}
 
 
 class Table(NamedTuple):
@@ -81,12 +66,6 @@ class Groups(NamedTuple):
     ahead: Tensor
 
 
-def why_not(arguments: Mapping[str, Any], size: int) -> str | None:
-    """What is wrong with ranges of ids that a model folder gives (``Feature.why_not``)."""
-    bounded = all(0 <= number <= max(size, BAR) for number in numbers_in(dict(arguments)))
-    return None if bounded else "ranges of ids"
-
-
 def table(
     size: int,
     *,
@@ -113,6 +92,44 @@ def table(
         tone=tone,
         is_known=ranges("known", size, known, -1) >= 0,
     )
+
+
+class GroupFeature(Feature):
+    """A feature that looks things up by keys. It holds the tables of :class:`Table`, by the names
+    of the fields there.
+
+    further  kinds of ids that it reads beside :data:`ALWAYS`
+    """
+
+    sparse = False
+    further: ClassVar[tuple[str, ...]] = ()
+    place: Tensor
+    is_bar: Tensor
+    part: Tensor
+    tone: Tensor
+    is_known: Tensor
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        groups = tokenizer.groups()
+        if groups is None or not groups.keys() >= set(cls.further):
+            raise ConfigError(
+                f"model.features={cls.name}: expected tokenizer=notes"
+                + " tokenizer.controls=true" * (KNOWN in cls.further)
+                + f", whose notes stand in bars, not {tokenizer.name}"
+            )
+        optional = {KNOWN, "section"} & groups.keys()
+        return {name: groups[name] for name in (*ALWAYS, *sorted(optional | set(cls.further)))}
+
+    @classmethod
+    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
+        bounded = all(0 <= number <= max(size, BAR) for number in numbers_in(dict(arguments)))
+        return None if bounded else "ranges of ids"
+
+    @property
+    def table(self) -> Table:
+        """What each id says."""
+        return Table(*(getattr(self, name) for name in Table._fields))
 
 
 class Rows(NamedTuple):

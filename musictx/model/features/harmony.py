@@ -10,7 +10,6 @@ note of it: what is learned in one key holds in all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import Feature, NativeForm
+from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, PARTS, TONES, at
 from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import KNOWN
@@ -87,7 +86,7 @@ class Turned(nn.Module):
         return F.linear(F.gelu(h), self.out).float()
 
 
-class Harmony(Feature):
+class Harmony(keys.GroupFeature):
     """Embeddings and scores of the chord in force and of what is known ahead.
 
     size  how many ids there are
@@ -98,13 +97,8 @@ class Harmony(Feature):
     """
 
     name = "harmony"
-    sparse = False
+    further = (KNOWN, "length", "quality")
     products = ("of_chord.ahead.weight", "of_note.ahead.weight")
-    place: Tensor
-    is_bar: Tensor
-    part: Tensor
-    tone: Tensor
-    is_known: Tensor
     is_meter: Tensor
     is_chord: Tensor
     steps: Tensor
@@ -113,13 +107,9 @@ class Harmony(Feature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        found = keys.kinds(tokenizer, cls.name, KNOWN, "length", "quality")
+        found = super().of_tokens(tokenizer)
         del found["section"]
         return found
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        return keys.why_not(arguments, size)
 
     def __init__(
         self,
@@ -157,7 +147,7 @@ class Harmony(Feature):
         """What is known after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
         laid = keys.rows(ids, earlier, places)
         rows, number, begins = laid.ids, laid.number, laid.begins
-        of = keys.Table(self.place, self.is_bar, self.part, self.tone, self.is_known)
+        of = self.table
         groups = keys.groups(rows, of)
         last, some = (number - 1).clamp(min=0), number > begins
 
