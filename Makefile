@@ -55,8 +55,9 @@ samples: $(INSTALLED)
 	rm docs/samples/*.wav
 	mv docs/samples/*.png docs/images/
 
+# A process for each core, at most four: each holds torch, about 1 GB.
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 $(BROWSER): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
