@@ -10,6 +10,8 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +23,20 @@ from musictx.notes import Score
 
 #: Endings of the files that :func:`read` takes, in small letters.
 SUFFIXES = midi.SUFFIXES + musicxml.SUFFIXES
+
+#: What calls the function that reads a file: ``call(function, *arguments)``.
+_call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *of: f(*of))
+
+
+@contextmanager
+def reading(call: Callable[..., Score]) -> Iterator[None]:
+    """Within this context, and this thread, ``call`` has the files read that :func:`read` is to
+    read, in a process of its own for example; ``repairs`` may be lost on the way."""
+    before = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(before)
 
 
 def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None = None) -> Score:
@@ -49,7 +65,7 @@ def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None =
             return musicxml.read(data, limits=limits)
         return midi.read(data, limits=limits, repairs=repairs)
     if isinstance(source, (str, os.PathLike)):
-        return _read_file(Path(source), limits or Limits(), repairs)
+        return _call.get()(_read_file, Path(source), limits or Limits(), repairs)
     if hasattr(source, "instruments") and hasattr(source, "get_tempo_changes"):
         return midi.from_pretty_midi(source)
     if hasattr(source, "tracks") and hasattr(source, "ticks_per_beat"):

@@ -34,10 +34,19 @@ class Limits:
         DAY, "length of a piece; beyond a day its times are damaged", low=1, high=DAY
     )
     read_seconds: float = option(
-        60.0, "prepare: time in which a file is read, seconds", above=0, below=1e6
+        60.0, "time in which a file is read, seconds (prepare, studio)", above=0, below=1e6
     )
-    read_mb: int = option(2048, "prepare: memory in which a file is read, MB", low=16)
+    read_mb: int = option(2048, "memory in which a file is read, MB (prepare, studio)", low=16)
     wav_seconds: int = option(3600, "length of a WAV file that is rendered, seconds", low=1)
 
     def __post_init__(self) -> None:
         check(self, "limits")
+
+
+@dataclass
+class ServerLimits(Limits):
+    """Bounds of what somebody hands to a server, and waits for. Files within the other limits take
+    a tenth of this time."""
+
+    read_seconds: float = option(10.0, "time in which a file is read, seconds", above=0, below=1e6)
+    read_mb: int = option(1024, "memory in which a file is read, MB", low=16)

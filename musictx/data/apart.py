@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from typing import Any, TypeVar
 
+from musictx.config.limits import Limits
 from musictx.data.budget import Budget, TookTooLong, within
 from musictx.data.parallel import processes
 from musictx.errors import ReadError, UserError
 
 Result = TypeVar("Result")
 
-#: For a file that somebody hands to a server. Files within ``limits`` take a tenth of it.
-BUDGET = Budget(seconds=10, megabytes=1024)
 #: Processes that wait for work; each does one call at a time.
 _idle: list[ProcessPoolExecutor] = []
 
 
-def apart(function: Callable[..., Result], *arguments: Any, budget: Budget = BUDGET) -> Result:
+def apart(function: Callable[..., Result], *arguments: Any, limits: Limits) -> Result:
     """``function(*arguments)``, both picklable, from another process; any thread may ask.
 
-    Raises what ``function`` raises, and :class:`ReadError` where it passes ``budget``: also in one
-    call of C, where no exception can end it, and after which its process is gone.
+    Raises what ``function`` raises, and :class:`ReadError` where it passes ``limits.read_seconds``
+    or ``limits.read_mb``: also in one call of C, where no exception can end it, and after which its
+    process is gone.
     """
+    budget = Budget(limits.read_seconds, limits.read_mb)
     try:
         process = _idle.pop()
     except IndexError:
@@ -39,6 +40,11 @@ def apart(function: Callable[..., Result], *arguments: Any, budget: Budget = BUD
         raise _too_much(budget)
     _idle.append(process)
     return done.result()
+
+
+def listed(function: Callable[..., Iterable[Result]], *arguments: Any) -> list[Result]:
+    """All that ``function`` yields: a generator itself cannot come from another process."""
+    return list(function(*arguments))
 
 
 def _bounded(budget: Budget, function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from musictx import files, formats, shipped
-from musictx.config.limits import Limits
+from musictx.config.limits import ServerLimits
 from musictx.data.apart import apart
 from musictx.errors import UserError
 from musictx.formats import SUFFIXES
@@ -50,8 +50,6 @@ class Places:
         if not there:
             what = "file" if endings is not None else "model that comes along, nor such a folder"
             raise UserError(f"{option}={name}: no such {what}")
-        if endings is SUFFIXES:
-            apart(formats.read, str(path))  # what a command is to read has been read in its budget
         return str(path)
 
     def result(self, name: str) -> str:
@@ -63,7 +61,7 @@ class Places:
 
     def music(self, option: str, text: str) -> str:
         """Music in base64, kept as a file in ``out``/given, named by what is in it."""
-        most = Limits().midi_mb
+        most = ServerLimits().midi_mb
         try:
             content = base64.b64decode("".join(text.split()), validate=True)
         except (binascii.Error, ValueError):
@@ -71,7 +69,7 @@ class Places:
         if len(content) > most * 2**20:
             raise UserError(f"{option}: {len(content) >> 20} MB, expected at most {most} MB")
         try:
-            apart(formats.read, content)  # what is no music leaves no file
+            apart(formats.read, content, limits=ServerLimits())  # what is no music leaves no file
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
         xml = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"

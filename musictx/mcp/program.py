@@ -99,9 +99,6 @@ async def _performed(
     import anyio
     from anyio import to_thread
 
-    words = work.command_of(tool, values, places)
-    if device != "auto" and tool != "render":
-        words.append(f"device={device}")
     reached: list[tuple[str, float, float | None]] = []
     stopped = False
 
@@ -109,6 +106,12 @@ async def _performed(
         if stopped:
             raise work.Stopped
         reached[:] = [(what, done, total)]
+
+    def answered() -> dict[str, Any]:
+        words = work.command_of(tool, values, places)
+        if device != "auto" and tool != "render":
+            words.append(f"device={device}")
+        return work.perform(words, tell)
 
     async def report() -> None:
         last = -1.0
@@ -123,7 +126,7 @@ async def _performed(
         async with anyio.create_task_group() as group:
             group.start_soon(report)
             try:
-                answer = await to_thread.run_sync(work.perform, words, tell, abandon_on_cancel=True)
+                answer = await to_thread.run_sync(answered, abandon_on_cancel=True)
             except UserError as wrong:
                 error = wrong
             group.cancel_scope.cancel()

@@ -6,15 +6,18 @@ from __future__ import annotations
 import shlex
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from musictx import shipped
+from musictx import formats, shipped
 from musictx.apps.results import Result, fresh_seed, new_notes
 from musictx.compose import COMMANDS, compose
 from musictx.compose.hints import unknown_option
 from musictx.config.checks import typed
+from musictx.config.limits import Limits, ServerLimits
+from musictx.data.apart import apart, listed
 from musictx.errors import UserError, shown
 from musictx.evaluate import keys
 from musictx.mcp.places import ENDINGS, Places
@@ -23,6 +26,8 @@ from musictx.notes import Score
 from musictx.progress import listening
 from musictx.wings import load
 
+#: For rendering, sound font and all: an hour of dense music takes some minutes.
+RENDERING = Limits(read_seconds=900)
 #: One piece is composed at a time: each takes all threads of the processor.
 _BUSY = threading.Lock()
 
@@ -103,13 +108,15 @@ def perform(words: list[str], tell: Callable[[str, float, float | None], None]) 
     :class:`Stopped`, which this passes on. Raises ``UserError`` as the command line does.
     """
     notices: list[str] = []
-    with _BUSY, listening(tell):
+    program, _, _ = COMMANDS[words[0]].run.partition(":")
+    results = load(f"{program}:results")  # what ``run`` writes
+    with _BUSY, listening(tell), formats.reading(partial(apart, limits=ServerLimits())):
         tell(words[0], 0.0, None)
-        program = COMMANDS[words[0]].run.partition(":")[
-            0
-        ]  # its ``results`` are what ``run`` writes
-        results = load(f"{program}:results")
-        made = list(results(compose(words[0], words[1:]), notices.append))
+        config = compose(words[0], words[1:])
+        if words[0] == "render":
+            made = apart(listed, results, config, limits=RENDERING)
+        else:
+            made = list(results(config, notices.append))
     command = shlex.join(["musictx", *words])
     if words[0] == "render":
         return {"files": [str(path) for path in made], "command": command}

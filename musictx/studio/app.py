@@ -107,8 +107,10 @@ class Studio:
         return await self._document(session, 201, remark=remark)
 
     def _create(self, name: str, data: bytes) -> tuple[Session, str | None]:
-        what = data, uploads.title(name), self._config.limits
-        document, remark = apart(uploads.document_of, *what)
+        limits = self._config.limits
+        document, remark = apart(
+            uploads.document_of, data, uploads.title(name), limits, limits=limits
+        )
         start = (uploads.ending(data), data) if data else None
         return self.sessions.create(document, start), remark
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from musictx.config.checks import check, device, option
 from musictx.config.composing import ModelFolder
-from musictx.config.limits import HELP, Limits
+from musictx.config.limits import HELP, ServerLimits
 
 
 @dataclass
-class StudioLimits(Limits):
+class StudioLimits(ServerLimits):
     """Bounds on files that are opened in the studio: closer than elsewhere, since a page shows the
     whole piece."""
 

@@ -75,7 +75,7 @@ class Exports:
             if wanted.kind == "wav":
                 formats.writer(path)(part, path, limits=self._limits, on_block=go_on)
             else:
-                apart(formats.write, part, path)
+                apart(formats.write, part, path, limits=self._limits)
         except UserError as error:
             if wanted.kind == "musicxml" and "grid" in str(error):
                 sentence = "this music is on no grid of beats, so it has no notation; quantise it"

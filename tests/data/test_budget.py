@@ -7,6 +7,7 @@ from itertools import repeat
 
 import pytest
 
+from musictx.config.limits import Limits, ServerLimits
 from musictx.data import parallel
 from musictx.data.apart import apart
 from musictx.data.budget import Budget, TookTooLong, within
@@ -58,13 +59,13 @@ def test_a_call_apart_is_ended_and_the_next_one_is_done(how):
     if how == "no notes":
         said, reason = how, "no music"
     with pytest.raises(ReadError, match=said) as told:
-        apart(stay, how, budget=Budget(0.3, 1024))
+        apart(stay, how, limits=Limits(read_seconds=0.3, read_mb=1024))
     assert told.value.reason == reason
-    assert apart(sum, range(5)) == 10
+    assert apart(sum, range(5), limits=ServerLimits()) == 10
 
 
 def test_a_process_that_is_ended_while_it_waits_is_replaced():
-    process = apart(os.getpid)
+    process = apart(os.getpid, limits=ServerLimits())
     os.kill(process, signal.SIGKILL)
     time.sleep(0.5)  # until the pool has seen it
-    assert apart(os.getpid) != process
+    assert apart(os.getpid, limits=ServerLimits()) != process

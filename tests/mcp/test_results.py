@@ -1,11 +1,15 @@
 """A call of a tool asks the library, and its answer is built from the results."""
 
+from pathlib import Path
+
 import pytest
 
 import musictx
-from musictx import shipped
+from musictx import midi, shipped
+from musictx.data.apart import apart
 from musictx.mcp import work
 from musictx.mcp.places import Places
+from musictx.render.soundfont import OURS, SoundFont
 from tests.untrained import saved
 
 
@@ -51,3 +55,24 @@ def test_each_tool_answers_with_what_it_has_written_and_prints_nothing(models, t
 
 def _new(piece, primer):
     return piece["notes"] - len(musictx.read(primer))
+
+
+def test_files_are_read_once_and_in_a_process_of_their_own(models, tmp_path, monkeypatch):
+    calls = []
+
+    def recorded(function, *arguments, limits):
+        calls.append((function.__name__, limits.read_seconds))
+        return apart(function, *arguments, limits=limits)
+
+    def read_here(*arguments):
+        raise AssertionError("read in the process that serves")
+
+    monkeypatch.setattr(work, "apart", recorded)
+    monkeypatch.setattr(midi, "read", read_here)
+    monkeypatch.setattr(SoundFont, "__init__", read_here)
+    tune = str(shipped.examples()["ode_to_joy"])
+    call("continue", tmp_path, primer=tune, seconds=1.0, seed=3, model=models["piano"])
+    assert calls == [("_read_file", 10)]
+    made = call("render", tmp_path, files=[tune], png=False, soundfont=str(OURS))
+    assert [Path(path).suffix for path in made["files"]] == [".wav"]
+    assert calls[1:] == [("listed", 900)]
