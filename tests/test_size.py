@@ -18,13 +18,13 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3185,
+    "": 3200,
     "apps": 2110,
     "attention": 3105,
     "cli": 460,
     "compose": 1255,
-    "config": 1840,
-    "data": 2790,
+    "config": 1850,
+    "data": 2795,
     "evaluate": 1615,
     "midi": 1570,
     "model": 2830,
@@ -35,12 +35,12 @@ ROOMS = {
     "train": 2560,
     "chorale": 3510,
     "live": 635,
-    "mcp": 580,
+    "mcp": 590,
     "speed": 3615,
     "studio": 3830,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_800, 44_420, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_830, 44_470, 400, 164
 
 
 def lines() -> dict[str, int]:
