@@ -129,6 +129,10 @@ class Studio:
                 self.composer.cancel(session, take["id"])
         self.hub.publish(session.id, "deleted", {})
 
+    async def restore(self, request: web.Request) -> web.Response:
+        await self.run(self.sessions.restore, request.match_info["session"])
+        return web.Response(status=204)
+
     # ------------------------------------------------------------------------------ operations
 
     async def ops(self, request: web.Request) -> web.Response:
@@ -298,6 +302,7 @@ class Studio:
             post("/api/sessions", self.create),
             get(S, self.get),
             delete(S, self.delete),
+            post(f"{S}/restore", self.restore),
             post(f"{S}/ops", self.ops),
             post(f"{S}/undo", self.undo),
             post(f"{S}/redo", self.redo),

@@ -76,7 +76,7 @@ class Journal:
                     raise
         except OSError as error:
             raise WriteError(
-                f"the session cannot be written: {error.strerror or error}; nothing was changed"
+                f"this piece cannot be written: {error.strerror or error}; nothing was changed"
             ) from error
         self._rest = b""
         self.size = place + len(data)

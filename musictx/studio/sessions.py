@@ -98,7 +98,7 @@ class Sessions:
         return [line for _, line in newest]
 
     def delete(self, session: Session) -> None:
-        """Move the session to ``deleted/``, from where it can be brought back by hand."""
+        """Move the session to ``deleted/``, from where :meth:`restore` brings it back."""
         name = session.id
         with session.held(), self._lock:
             target = self.folder / DELETED / name
@@ -112,6 +112,17 @@ class Sessions:
             session.folder, session.deleted = target, True
             self._all.pop(name, None)
             self._recent.pop(name, None)
+
+    def restore(self, name: str) -> None:
+        """Bring a deleted session back to where it was; :class:`Refused` where there is none."""
+        with self._lock:
+            source, target = self.folder / DELETED / name, self.folder / name
+            if target.exists() or not source.is_dir():
+                raise Refused("there is no such deleted piece", 404)
+            try:
+                source.rename(target)
+            except OSError as error:
+                raise WriteError(f"the piece cannot be moved: {error.strerror}") from error
 
 
 def _slug(name: str) -> str:

@@ -36,24 +36,25 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document,
     """The music in the bytes of a MIDI or MusicXML file; of none, an empty document. With it, if
     the file is damaged, a sentence that says so.
 
-    Raises :class:`Refused`, in a sentence that begins with ``name``, for what is no music, damaged
+    Raises :class:`Refused`, in a sentence that begins with the name, for what is no music, damaged
     or more than ``limits``.
     """
     if not data:
         return Document(name=name), None
     repairs: Counter[str] = Counter()
+    what = f'"{name}"'
     try:
         score = read(data, limits=dataclasses.replace(limits, seconds=DAY), repairs=repairs)
     except ReadError as error:
         if error.reason == "not a MIDI file":
-            raise Refused(f"{name}: this is neither a MIDI file nor MusicXML") from None
-        raise Refused(f"{name}: {str(error).partition(': ')[2]}") from None
+            raise Refused(f"{what}: this is neither a MIDI file nor MusicXML") from None
+        raise Refused(f"{what}: {str(error).partition(': ')[2]}") from None
     if repairs and not len(score):
-        raise Refused(f"{name}: it is damaged, and no note could be read ({', '.join(repairs)})")
+        raise Refused(f"{what}: it is damaged, and no note could be read ({', '.join(repairs)})")
     last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
     if last > limits.seconds:
         raise Refused(
-            f"{name}: it lasts {last / 3600:.1f} hours, and the studio takes at most "
+            f"{what}: it lasts {last / 3600:.1f} hours, and the studio takes at most "
             f"{limits.seconds / 3600:g}; cut it, or start musictx studio with limits.seconds="
         )
     lost = ", ".join(what for what in repairs if what in LOSSES)

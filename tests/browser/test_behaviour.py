@@ -260,12 +260,17 @@ def test_what_a_model_cannot_is_said_in_the_page(desk):
 
 def test_a_piece_that_another_page_deletes_is_left_with_a_sentence(desk, context):
     desk.open_example("Ode to joy")
+    gone = desk.id
     other = context.new_page()
     other.goto(f"{desk.url}/")
     other.get_by_role("button", name="Delete Ode to joy").first.click()
     desk.page.get_by_text("Ode to joy was deleted by another page").wait_for()
     assert desk.page.evaluate("musictx.piece") is None
     desk.button("Start from nothing").wait_for()
+    other.get_by_role("button", name="Undo").click()
+    other.locator(f"a[href='#{gone}']").wait_for()
+    other.locator(f"a[href='#{gone}']").click()
+    Desk(other, desk.url).until("musictx.piece?.notes.size > 0")
 
 
 def test_a_hidden_page_lets_its_connection_go_and_catches_up(desk, context):
@@ -285,3 +290,50 @@ def test_a_hidden_page_lets_its_connection_go_and_catches_up(desk, context):
     assert desk.page.evaluate("musictx.piece.name") == "Ode to joy"
     desk.page.evaluate(hide, False)
     desk.until("musictx.piece.name === 'Meanwhile'")
+
+
+def test_an_empty_piece_gets_a_tempo_and_buttons_that_are_seen(desk):
+    """What a songwriter meets in the first minutes (every part failed once)."""
+    page = desk.page
+    desk.open_empty()
+    desk.button("Tempo 120, 4/4: change").click()
+    page.get_by_label("Tempo, quarter notes a minute").fill("100")
+    page.get_by_label("Beats of a bar").fill("3")
+    desk.button("Change", exact=True).click()
+    desk.settle()
+    found = desk.server()
+    assert (found["tempos"], found["meters"]) == ([[0, 100]], [[0, 3, 4]])
+    pencil = desk.button("Draw notes")
+    pencil.click()  # the pointer stays on it
+    colours = "e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]"
+    page.wait_for_timeout(200)
+    ink, ground = (sum(map(int, re.findall(r"\d+", c)[:3])) for c in pencil.evaluate(colours))
+    assert abs(ink - ground) > 300
+    desk.button("Redo").focus()
+    page.keyboard.press("?")
+    page.get_by_role("heading", name="Keys").wait_for()
+    page.keyboard.press("Escape")
+    track = page.locator(".track .pick")
+    words = re.sub(r"\s+", " ", track.inner_text()).lower()
+    assert track.get_attribute("aria-label").lower().startswith(words)
+
+
+def test_what_is_pasted_goes_to_the_playhead(desk):
+    desk.open_example("Ode to joy")
+    before = desk.notes()
+    desk.select_bars(1, 1)
+    desk.page.locator("#roll").focus()
+    desk.page.keyboard.press("Control+c")
+    box = desk.page.locator("canvas.ruler").bounding_box()
+    desk.page.mouse.click(box["x"] + desk._x(desk.bar(4)) + 1, box["y"] + 10)
+    desk.page.keyboard.press("Control+v")
+    new = desk.notes()[len(before) :]
+    assert min(note[1] for note in new) == pytest.approx(desk.bar(4), abs=1e-3)
+
+
+def test_an_export_that_cannot_be_says_why(desk):
+    desk.page.context.watched.expected += ["status of 400"]
+    desk.open_example("Mozart K545")
+    desk.page.locator("summary[aria-label=Export]").click()
+    desk.page.locator(".menu[open] a").filter(has_text="MusicXML").first.click()
+    desk.page.get_by_role("alert").filter(has_text="on no grid of beats").wait_for()

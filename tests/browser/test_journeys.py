@@ -347,6 +347,8 @@ def test_12_recover_after_a_killed_server(chromium, tmp_path, context, studio):
         page.locator("#roll").focus()
         page.keyboard.press("Control+a")
         page.keyboard.press("Alt+ArrowDown")  # is sent when the server is back
+        page.wait_for_timeout(300)
+        assert not page.get_by_text("The studio is back").count()
         served.start()
         page.get_by_text("The studio is back").wait_for(timeout=30_000)
         wait_for(lambda: desk.server()["revision"] > 0)

@@ -58,7 +58,7 @@ test("what was played takes the next ids, on the grid where that is asked", () =
   const played = [{ start: 0.56, end: 0.93, pitch: 60, velocity: 80, track: 0 }, { start: 3.4, end: 4.6, pitch: 62, velocity: 80, track: 0 }];
   assert.equal(recorded(/** @type {any} */ ({ next_id: 7 }), [], BEATS), null);
   const as = recorded(/** @type {any} */ ({ next_id: 7 }), played, BEATS);
-  assert.deepEqual([as.label, as.add.map((note) => [note.id, note.start])], ["record 2 notes", [[7, 0.56], [8, 3.4]]]);
+  assert.deepEqual([as.label, as.add.map((note) => [note.id, note.start])], ["2 notes recorded", [[7, 0.56], [8, 3.4]]]);
   const { add } = recorded(/** @type {any} */ ({ next_id: 7 }), played, BEATS, 2);
   assert.deepEqual(add.map((note) => note.start), [0.5, 3.5]);
   add.forEach((note, i) => assert.ok(Math.abs(note.end - note.start - (played[i].end - played[i].start)) < 1e-9));

@@ -42,7 +42,7 @@ import { Selection } from "./selection.js";
  * settings: tool, grid, theme. mix: muted or solo tracks. cursor: the roll's cursor has moved.
  * play: the player began, ended, or jumped. say: something for screen readers.
  * ask: the panel is to be set as a take was asked. message: a sentence for everybody. connection: is the server there?
- * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, play: Player, say: string, message: {text: string, kind: "error" | "done", holds?: (piece: Piece) => boolean}, connection: boolean}>}
+ * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, play: Player, say: string, message: {text: string, kind: "error" | "done", holds?: (piece: Piece) => boolean, back?: () => void}, connection: boolean}>}
  */
 export class App extends Emitter {
   mirror = new Mirror();
@@ -75,7 +75,7 @@ export class App extends Emitter {
       this.emit("piece", piece);
     });
     this.mirror.on("refused", (error) => this.fail(error));
-    this.mirror.on("state", (state) => this.#connected(state !== "lost"));
+    this.mirror.on("state", (state) => state !== "saving" && this.#connected(state === "saved"));
     this.selection.on("change", () => this.emit("selection", this.selection));
     this.stream.on("takes", (list) => this.takes.reset(list));
     this.stream.on("take", (take) => this.takes.update(take));
@@ -204,9 +204,9 @@ export class App extends Emitter {
     }
   }
 
-  /** Says what was done; no longer than `holds`. @param {string} text @param {(piece: Piece) => boolean} [holds] */
-  done(text, holds) {
-    this.emit("message", { text, kind: "done", holds });
+  /** Says what was done, no longer than `holds`, with a button that takes it `back`. @param {string} text @param {(piece: Piece) => boolean} [holds] @param {() => void} [back] */
+  done(text, holds, back) {
+    this.emit("message", { text, kind: "done", holds, back });
   }
 
   #connected(online) {

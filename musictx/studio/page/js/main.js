@@ -50,7 +50,7 @@ mountHeader(app, at("header"));
 mountTracks(app, at("tracks"));
 mountTools(app, at("tools"));
 mountNotation(app, at("roll-frame"), at("tools"));
-const [compose, history] = mountSidePanel(at("panel"), ["Compose", "History"]);
+const [compose, history] = mountSidePanel(app, at("panel"), ["Compose", "History"]);
 mountCompose(app, compose);
 mountHistory(app, history);
 mountProposals(app, at("proposals"));

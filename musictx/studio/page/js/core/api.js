@@ -18,10 +18,10 @@ export class ServerError extends Error {
 
 /**
  * @param {string} path  from /api/ on
- * @param {{method?: string, body?: any}} [options]  a body that is no Blob goes as JSON
- * @returns {Promise<any>}  the JSON of the answer; null where there is none
+ * @param {{method?: string, body?: any, file?: boolean}} [options]  a body that is no Blob goes as JSON
+ * @returns {Promise<any>}  the JSON of the answer, null where there is none; of a file its Blob
  */
-export async function request(path, { method = "GET", body } = {}) {
+export async function request(path, { method = "GET", body, file = false } = {}) {
   const blob = body instanceof Blob;
   const headers = body === undefined || blob ? {} : { "Content-Type": "application/json" };
   let answer;
@@ -35,7 +35,7 @@ export async function request(path, { method = "GET", body } = {}) {
     throw new ServerError("The studio does not answer. Is musictx studio still running?", 0);
   }
   if (answer.status === 204) return null;
-  const content = await answer.json().catch(() => undefined);
+  const content = await (file && answer.ok ? answer.blob() : answer.json()).catch(() => undefined);
   if (answer.ok && content === undefined) throw new ServerError("The studio's answer broke off.", 0);
   if (answer.ok) return content;
   const sentence = content?.error ?? `The studio refused this (${answer.status}).`;

@@ -17,8 +17,8 @@ export function h(spec, properties, ...children) {
     if (part[0] === "#") element.id = part.slice(1);
     else element.classList.add(part.slice(1));
   }
-  set(element, properties ?? {});
   element.append(...present(children));
+  set(element, properties ?? {}); // after the text, which is the value of an option without one
   return element;
 }
 

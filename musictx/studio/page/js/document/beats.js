@@ -56,6 +56,12 @@ export class Beats {
     return { bar, beat, part: part > 1 - NEAR || part < NEAR ? 0 : part };
   }
 
+  /** Beats from one moment to another, to hundredths. */
+  length(begin, end) {
+    const [from, to] = [begin, end].map((at) => this.index(at) + (at - this.time(this.index(at))) / (this.time(this.index(at) + 1) - this.time(this.index(at))));
+    return Math.round((to - from) * 100) / 100;
+  }
+
   /** The bar that a moment is in. @returns {Bar} */
   bar(seconds) {
     let first = this.index(Math.max(0, seconds));

@@ -43,14 +43,14 @@ export function bounded(notes, seconds, semitones) {
 function changed(verb, notes, change) {
   const all = notes.map(change);
   const different = all.filter((note, i) => note !== notes[i]);
-  return different.length ? { label: `${verb} ${count(different.length, "note")}`, change: different } : null;
+  return different.length ? { label: `${count(different.length, "note")} ${verb}`, change: different } : null;
 }
 
 /** @param {Note[]} notes */
 export function move(notes, by, semitones) {
   const { seconds, semitones: up } = bounded(notes, by, semitones);
   if (Math.abs(seconds) < 1e-9 && !up) return null;
-  return changed("move", notes, (note) => ({
+  return changed("moved", notes, (note) => ({
     ...note, start: Math.max(0, note.start + seconds), end: note.end + seconds, pitch: note.pitch + up,
   }));
 }
@@ -58,14 +58,14 @@ export function move(notes, by, semitones) {
 /** Ends (or starts) later by so many seconds. @param {Note[]} notes @param {"start" | "end"} edge */
 export function resize(notes, edge, by) {
   if (Math.abs(by) < 1e-9) return null;
-  return changed("lengthen", notes, (note) => edge === "end"
+  return changed(edge === "end" && by > 0 ? "lengthened" : "shortened", notes, (note) => edge === "end"
     ? { ...note, end: Math.max(note.end + by, note.start + SHORTEST) }
     : { ...note, start: Math.max(0, Math.min(note.start + by, note.end - SHORTEST)) });
 }
 
 /** @param {Note[]} notes */
 export function louder(notes, by) {
-  return changed(by > 0 ? "louder:" : "softer:", notes, (note) => {
+  return changed(by > 0 ? "louder" : "softer", notes, (note) => {
     const velocity = clampVelocity(note.velocity + by);
     return velocity === note.velocity ? note : { ...note, velocity };
   });
@@ -75,7 +75,7 @@ const clampVelocity = (velocity) => Math.min(127, Math.max(1, Math.round(velocit
 
 /** Starts to the grid; lengths stay. @param {Note[]} notes @param {Beats} beats */
 export function quantise(notes, beats, division) {
-  return changed("quantise", notes, (note) => {
+  return changed("quantised", notes, (note) => {
     const start = beats.snap(note.start, division || 4);
     return Math.abs(start - note.start) < 1e-6 ? note : { ...note, start, end: note.end + start - note.start };
   });
@@ -83,12 +83,12 @@ export function quantise(notes, beats, division) {
 
 /** @param {Note[]} notes */
 export function toTrack(notes, track) {
-  return changed("move to another track:", notes, (note) => (note.track === track ? note : { ...note, track }));
+  return changed("moved to another track", notes, (note) => (note.track === track ? note : { ...note, track }));
 }
 
 /** @param {Note[]} notes @returns {Operation | null} */
 export function erase(notes) {
-  return notes.length ? { label: `delete ${count(notes.length, "note")}`, remove: notes.map((note) => note.id) } : null;
+  return notes.length ? { label: `${count(notes.length, "note")} deleted`, remove: notes.map((note) => note.id) } : null;
 }
 
 /** Locks the notes, or unlocks them if all are locked. @param {Piece} piece @param {number[]} ids @returns {Operation | null} */
@@ -96,15 +96,15 @@ export function toggleLock(piece, ids) {
   if (!ids.length) return null;
   const open = ids.filter((id) => !piece.locked.has(id));
   return open.length
-    ? { label: `lock ${count(open.length, "note")}`, lock: open }
-    : { label: `unlock ${count(ids.length, "note")}`, unlock: ids };
+    ? { label: `${count(open.length, "note")} locked`, lock: open }
+    : { label: `${count(ids.length, "note")} unlocked`, unlock: ids };
 }
 
 /** A new note. @param {Piece} piece @param {Omit<Note, "id">} note @returns {Operation} */
 export function draw(piece, note) {
   const start = Math.max(0, note.start);
   const end = Math.max(note.end, start + SHORTEST);
-  return { label: "draw a note", add: [{ ...note, start, end, velocity: clampVelocity(note.velocity), id: piece.next_id }] };
+  return { label: "1 note drawn", add: [{ ...note, start, end, velocity: clampVelocity(note.velocity), id: piece.next_id }] };
 }
 
 /** Notes as the clipboard keeps them: from 0 on. @param {Note[]} notes */
@@ -124,5 +124,5 @@ export function paste(piece, clipped, at) {
     end: note.end + at,
     track: known.has(note.track) ? note.track : piece.tracks[0]?.id ?? 0,
   }));
-  return { label: `paste ${count(add.length, "note")}`, add };
+  return { label: `${count(add.length, "note")} pasted`, add };
 }

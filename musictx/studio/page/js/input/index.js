@@ -79,7 +79,7 @@ export function mountInput(app, player) {
     if (!operation) return app.say("nothing was played");
     app.change(operation);
     app.selection.pickNotes(operation.add.map((note) => note.id));
-    app.done(`${operation.label[0].toUpperCase()}${operation.label.slice(1)}. Q moves them to the grid, Ctrl+Z takes them out.`, (piece) => operation.add.some((note) => piece.notes.has(note.id)));
+    app.done(`${operation.label}. Q moves them to the grid, Ctrl+Z takes them out.`, (piece) => operation.add.some((note) => piece.notes.has(note.id)));
   }
 
   function paint(ctx, view, colours) {

@@ -82,5 +82,5 @@ export function recorded(piece, played, beats, division = 0) {
     const start = beats.snap(note.start, division);
     return { ...note, id: piece.next_id + i, start, end: note.end + start - note.start };
   });
-  return { label: `record ${count(add.length, "note")}`, add };
+  return { label: `${count(add.length, "note")} recorded`, add };
 }

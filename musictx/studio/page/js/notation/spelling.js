@@ -39,6 +39,12 @@ export function spelled(/** @type {number} */ pitch, /** @type {number} */ sharp
   return { letter, accidental, octave: Math.floor((pitch - accidental) / 12) - 1 };
 }
 
+/** "G♯4", "A♭4" as a key writes it; a key is [sharps, minor]. */
+export function pitchIn(/** @type {number} */ pitch, /** @type {[number, any]} */ [sharps, minor]) {
+  const { letter, accidental, octave } = spelled(pitch, sharps, minor);
+  return letter + (accidental < 0 ? "♭" : "♯").repeat(Math.abs(accidental)) + octave;
+}
+
 /** The accidental that a letter has by the key signature. */
 export function signature(/** @type {string} */ letter, /** @type {number} */ sharps) {
   const order = "FCGDAEB";

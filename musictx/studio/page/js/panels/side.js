@@ -2,8 +2,8 @@
 
 import { fill, h } from "../core/dom.js";
 
-/** One body for each label, the first of them shown. @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
-export function mountSidePanel(panel, labels) {
+/** One body for each label, the first of them shown, also when it is set as a take was asked. @param {import("../app.js").App} app @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
+export function mountSidePanel(app, panel, labels) {
   const bodies = labels.map((label, i) => h("div.tab-body", { id: `tab-${i}`, role: "tabpanel", "aria-label": label, hidden: i > 0 }));
   const tabs = labels.map((label, i) => h("button.tab", {
     type: "button", role: "tab", "aria-selected": i === 0, "aria-controls": `tab-${i}`, tabIndex: i ? -1 : 0,
@@ -23,6 +23,7 @@ export function mountSidePanel(panel, labels) {
       bodies[i].hidden = i !== place;
     });
   }
+  app.on("ask", () => choose(0));
   fill(panel, h("div.tabs", { role: "tablist", "aria-label": "Composing" }, ...tabs), ...bodies);
   return bodies;
 }

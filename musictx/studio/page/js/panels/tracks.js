@@ -57,7 +57,7 @@ export function mountTracks(app, panel) {
       const selected = app.selection.tracks.has(id);
       name.textContent = label;
       sound.textContent = instrument(track);
-      set(button, { title: `${notes}. Click to select this track`, "aria-label": `${label}, ${notes}${selected ? ", selected" : ""}` });
+      set(button, { title: `${notes}. Click to select this track`, "aria-label": `${label} ${instrument(track)}, ${notes}${selected ? ", selected" : ""}` });
       for (const flag of flags) set(flag.button, { title: `${flag.word} ${label}`, "aria-label": `${flag.word} ${label}`, "aria-pressed": String(flag.set.has(id)) });
       set(more, { title: "Name and instrument", "aria-label": `Name and instrument of ${label}`, "aria-expanded": String(editing === id) });
       element.style.setProperty("--colour", trackColour(track, place));

@@ -235,8 +235,12 @@ function mountRuler(app, roll) {
   ruler.addEventListener("pointerup", () => {
     if (anchor === null) return;
     const { range: chosen, notes } = app.selection;
-    if (!moved) app.player.seek(app.beats.snap(anchor, app.settings.division));
-    else if (chosen) app.say(`${stretchWords(app.beats, chosen.begin, chosen.end)} selected, ${count(notes.size, "note")}`);
+    if (!moved) {
+      const at = app.beats.snap(anchor, app.settings.division);
+      app.player.seek(at);
+      app.point(at); // what is pasted goes to the playhead
+    }
+    if (moved && chosen) app.say(`${stretchWords(app.beats, chosen.begin, chosen.end)} selected, ${count(notes.size, "note")}`);
     anchor = null;
     roll.invalidate();
   });

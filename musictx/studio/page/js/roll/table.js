@@ -1,7 +1,8 @@
 /** The notes as a table: for screen readers, and for all who want numbers. */
 
 import { fill, h } from "../core/dom.js";
-import { count, dynamicWords, pitchLabel, pitchWords, positionLabel, positionWords, trackName } from "../document/words.js";
+import { count, dynamicWords, pitchWords, positionLabel, positionWords, trackName } from "../document/words.js";
+import { likelyKey, pitchIn } from "../notation/spelling.js";
 import { openDialog } from "../shell/dialog.js";
 
 const ROWS = 100;
@@ -13,6 +14,7 @@ export function openTable(app) {
   const chosen = selection.notes.size > 1;
   const notes = roll.index.notes.filter((note) => !chosen || selection.notes.has(note.id));
   const tracks = new Map(piece.tracks.map((track) => [track.id, trackName(track)]));
+  const key = /** @type {[number, any]} */ (piece.keys[0]?.slice(1) ?? [likelyKey(notes.map((note) => note.pitch)), false]);
   let page = 0;
   const body = h("tbody");
   const where = h("span.hint", { role: "status" });
@@ -35,7 +37,7 @@ export function openTable(app) {
       onchange: () => selection.pickNotes([note.id], "toggle"),
     });
     return h("tr", null, h("td", null, box), h("td", null, positionLabel(beats, note.start)),
-      h("td", null, pitchLabel(note.pitch)), h("td", null, `${(note.end - note.start).toFixed(2)} s`),
+      h("td", null, pitchIn(note.pitch, key)), h("td", null, count(beats.length(note.start, note.end), "beat")),
       h("td", null, `${dynamicWords(note.velocity)} (${note.velocity})`), h("td", null, tracks.get(note.track) ?? ""),
       h("td", null, piece.locked.has(note.id) ? "locked" : ""));
   }

@@ -1,13 +1,21 @@
 /** The bar above the roll: tool, grid, what is selected and what can be done with it. */
 
 import { fill, h, iconButton } from "../core/dom.js";
+import { opening } from "../document/timing.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
 import { openTable } from "./table.js";
 import { timingButton } from "./timing.js";
 
 /** Lines a beat: what the grid can be. */
-const GRIDS = /** @type {[number, string][]} */ ([[1, "Beat"], [2, "1/2 beat"], [3, "1/3 beat"], [4, "1/4 beat"], [6, "1/6 beat"], [8, "1/8 beat"], [0, "No grid"]]);
+const GRIDS = [1, 2, 3, 4, 6, 8, 0];
+const VALUES = { 2: "Halves", 4: "Quarters", 8: "Eighths", 16: "Sixteenths" };
+/** What notes as long as a line are called where a beat is one of so many parts of a whole note. */
+function gridName(lines, unit) {
+  if (!lines) return "No grid";
+  const [value, triplets] = lines % 3 ? [unit * lines, ""] : [(unit * lines * 2) / 3, ", triplets"];
+  return (VALUES[value] ?? `1/${value} notes`) + triplets;
+}
 
 /** @param {import("../app.js").App} app @param {HTMLElement} bar */
 export function mountTools(app, bar) {
@@ -16,7 +24,7 @@ export function mountTools(app, bar) {
   const select = tool("select", "Select and move (D changes the tool)");
   const draw = tool("draw", "Draw notes (D changes the tool)");
   const grid = h("select", { "aria-label": "Grid", title: "Grid", onchange: () => app.set({ division: Number(grid.value) }) },
-    ...GRIDS.map(([lines, label]) => h("option", { value: String(lines) }, label)));
+    ...GRIDS.map((lines) => h("option", { value: String(lines) })));
   const what = h("span.what", { role: "status" });
   const loudness = h("input", { type: "range", min: 1, max: 127, "aria-label": "Loudness of the selected notes" });
   const mark = h("output.mark");
@@ -71,6 +79,9 @@ export function mountTools(app, bar) {
 
   app.on("settings", showSettings);
   app.on("selection", showSelection);
-  app.on("piece", showSelection);
+  app.on("piece", (piece) => {
+    for (const option of grid.options) option.textContent = gridName(Number(option.value), opening(piece).unit);
+    showSelection();
+  });
   showSettings();
 }

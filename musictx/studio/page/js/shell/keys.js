@@ -24,7 +24,8 @@ export function mountKeys(app) {
     if (!command || (!app.piece && command.piece !== false)) return;
     // A plain key is a command only where nothing else needs it; speech input cannot set it off.
     const plain = !/^(Ctrl|Alt)\+/.test(name);
-    if (plain && (writing || (app.piece && !inRoll && !target.closest?.("#notation")))) return;
+    const asks = name === "?"; // at any time but in a field
+    if (plain && (writing || (!asks && app.piece && !inRoll && !target.closest?.("#notation")))) return;
     if (writing && /^Ctrl\+(Shift\+)?[ZACVX]$/.test(name)) return; // those of the field
     event.preventDefault();
     command.run(event);

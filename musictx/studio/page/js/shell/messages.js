@@ -15,14 +15,15 @@ export function mountMessages(app, region) {
   const goes = /** @type {WeakMap<Element, (piece: import("../document/types.js").Piece) => boolean>} */ (new WeakMap());
   let timer;
 
-  app.on("message", ({ text, kind, holds }) => {
+  app.on("message", ({ text, kind, holds, back }) => {
     for (const same of list.querySelectorAll(".message")) if (same.dataset.text === text) same.remove();
     const message = h(`div.message.${kind}`, { role: kind === "error" ? "alert" : undefined }, h("p", null, sentence(text)));
     message.dataset.text = text;
+    if (back) message.append(h("button.small", { type: "button", onclick: () => { message.remove(); back(); } }, "Undo"));
     message.append(iconButton("close", "Close this message", () => message.remove()));
     list.append(message);
     while (list.children.length > 3) list.firstElementChild.remove();
-    if (kind === "done") setTimeout(() => message.remove(), BRIEF);
+    if (kind === "done") setTimeout(() => message.remove(), back ? 3 * BRIEF : BRIEF);
     if (holds) goes.set(message, holds);
   });
   const look = (piece) => {

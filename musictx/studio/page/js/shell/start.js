@@ -1,6 +1,6 @@
 /** The start screen. */
 
-import { get, remove, session } from "../core/api.js";
+import { get, post, remove, session } from "../core/api.js";
 import { fill, h, icon, iconButton } from "../core/dom.js";
 import { clock, count, title, when } from "../document/words.js";
 import { chooseFile, openEmpty, openExample } from "./files.js";
@@ -49,7 +49,8 @@ export function mountStart(app, screen) {
       iconButton("erase", `Delete ${name}`, async () => {
         try {
           await remove(session(piece.id));
-          app.done(`${name} was moved to the folder "deleted" beside the other pieces.`);
+          const back = () => post(session(piece.id, "restore")).catch((error) => app.fail(error)).then(refresh);
+          app.done(`${name} was moved to the folder "deleted" beside the other pieces.`, undefined, back);
         } catch (error) {
           app.fail(error);
         }

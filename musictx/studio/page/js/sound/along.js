@@ -55,8 +55,9 @@ export function hearing(app, take, number) {
 export function listenAlong(app, player, page) {
   const heard = new Set();
   app.takes.on("notes", ({ take, proposal }) => {
-    if (take.id !== app.shown.take || proposal.number !== app.shown.proposal || heard.has(take.id)) return;
-    heard.add(take.id);
+    const name = `${app.piece?.id} ${take.id}`; // takes of every piece are numbered from 1
+    if (take.id !== app.shown.take || proposal.number !== app.shown.proposal || heard.has(name)) return;
+    heard.add(name);
     // Before the first click or key a browser lets no page sound.
     if (navigator.userActivation?.hasBeenActive === false) return;
     if (remembered("along", true) && !page.playing) page.play(app.place(take).begin, hearing(app, take, proposal.number));
