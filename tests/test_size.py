@@ -37,10 +37,10 @@ ROOMS = {
     "live": 635,
     "mcp": 590,
     "speed": 3615,
-    "studio": 3830,
+    "studio": 3850,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_830, 44_470, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_830, 44_480, 400, 164
 
 
 def lines() -> dict[str, int]:
