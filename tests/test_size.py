@@ -19,12 +19,12 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3200,
-    "apps": 2110,
+    "apps": 2105,
     "attention": 3105,
     "cli": 460,
     "compose": 1255,
     "config": 1850,
-    "data": 2795,
+    "data": 2760,
     "evaluate": 1615,
     "midi": 1570,
     "model": 2830,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3850,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_830, 44_480, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_790, 44_440, 400, 164
 
 
 def lines() -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from musictx.bundle import Bundle
 from musictx.config import CorpusConfig
 from musictx.data import corpora
-from musictx.data.prepare import prepare, provisional
+from musictx.data.prepare import prepare
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
@@ -75,9 +75,8 @@ def find_shards(
             return shards
     _check_split(corpus, split)
     report = prepare(corpus, tokenizer)
-    with provisional(report):
-        shards = Shards(report.folder)
-        nll.check_split(shards, split)
+    shards = Shards(report.folder)
+    nll.check_split(shards, split)
     if not report.up_to_date:
         print(report, flush=True)
     return shards

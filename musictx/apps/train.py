@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from musictx import __version__, bundle, files, formats, wings
 from musictx.config import GenerateConfig, TrainConfig
 from musictx.data import corpora
 from musictx.data.module import MusicDataModule
-from musictx.data.prepare import prepare, provisional
+from musictx.data.prepare import prepare
 from musictx.data.report import Report
 from musictx.data.shards import Shards
 from musictx.errors import ConfigError, UserError
@@ -77,24 +77,21 @@ def run(config: TrainConfig) -> Trained:
     with quiet_lightning():
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
-        build_trainer(config.trainer)  # what is not possible here is said at once
         tokenizer, model = start(config, say)
         shards, report = corpus(config, tokenizer)
         with ExitStack() as held:
-            # Shards just written, and the lock's folder, go again where this run is refused.
-            with provisional(report) if report is not None else nullcontext():
-                made_of = ingredients(config, shards, tokenizer)
-                folder = runs.RunFolder(runs.choose(config, shards.corpus["name"], made_of))
-                keeps = first and not config.trainer.fast_dev_run
-                if keeps:
-                    held.enter_context(Lock(folder.path / runs.LOCK))
-                    folder.check(config, made_of, fresh=config.fresh)
-                done = None if config.fresh else finished_before(config, folder, say)
-                if done is not None:
-                    return done
-                session = assemble(config, folder, shards, tokenizer, model, say)
-                if keeps:
-                    folder.begin(config, made_of, fresh=config.fresh, musictx=__version__)
+            made_of = ingredients(config, shards, tokenizer)
+            folder = runs.RunFolder(runs.choose(config, shards.corpus["name"], made_of))
+            keeps = first and not config.trainer.fast_dev_run
+            if keeps:
+                held.enter_context(Lock(folder.path / runs.LOCK))  # its folder goes if refused
+                folder.check(config, made_of, fresh=config.fresh)
+            done = None if config.fresh else finished_before(config, folder, say)
+            if done is not None:
+                return done
+            session = assemble(config, folder, shards, tokenizer, model, say)
+            if keeps:
+                folder.begin(config, made_of, fresh=config.fresh, musictx=__version__)
             try:
                 return train(config, folder, shards, session, report, say)
             except runs.FolderGone:

@@ -15,7 +15,6 @@ import functools
 import json
 import pickle
 import re
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
@@ -76,24 +75,7 @@ def prepare(
     job = Job(found, corpus, tokenizer, folder, key)
     with _without_leftovers(made), _temporary(folder) as file:
         encoded = _encode(job, file, progress)
-        report = assemble(job, encoded.outcomes(), encoded.hashes, encoded.official)
-    report.made = made
-    return report
-
-
-@contextlib.contextmanager
-def provisional(report: Report) -> Iterator[None]:
-    """Shards that ``prepare`` has just written go again if the block is refused by a ``UserError``,
-    so that a command that was refused leaves nothing behind."""
-    try:
-        yield
-    except UserError:
-        if not report.up_to_date:
-            shutil.rmtree(report.folder, ignore_errors=True)
-            for folder in report.made:
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-        raise
+        return assemble(job, encoded.outcomes(), encoded.hashes, encoded.official)
 
 
 # ----------------------------------------------------------------------------------------- encoding

@@ -26,7 +26,6 @@ class Report:
     """The result of ``prepare``.
 
     folder      where the shards are;  up_to_date  they were already there, nothing was read
-    made        folders made for them, the innermost first
     source      the corpus in words;  found  how many files (or chorales) it has
     splits      totals by split;  left_out  every file that is not in the shards
     lossy       what was lost, merged or repaired in the pieces that were kept: label -> number
@@ -41,7 +40,6 @@ class Report:
     lossy: dict[str, int] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     up_to_date: bool = False
-    made: list[Path] = field(default_factory=list)
 
     @property
     def reasons(self) -> dict[str, int]:

@@ -164,18 +164,6 @@ def test_what_is_refused_leaves_no_folder_of_tokens(options, tmp_path, corpus, m
     assert not (tmp_path / "data").exists()
 
 
-def test_a_split_that_turns_out_empty_leaves_no_folder_of_tokens(tmp_path, corpus, monkeypatch):
-    """Only when the corpus is prepared is it seen that all its pieces are official test pieces."""
-    monkeypatch.chdir(tmp_path)
-    rows = [f"test,{path.relative_to(corpus).as_posix()}" for path in corpus.rglob("*.mid")]
-    (corpus / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
-    before = files(tmp_path)
-    with pytest.raises(UserError, match=r"split=validation: no piece of this corpus is in it"):
-        app.find_shards(CorpusConfig(path=str(corpus), workers=1), build(**SMALL))
-    assert files(tmp_path) == before
-    assert not (tmp_path / "data").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -1,4 +1,4 @@
-"""A corpus of one's own, shards used as they are, and what a refused command leaves: nothing."""
+"""A corpus of one's own, and shards used as they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from musictx.apps import train
 from musictx.config import CorpusConfig, TrainConfig
-from musictx.data.prepare import prepare, provisional
+from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.errors import ConfigError, UserError
 from musictx.tokens.build import build
@@ -39,22 +39,6 @@ def test_shards_are_used_as_they_are_where_no_corpus_is_named(corpus, tmp_path):
         run(None, shards=str(tmp_path / "out"))
     with pytest.raises(UserError, match="path is missing"):
         run(None, shards=str(tmp_path / "nowhere"))
-
-
-def test_what_a_refused_command_has_prepared_goes_again(corpus, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def refused(report):
-        with pytest.raises(UserError, match="no"), provisional(report):
-            raise UserError("no")
-
-    refused(run(corpus))
-    assert os.listdir(tmp_path) == ["corpus"]
-    kept = run(corpus)
-    with provisional(kept):
-        pass
-    refused(run(corpus))  # up to date: made by a command that succeeded
-    assert Shards(kept.folder)
 
 
 def test_official_test_files_alone_are_all_measured(tmp_path):
