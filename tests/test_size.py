@@ -19,16 +19,16 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3200,
-    "apps": 2105,
+    "apps": 2110,
     "attention": 3105,
     "cli": 460,
     "compose": 1255,
     "config": 1850,
     "data": 2760,
-    "evaluate": 1615,
+    "evaluate": 1750,
     "midi": 1570,
     "model": 2830,
-    "musicxml": 985,
+    "musicxml": 1010,
     "render": 1470,
     "sampling": 4155,
     "tokens": 2360,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3850,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_790, 44_440, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_950, 44_600, 400, 164
 
 
 def lines() -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""``musictx chords FILE``: the chords of a file, bar by bar."""
+"""``musictx chords FILE``: the chords of a file, bar by bar, and its sections."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from musictx.beats import Beats
 from musictx.chords import annotated, named
 from musictx.config import ChordsConfig
 from musictx.errors import UserError
+from musictx.evaluate.sections import sections
 from musictx.files import check_writable
 
 
 def run(config: ChordsConfig) -> str:
-    """Print the sheet of ``config.file``, those of its markers or else those that its notes imply;
-    with ``config.out`` the music is written with them as markers. Returns the sheet."""
+    """Print the sheet of ``config.file``, the chords of its markers or else those that its notes
+    imply, and its sections; with ``config.out`` the music is written with the chords as markers.
+    Returns the sheet."""
     if config.file is None:
         raise UserError("file: missing; give a MIDI or MusicXML file")
     out = None if config.out is None else Path(config.out).expanduser()
@@ -32,6 +34,8 @@ def run(config: ChordsConfig) -> str:
     say(sheet)
     if not annotated(score):
         say("These are what the notes imply; the file names no chords.")
+    parts = [f"{one.name} {one.begin + 1}-{one.stop}" for one in sections(score)]
+    say(f"Sections, by their bars: {', '.join(parts)}")
     if out is not None:
         others = tuple(one for one in score.markers if named(one[1]) is None)
         markers = chord_sheet.laid(bars, Beats(score), 0, len(bars))

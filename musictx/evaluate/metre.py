@@ -56,24 +56,26 @@ def bass_changes_on_strong_beats(score: Score) -> float:
 
 
 def bar_likeness(score: Score, bars: int) -> float:
-    """How alike bars are that stand ``bars`` apart: 0 to 1, the mean over pairs of bars.
+    """How alike bars are that stand ``bars`` apart: 0 to 1, the mean over pairs of bars of
+    :func:`bars_alike`. Pairs of which one is empty are left out. No pair: nan."""
+    alike = bars_alike(score)
+    played = alike.diagonal() > 0
+    pairs = np.diagonal(alike, bars)[played[: len(alike) - bars] & played[bars:]]
+    return float(pairs.mean()) if len(pairs) else np.nan
 
-    A bar is a table of onsets by sixteenth and pitch class; alike is the cosine of two tables.
-    Pairs of which one is empty are left out. No pair: nan."""
+
+def bars_alike(score: Score) -> np.ndarray:
+    """(B, B): how alike the bars are, each to each. A bar is a table of onsets by sixteenth and
+    pitch class, drums left out; alike is the cosine of two tables, 0 where one is empty."""
     pitched = score.with_notes(score.notes[~score.notes["drum"]])
     if not len(pitched):
-        return np.nan
+        return np.zeros((0, 0))
     bar, place = _in_bars(pitched, _sixteenths(pitched))[0], bar_places(pitched)
     table = np.zeros((bar.max() + 1, place.max() + 1, 12))
     np.add.at(table, (bar, place, pitched.notes["pitch"] % 12), 1.0)
     flat = table.reshape(len(table), -1)
-    norm = np.linalg.norm(flat, axis=1)
-    before, after = flat[:-bars], flat[bars:]
-    product = norm[:-bars] * norm[bars:]
-    used = product > 0
-    if not used.any():
-        return np.nan
-    return float(((before * after).sum(1)[used] / product[used]).mean())
+    flat /= np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-9)
+    return flat @ flat.T
 
 
 def _sixteenths(score: Score) -> np.ndarray:

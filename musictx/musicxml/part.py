@@ -22,6 +22,8 @@ _QUALITIES = {
     "major-ninth": "maj9", "minor-ninth": "min9", "dominant-11th": "11", "minor-11th": "min11",
     "dominant-13th": "13", "major-13th": "maj13", "augmented-seventh": "aug", "power": "5",
 }  # fmt: skip
+#: The same the other way round, of several kinds the first.
+KINDS = {"N": "none"} | {name: kind for kind, name in reversed(_QUALITIES.items())}
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 

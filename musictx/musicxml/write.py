@@ -2,7 +2,8 @@
 
 A track becomes a part; notes that overlap go to voices of their own; what crosses a bar line or has
 no note value of its own is tied. Bars follow the meter marks, and one that the next mark cuts short
-is a pick-up. What ``read`` does not read is not written: loudness, pedals, names of instruments.
+is a pick-up. Markers that name chords become symbols of the first part. What ``read`` does not read
+is not written: loudness, pedals, names of instruments.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.beats import Beats
+from musictx.chords import NAMES, ROOTS, annotated
 from musictx.errors import UserError
+from musictx.musicxml.part import KINDS
 from musictx.musicxml.text import empty, leaf, nested, tag
 from musictx.notes import Score
 
@@ -83,10 +86,12 @@ def to_bytes(score: Score) -> bytes:
     bars = _bars(clock, int(end.max(initial=1)))
     tempos = clock.tempos if len(score.tempos) else score.tempos
     meters = clock.meters if len(score.meters) else score.meters
-    marks = _Marks(_placed(clock, score.keys), _placed(clock, meters), _placed(clock, tempos))
+    keys, meters_at, tempos_at = (_placed(clock, one) for one in (score.keys, meters, tempos))
+    marks = _Marks(keys, meters_at, tempos_at, _chord_symbols(clock, score))
     tracks, firsts = np.unique(np.sort(notes["track"]), return_index=True)
     groups = np.split(np.argsort(notes["track"], kind="stable"), firsts[1:])
-    _check_notes(start, end, bars, (len(marks.keys[0]) + len(marks.meters[0])) * len(groups))
+    repeated = (len(marks.keys[0]) + len(marks.meters[0])) * len(groups)
+    _check_notes(start, end, bars, repeated + len(marks.chords[0]))
     flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
     listed: list[list[str]] = []
     body = io.BytesIO()
@@ -174,6 +179,19 @@ def _placed(clock: Beats, marks: np.ndarray) -> tuple[list[int], list[tuple]]:
     return list(at), list(at.values())
 
 
+def _chord_symbols(clock: Beats, score: Score) -> tuple[list[int], list[tuple]]:
+    """Ticks of chords, ascending, and their elements; of chords at one moment the last counts."""
+    at = {int(_ticks(clock, np.array(time))): chord for time, chord in annotated(score)}
+    symbols = []
+    for chord in at.values():
+        # A symbol for no chord has a root too, which means nothing.
+        name = ROOTS[chord.root % 12]
+        alter = [leaf("root-alter", {"#": 1, "b": -1}[sign]) for sign in name[1:]]
+        root = nested("root", leaf("root-step", name[0]), *alter)
+        symbols.append((root, leaf("kind", KINDS[NAMES[chord.quality]])))
+    return list(at), symbols
+
+
 def _list_part(part: str, name: str, notes: np.ndarray) -> tuple[list[str], dict[tuple, str]]:
     """The part's entry in the list; (program, drum's pitch or -1) -> id of its instrument."""
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
@@ -221,14 +239,15 @@ def _voices(chords: list[_Chord]) -> list[list[_Chord]]:
 
 
 class _Marks(NamedTuple):
-    """Keys, meters and tempos of the piece: their ticks, ascending, and what they say."""
+    """Keys, meters, tempos and chords of the piece: their ticks, ascending, and what they say."""
 
     keys: tuple[list[int], list[tuple]]
     meters: tuple[list[int], list[tuple]]
     tempos: tuple[list[int], list[tuple]]
+    chords: tuple[list[int], list[tuple]]
 
     def lines(self, begin: int, stop: int, *, first: bool, opening: bool) -> list[str]:
-        """Divisions, keys, meters and (in the opening part) tempos that stand in a measure."""
+        """Divisions, keys, meters and (in the opening part) tempos and chords in a measure."""
         at: dict[int, list[list[str]]] = {}
         if first:
             at[0] = [[leaf("divisions", DIVISIONS)]]
@@ -256,6 +275,8 @@ class _Marks(NamedTuple):
                 empty("sound", tempo=repr(bpm)),
                 placement="above",
             )
+        for tick, symbol in _between(self.chords, begin, stop) if opening else ():
+            lines += nested("harmony", *symbol, leaf("offset", tick - begin))
         return lines
 
 

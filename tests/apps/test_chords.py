@@ -21,6 +21,7 @@ def test_a_sheet_is_printed_and_written(tmp_path, capsys):
     assert cli.main(["chords", str(source), f"out={out}"]) == 0
     printed = capsys.readouterr().out
     assert text_of(bars_of(musictx.read(source))) in printed
+    assert "Sections, by their bars: A 1-4, A 5-8, B 9-12, A 13-16" in printed
     assert bars_of(musictx.read(out)) == (bars * 4)[:16]
 
 
