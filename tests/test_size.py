@@ -25,7 +25,7 @@ ROOMS = {
     "compose": 1255,
     "config": 1850,
     "data": 2760,
-    "evaluate": 1750,
+    "evaluate": 1755,
     "midi": 1570,
     "model": 2830,
     "musicxml": 1010,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3850,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_950, 44_600, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_950, 44_610, 400, 164
 
 
 def lines() -> dict[str, int]:

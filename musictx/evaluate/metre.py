@@ -37,6 +37,11 @@ def bar_places(score: Score) -> np.ndarray:
     return np.round(at * LINES_A_QUARTER).astype(np.int64)
 
 
+def bars_of(score: Score) -> np.ndarray:
+    """(n,) int64: the number of the bar in which each onset lies, from 0, as :func:`bar_places`."""
+    return _in_bars(score, _sixteenths(score))[0]
+
+
 def bass_changes_on_strong_beats(score: Score) -> float:
     """Of the moments at which the lowest sounding pitch changes, the share that lies on the first
     or third quarter of a bar. Without a change: nan."""
@@ -60,7 +65,7 @@ def bar_likeness(score: Score, bars: int) -> float:
     :func:`bars_alike`. Pairs of which one is empty are left out. No pair: nan."""
     alike = bars_alike(score)
     played = alike.diagonal() > 0
-    pairs = np.diagonal(alike, bars)[played[: len(alike) - bars] & played[bars:]]
+    pairs = np.diagonal(alike, bars)[played[: max(len(alike) - bars, 0)] & played[bars:]]
     return float(pairs.mean()) if len(pairs) else np.nan
 
 
@@ -70,7 +75,7 @@ def bars_alike(score: Score) -> np.ndarray:
     pitched = score.with_notes(score.notes[~score.notes["drum"]])
     if not len(pitched):
         return np.zeros((0, 0))
-    bar, place = _in_bars(pitched, _sixteenths(pitched))[0], bar_places(pitched)
+    bar, place = bars_of(pitched), bar_places(pitched)
     table = np.zeros((bar.max() + 1, place.max() + 1, 12))
     np.add.at(table, (bar, place, pitched.notes["pitch"] % 12), 1.0)
     flat = table.reshape(len(table), -1)

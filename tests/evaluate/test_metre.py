@@ -84,6 +84,7 @@ def test_bars_that_repeat_are_alike():
     assert m.bar_likeness(played(tune), 3) == pytest.approx(1.0)
     other = [(n, length, p + (n // 16) % 2) for n, length, p in tune]
     assert m.bar_likeness(played(other), 1) < 0.5
+    assert math.isnan(m.bar_likeness(played(tune), 100))
 
 
 def test_a_change_of_meter_and_tempo():
