@@ -32,7 +32,7 @@ ROOMS = {
     "render": 1470,
     "sampling": 4155,
     "tokens": 2360,
-    "train": 2560,
+    "train": 2570,
     "chorale": 3510,
     "live": 635,
     "mcp": 590,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3850,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_950, 44_610, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_960, 44_620, 400, 164
 
 
 def lines() -> dict[str, int]:

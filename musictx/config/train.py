@@ -50,7 +50,7 @@ class TrainConfig:
     )
     out: str | None = option(
         None,
-        "run folder; default runs/CORPUS-KEY, resumed if it is there",
+        "run folder; default runs/CORPUS-MODEL-seedSEED-KEY, resumed if it is there",
         path=True,
         also="output output_dir save_dir resume",
     )

@@ -163,7 +163,7 @@ class LastCheckpoint(_Listens, _InRunFolder):
         batch = args[-1] + 1
         if batch % trainer.accumulate_grad_batches:
             return
-        stop = agreed(trainer, bool(self.run.stop))
+        stop = agreed(trainer, self.run.stop)
         ends = trainer.should_stop and trainer.fit_loop._can_stop_early  # min_steps are done
         over = ends or trainer.global_step >= trainer.max_steps > 0
         validates = bool(trainer.limit_val_batches) and any(_sizes(trainer))
@@ -180,7 +180,7 @@ class LastCheckpoint(_Listens, _InRunFolder):
         if trainer.state.fn != "fit" or trainer.sanity_checking:
             return
         self._save(trainer)
-        stop = agreed(trainer, bool(self.run.stop))
+        stop = agreed(trainer, self.run.stop)
         if stop and not trainer.should_stop and trainer.global_step != trainer.max_steps:
             raise Stopped
 
@@ -200,7 +200,7 @@ class StopBetweenSteps(_Listens):
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         between = (args[-1] + 1) % trainer.accumulate_grad_batches == 0
-        if between and agreed(trainer, bool(self.run.stop)):
+        if between and agreed(trainer, self.run.stop):
             raise Stopped
 
 
@@ -251,9 +251,13 @@ class Samples(RunCallback, pl.Callback):
             pl_module.train(training)
 
 
-def agreed(trainer: pl.Trainer, wish: bool) -> bool:
-    """What the first rank wishes, known to all: ranks that part company hang for ever."""
+def agreed(trainer: pl.Trainer, stop: StopRequest) -> bool:
+    """Whether any rank was asked to stop, by a signal which then is that of all: ranks that part
+    company hang for ever."""
     if trainer.world_size == 1:
-        return wish
-    mine = torch.tensor(float(wish and trainer.is_global_zero), device=trainer.strategy.root_device)
-    return bool(trainer.strategy.reduce(mine, reduce_op="sum"))
+        return bool(stop)
+    mine = torch.tensor(float(stop.signal or 0), device=trainer.strategy.root_device)
+    heard = int(trainer.strategy.reduce(mine, reduce_op="max"))
+    if heard:  # one that came to this rank meanwhile is agreed on after the next step
+        stop.signal = heard
+    return heard > 0

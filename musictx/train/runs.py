@@ -96,12 +96,20 @@ def key(config: TrainConfig, applied_to: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def choose(config: TrainConfig, label: str, applied_to: Mapping[str, str]) -> Path:
-    """``config.out``, or ``runs/LABEL-KEY`` under the current folder."""
+def choose(config: TrainConfig, corpus: str, applied_to: Mapping[str, str]) -> Path:
+    """``config.out``, or ``runs/CORPUS-MODEL-seedSEED-KEY`` under the current folder, where MODEL
+    is the position scheme, layers and width, or with ``init=`` its folder; then lr if it is set."""
     if config.out is not None:
         return Path(config.out).expanduser()
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-._") or "run"
-    return Path("runs", f"{safe}-{key(config, applied_to)}")
+    if config.init is not None:
+        model = Path(config.init).name
+    else:
+        scheme = str(dataclasses.asdict(config)["position"]["name"]).rpartition(":")[2]
+        model = f"{scheme}-{config.model.layers}x{config.model.width}"
+    rate = "" if config.optim.lr is None else f"-lr{config.optim.lr:g}"
+    label = f"{corpus}-{model}{rate}-seed{config.seed}"
+    safe = re.sub(r"[^A-Za-z0-9._]+", "-", label).strip("-._")
+    return Path("runs", f"{safe[:200]}-{key(config, applied_to)}")
 
 
 class FolderGone(WriteError):

@@ -1,5 +1,8 @@
 """Which checkpoints are kept, and with which weights."""
 
+import signal
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -8,7 +11,7 @@ from musictx.notes import Score
 from musictx.train import callbacks, checkpoint
 from musictx.train.callbacks import BestCheckpoint, LastCheckpoint, Run, Samples
 from musictx.train.ema import Ema
-from musictx.train.stopping import Stopped
+from musictx.train.stopping import Stopped, StopRequest
 from tests.train.fakes import FakeData, fake_batch, fake_training, fit
 
 
@@ -61,6 +64,27 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
     assert len(models) == 1  # the model folder was written once, at the best
     assert "best" in said[-1]
     assert {p.name for p in folder.iterdir()} == {"last.ckpt", "best.ckpt"}
+
+
+@pytest.mark.parametrize("asked", range(3))
+def test_a_signal_to_any_rank_stops_all_and_is_the_end_of_each(asked):
+    ranks = [StopRequest() for _ in range(3)]
+
+    def trainer_of(others):
+        def reduce(mine, reduce_op):
+            return {"max": max}[reduce_op](mine, *(torch.tensor(one) for one in others))
+
+        strategy = SimpleNamespace(root_device="cpu", reduce=reduce)
+        return SimpleNamespace(world_size=3, strategy=strategy, is_global_zero=False)
+
+    def round_of_all():
+        sent = [float(one.signal or 0) for one in ranks]  # at once, as a collective does
+        return [callbacks.agreed(trainer_of(sent), one) for one in ranks]
+
+    assert round_of_all() == [False] * 3
+    ranks[asked]._handle(signal.SIGTERM, None)
+    assert round_of_all() == [True] * 3
+    assert [one.signal for one in ranks] == [signal.SIGTERM] * 3
 
 
 @pytest.mark.parametrize("ema", [0.0, 0.9])

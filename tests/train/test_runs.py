@@ -33,7 +33,12 @@ def test_the_default_folder_is_the_same_when_more_is_asked_and_another_for_anoth
 
     usual = where(config())
     assert usual.parent.name == "runs"
-    assert usual.name.startswith("My-Songs-")
+    assert usual.name.startswith("My-Songs-huang-6x256-lr0.001-seed0-")
+    assert where(TrainConfig()).name.startswith("My-Songs-huang-6x256-seed0-")
+    tuned = where(config(init="models/my piano", position={"name": "my.module:Far"}, seed=3))
+    assert tuned.name.startswith("My-Songs-my-piano-lr0.001-seed3-")
+    mine = where(config(position={"name": "my.module:Far"}))
+    assert mine.name.startswith("My-Songs-Far-6x256-lr0.001-seed0-")
     assert where(config(max_steps=99)) == usual
     assert where(config(fresh=True)) == usual
     assert where(config(lr=2e-3)) != usual
