@@ -50,8 +50,8 @@ samples: $(INSTALLED)
 	$(BIN)/musictx generate model=piano seconds=30 samples=2 $(SHOW)/piano.mid
 	$(BIN)/musictx generate mozart_k545 model=piano seconds=30 $(SHOW)/piano-continued.mid
 	$(BIN)/musictx harmonise ode_to_joy $(SHOW)/harmonised.mid
-	$(BIN)/musictx generate model=pop seconds=30 $(SHOW)/pop.mid
-	$(BIN)/musictx accompany ode_to_joy model=pop $(SHOW)/accompanied.mid
+	$(BIN)/musictx generate model=song seconds=30 $(SHOW)/song.mid
+	$(BIN)/musictx accompany ode_to_joy model=song $(SHOW)/accompanied.mid
 	rm docs/samples/*.wav
 	mv docs/samples/*.png docs/images/
 

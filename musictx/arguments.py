@@ -47,7 +47,7 @@ def bundle_of(
     if isinstance(model, Bundle):
         return model
     if model is None:
-        on_beats = on_beats or (score is not None and grid_of(score).kind == "grid")
+        on_beats = on_beats or (score is not None and grid_of(score).on_beats)
         model = shipped.find_latest(tokenizer=tokenizer, on_beats=on_beats)
     if isinstance(model, (str, os.PathLike)):
         return load(model)  # type: ignore[arg-type]

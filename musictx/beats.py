@@ -17,14 +17,14 @@ ON_GRID, NEAR = 0.9, 0.012
 class Beats:
     """The clock of a piece.
 
-    score  whose marks count; its first tempo holds from the beginning, its first meter too
+    score  whose pulse counts, or else its marks; the first tempo holds from the beginning, the
+           first meter too
     bpm    the tempo where there is no mark; bars are of 4/4 where there is no meter
-    late   seconds by which the music comes after its marks, as :mod:`musictx.grid` finds it
     """
 
-    def __init__(self, score: Score, *, bpm: float = BPM, late: float = 0.0) -> None:
+    def __init__(self, score: Score, *, bpm: float = BPM) -> None:
+        tempos, meters, late = score.pulse or (score.tempos, score.meters, 0.0)
         self.late = 0.0  # of the marks themselves
-        tempos, meters = score.tempos, score.meters
         self.tempos = from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
         length = np.diff(self.tempos["time"]) * self.tempos["bpm"][:-1] / 60.0
         self._at = np.concatenate([[0.0], np.cumsum(length)])  # quarters before each tempo

@@ -10,12 +10,13 @@ they are late.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.notes import Score
+from musictx.notes import Pulse, Score
+from musictx.tracking import tracked
 
 #: Lines in a quarter note of the grids that are tried: sixteenths, triplet eighths.
 LINES = (4, 3)
@@ -24,21 +25,27 @@ SPAN = 8.0
 #: Music is on a grid from this strength on. Onsets that are off by a twelfth of a line, normally
 #: distributed, have 0.87, those at random about 0.3.
 STRENGTH = 0.75
+#: Beats that were found by the notes are sure from this strength on: those found in onsets at
+#: random have up to 0.65, in romantic piano music 0.2 to 0.7 (scripts/reproduce/beats.py).
+SURE = 0.7
 #: Shifts below this part of a quarter note, or that gain less than this strength, are none.
 SMALL, GAIN = 1 / 64, 0.03
 #: An onset within this part of a quarter note of a line stands exactly on it: ticks are rounded.
 EXACT = 1 / 160
 #: Music is on a grid, too, if this share of its onsets stands exactly on lines.
 MOSTLY = 0.6
-#: Fewer onsets than this say nothing.
+#: Fewer onsets than this say nothing, unless all of them stand exactly on lines, ...
 FEWEST = 12
+#: ... or there are fewer than this.
+SHORTEST = 4
 
 
 @dataclass(frozen=True)
 class Grid:
     """How music stands to the beats of its file.
 
-    kind      "grid": on the beats of the file; "shifted": all of it late or early; "free": neither
+    kind      "grid": on the beats of the file; "shifted": all of it late or early; "free": neither;
+              "short": too little music to say
     strength  0 to 1: how well onsets agree with the grid, shifted as below
     shift     seconds by which the music is late, 0 unless it is "shifted"
     exact     share of the onsets that stand exactly on a line
@@ -51,17 +58,20 @@ class Grid:
 
     @property
     def on_beats(self) -> bool:
-        return self.kind != "free"
+        """Whether the file says where the beats are, if perhaps all of them late or early."""
+        return self.kind in ("grid", "shifted")
 
 
 def grid_of(score: Score) -> Grid:
     """How ``score`` stands to its tempo marks, 120 quarter notes a minute where it has none."""
-    onsets = np.unique(np.round(score.notes["start"], 4))
-    if len(onsets) < FEWEST:
-        return Grid("free", 0.0)
+    onsets = _onsets(score)
+    if len(onsets) < SHORTEST:
+        return Grid("short", 0.0)
     clock = Beats(score)
     quarters = clock.quarters(onsets)
     there, exact = strength(quarters), exactness(quarters)
+    if len(onsets) < FEWEST:
+        return Grid("grid" if exact == 1.0 else "short", there, 0.0, exact)
     if exact >= MOSTLY:
         return Grid("grid", there, 0.0, exact)
     shift = _late(onsets, clock)
@@ -71,6 +81,30 @@ def grid_of(score: Score) -> Grid:
     if not small and (moved >= STRENGTH or exactness(shifted) >= MOSTLY):
         return Grid("shifted", moved, shift, exactness(shifted))
     return Grid("grid" if there >= STRENGTH else "free", there, 0.0, exact)
+
+
+def in_time(score: Score, *, tracking: bool = True) -> Score:
+    """``score`` with the beats of its music: those of its marks, or these late or early, or, where
+    it keeps to none of them and with ``tracking``, those that its notes tell. As it is where these
+    are not sure."""
+    grid = grid_of(score)
+    if score.pulse is not None or grid.kind == "grid":
+        return score
+    if grid.kind == "shifted":
+        return replace(score, pulse=Pulse(score.tempos, score.meters, grid.shift))
+    pulse = tracked(score) if tracking and grid.kind == "free" else None
+    found = replace(score, pulse=pulse)
+    sure = pulse is not None and strength(Beats(found).quarters(_onsets(found))) >= SURE
+    return found if sure else score
+
+
+def without_beats(score: Score) -> bool:
+    """Whether :func:`in_time` has found no beats in ``score``: neither its file's nor others."""
+    return score.pulse is None and grid_of(score).kind == "free"
+
+
+def _onsets(score: Score) -> np.ndarray:
+    return np.unique(np.round(score.notes["start"], 4))
 
 
 def strength(quarters: np.ndarray) -> float:

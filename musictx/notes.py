@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,17 @@ TEMPO = np.dtype([("time", "f8"), ("bpm", "f8")])
 METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
 #: From ``time`` (seconds) on, a key signature: sharps (flats below 0), -7..7, and whether minor.
 KEY = np.dtype([("time", "f8"), ("sharps", "i1"), ("minor", "?")])
+
+
+class Pulse(NamedTuple):
+    """Beats that are not those of the file: marks that count from ``late`` seconds on, which may be
+    before 0."""
+
+    tempos: np.ndarray
+    meters: np.ndarray
+    late: float
+
+
 #: The columns of a Score, their dtypes and what they are sorted by.
 _COLUMNS = {
     "notes": (NOTE, "start"),
@@ -109,6 +120,8 @@ class Score:
     markers  texts at times, by time: what MIDI files have so, chord symbols of notation.
     ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (the first
             from the beginning on, 120 without any); 0 if it has none. Writing a MIDI file keeps it.
+    pulse   the beats and bars of the music where they are not those of the marks, as
+            :mod:`musictx.grid` finds them; no file holds it.
     file    the MIDI file that this was read from, if any: a MIDI file is written by putting into
             that one what has changed (:mod:`musictx.midi.edit`). It goes where time is shifted.
 
@@ -127,6 +140,7 @@ class Score:
     fermatas: tuple[float, ...] = ()
     figures: tuple[tuple[float, str], ...] = ()
     markers: tuple[tuple[float, str], ...] = ()
+    pulse: Pulse | None = None
     file: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
@@ -197,6 +211,8 @@ class Score:
         figures = tuple((time + seconds, text) for time, text in self.figures)
         markers = tuple((max(time + seconds, 0.0), text) for time, text in self.markers)
         more: dict[str, Any] = {"fermatas": fermatas, "figures": figures, "markers": markers}
+        if self.pulse is not None:
+            more["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
         return replace(self, notes=notes, file=b"", **more, **moved)
 
     @classmethod

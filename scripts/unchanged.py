@@ -135,7 +135,7 @@ def shards() -> dict[str, str]:
 
 def logits() -> dict[str, str]:
     found = {}
-    for name in ("piano", "pop", "chorale"):
+    for name in ("piano", "song", "chorale"):
         model = bundle.load(name).model
         size = model.config.vocab_size
         draws = random.Random(3)

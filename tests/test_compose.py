@@ -207,7 +207,7 @@ def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     assert nothing.init is None
     assert nothing.optim.name == "adamw"
     for decided in ("model=tiny", "model.width=64", "tokenizer=ensemble", "trainer=gpu",
-                    "position=rotary", "corpus=maestro", "experiment=pop909"):  # fmt: skip
+                    "position=rotary", "corpus=maestro"):  # fmt: skip
         assert own.begun([*words, decided]) == ([*words, decided], None)
     assert c.compose("train", ["corpus=bach"]).init is None
 

@@ -71,5 +71,7 @@ def test_strength_is_one_on_lines_and_small_for_random_onsets():
     assert strength(half) == pytest.approx(0.87, abs=0.02)
 
 
-def test_a_handful_of_notes_says_nothing():
-    assert grid_of(piece(np.arange(1.0, 8.0))) == Grid("free", 0.0)
+def test_a_handful_of_notes_says_nothing_unless_all_stand_on_lines():
+    assert grid_of(piece(np.arange(1.0, 4.0))) == Grid("short", 0.0)
+    assert grid_of(piece(np.arange(1.0, 8.0))).kind == "grid"
+    assert grid_of(piece(np.append(np.arange(1.0, 8.0), 8.03))).kind == "short"

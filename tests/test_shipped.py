@@ -36,10 +36,10 @@ def test_there_is_a_default():
 @pytest.mark.parametrize(
     ("there", "music", "chorales"),
     [
-        (["chorale", "piano", "pop"], "piano", "chorale"),
+        (["chorale", "piano", "song"], "piano", "chorale"),
         (["chorale"], "chorale", "chorale"),
         (["piano"], "piano", None),  # a piano model cannot harmonise
-        (["pop"], "pop", None),
+        (["song"], "song", None),
         ([], None, None),
     ],
 )
@@ -71,11 +71,6 @@ LOGITS = {
         [-10.2208, -4.6857, -3.8847, -2.9627, -5.3079],
         [-1.7718, 2.306, -0.1548, 1.6639, -5.1993],
         [-4.2322, -7.5706, -4.5366, -4.7207, -11.3553],
-    ],
-    "pop": [
-        [-6.2676, -5.3653, -2.2174, -2.368, -10.0619],
-        [-4.6049, -7.8381, -5.9127, -0.8851, -8.161],
-        [-7.8699, -7.1897, -5.5307, -3.9446, -6.7221],
     ],
     "song": [
         [1.3486, 1.3765, 1.3684, 0.82, 1.3639],

@@ -14,6 +14,7 @@ from musictx.apps.results import (
     Work,
     check_notation,
     new_notes,
+    notice_of_beats,
     progress_of,
     read_music,
     report,
@@ -23,7 +24,7 @@ from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.config.command import Command
 from musictx.errors import UserError
-from musictx.grid import grid_of
+from musictx.grid import grid_of, in_time
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.events import OnEvent
@@ -119,11 +120,13 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     if config.primer is not None:
         score = read_music(config.primer, "primer", "to continue", config.limits)
     values = controls_of(config)
-    beats = score is not None and grid_of(score).kind == "grid"
+    beats = score is not None and grid_of(score).on_beats
     work = Work.of(config, config.primer, notice, on_beats=beats)
     bundle = work.bundle
     primer = primer_of(bundle, score, config, config.primer or "")
     steer = steering(bundle, values, config.guidance, like=primer.score)
+    if primer.score is not None and (bundle.tokenizer.beats or config.quantise != "none"):
+        notice_of_beats(primer.score, notice)
     if score is None and config.quantise != "none":
         raise UserError(
             f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
@@ -181,6 +184,8 @@ def primer_of(
             f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
             + "".join(f"; did you mean `musictx {c} {name}`?" for c in _commands(tokenizer))
         )
+    if tokenizer.beats or request.quantise != "none":
+        music = in_time(music)
     score = parts.as_trained(bundle, music)
     name = name if name == "primer" else f"primer={name}"
     return encode_primer(tokenizer, score, seconds=seconds, tokens=tokens, name=name)

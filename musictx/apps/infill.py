@@ -16,6 +16,7 @@ from musictx.apps.results import (
     Work,
     check_notation,
     new_notes,
+    notice_of_beats,
     progress_of,
     read_music,
     report,
@@ -79,6 +80,8 @@ def composed(
         return
     if not has_controls(bundle.tokenizer):
         raise UserError(f"model: {unable(bundle.tokenizer)}")
+    if bundle.tokenizer.beats or request.quantise != "none":
+        task = task.in_time()
     limits = NoteLimits.of(bundle.card.get("note_limits"))
     _check_drums(bundle, task)
     wanted = parts.asked(bundle, task.add)
@@ -298,9 +301,12 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
         score = read_music(path, option, "to work on", config.limits)
     task = task_of(config, score)
     controls_of(config)  # what is wrong is said before the model is loaded
-    beats = chords is not None or grid_of(score).kind == "grid"
+    beats = chords is not None or grid_of(score).on_beats
     work = Work.of(config, path or "chords", notice, on_beats=beats)
     beats = work.bundle.tokenizer.beats or config.quantise != "none"
+    if beats:
+        task = task.in_time()
+        notice_of_beats(task.score, notice)
     instead = "give a file that keeps to its tempo marks, with quantise=16"
     check_notation(config.out, beats and musicxml.has_notation(score), instead)
     length = (task.end - task.begin) * config.samples

@@ -111,7 +111,8 @@ def habits(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
 
 
 def as_given(bundle: Bundle, score: Score, given: Score | None) -> Score:
-    """``score`` with the program that each track has in ``given``, new tracks named by theirs."""
+    """``score`` with the program that each track has in ``given``, new tracks named by theirs, on
+    the beats of its file."""
     notes, names = score.notes.copy(), dict(score.names)
     name_of = {program: name for name, program in programs(bundle).items()}
     before = Score().notes if given is None else given.notes[~given.notes["drum"]]
@@ -122,4 +123,5 @@ def as_given(bundle: Bundle, score: Score, given: Score | None) -> Score:
             notes["program"][mine] = theirs[0]
         elif not len(theirs) and mine.any():
             names[track] = name_of.get(int(notes["program"][mine][0]), names.get(track, ""))
-    return replace(score, notes=notes, names={k: name for k, name in names.items() if name})
+    names = {track: name for track, name in names.items() if name}
+    return replace(score, notes=notes, names=names, pulse=None)

@@ -6,14 +6,17 @@ import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from musictx import files, formats, midi, musicxml, shipped, wings
 from musictx.bundle import Bundle, load
 from musictx.config.composing import Composing, Written
 from musictx.config.limits import Limits
 from musictx.errors import UserError
+from musictx.grid import grid_of, without_beats
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling.music import Progress, Sample
@@ -82,6 +85,15 @@ def check_notation(out: str, beats: bool, instead: str) -> None:
         raise UserError(
             f"out={out}: notation needs beats, and this music has none; {instead}, or out=NAME.mid"
         )
+
+
+def notice_of_beats(score: Score, notice: Notice) -> None:
+    """Tell where the beats of ``score`` are, where its file does not say (:mod:`musictx.grid`)."""
+    if without_beats(score):
+        notice("beats: none could be found, so new notes keep to those that the file has")
+    elif score.pulse is not None and not grid_of(replace(score, pulse=None)).on_beats:
+        pace, quarters = np.median(score.pulse.tempos["bpm"]), score.pulse.meters["numerator"][0]
+        notice(f"beats: found by the notes, about {pace:.0f} a minute, {quarters} in a bar")
 
 
 def choose(config: Composing, notice: Notice = say, on_beats: bool = False) -> Path:

@@ -15,6 +15,7 @@ from musictx.beats import Beats
 from musictx.chords import named as chord_of
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
+from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.steer import FEWEST
 from musictx.tokens.controls import measured
@@ -51,6 +52,11 @@ class Task:
     add: tuple[str, ...] = ()
     melody: tuple[int, ...] = ()
 
+    def in_time(self) -> Task:
+        """The same with the beats of its music (:func:`musictx.grid.in_time`)."""
+        score = in_time(self.score)
+        return replace(self, score=score, kept=replace(self.kept, pulse=score.pulse))
+
 
 def task_of(request: InfillConfig | AccompanyConfig, score: Score) -> Task:
     """What ``request`` asks to be composed for the music in its file."""
@@ -62,7 +68,7 @@ def task_of(request: InfillConfig | AccompanyConfig, score: Score) -> Task:
 def gap(score: Score, request: InfillConfig) -> Task:
     """Everything that begins from ``request.begin`` to ``request.end`` is to be composed anew, in
     ``request.tracks`` or, by default, in all but drums."""
-    clock = Beats(score)
+    clock = Beats(in_time(score, tracking=False))  # bars are counted as its file has them
     start, stop = moment("from", request.begin, clock), moment("to", request.end, clock)
     if not 0 <= start < stop:
         raise UserError(f"to={request.end}: expected a place after from={request.begin}")
@@ -140,6 +146,8 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     kept = replace(kept, pedals=kept.pedals[np.isin(kept.pedals["track"], notes["track"])])
     begin, end = float(notes["start"].min()), float(notes["end"].max())
     if bars is not None:
+        score = in_time(score)
+        kept = replace(kept, pulse=score.pulse)
         clock = Beats(score)
         first, last = (clock.bar(float(clock.quarters(at)) - 1e-6)[0] for at in (begin + 2e-6, end))
         others = tuple(one for one in kept.markers if chord_of(one[1]) is None)

@@ -16,12 +16,13 @@ from musictx.config import CorpusConfig, Limits
 from musictx.data.budget import Budget, TookTooLong, within
 from musictx.data.corpora import Item, Reader
 from musictx.errors import ReadError, UserError
+from musictx.grid import in_time, without_beats
 from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
 
 #: Raised by one whenever the same file would come out otherwise, so that old shards are not reused.
-VERSION = 2
+VERSION = 3
 #: Pieces of fewer notes are left out.
 FEWEST_NOTES = 2
 NO_IDS = np.empty(0, np.uint16)
@@ -114,6 +115,12 @@ def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig)
         found = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
         detail = f"{len(score)} notes, expected at least {FEWEST_NOTES}{found}"
         return Outcome(name, reason="too short", detail=detail)
+    if tokenizer.beats:
+        score = in_time(score)
+        if without_beats(score):
+            detail = "it keeps to no beats that could be found; tokenizer=performance reads it"
+            return Outcome(name, reason="no beats", detail=detail)
+        repairs["beats that its notes tell, not its marks"] += score.pulse is not None
     try:
         written, left_out = tokenizer.encode_with_report(score)
     except (TookTooLong, MemoryError):

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from musictx.bundle import Bundle
 from musictx.data.windows import lay_out, windows
 from musictx.errors import UserError
+from musictx.grid import in_time
 from musictx.notes import Score
 
 
@@ -36,7 +37,7 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
     token has at least half a context before it, except at the beginning of the piece. The end of
     the piece is not counted. Raises ``UserError`` if the model's tokens can hold no note of it.
     """
-    ids = bundle.tokenizer.encode(score)
+    ids = bundle.tokenizer.encode(in_time(score) if bundle.tokenizer.beats else score)
     if not len(ids):
         raise UserError(
             f"score: none of its {len(score)} notes can be written in this model's tokens"

@@ -15,6 +15,7 @@ from musictx.config.checks import DAY
 from musictx.data.shards import SPLITS, Piece, Shards
 from musictx.errors import UserError
 from musictx.evaluate.musical import excerpt
+from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
 from musictx.tokens.vocab import Tokenizer
@@ -149,6 +150,8 @@ def as_tokens_hold_them(pieces: Iterable[Named], tokenizer: Tokenizer) -> list[N
     """Real music on the samples' own grid of time and loudness, so that like is compared with like:
     exact repeats are more frequent there, and chords are struck at once. Tokens that know no tempo
     are read at one for all pieces; tokens that count seconds know no bars."""
+    if tokenizer.beats:
+        pieces = (Named(name, in_time(score)) for name, score in pieces)
     return [Named(name, tokenizer.decode(tokenizer.encode(score))) for name, score in pieces]
 
 

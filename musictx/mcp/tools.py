@@ -11,7 +11,8 @@ from musictx.config.checks import options, spoken, type_of
 
 INSTRUCTIONS = """\
 musictx composes music and writes MIDI files. Models that come along: piano (expressive piano music,
-no beats), pop (songs for melody, bridge and piano), chorale (four voices, as Bach's chorales).
+no beats), song (songs and scores in several parts, in bars and beats), chorale (four voices, as
+Bach's chorales). Without a model, music that keeps to the beats of its file gets song.
 Music is given as the name of a file (MIDI or MusicXML), as base64, or by the name of an example:
 {examples}.
 Every tool writes into {out} and answers with the files, what the music is like, and the command
@@ -39,7 +40,7 @@ _PRIMER = ("primer", "primer_seconds", "primer_tokens", "include_primer")
 _TOOLS = {
     "generate": Kind(
         "generate",
-        "Compose a new piece: piano music, a song (model=pop) or a chorale (model=chorale).",
+        "Compose a new piece: piano music, a song (model=song) or a chorale (model=chorale).",
         without=_PRIMER,
     ),
     "continue": Kind(

@@ -15,7 +15,6 @@ import numpy as np
 
 from musictx.beats import BPM, NEAR, Beats
 from musictx.errors import UserError
-from musictx.grid import grid_of
 from musictx.notes import PEDAL, Score
 from musictx.tokens.vocab import Tokenizer
 
@@ -77,7 +76,7 @@ def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
         return notes
     if grid not in GRIDS:
         raise UserError(f"quantise={grid}: expected one of none, {', '.join(GRIDS)}")
-    lines, clock = GRIDS[grid], _clock_of_music(score)
+    lines, clock = GRIDS[grid], Beats(score)
     notes = notes.copy()
     start = np.round(clock.quarters(notes["start"]) * lines)
     end = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
@@ -85,17 +84,12 @@ def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
     return notes
 
 
-def _clock_of_music(score: Score) -> Beats:
-    """The clock of the file, late or early where all of its music is."""
-    return Beats(score, late=grid_of(score).shift)
-
-
 def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float) -> np.ndarray:
     """``notes``, none of which begins before ``begin`` or at ``end`` or later, in seconds: those
     that rounding has moved out come back, to a line of the ``grid`` if one lies between."""
     first, last = begin, max(begin, end - LEAST)
     if grid != "none":
-        lines, clock = GRIDS[grid], _clock_of_music(score)
+        lines, clock = GRIDS[grid], Beats(score)
         low, high = (float(clock.quarters(at)) * lines for at in (begin, end))
         from_line, to_line = np.ceil(low - 1e-6), np.ceil(high - 1e-6) - 1
         if from_line <= to_line:
@@ -114,7 +108,7 @@ def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.nd
     lines = score.ticks_per_quarter
     if not lines:
         return notes
-    notes, clock = notes.copy(), Beats(score)
+    notes, clock = notes.copy(), Beats(dataclasses.replace(score, pulse=None))
     first, last = (np.ceil(clock.quarters(np.array([begin, end])) * lines - 1e-6)).tolist()
     start = np.round(clock.quarters(notes["start"]) * lines)
     start = np.clip(start, first, max(first, last - 1))

@@ -63,8 +63,8 @@ def test_options_are_those_of_the_command_line_without_those_of_the_machine():
         ),
         (
             "infill",
-            {"file": "in/a b=c.mid", "from": "2", "to": "3.5s", "model": "pop", "seed": 0},
-            "infill OUT/in/a b=c.mid from=2 to=3.5s model=pop seed=0 out=OUT",
+            {"file": "in/a b=c.mid", "from": "2", "to": "3.5s", "model": "song", "seed": 0},
+            "infill OUT/in/a b=c.mid from=2 to=3.5s model=song seed=0 out=OUT",
         ),
         (
             "harmonise",

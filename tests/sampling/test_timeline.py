@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.grid import in_time
 from musictx.notes import NOTE, Score
 from musictx.sampling import timeline
 from musictx.sampling.timeline import Timeline, on_tracks
@@ -57,7 +58,7 @@ def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
 def test_music_that_is_late_is_quantised_to_its_own_beats(late):
     """All of it begins 35 ms after the lines of its file, or 30 ms before: so do new notes."""
     starts = late + 0.25 + 0.25 * np.arange(60) + np.where(np.arange(60) % 4 == 1, 0.125, 0)
-    piece = Score([(t, t + 0.2, 60, 70, 0, False, 0) for t in starts])
+    piece = in_time(Score([(t, t + 0.2, 60, 70, 0, False, 0) for t in starts]))
     drawn = np.array([(t, t + 0.3, 64, 80, 0, False, 0) for t in (1.01, 2.4, 3.19)], NOTE)
     placed = timeline.quantised(drawn, piece, "16")
     since = (placed["start"] - late) * 8  # sixteenths of 120 quarter notes a minute

@@ -1,0 +1,178 @@
+"""Beats that are found by the notes: played music whose beats are known, and music without any."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import musictx
+from musictx.beats import Beats
+from musictx.config import CorpusConfig
+from musictx.data.prepare import prepare
+from musictx.grid import grid_of, in_time, without_beats
+from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.tokens.bars import nearest
+from musictx.tokens.build import build
+from musictx.tracking import LONGEST, tracked
+from tests.untrained import saved
+
+NOTES = build(name="notes")
+
+
+def song(seed=0, bars=24, beats=4):
+    """A bass on the bars, chords on the beats and a melody in eighths, on the grid of 120."""
+    rng, rows = np.random.default_rng(seed), []
+    for bar in range(bars):
+        root = 36 + int(rng.choice([0, 5, 7, 9]))
+        rows.append((bar * beats, beats, root, 90))
+        for beat in range(beats):
+            rows += [(bar * beats + beat, 1, root + 12 + third, 60) for third in (0, 4, 7)]
+        for eighth in range(2 * beats):
+            if rng.random() < 0.85:
+                rows.append((bar * beats + eighth / 2, 0.5, 72 + int(rng.integers(0, 12)), 80))
+    notes = np.zeros(len(rows), NOTE)
+    for note, (start, length, pitch, velocity) in zip(notes, rows):
+        note["start"], note["end"] = start / 2, (start + length) / 2
+        note["pitch"], note["velocity"] = pitch, velocity
+    meters = np.array([(0.0, beats, 4)], METER)
+    return Score(notes=notes, tempos=np.array([(0.0, 120.0)], TEMPO), meters=meters)
+
+
+def played(score, bpm=90.0, sway=0.1, jitter=0.008, begin=3.0, seed=0):
+    """The same at a tempo that sways by a share of itself, without marks; and its beats."""
+    rng = np.random.default_rng(seed)
+    quarters = np.arange(2 * score.duration + 2)
+    tempo = bpm * (1 + sway * np.sin(2 * np.pi * quarters / 40))
+    beats = begin + np.concatenate([[0], np.cumsum(60 / tempo)[:-1]])
+    notes = score.notes.copy()
+    for name in ("start", "end"):
+        notes[name] = np.interp(2 * notes[name], quarters, beats)
+    off = rng.normal(0, jitter, len(notes))
+    notes["start"], notes["end"] = notes["start"] + off, np.maximum(notes["end"] + off, 0.01)
+    notes["end"] = np.maximum(notes["end"], notes["start"] + 0.05)
+    return Score(notes=notes), beats
+
+
+def found(score):
+    """Beats of the pulse of ``score``, and which of them begin bars, in seconds."""
+    pulse = score.pulse
+    return pulse.tempos["time"] + pulse.late, int(pulse.meters["numerator"][0])
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.floats(70, 110), st.floats(0, 0.1), st.integers(0, 9), st.sampled_from([3, 4]))
+def test_beats_of_played_music_are_found(bpm, sway, seed, in_a_bar):
+    music, beats = played(song(seed, beats=in_a_bar), bpm, sway, seed=seed)
+    assert grid_of(music).kind == "free"
+    timed = in_time(music)
+    there, size = found(timed)
+    inside = beats[(beats > music.notes["start"][0] + 1) & (beats < music.notes["start"].max())]
+    off = np.abs(inside[:, None] - there).min(axis=1)
+    assert (off < 0.05).mean() > 0.95
+    assert len(there[(there > inside[0]) & (there < inside[-1])]) < 1.05 * len(inside)
+    lines, bars = there[::size], inside[::1]
+    assert size == in_a_bar
+    bars = beats[::in_a_bar]
+    bars = bars[(bars > inside[0]) & (bars < inside[-1])]
+    assert (np.abs(bars[:, None] - lines).min(axis=1) < 0.05).mean() > 0.9
+
+
+def test_played_music_has_the_tokens_of_its_score():
+    """What was played freely is read as what is written, bars, places and lengths."""
+    written = song(3)
+    music, _ = played(written, 96.0, 0.06, jitter=0.004)
+    ids, real = NOTES.encode(in_time(music)), NOTES.encode(written)
+    rows = min(len(ids), len(real)) // 5 * 5
+    same = (ids[:rows].reshape(-1, 5) == real[:rows].reshape(-1, 5)).all(axis=1)
+    assert same.mean() > 0.9
+    assert (NOTES.encode(music)[:rows] != real[:rows]).mean() > 0.3
+
+
+def test_a_pulse_moves_with_its_music():
+    timed = in_time(played(song())[0])
+    later = timed.shifted(1.5)
+    np.testing.assert_allclose(
+        Beats(later).quarters(later.notes["start"]), Beats(timed).quarters(timed.notes["start"])
+    )
+
+
+@pytest.mark.parametrize("number", [16, 48, 200])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_onsets_have_no_beats(number, seed):
+    rng = np.random.default_rng(seed)
+    notes = np.zeros(number, NOTE)
+    notes["start"] = np.cumsum(rng.gamma(2, 0.2, number))
+    notes["end"], notes["pitch"], notes["velocity"] = notes["start"] + 0.2, 60, 80
+    music = Score(notes=notes)
+    assert in_time(music) is music
+    assert without_beats(music)
+
+
+def test_music_on_its_beats_stays_as_it_is_and_late_music_is_late():
+    written = song()
+    assert in_time(written) is written
+    late = replace(written.shifted(0.04), tempos=written.tempos, meters=written.meters)
+    assert grid_of(late).kind == "shifted"
+    timed = in_time(late, tracking=False)
+    assert timed.pulse.late == pytest.approx(0.04, abs=0.002)
+    np.testing.assert_array_equal(NOTES.encode(timed), NOTES.encode(written))
+
+
+def test_too_little_and_too_much_music_is_left_as_it_is():
+    assert tracked(Score()) is None
+    assert tracked(played(song(bars=1))[0].with_notes([])) is None
+    notes = song().notes.copy()
+    notes["start"], notes["end"] = notes["start"] * 100, notes["end"] * 100
+    assert notes["start"].max() > LONGEST
+    assert tracked(Score(notes=notes)) is None
+
+
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory):
+    """A model of notes in bars."""
+    tokens = {"name": "notes", "low": 21, "high": 108, "controls": True}
+    where = tmp_path_factory.mktemp("counting") / "m"
+    return str(saved(where, tokens=tokens, group=5, context=1200))
+
+
+def on_found_beats(notes, timed):
+    """Whether all ``notes`` begin on places of the grid of bars that was found in ``timed``."""
+    steps = Beats(timed).quarters(notes["start"]) * 24
+    return len(notes) and np.abs(steps - nearest(steps)).max() < 0.15  # ticks of a file are coarse
+
+
+def test_what_was_played_is_continued_filled_and_accompanied_on_its_own_beats(counting, tmp_path):
+    """The file keeps its marks; new notes stand on the beats of its music."""
+    music, _ = played(song(5, bars=8))
+    path = tmp_path / "played.mid"
+    musictx.write(replace(music, ticks_per_quarter=960), path)
+    file = musictx.read(path)
+    timed = in_time(file)
+    assert timed.pulse is not None
+    whole = musictx.generate(counting, primer=path, bars=1, seed=1)[0].score
+    new = whole.notes[whole.notes["start"] > file.notes["start"].max() + 0.05]
+    assert on_found_beats(new, timed)
+    gap = {"begin": "8s", "end": "12s", "quantise": "none"}
+    (filled,) = musictx.infill(path, counting, seed=1, **gap)
+    inside = (filled.score.notes["start"] > 8) & (filled.score.notes["start"] < 12)
+    assert on_found_beats(filled.score.notes[inside], timed)
+    for made in (whole, filled.score):
+        assert made.pulse is None
+        np.testing.assert_array_equal(made.tempos, file.tempos)
+
+
+def test_prepare_reads_what_has_beats_and_leaves_out_what_has_none(tmp_path):
+    """Each played piece as its score, with a line in the report; random onsets are refused."""
+    folder = tmp_path / "midi"
+    folder.mkdir()
+    musictx.write(song(1), folder / "a.mid")
+    musictx.write(played(song(2))[0], folder / "b.mid")
+    rng = np.random.default_rng(0)
+    starts = np.cumsum(rng.gamma(2, 0.2, 60))
+    musictx.write(Score([(s, s + 0.2, 60, 80, 0, False, 0) for s in starts]), folder / "c.mid")
+    config = CorpusConfig(path=str(folder), shards=str(tmp_path / "shards"), workers=1)
+    report = prepare(config, NOTES)
+    assert report.reasons == {"no beats": 1}
+    assert "beats that its notes tell" in str(report)
