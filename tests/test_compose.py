@@ -189,10 +189,12 @@ def test_where_new_music_begins_and_ends_is_said_by_from_and_to():
         words.normalise("harmonise", ["from=5"])
 
 
-def corpus(folder, *programs):
-    """A folder of files of eight notes each in one program; None: drums."""
+def corpus(folder, *programs, beats=False):
+    """A folder of files of eight notes each in one program; None: drums; on ``beats`` or not."""
     for number, program in enumerate(programs):
-        notes = [(i, i + 0.5, 60 + i, 80, program or 0, program is None, 0) for i in range(8)]
+        starts = [i if beats else i + 0.057 * (i % 3) for i in range(8)]
+        rest = (80, program or 0, program is None, 0)
+        notes = [(start, start + 0.5, 60 + i, *rest) for i, start in enumerate(starts)]
         midi.write(Score(notes=notes), folder / f"{number}.mid")
     return f"corpus.path={folder}"
 
@@ -201,8 +203,8 @@ def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     words = [corpus(tmp_path, 0, 1, 7, 0, 56), "data.batch_size=3"]  # four of five are pianos'
     made = c.compose("train", words)
     assert (made.init, made.optim.name, made.data.batch_size) == ("piano", "muon", 3)
-    assert made == c.compose("train", [*words, "experiment=own"])
-    assert own.begun(words)[1].startswith("start   from the piano model")
+    assert made == c.compose("train", [*words, "experiment=own", "init=piano"])
+    assert own.begun(words)[1].startswith("start   from the model piano that comes along, as")
     nothing = c.compose("train", [*words, "init=null"])
     assert nothing.init is None
     assert nothing.optim.name == "adamw"
@@ -223,5 +225,12 @@ def test_other_music_begins_with_nothing_and_the_reason_is_said(tmp_path):
     (tmp_path / "b, c").mkdir()
     piano = f"'{corpus(tmp_path / 'b, c', 0).partition('=')[2]}'"
     several = [f"{words[0]},{piano}"]  # of a sweep
-    assert own.begun(several)[1] == line
-    assert own.begun([f"corpus.path={piano}"])[1].startswith("start   from the piano model")
+    assert "music of different kinds" in own.begun(several)[1]
+    assert own.begun([f"corpus.path={piano}"])[1].startswith("start   from the model piano")
+    (tmp_path / "c").mkdir()
+    songs = corpus(tmp_path / "c", 0, None, 24, 24, beats=True)
+    assert c.compose("train", [songs]).init == "song"
+    assert "song that comes along, as 4 of 4 files keep to their beats" in own.begun([songs])[1]
+    mixed = [f"{songs},{tmp_path / 'a'}"]
+    assert own.begun(mixed)[0] == mixed
+    assert "music of different kinds" in own.begun(mixed)[1]

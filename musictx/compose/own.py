@@ -1,8 +1,9 @@
-"""``musictx train corpus.path=DIR`` begins with the shipped piano if DIR holds piano music.
+"""``musictx train corpus.path=DIR`` begins with the included model that is nearer to its music.
 
-A model that knows piano music learns from a few pieces in minutes what a new one does not in hours
-(docs/training.md). So if the command names no model, tokenizer or trainer, and the files are piano
-music, the words ``experiment=own`` are added.
+A model that knows such music learns from a few pieces in minutes what a new one does not in hours
+(docs/training.md). So if the command names no model, tokenizer or trainer, ``experiment=own`` is
+added: with the model of songs where most files keep to their beats, with the piano where most notes
+are a piano's.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ DECIDED = ("init", "experiment", "trainer", "corpus", "corpus.name")
 GROUPS = ("model", "position", "tokenizer")
 #: Programs of pianos, harpsichord and clavichord included.
 PIANOS = range(8)
-#: Files that are looked at, spread evenly over the folder, and the share of their notes that must
-#: be a piano's.
+#: Files that are looked at, spread evenly over the folder, and the share of them, or of their
+#: notes, that decides.
 FILES, SHARE = 20, 0.8
 
 
@@ -33,34 +34,41 @@ def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
     decided = any(name in DECIDED or name.split(".")[0] in GROUPS for name in options)
     paths = split(options.get("corpus.path", ""))  # several in a sweep
     paths = [re.sub(r"^(['\"])(.*)\1$", r"\2", path) for path in paths]
-    if decided or not {"", "null"}.isdisjoint(paths) or "piano" not in shipped.models():
+    if decided or not {"", "null"}.isdisjoint(paths):
         return list(words), None
-    why = next(filter(None, map(unlike_a_piano, paths)), None)
-    if why is not None:
-        return list(words), f"start   from nothing: {why} (init=piano begins with the piano model)"
-    return [*words, "experiment=own"], (
-        "start   from the piano model that comes along (experiment=own: Muon, the fastest "
-        "precision and attention at hand); init=null begins with nothing"
+    nearest = {nearer(path) for path in paths}
+    model, why = nearest.pop()
+    if nearest or model not in shipped.models():
+        why = why if not nearest else "the folders hold music of different kinds"
+        return list(words), f"start   from nothing: {why} (init=piano and init=song begin with one)"
+    return [*words, "experiment=own", f"init={model}"], (
+        f"start   from the model {model} that comes along, as {why} (experiment=own: Muon, the "
+        "fastest precision and attention at hand); init=null begins with nothing"
     )
 
 
-def unlike_a_piano(folder: str) -> str | None:
-    """Why the music in ``folder`` is no piano music, in words; None if it is."""
+def nearer(folder: str) -> tuple[str | None, str]:
+    """The model that is nearer to the music in ``folder``, None if none is, and why, in words."""
     import numpy as np  # a fifth of a second with what reads music; help has none to spare
 
     from musictx import formats
+    from musictx.grid import grid_of
 
-    root, notes, pianos, read = Path(folder).expanduser(), 0, 0, 0
+    root, notes, pianos, read, on_beats = Path(folder).expanduser(), 0, 0, 0, 0
     apart = max(1, sum(1 for _ in formats.walk(root, formats.SUFFIXES)) // FILES)
     for file in islice(formats.walk(root, formats.SUFFIXES), 0, apart * FILES, apart):
         try:
-            music = formats.read(file.path).notes
+            score = formats.read(file.path)
         except UserError:  # preparing will say what is wrong
             continue
+        music = score.notes
         read += 1
+        on_beats += grid_of(score).on_beats
         notes += len(music)
         pianos += int((np.isin(music["program"], PIANOS) & ~music["drum"]).sum())
+    if read and on_beats >= SHARE * read:
+        return shipped.ON_BEATS, f"{on_beats} of {read} files keep to their beats"
     if not notes or pianos >= SHARE * notes:
-        return None
-    share = f"{100 * (1 - pianos / notes):.0f} %"
-    return f"{share} of the notes in {read} files are not a piano's"
+        return shipped.DEFAULT, "this is piano music that was played"
+    other = f"{100 * (1 - pianos / notes):.0f} % of the notes in {read} files are not a piano's"
+    return None, f"{other}, and they keep to no beats"
