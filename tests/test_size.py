@@ -18,19 +18,19 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3200,
-    "apps": 2110,
+    "": 3405,
+    "apps": 2145,
     "attention": 3105,
     "cli": 460,
-    "compose": 1255,
+    "compose": 1265,
     "config": 1850,
-    "data": 2760,
+    "data": 2765,
     "evaluate": 1755,
     "midi": 1570,
     "model": 2830,
     "musicxml": 1010,
     "render": 1470,
-    "sampling": 4155,
+    "sampling": 4150,
     "tokens": 2360,
     "train": 2570,
     "chorale": 3510,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3850,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_960, 44_620, 400, 164
+CORE, ALL, FILE, OPTIONS = 31_210, 44_870, 400, 164
 
 
 def lines() -> dict[str, int]:
