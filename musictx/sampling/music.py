@@ -112,6 +112,7 @@ def continuations(
                 [
                     *batch.endings(sampling),
                     *constraints,
+                    *soft.of_the_primers(tokenizer, some),
                     *soft.build(tokenizer, sampling, limits, some, density),
                 ],
             ),

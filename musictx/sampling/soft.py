@@ -23,7 +23,14 @@ from musictx.sampling import pitches
 from musictx.sampling.constraints import charged
 from musictx.sampling.primer import Primer
 from musictx.sampling.repetition import Phrases, Repetition, Strikes, among
-from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, SoftConstraint, Tokenizer
+from musictx.tokens.vocab import (
+    SPECIALS,
+    GrammarState,
+    NoteEvents,
+    SoftConstraint,
+    Tokenizer,
+    Vocabulary,
+)
 
 #: The share of notes struck again within half a second, where the corpus's is not known.
 RESTRUCK = 0.25
@@ -184,8 +191,8 @@ class Density:
 
 @dataclass(frozen=True)
 class Instruments:
-    """No programs and drums but those of the corpus and of the primers: a model gives each id that
-    it has never seen a little probability. ``costs`` (vocab,)."""
+    """No programs and drums but those ``known``, and of the primer of each row: a model gives each
+    id that it has never seen a little probability. ``costs`` (rows, vocab)."""
 
     costs: np.ndarray
 
@@ -193,19 +200,38 @@ class Instruments:
     def of(
         cls, tokenizer: Tokenizer, known: frozenset[int], primers: Sequence[Primer]
     ) -> Instruments:
-        heard = set(known)
+        program = _programs(tokenizer)
+        rows = {}
         for ids in {primer.ids.tobytes(): primer.ids for primer in primers}.values():
             notes = tokenizer.decode(ids).notes
-            heard |= set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
-        assert tokenizer.note_events is not None
-        program = tokenizer.note_events.program.copy()
-        if "drum" in tokenizer.kinds:
-            program[tokenizer.kind_of == tokenizer.kinds.index("drum")] = DRUMS
-        foreign = (program >= 0) & ~np.isin(program, sorted(heard))
-        return cls(np.where(foreign, np.inf, 0.0))
+            heard = known | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
+            foreign = (program >= 0) & ~np.isin(program, sorted(heard))
+            rows[ids.tobytes()] = np.where(foreign, np.inf, 0.0)
+        return cls(np.stack([rows[primer.ids.tobytes()] for primer in primers]))
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        return self.costs[None]
+        return self.costs
+
+
+def _programs(tokenizer: Tokenizer) -> np.ndarray:
+    """(vocab,) the program that each id names, 128 for ids of drums, -1 for others."""
+    events, table = tokenizer.note_events, getattr(tokenizer, "vocabulary", None)
+    if events is not None:
+        program = events.program.copy()
+    elif isinstance(table, Vocabulary) and "program" in tokenizer.kinds:
+        program = table.values("program").copy()
+    else:
+        return np.full(tokenizer.size, -1)
+    for kind in {"drum", "drums"} & set(tokenizer.kinds):
+        program[tokenizer.kind_of == tokenizer.kinds.index(kind)] = DRUMS
+    return program
+
+
+def of_the_primers(tokenizer: Tokenizer, primers: Sequence[Primer]) -> list[SoftConstraint]:
+    """What continues music keeps to its programs and drums; none for new pieces, and for tokens
+    that name no programs."""
+    told = all(len(primer.ids) for primer in primers) and (_programs(tokenizer) >= 0).any()
+    return [Instruments.of(tokenizer, frozenset(), primers)] if told else []
 
 
 def build(

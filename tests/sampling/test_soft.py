@@ -218,6 +218,29 @@ def test_tokens_without_releases_have_only_their_own_constraints():
     assert [type(one).__name__ for one in found] == ["Closing", "Rules"]
 
 
+@pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
+def test_what_continues_music_keeps_to_its_programs_and_drums(tokens):
+    rows = [[(9, False), (0, True)], [(48, False)]]
+    primers = []
+    for row in rows:
+        notes = [(i, i + 1, 60, 64, p, drum, i) for i, (p, drum) in enumerate(row)]
+        primers.append(Primer(tokens.encode(Score(notes=notes))))
+    (rule,) = soft.of_the_primers(tokens, primers)
+    free = rule([], np.empty(0)) == 0
+    for row, heard in zip(free, rows):
+        for program in range(128):
+            assert row[tokens.vocabulary.id("program", program)] == ((program, False) in heard)
+        drum = "drums" if "drums" in tokens.kinds else "drum"
+        first, _ = tokens.vocabulary.range(drum)
+        assert row[first] == ((0, True) in heard)
+        others = ~np.isin(
+            tokens.kind_of, [tokens.kinds.index(k) for k in ("program", drum, "drum")]
+        )
+        assert row[others].all()
+    assert soft.of_the_primers(tokens, [NOTHING]) == []
+    assert soft.of_the_primers(PIANO, primers) == []
+
+
 def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
     def drawn(steps, *others, seed=0):
         notes = random_walk(BAND, steps, seed, *others).notes
