@@ -30,7 +30,7 @@ ROOMS = {
     "model": 2830,
     "musicxml": 1010,
     "render": 1470,
-    "sampling": 4150,
+    "sampling": 4175,
     "tokens": 2360,
     "train": 2570,
     "chorale": 3510,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3850,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_210, 44_870, 400, 164
+CORE, ALL, FILE, OPTIONS = 31_240, 44_900, 400, 164
 
 
 def lines() -> dict[str, int]:
