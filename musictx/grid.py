@@ -5,7 +5,8 @@ was played along with a click does, but for the player's few milliseconds, often
 early by the same time; free playing in a sequencer's default tempo does not. Onsets are taken as
 angles on a circle whose turn is a sixteenth, or a triplet eighth: their mean vector is as long as
 they agree (the mean resultant length of directional statistics), and its angle says by how much
-they are late.
+they are late. Music swings where the second eighth of a quarter note comes late, and not at its
+last third: between two of them time runs slower, then faster.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.notes import Pulse, Score
+from musictx.notes import TEMPO, Pulse, Score
 from musictx.tracking import tracked
 
 #: Lines in a quarter note of the grids that are tried: sixteenths, triplet eighths.
@@ -32,6 +33,8 @@ SURE = 0.7
 SMALL, GAIN = 1 / 64, 0.03
 #: An onset within this part of a quarter note of a line stands exactly on it: ticks are rounded.
 EXACT = 1 / 160
+#: The second eighth of a quarter note stands between these parts of it.
+AROUND = (0.4, 0.72)
 #: Music is on a grid, too, if this share of its onsets stands exactly on lines.
 MOSTLY = 0.6
 #: Fewer onsets than this say nothing, unless all of them stand exactly on lines, ...
@@ -44,17 +47,19 @@ SHORTEST = 4
 class Grid:
     """How music stands to the beats of its file.
 
-    kind      "grid": on the beats of the file; "shifted": all of it late or early; "free": neither;
-              "short": too little music to say
+    kind      "grid": on the beats of the file; "shifted": on these late, early or swung; "free":
+              neither; "short": too little music to say
     strength  0 to 1: how well onsets agree with the grid, shifted as below
     shift     seconds by which the music is late, 0 unless it is "shifted"
     exact     share of the onsets that stand exactly on a line
+    swing     where in a quarter note its second eighth stands: 0.5, or later
     """
 
     kind: str
     strength: float
     shift: float = 0.0
     exact: float = 0.0
+    swing: float = 0.5
 
     @property
     def on_beats(self) -> bool:
@@ -72,6 +77,9 @@ def grid_of(score: Score) -> Grid:
     there, exact = strength(quarters), exactness(quarters)
     if len(onsets) < FEWEST:
         return Grid("grid" if exact == 1.0 else "short", there, 0.0, exact)
+    swing = _swing(quarters)
+    if swing > 0.5 and strength(straight(quarters, swing)) >= max(STRENGTH, there + GAIN):
+        return Grid("shifted", strength(straight(quarters, swing)), 0.0, exact, swing)
     if exact >= MOSTLY:
         return Grid("grid", there, 0.0, exact)
     shift = _late(onsets, clock)
@@ -91,7 +99,8 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
     if score.pulse is not None or grid.kind == "grid":
         return score
     if grid.kind == "shifted":
-        return replace(score, pulse=Pulse(score.tempos, score.meters, grid.shift))
+        tempos = _swung(score, grid.swing) if grid.swing > 0.5 else score.tempos
+        return replace(score, pulse=Pulse(tempos, score.meters, grid.shift))
     pulse = tracked(score) if tracking and grid.kind == "free" else None
     found = replace(score, pulse=pulse)
     sure = pulse is not None and strength(Beats(found).quarters(_onsets(found))) >= SURE
@@ -116,6 +125,38 @@ def strength(quarters: np.ndarray) -> float:
         np.bincount(which, np.cos(2 * np.pi * lines * quarters), len(count)) for lines in LINES
     ]
     return float(np.maximum(*agree).sum() / len(quarters))
+
+
+def straight(quarters: np.ndarray, swing: float) -> np.ndarray:
+    """Places in quarter notes that swing, as they are written: what stands at ``swing`` of a
+    quarter note at its half, what lies between in proportion."""
+    whole = np.floor(quarters)
+    return whole + np.interp(quarters - whole, (0.0, swing, 1.0), (0.0, 0.5, 1.0))
+
+
+def _swing(quarters: np.ndarray) -> float:
+    """Where in their quarter note the second eighths of onsets stand, if most of what lies near the
+    half stands together there, and later than at the half; else 0.5."""
+    within = quarters - np.floor(quarters)
+    near = within[(within > AROUND[0]) & (within < AROUND[1])]
+    beats = quarters - np.round(quarters)
+    late = np.median(beats[np.abs(beats) < AROUND[0] / 4]) if len(near) >= FEWEST else np.inf
+    if not abs(late) < SMALL:
+        return 0.5
+    swing = float(np.median(near))
+    together = np.mean(np.abs(near - swing) < SMALL * 2)
+    known = swing < 0.5 + 2 * SMALL or abs(swing - 2 / 3) < SMALL
+    return 0.5 if known or together < MOSTLY else swing
+
+
+def _swung(score: Score, swing: float) -> np.ndarray:
+    """Tempo marks by which the second eighths of ``score`` come at the half of quarter notes."""
+    clock = Beats(score)
+    number = int(clock.quarters(score.duration)) + 2
+    times = clock.seconds((np.arange(number)[:, None] + (0.0, swing)).reshape(-1))
+    tempos = np.zeros(len(times) - 1, TEMPO)
+    tempos["time"], tempos["bpm"] = times[:-1], 30.0 / np.diff(times)
+    return tempos
 
 
 def exactness(quarters: np.ndarray) -> float:

@@ -120,6 +120,34 @@ def test_music_on_its_beats_stays_as_it_is_and_late_music_is_late():
     np.testing.assert_array_equal(NOTES.encode(timed), NOTES.encode(written))
 
 
+@pytest.mark.parametrize("swing", [0.57, 0.62])
+def test_music_that_swings_is_read_straight_and_new_notes_swing_too(swing, counting, tmp_path):
+    written = song(3)
+    notes = written.notes.copy()
+    for name in ("start", "end"):
+        quarters = 2 * notes[name]
+        whole = np.floor(quarters + 1e-9)
+        bent = np.interp(quarters - whole, (0, 0.5, 1), (0, swing, 1))
+        notes[name] = (whole + bent) / 2 + np.random.default_rng(0).normal(0, 0.003, len(notes))
+    notes["start"] = np.maximum(notes["start"], 0)
+    swung = written.with_notes(notes)
+    assert grid_of(swung).swing == pytest.approx(swing, abs=0.01)
+    assert grid_of(swung).on_beats
+    assert (NOTES.encode(in_time(swung)) == NOTES.encode(written)).all()
+    assert grid_of(written).swing == 0.5
+    musictx.write(swung, tmp_path / "swung.mid")
+    made = musictx.generate(counting, primer=tmp_path / "swung.mid", tokens=100, seed=1)[0].score
+    new = made.notes[made.notes["start"] > swung.notes["start"].max() + 0.05]
+    assert on_found_beats(new, in_time(swung))
+
+
+def test_triplets_are_no_swing():
+    thirds = np.arange(60) // 2 + np.where(np.arange(60) % 2, 2 / 3, 0)
+    triplets = Score([(t / 2, t / 2 + 0.1, 60, 80, 0, False, 0) for t in thirds])
+    assert grid_of(triplets) == grid_of(in_time(triplets))
+    assert grid_of(triplets).kind == "grid"
+
+
 def test_too_little_and_too_much_music_is_left_as_it_is():
     assert tracked(Score()) is None
     assert tracked(played(song(bars=1))[0].with_notes([])) is None
@@ -151,7 +179,7 @@ def test_what_was_played_is_continued_filled_and_accompanied_on_its_own_beats(co
     file = musictx.read(path)
     timed = in_time(file)
     assert timed.pulse is not None
-    whole = musictx.generate(counting, primer=path, bars=1, seed=1)[0].score
+    whole = musictx.generate(counting, primer=path, tokens=100, seed=1)[0].score
     new = whole.notes[whole.notes["start"] > file.notes["start"].max() + 0.05]
     assert on_found_beats(new, timed)
     gap = {"begin": "8s", "end": "12s", "quantise": "none"}
