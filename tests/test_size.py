@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3405,
+    "": 3445,
     "apps": 2145,
     "attention": 3105,
     "cli": 460,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3850,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_240, 44_900, 400, 164
+CORE, ALL, FILE, OPTIONS = 31_280, 44_940, 400, 164
 
 
 def lines() -> dict[str, int]:
