@@ -42,7 +42,6 @@ class TokenSampling:
 class SamplingConfig(TokenSampling):
     """How the next token is drawn, and which notes may sound."""
 
-    restrike: bool = option(False, "let a pitch be struck again while it still sounds")
     longest_note: float | None = option(
         None, "longest note, seconds; null = as in the training corpus, 0 = any length", low=0
     )
@@ -64,22 +63,6 @@ class SamplingConfig(TokenSampling):
     )
     low: str | None = option(None, "lowest new note, such as C2 or 36")
     high: str | None = option(None, "highest new note, such as C6 or 84")
-    outside: float | None = option(
-        None,
-        "penalty for a note outside key, scale, low and high, nats; null = forbid such notes",
-        low=0,
-    )
-    hands: int | None = option(
-        None,
-        "largest span of a hand, semitones: every chord is then playable by two hands; null = any",
-        low=1,
-    )
-    phrases: float = option(
-        0.0,
-        "penalty for repeating an earlier run of pitches, nats: none below 12 notes, growing to "
-        "the full penalty at 24",
-        low=0,
-    )
     release: float = option(
         0.3,
         "pull towards ending a note that sounds longer than is usual in its register, nats per "
@@ -103,12 +86,6 @@ class SamplingConfig(TokenSampling):
         None,
         "notes per second to aim at; null = as in the primer, without one as in the training "
         "corpus (accompany: from the melody); 0 = no target",
-        low=0,
-    )
-    density_pull: float | None = option(
-        None,
-        "how strongly density is kept, nats for each note per second too many or too few; 0 = not "
-        "at all, null = 0.8 if density is given, else 0.1",
         low=0,
     )
     temperatures: dict[str, float] = option(

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from musictx.evaluate import keys
-from musictx.sampling.pitches import CHORD
 from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, NoteEvents, Tokenizer
 
+#: Notes struck within so many seconds of each other are one chord.
+CHORD = 0.08
 #: An ending takes so many seconds, and at most this share of the new music; music shorter than
 #: ``LEAST_MUSIC_SECONDS`` has no ending.
 MOST_SECONDS, MOST_SHARE, LEAST_MUSIC_SECONDS = 6.0, 0.5, 2.0

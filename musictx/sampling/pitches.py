@@ -1,4 +1,4 @@
-"""Soft constraints on which pitches are struck: key, scale, range, and what two hands can reach."""
+"""Constraints on which pitches are struck: key, scale and range."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ import numpy as np
 
 from musictx.config import SamplingConfig
 from musictx.config.scales import SCALES, key, pitch
-from musictx.errors import ConfigError, UserError
+from musictx.errors import UserError
 from musictx.evaluate import keys
 from musictx.evaluate.musical import best_scale, pitched, scale_of
 from musictx.sampling.primer import Primer
-from musictx.sampling.repetition import among
 from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
-#: Notes struck within so many seconds of each other are one chord; fingers of a hand.
-CHORD, FINGERS = 0.08, 5
 #: How many of the last strikes a primer counts for when the scale is told.
 HOME = 128
 
 
 @dataclass(frozen=True)
 class PitchSet:
-    """Pitches outside each row's set cost ``cost`` nats, which may be infinite.
+    """Pitches outside each row's set are forbidden.
 
     pitch_of  (V,) the pitch that each id strikes or sounds, -1 if none
     inside    (B, 128) bool
@@ -32,29 +29,10 @@ class PitchSet:
 
     pitch_of: np.ndarray
     inside: np.ndarray
-    cost: float
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         outside = ~self.inside[:, np.maximum(self.pitch_of, 0)] & (self.pitch_of >= 0)
-        return np.where(outside, self.cost, 0.0)
-
-
-@dataclass(frozen=True)
-class Hands:
-    """The notes of a chord can be played by two hands, each of :data:`FINGERS` fingers that span
-    ``span`` semitones at most. What sounds on may be held by a pedal, and does not count."""
-
-    pitch_of: np.ndarray
-    span: int
-
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        costs = np.zeros((len(states), len(self.pitch_of)))
-        for row, state in zip(costs, states):
-            chord = {p for at, p in state.sounding.recent(32) if state.seconds - at < CHORD}
-            if chord:
-                bad = [p for p in range(128) if not reachable(chord | {p}, self.span)]
-                row[among(self.pitch_of, bad)] = np.inf
-        return costs
+        return np.where(outside, np.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -92,14 +70,6 @@ def homes(primers: Sequence[Primer]) -> np.ndarray:
             counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
             row[:] = HOME * counts / max(counts.sum(), 1)
     return found
-
-
-def reachable(chord: set[int], span: int) -> bool:
-    """Whether two hands can play these pitches: the left one takes as many from below as it can."""
-    for _ in range(2):
-        low = min(chord, default=0)
-        chord = chord - set(sorted(p for p in chord if p <= low + span)[:FINGERS])
-    return not chord
 
 
 def pitch_sets(sampling: SamplingConfig, primers: Sequence[Primer]) -> np.ndarray:
@@ -142,17 +112,8 @@ def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
 def build(
     tokenizer: Tokenizer, sampling: SamplingConfig, primers: Sequence[Primer]
 ) -> list[SoftConstraint]:
-    """Those of ``sampling``, without idle ones. Raises ``ConfigError`` for a cost of nothing."""
-    found: list[SoftConstraint] = []
+    """The pitches that ``sampling`` leaves, if it says anything about them."""
     asked = (sampling.key, sampling.scale, sampling.low, sampling.high)
-    if any(one is not None for one in asked):
-        cost = np.inf if sampling.outside is None else sampling.outside
-        found.append(PitchSet(tokenizer.pitch_of, pitch_sets(sampling, primers), cost))
-    elif sampling.outside is not None:
-        raise ConfigError(
-            f"sampling.outside={sampling.outside:g}: expected sampling.key, scale, low or high, "
-            "outside of which notes cost that"
-        )
-    if sampling.hands:
-        found.append(Hands(tokenizer.pitch_of, sampling.hands))
-    return found
+    if all(one is None for one in asked):
+        return []
+    return [PitchSet(tokenizer.pitch_of, pitch_sets(sampling, primers))]

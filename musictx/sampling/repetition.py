@@ -1,4 +1,4 @@
-"""Soft constraints on repetition: of a pitch within seconds, and of long runs of pitches."""
+"""Soft constraints on the repetition of a pitch within seconds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from musictx.tokens.vocab import GrammarState, NoteEvents
 
 #: Of so many strikes, those are counted whose pitch was struck within so many seconds before.
 RECENT_STRIKES, AGAIN_SECONDS = 32, 0.5
-#: Runs of pitches that count as repeated, shortest and longest; strikes that are searched for them.
-SHORTEST_RUN, LONGEST_RUN, SEARCHED_STRIKES = 12, 24, 2048
 
 
 @dataclass(frozen=True)
@@ -57,40 +55,6 @@ class Strikes:
                 often = [pitch for pitch, count in Counter(recent).items() if count >= self.most]
                 row[among(self.events.strike, often)] = np.inf
         return costs
-
-
-@dataclass(frozen=True)
-class Phrases:
-    """Going on with a run of pitches that was there before costs up to ``cost`` nats.
-
-    A pitch that makes the last n pitches equal to n of those before costs nothing up to n = 11, the
-    whole from n = 24 on, and in between in proportion: motifs may come back, pages may not.
-    """
-
-    pitch_of: np.ndarray
-    cost: float
-
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        costs = np.zeros((len(past), len(self.pitch_of)))
-        for row, ids in zip(costs, past):
-            pitches = self.pitch_of[ids]
-            lengths = repeated(pitches[pitches >= 0][-SEARCHED_STRIKES:])
-            share = np.clip((lengths - SHORTEST_RUN + 1) / (LONGEST_RUN - SHORTEST_RUN + 1), 0, 1)
-            row[:] = np.where(self.pitch_of >= 0, self.cost * share[self.pitch_of], 0.0)
-        return costs
-
-
-def repeated(pitches: np.ndarray) -> np.ndarray:
-    """(128,) for each pitch: the length, at most :data:`LONGEST_RUN`, of the longest run it would
-    end and that was there before; 0 for one that has not come yet."""
-    lengths = np.zeros(128, int)
-    ends = np.arange(len(pitches))  # where the run before may end, with the pitch in question
-    lengths[pitches] = 1
-    for back in range(1, min(LONGEST_RUN, len(pitches))):
-        ends = ends[ends >= back]
-        ends = ends[pitches[ends - back] == pitches[len(pitches) - back]]
-        lengths[pitches[ends]] = back + 1
-    return lengths
 
 
 def among(values: np.ndarray, some: Sequence[int]) -> np.ndarray:

@@ -22,7 +22,7 @@ from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.constraints import charged
 from musictx.sampling.primer import Primer
-from musictx.sampling.repetition import Phrases, Repetition, Strikes, among
+from musictx.sampling.repetition import Repetition, Strikes, among
 from musictx.tokens.vocab import (
     SPECIALS,
     GrammarState,
@@ -43,8 +43,7 @@ WINDOW = 4.0
 ASKED_PULL, USUAL_PULL = 0.8, 0.1
 #: Options that count strikes and releases.
 OF_EVENTS = (
-    *("restrike", "longest_note", "most_notes", "strikes", "release", "repetition", "tonality"),
-    *("density", "density_pull", "hands"),
+    *("longest_note", "most_notes", "strikes", "release", "repetition", "tonality", "density"),
 )
 
 
@@ -101,7 +100,6 @@ class NoteLimits:
 class Sustain:
     """Notes that sound: not struck again before their end, not for ever, not too many at once.
 
-    restrike  whether a pitch may be struck again while it sounds (in the same program)
     longest   (128,) seconds after which a note of each pitch must end
     most      notes that may sound at once; ``None`` = any number
 
@@ -109,7 +107,6 @@ class Sustain:
     """
 
     events: NoteEvents
-    restrike: bool
     longest: np.ndarray
     most: int | None
 
@@ -130,9 +127,7 @@ class Sustain:
             allowed &= (events.strike < 0) & ~events.lead
             if not sounding.struck:  # a program with something to release may be chosen
                 allowed |= among(events.program, [program for program, _ in sounding])
-        if not self.restrike:
-            allowed &= ~among(events.strike, sounding.here())
-        return allowed
+        return allowed & ~among(events.strike, sounding.here())
 
     def _late(self, state: GrammarState) -> list[tuple[int, int]]:
         return [
@@ -254,8 +249,6 @@ def build(
     if not tokenizer.has_rules:
         refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
     found += tokenizer.soft_constraints(sampling)
-    if sampling.phrases:
-        found.append(Phrases(tokenizer.pitch_of, sampling.phrases))
     events = tokenizer.note_events
     if events is None:
         refuse(
@@ -271,7 +264,7 @@ def build(
         most = sampling.most_notes or None
     if sampling.strikes is not None:
         strikes = sampling.strikes or None
-    found.insert(0, Sustain(events, sampling.restrike, longest, most))
+    found.insert(0, Sustain(events, longest, most))
     if limits.instruments is not None and (events.program >= 0).any():
         found.insert(0, Instruments.of(tokenizer, limits.instruments, primers))
     if strikes is not None:
@@ -286,10 +279,8 @@ def build(
         usual = [float(np.mean(some)) if some else None for some in shares]
         home = pitches.homes(primers)
         found.append(pitches.Tonality(events, sampling.tonality, usual, home))
-    pull = sampling.density_pull
-    if pull is None:
+    if density != 0:
         pull = ASKED_PULL if density else USUAL_PULL
-    if pull and density != 0:
         targets = [density or one.density or limits.density for one in primers]
         found.append(Density(events, targets, pull, releases=bool(density)))
     return found

@@ -271,7 +271,7 @@ def test_new_notes_keep_to_the_key_and_range_that_are_asked_for(song, command, k
     notes["pitch"] = notes["pitch"] // 12 * 12 + flats[notes["pitch"] % 7]
     music = music.with_notes(notes)
     kept = Counter(map(bytes, music.notes))
-    sampling = {"key": key, "low": "C3", "high": "C6", "hands": 12}
+    sampling = {"key": key, "low": "C3", "high": "C6"}
     if command == "infill":
         found = musictx.infill(music, "piano", begin=3, end=6, sampling=sampling)[0]
     else:

@@ -44,7 +44,7 @@ def talk(tmp_path, *calls):
 
 def test_a_client_composes_is_corrected_and_stops(tmp_path):
     model = str(saved(tmp_path / "tiny"))
-    notes = {"model": model, "density": 30, "density_pull": 20}
+    notes = {"model": model, "density": 30}
     tools, answers = talk(
         tmp_path,
         ("generate", {"seconds": 2, "seed": 5, "samples": 2, **notes}, 60),

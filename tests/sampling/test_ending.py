@@ -42,7 +42,7 @@ def test_the_last_chord_stands_on_the_keynote(key):
     notes = [(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 2, 4, 5, 7, 4, 7, 0) * 2)]
     primer = encode_primer(tokenizer, score(*notes))  # in D, which is kept by key=auto
     for seed in range(6):
-        sampling = SamplingConfig(key=key or "auto", phrases=0.0)
+        sampling = SamplingConfig(key=key or "auto")
         (sample,) = continue_music(
             make(tokenizer, seed=seed),
             tokenizer,

@@ -235,11 +235,12 @@ def test_silence_is_told(piano):
 
 
 def test_a_model_that_never_lets_time_pass_comes_to_an_end(piano, monkeypatch):
-    monkeypatch.setattr(batch, "TOKENS_PER_SECOND", 50)
-    stuck = make(piano, note_on=50.0)
-    (sample,) = continue_music(stuck, piano, seconds=2.0, sampling=SamplingConfig(restrike=True))
+    monkeypatch.setattr(batch, "TOKENS_PER_SECOND", 10)
+    stuck = make(piano)
+    stuck.lean[piano.vocabulary.range("time_shift")[0]] = 50.0  # the shortest
+    (sample,) = continue_music(stuck, piano, seconds=12.0)
     assert sample.ended == "stuck"
-    assert len(sample.ids) == 2 * 50 + 1000
+    assert len(sample.ids) == 12 * 10 + 1000
     assert "hardly any time passed" in sample.remark
 
 

@@ -1,9 +1,6 @@
-"""Repeated strikes and runs, against plain counts."""
+"""Repeated strikes, against plain counts."""
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
 from musictx.sampling import repetition as r
@@ -13,38 +10,6 @@ from musictx.tokens.performance import PerformanceTokenizer
 from tests.sampling.test_soft import PIANO, ids, random_walk
 
 SMALL = PerformanceTokenizer(low=60, high=61, velocity_bins=1)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(60, 61), min_size=1, max_size=60))
-def test_repeated_runs_against_every_place(past):
-    found = r.repeated(np.array(past))
-    for pitch in (60, 61, 62):
-        after = [*past, pitch]
-        longest = max(
-            (
-                n
-                for n in range(1, min(r.LONGEST_RUN, len(past)) + 1)
-                if any(after[i : i + n] == after[-n:] for i in range(len(past) - n + 1))
-            ),
-            default=0,
-        )
-        assert found[pitch] == longest
-
-
-def test_short_runs_are_left_alone_and_long_ones_cost_more_and_more():
-    rng = np.random.default_rng(0)
-    tune = rng.integers(60, 66, 24).tolist()
-    on = [PIANO.vocabulary.id("note_on", p) for p in tune]
-    phrases = r.Phrases(PIANO.pitch_of, 2.6)
-
-    def cost(length):
-        """Of the id that makes a run of ``length`` notes, played once more."""
-        past = np.array([[1, *on, PIANO.vocabulary.id("time_shift", 5), *on[: length - 1]]])
-        return phrases([], past)[0, on[length - 1]]
-
-    assert cost(11) == 0
-    assert [cost(n) for n in (12, 13, 23, 24)] == pytest.approx([0.2, 0.4, 2.4, 2.6])
 
 
 def test_no_pitch_is_struck_more_often_in_two_seconds_than_may():

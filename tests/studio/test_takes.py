@@ -200,7 +200,6 @@ def a(*values):
                     "key": a("auto", "F#m", "Bb"),
                     "low": a("C2", "36"),
                     "high": a("C7", "96"),
-                    "restrike": st.booleans(),
                 },
             ),
         },
