@@ -1,4 +1,4 @@
-"""The command as people meet it: help, completion, exit statuses, lightness."""
+"""The command as people meet it: help, exit statuses, lightness."""
 
 import glob
 import re
@@ -121,7 +121,6 @@ def test_version(capsys):
         (["generate", "tempo=90"], "musictx generate; tempo, meter and key come with the music"),
         (["train", "trainer.logger=x"], "loggers are a group: logger=none"),
         (["generate", "seed=one"], "seed=one: expected a whole number"),
-        (["completion", "tcsh"], "completion tcsh: expected one of bash"),
     ],
 )
 def test_a_mistake_exits_with_2_and_one_sentence(words, sentence, capsys):
@@ -198,49 +197,6 @@ def test_too_little_memory_is_one_sentence(allocate, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert said.startswith("musictx: not enough memory;")
     assert said.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (["musictx", "tr"], {"train"}),
-        (["musictx", "train", "posit"], {"position=", "position.name="}),
-        (["musictx", "train", "model=t"], {"model=tiny"}),
-        (["musictx", "generate", "render="], {"render=true", "render=false"}),
-        (["musictx", "generate", "sampling.te"], {"sampling.temperature="}),
-        (["musictx", "infill", "fr"], {"from="}),
-        (["musictx", "train", "trainer.prof"], {"trainer.profiler="}),
-        (["musictx", "generate", "limits.no"], {"limits.notes="}),
-        (["musictx", "continue", "prim"], {"primer=", "primer_seconds="}),
-        (["musictx", "completion", "z"], {"zsh"}),
-        (["musictx", "nonsense", "a"], set()),
-    ],
-)
-def test_completion(line, expected):
-    found = set(cli.complete(line))
-    assert expected <= found
-    assert found or not expected
-
-
-def test_bash_completes_through_the_script(tmp_path):
-    tool = tmp_path / "musictx"
-    tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m musictx "$@"\n')
-    tool.chmod(0o755)
-    script = f"""
-    export PATH="{tmp_path}:$PATH"
-    eval "$(musictx completion bash)"
-    try() {{ COMP_LINE="$1" COMP_POINT=${{#1}}; _musictx 2>/dev/null; echo "${{COMPREPLY[*]}}"; }}
-    try "musictx gen"
-    try "musictx train model=t"
-    try "musictx "
-    """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "generate",
-        "tiny",
-        "prepare train generate infill accompany chords harmonise play jam render studio evaluate "
-        "compare doctor mcp continue completion",
-    ]
 
 
 def test_import_and_help_stay_light():

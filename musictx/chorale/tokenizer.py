@@ -162,12 +162,11 @@ class ChoraleTokenizer(VocabularyTokenizer):
         return state
 
     def augment(
-        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
         """A window transposed; ``None`` if a pitch would leave the vocabulary, or a voice its range
         (:data:`musictx.chorale.grid.RANGES`) further than it does already. The window begins with a
-        soprano. These tokens know neither tempo nor loudness: ``stretch`` and ``velocity`` change
-        nothing."""
+        soprano. These tokens know no tempo: ``stretch`` changes nothing."""
         if semitones == 0:
             return ids
         array = np.asarray(ids)

@@ -1,7 +1,7 @@
 """``musictx COMMAND [name=value ...]``: the programs by name.
 
-Help and completion come from the dataclasses of ``config/`` and the files of ``conf/`` alone, so
-they are instant; Hydra is imported when it composes a command, torch when the command runs.
+Help comes from the dataclasses of ``config/`` and the files of ``conf/`` alone, so it is instant;
+Hydra is imported when it composes a command, torch when the command runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from musictx import __version__, wings
-from musictx.cli.completion import complete, completion_script
 from musictx.cli.help import command_help, overview
 from musictx.cli.streams import forgiving
 from musictx.compose import COMMANDS, run
@@ -70,12 +69,6 @@ def _dispatch(words: list[str]) -> int:
     command, rest = words[0], words[1:]
     if command in ("-V", "--version"):
         print(f"musictx {__version__}")
-        return 0
-    if command == "completion":
-        print(completion_script(rest[0] if rest else ""))
-        return 0
-    if command == "__complete":
-        print("\n".join(complete(rest)))
         return 0
     if command == "continue":  # a form of generate: continue a primer
         command = "generate"

@@ -42,8 +42,7 @@ def overview() -> str:
         *(f"  {c.tried[0]:37} {c.tried[1]}" for c in COMMANDS.values() if c.tried),
         "  musictx train ~/midi                  learn from your own folder of MIDI files",
         "",
-        "musictx COMMAND --help lists a command's options; musictx completion bash (or zsh, fish)",
-        "prints a script that completes them.",
+        "musictx COMMAND --help lists a command's options.",
     ]
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""What a command says of itself: everything that help, completion and hints know of it."""
+"""What a command says of itself: everything that help and hints know of it."""
 
 from __future__ import annotations
 

@@ -32,12 +32,6 @@ class AugmentConfig:
         low=0.5,
         high=2,
     )
-    velocity: int = option(
-        0,
-        "make each window louder or softer by up to this many MIDI velocity units",
-        low=0,
-        high=64,
-    )
 
     def __post_init__(self) -> None:
         check(self, "corpus.augment")

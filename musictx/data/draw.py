@@ -72,7 +72,7 @@ class TrainingRows:
         self._starts = np.cumsum(lengths + context - 1)
         self._first = self._starts - (lengths + context - 1)
         self.align = math.lcm(tokenizer.align, augment.align)
-        self._changes = augment.transpose > 0 or augment.velocity > 0 or set(augment.stretch) != {1}
+        self._changes = augment.transpose > 0 or set(augment.stretch) != {1}
 
     def row(self, batch: int, row: int) -> Row:
         """Row ``row`` of batch ``batch``: (context,) ids, targets, piece_ids.
@@ -129,7 +129,6 @@ class TrainingRows:
                 events,
                 semitones=int(random.integers(-augment.transpose, augment.transpose + 1)),
                 stretch=float(augment.stretch[int(random.integers(len(augment.stretch)))]),
-                velocity=int(random.integers(-augment.velocity, augment.velocity + 1)),
             )
             if changed is not None and len(changed):
                 return changed

@@ -330,11 +330,11 @@ class GroupTokenizer(VocabularyTokenizer):
         return state
 
     def augment(
-        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
-        """Transposed, chords too, and louder; ``None`` if a pitch leaves the range. Beats are not
-        stretched: ``stretch`` has no effect."""
-        if semitones == 0 and velocity == 0:
+        """Transposed, chords too; ``None`` if a pitch leaves the range. Beats are not stretched:
+        ``stretch`` has no effect."""
+        if semitones == 0:
             return ids
         array = np.asarray(ids, np.int64)
         table = self.vocabulary
@@ -347,10 +347,6 @@ class GroupTokenizer(VocabularyTokenizer):
         root, _ = table.range("root")
         rooted = (array >= root) & (array < root + 12)
         moved[rooted] = root + (array[rooted] - root + semitones) % 12
-        loud, end = table.range("velocity")
-        struck = (array >= loud) & (array < end)
-        louder = self._velocities.of_bin[array[struck] - loud + 1] + velocity
-        moved[struck] = loud - 1 + self._velocities.bin(np.clip(louder, 1, 127))
         return moved.astype(np.uint16)
 
 

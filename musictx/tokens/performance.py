@@ -219,18 +219,17 @@ class PerformanceTokenizer(VocabularyTokenizer):
         return state
 
     def augment(
-        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
-        """A window of a piece, transposed, stretched, made louder; ``None`` if a pitch leaves.
+        """A window of a piece, transposed and stretched; ``None`` if a pitch leaves.
 
         Absolute steps from the start of the window are multiplied by ``stretch`` and rounded half
         upwards, then written anew, so whole pieces come out as their stretched scores would encode
-        and nothing drifts; a note lasts a step at least. ``velocity`` shifts the middle of each
-        bin, held within 1..127. Drums are not transposed. Special ids at either end stay. A
-        stretch or a change of velocity drops a velocity or program token at the very end of a
-        window that no note follows.
+        and nothing drifts; a note lasts a step at least. Drums are not transposed. Special ids at
+        either end stay. A stretch drops a velocity or program token at the very end of a window
+        that no note follows.
         """
-        if semitones == 0 and stretch == 1.0 and velocity == 0:
+        if semitones == 0 and stretch == 1.0:
             return ids
         array = ev.as_ids(ids, self.vocabulary)
         if semitones:
@@ -238,13 +237,13 @@ class PerformanceTokenizer(VocabularyTokenizer):
             if moved is None:
                 return None
             array = moved
-        if stretch == 1.0 and velocity == 0:
+        if stretch == 1.0:
             return array.astype(np.uint16)
         content = np.flatnonzero(array >= len(SPECIALS))
         if not len(content):
             return array.astype(np.uint16)
         head, tail = array[: content[0]], array[content[-1] + 1 :]
-        body = self._rewritten(array[content[0] : content[-1] + 1], stretch, velocity)
+        body = self._rewritten(array[content[0] : content[-1] + 1], stretch)
         return np.concatenate([head.astype(np.uint16), body, tail.astype(np.uint16)])
 
     def _transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
@@ -256,7 +255,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
             return None
         return ids + np.where(pitched, semitones, 0)
 
-    def _rewritten(self, ids: np.ndarray, stretch: float, velocity: int) -> np.ndarray:
+    def _rewritten(self, ids: np.ndarray, stretch: float) -> np.ndarray:
         events, last_step = ev.read(ids, self.vocabulary)
         partner, astray = ev.pair(events)
         strikes = np.flatnonzero(partner >= 0)
@@ -264,8 +263,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
         before = events["step"].copy()
         step = np.floor(before * stretch + 0.5).astype(np.int64)
         step[releases] = np.maximum(step[releases], step[strikes] + 1)
-        struck = ev.struck(events)
-        unsaid = struck & (events["bin"] == ev.UNKNOWN)
+        unsaid = ev.struck(events) & (events["bin"] == ev.UNKNOWN)
         unsaid |= events["program"] == ev.UNKNOWN
         if self.tracks == "programs" and unsaid.any():
             # Squeezed into one step with what follows, these could come after it (steps are
@@ -275,9 +273,6 @@ class PerformanceTokenizer(VocabularyTokenizer):
             step[last + 1 :] = np.maximum(step[last + 1 :], earliest)
             step[releases] = np.maximum(step[releases], step[strikes] + 1)
         events["step"] = step
-        known = struck & (events["bin"] != ev.UNKNOWN)
-        louder = self._velocities.of_bin[events["bin"][known]] + velocity
-        events["bin"][known] = self._velocities.bin(np.clip(louder, 1, 127))
         events["order"][releases] = events["order"][strikes]
         events["order"][astray] -= len(ids)  # of notes older than the window
         last_step = int(np.floor(last_step * stretch + 0.5))

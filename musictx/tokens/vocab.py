@@ -313,11 +313,11 @@ class Tokenizer(Protocol):
         ...
 
     def augment(
-        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0, velocity: int = 0
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
-        """A window of a piece, transposed, stretched in time (2.0 = twice as long), made louder by
-        ``velocity`` MIDI units; ``None`` if a note would leave the range. Identity settings return
-        the ids unchanged. The result may be longer or shorter."""
+        """A window of a piece, transposed and stretched in time (2.0 = twice as long); ``None`` if
+        a note would leave the range. Identity settings return the ids unchanged. The result may be
+        longer or shorter."""
         ...
 
     def coordinates(self) -> dict[str, Any] | None:

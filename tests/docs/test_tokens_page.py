@@ -99,22 +99,18 @@ def test_transposing_commutes_with_encoding(piece, semitones):
 
 @quick
 @given(scores(pitches=(30, 90), min_notes=5), st.data())
-def test_a_window_from_inside_a_piece_is_stretched_and_made_louder(piece, data):
+def test_a_window_from_inside_a_piece_is_stretched(piece, data):
     ids = REMI.encode(piece)
     assume(len(ids) > 4)
     start = data.draw(st.integers(0, len(ids) - 2))
     window = ids[start : data.draw(st.integers(start + 1, len(ids)))]
     window = np.concatenate([[CUT], window, [EOS]]).astype(np.uint16)
     before = REMI.decode(window).notes
-    for change in ({"stretch": 1.25}, {"velocity": -20}):
-        changed = REMI.augment(window, **change)
-        after = REMI.decode(changed).notes
-        assert (changed.dtype, changed[0], changed[-1]) == (np.uint16, CUT, EOS)
-        assert len(after) == len(before)
-        assert np.abs(after["start"] - before["start"] * change.get("stretch", 1)).max(
-            initial=0
-        ) <= (1 / 32 + 1e-9)
-        assert (after["velocity"] <= before["velocity"]).all()
+    changed = REMI.augment(window, stretch=1.25)
+    after = REMI.decode(changed).notes
+    assert (changed.dtype, changed[0], changed[-1]) == (np.uint16, CUT, EOS)
+    assert len(after) == len(before)
+    assert np.abs(after["start"] - before["start"] * 1.25).max(initial=0) <= 1 / 32 + 1e-9
 
 
 def test_any_ids_decode():

@@ -123,16 +123,6 @@ def test_transposing_commutes_with_encoding(tokenizer, piece, semitones):
         np.testing.assert_array_equal(moved, ids)
 
 
-@quick
-@given(tokenizers, pieces, st.integers(-130, 130))
-def test_louder_tokens_are_the_tokens_of_the_louder_piece(tokenizer, piece, velocity):
-    piece = tokenizer.quantise(piece)
-    notes = piece.notes.copy()
-    notes["velocity"] = np.clip(notes["velocity"].astype(int) + velocity, 1, 127)
-    result = tokenizer.augment(tokenizer.encode(piece), velocity=velocity)
-    assert words(tokenizer, result) == words(tokenizer, tokenizer.encode(piece.with_notes(notes)))
-
-
 @pytest.mark.parametrize(("numerator", "exponent"), [(1, 5), (7, 3), (32, 4), (3, 4), (5, 2)])
 def test_a_meter_is_written_and_comes_back(numerator, exponent):
     piece = on_ticks([(0, 480, 60, 64, 0, False, 0)], meters=[(0, numerator, 2**exponent)])
