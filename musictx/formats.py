@@ -66,11 +66,15 @@ def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None =
         return midi.read(data, limits=limits, repairs=repairs)
     if isinstance(source, (str, os.PathLike)):
         return _call.get()(_read_file, Path(source), limits or Limits(), repairs)
-    if hasattr(source, "instruments") and hasattr(source, "get_tempo_changes"):
-        return midi.from_pretty_midi(source)
-    if hasattr(source, "tracks") and hasattr(source, "ticks_per_beat"):
+    # Another library's object is the file that it would write.
+    is_mido = hasattr(source, "tracks") and hasattr(source, "ticks_per_beat")
+    if is_mido or (hasattr(source, "instruments") and hasattr(source, "get_tempo_changes")):
         out = io.BytesIO()
-        source.save(file=out)
+        try:
+            source.save(file=out) if is_mido else source.write(out)
+        except ValueError as error:
+            name = type(source).__name__
+            raise UserError(f"read: {name}: no MIDI file can hold it ({error})") from None
         return midi.read(out.getvalue(), limits=limits, repairs=repairs)
     raise UserError(
         f"read: cannot read {type(source).__name__}; expected a path, bytes, a file, "

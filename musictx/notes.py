@@ -12,12 +12,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import pretty_midi
 
 #: One note. Times in seconds from the start of the piece; ``end >= start`` (zero length allowed).
 #: ``program`` is the General MIDI program 0..127, ``drum`` marks channel-10 percussion (its
@@ -214,19 +211,6 @@ class Score:
         if self.pulse is not None:
             more["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
         return replace(self, notes=notes, file=b"", **more, **moved)
-
-    @classmethod
-    def from_pretty_midi(cls, pm: pretty_midi.PrettyMIDI) -> Score:
-        """A ``pretty_midi.PrettyMIDI`` as a Score; instrument i becomes track i."""
-        from musictx import midi
-
-        return midi.from_pretty_midi(pm)
-
-    def to_pretty_midi(self) -> pretty_midi.PrettyMIDI:
-        """This piece as a ``pretty_midi.PrettyMIDI``, one instrument for each track."""
-        from musictx import midi
-
-        return midi.to_pretty_midi(self)
 
     def content_hash(self) -> str:
         """A fingerprint of what sounds: equal for files that hold the same notes.

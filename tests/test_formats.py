@@ -7,6 +7,7 @@ import os
 import time
 
 import mido
+import pretty_midi
 import pytest
 
 import musictx
@@ -39,8 +40,12 @@ def test_files_are_read_by_what_they_hold_whatever_their_name(tmp_path) -> None:
 def test_objects_of_other_libraries_are_read() -> None:
     file = mido.MidiFile(file=io.BytesIO(midi.to_bytes(ONE)))
     expected = ONE.notes.tolist()
-    for source in (file, ONE.to_pretty_midi(), ONE, bytearray(midi.to_bytes(ONE))):
+    pretty = pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(ONE)))
+    for source in (file, pretty, ONE, bytearray(midi.to_bytes(ONE))):
         assert musictx.read(source).notes.tolist() == expected
+    pretty.instruments[0].notes[0].pitch = 128
+    with pytest.raises(UserError, match="read: PrettyMIDI: no MIDI file can hold it"):
+        musictx.read(pretty)
     with pytest.raises(UserError, match="read: cannot read int; expected a path"):
         musictx.read(3)
 

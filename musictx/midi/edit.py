@@ -15,8 +15,10 @@ import numpy as np
 
 from musictx.config.checks import DAY
 from musictx.config.limits import Limits
-from musictx.midi import read, scan
+from musictx.midi import scan
 from musictx.midi.encode import number
+from musictx.midi.read import DRUM_CHANNEL, Parts, clock_of
+from musictx.midi.read import read as read_file
 from musictx.notes import Score
 
 #: A note that would come to lie further than this from its time, in seconds, on the ticks of the
@@ -61,14 +63,14 @@ def edited(score: Score) -> bytes | None:
     None where the score has other marks, names, grid or programs than its file, pedals went, or a
     new note lies further than :data:`COARSEST` from a tick.
     """
-    before = read.read(score.file, limits=_ANY)
+    before = read_file(score.file, limits=_ANY)
     if not _same_marks(before, score):
         return None
     if np.array_equal(before.notes, score.notes) and np.array_equal(before.pedals, score.pedals):
         return score.file
     file = scan.scan(score.file, limits=_ANY)
-    clock = read.clock_of(file, "")[1]
-    parts = read.Parts.of(file, clock, Counter())
+    clock = clock_of(file, "")[1]
+    parts = Parts.of(file, clock, Counter())
     gone, came = _difference(before.notes, score.notes)
     unpressed, pressed = _difference(before.pedals, score.pedals)
     ticks = clock.ticks(np.array([row[:2] for row in came]).reshape(-1, 2))
@@ -162,16 +164,16 @@ def _notes(channel: int, rows: Iterable[Any]) -> list[_New]:
     return found
 
 
-def _free_channels(parts: read.Parts) -> dict[int, int]:
+def _free_channels(parts: Parts) -> dict[int, int]:
     """Channel -> how many parts of the file are on it, of those for pitched notes."""
     used = Counter((parts.channels % 16).tolist())
-    return {channel: used[channel] for channel in range(16) if channel != read.DRUM_CHANNEL}
+    return {channel: used[channel] for channel in range(16) if channel != DRUM_CHANNEL}
 
 
 def _channel(rows: list[Any], free: dict[int, int]) -> int:
     """The channel for a new track: the first of those that have the fewest parts."""
     if rows[0][2][5]:
-        return read.DRUM_CHANNEL
+        return DRUM_CHANNEL
     channel = min(free, key=lambda channel: free[channel])
     free[channel] += 1
     return channel

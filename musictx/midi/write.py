@@ -90,14 +90,12 @@ class MidiPart(NamedTuple):
     name: str
 
 
-def parts_of(score: Score, by_program: bool = False) -> list[MidiPart]:
-    """The parts of a score by track; ``by_program`` a track of several programs makes one part for
-    each."""
-    keys = ("end", "pitch", "start", *["program"] * by_program, "drum", "track")
+def parts_of(score: Score) -> list[MidiPart]:
+    """The parts of a score by track."""
+    keys = ("end", "pitch", "start", "drum", "track")
     notes = score.notes[np.lexsort([score.notes[key] for key in keys])]
     pedals = score.pedals[np.argsort(score.pedals["track"], kind="stable")]
     kind = notes["track"].astype(np.int64) * 256 + notes["drum"] * 128
-    kind += notes["program"] * by_program
     kinds, firsts = np.unique(kind, return_index=True)
     if not len(notes):
         return []

@@ -374,8 +374,10 @@ def test_a_track_whose_program_changes_is_one_track(folder, band):
     assert listed(of_track(under.score, "Lead")) == listed(old)
 
 
-@pytest.mark.parametrize("quantise", ["none", "16", "8t"])
-@pytest.mark.parametrize(("begin", "end"), [(5, 6), (1, 8), ("7.3s", "9.9s")])
+@pytest.mark.parametrize(
+    ("begin", "end", "quantise"),
+    [(5, 6, "none"), (5, 6, "16"), (1, 2, "8t"), ("7.3s", "9.9s", "16"), ("7.3s", "9.9s", "8t")],
+)
 def test_no_new_note_begins_outside_of_the_gap(folder, band, quantise, begin, end, tmp_path):
     """Bar lines at 124 lie between the steps of the tokens; to the tick, in the file."""
     before, made = midi.read(band), tmp_path / "made.mid"

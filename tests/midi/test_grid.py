@@ -6,7 +6,6 @@ import io
 from dataclasses import replace
 
 import mido
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,22 +145,3 @@ def test_key_signatures_and_names_are_read() -> None:
     )
     assert score.keys.tolist() == [(0.0, -1, True)]
     assert score.names == {0: "Flute"}  # a name for two channels is the name of neither
-
-
-@pytest.mark.parametrize("tempos", [[(0.0, 96.0)], [(0.0, 60.0), (1.0, 90.0), (3.0, 45.5)]])
-def test_pretty_midi_keeps_tempos_keys_names_and_ticks_both_ways(tempos) -> None:
-    score = Score(
-        [(0.0, 2.0, 60, 80, 3, False, 0), (2.0, 4.0, 62, 80, 4, False, 1)],
-        tempos=tempos,
-        meters=[(0.0, 3, 4)],
-        keys=[(0.0, sharps, minor) for minor in (False, True) for sharps in range(-5, 7)],
-        names={0: "Flute", 1: "Oboe"},
-        ticks_per_quarter=480,
-    )
-    back = Score.from_pretty_midi(score.to_pretty_midi())
-    assert back.tempos["bpm"] == pytest.approx(score.tempos["bpm"])
-    assert back.tempos["time"] == pytest.approx(score.tempos["time"], abs=1e-3)
-    assert np.array_equal(back.notes, score.notes)
-    assert np.array_equal(back.keys, score.keys)
-    assert back.names == score.names
-    assert back.ticks_per_quarter == 480
