@@ -18,20 +18,20 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3445,
+    "": 3435,
     "apps": 2145,
     "attention": 3105,
-    "cli": 460,
+    "cli": 385,
     "compose": 1265,
-    "config": 1850,
+    "config": 1820,
     "data": 2765,
     "evaluate": 1755,
-    "midi": 1570,
+    "midi": 1460,
     "model": 2830,
     "musicxml": 1010,
     "render": 1470,
-    "sampling": 4175,
-    "tokens": 2360,
+    "sampling": 4095,
+    "tokens": 2350,
     "train": 2570,
     "chorale": 3510,
     "live": 635,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3850,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_280, 44_940, 400, 164
+CORE, ALL, FILE, OPTIONS = 30_960, 44_620, 400, 158
 
 
 def lines() -> dict[str, int]:
