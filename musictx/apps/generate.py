@@ -29,7 +29,7 @@ from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import USUAL, Progress, Sample, continuations
-from musictx.sampling.primer import NOTHING, Primer, encode_primer
+from musictx.sampling.primer import NOTHING, Primer, encode_primer, to_bar_line
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Steering, controls_of, steering
 from musictx.sampling.stream import Stream
@@ -188,7 +188,9 @@ def primer_of(
         music = in_time(music)
     score = parts.as_trained(bundle, music)
     name = name if name == "primer" else f"primer={name}"
-    return encode_primer(tokenizer, score, seconds=seconds, tokens=tokens, name=name)
+    primer = encode_primer(tokenizer, score, seconds=seconds, tokens=tokens, name=name)
+    whole = request.bars is not None and seconds is None and tokens is None
+    return to_bar_line(tokenizer, primer) if whole else primer
 
 
 def _commands(tokenizer: Tokenizer) -> list[str]:

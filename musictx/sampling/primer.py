@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from musictx.errors import UserError
 from musictx.evaluate.musical import scale_consistency
+from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.tokens.vocab import GrammarState, Tokenizer
+
+#: Quarter notes by which the last note may reach over a bar line that new music begins on.
+LAPS = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,42 @@ def encode_primer(
         end = timeline.Timeline(tokenizer, score).placed(between)
         score = timeline.cut(score, float(end) + 1e-9)
     return Primer(ids[:kept], moment, score, None if passed else state)
+
+
+def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
+    """``primer`` and silence up to the bar line after its last note, so that what is composed to it
+    begins there; itself where its music keeps to no beats, or its tokens have no silence."""
+    score = primer.score
+    if score is None or not (timeline.on_grid(score) or grid_of(score).kind == "grid"):
+        return primer
+    line = timeline.Timeline(tokenizer, score)
+    last, end = (float(line.clock.quarters(score.notes[c].max())) for c in ("start", "end"))
+    stop = max(line.clock.bar_line(last + LAPS / 4), line.clock.bar_line(end - LAPS))
+    seconds = line.read(float(line.clock.seconds(stop)))
+    state, ids = primer.state(tokenizer), primer.ids.tolist()
+    for token_id in _silence(tokenizer, primer.ids, seconds - state.seconds):
+        if tokenizer.group > 1 and len(ids) % tokenizer.group == 0 and state.seconds >= seconds:
+            break
+        state.advance(token_id)
+        ids.append(token_id)
+    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score, state)
+
+
+def _silence(tokenizer: Tokenizer, ids: np.ndarray, seconds: float) -> Iterator[int]:
+    """Ids that let ``seconds`` pass, or a little more: shifts of time, or empty bars."""
+    table: Any = tokenizer
+    if tokenizer.group > 1:
+        bar, place = (table.vocabulary.id(name) for name in ("bar", "place"))
+        groups = ids.reshape(-1, tokenizer.group)
+        group = groups[groups[:, 0] == bar][-1].tolist()
+        while True:
+            yield from [*group[:-1], place]
+    elif "time_shift" in tokenizer.kinds:
+        longest = int(table.vocabulary.values("time_shift").max())
+        steps = int(np.ceil(seconds / table.step_seconds - 1e-6))
+        while steps > 0:
+            yield table.vocabulary.id("time_shift", min(steps, longest))
+            steps -= longest
 
 
 def _reasons(left_out: Mapping[str, int]) -> str:

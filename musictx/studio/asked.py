@@ -24,7 +24,7 @@ from musictx.config.checks import DAY, LARGEST_SEED, spoken
 from musictx.config.composing import Steered
 from musictx.studio.change import whole
 from musictx.studio.errors import Refused
-from musictx.studio.models import TASKS, Model, Models
+from musictx.studio.models import MUSIC, TASKS, Model, Models
 from musictx.tokens.controls import control_values
 
 #: Versions of a take.
@@ -44,7 +44,8 @@ class Request:
     """One request of a page. Times are in seconds of the document, tracks its ids (None: all).
 
     begin, end   the selection;  seconds, bars  how much new music, where that is free
-    controls, sampling, guidance, quantise  options of the commands
+    controls, sampling, guidance, quantise  options of the commands; of a grid that is left open
+                 (None) that of the music, where the model counts in seconds
     keep         share of the selected notes that stay in a variation
     """
 
@@ -59,7 +60,7 @@ class Request:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     keep: float = 0.5
     guidance: float = 1.0
-    quantise: str = "none"
+    quantise: str | None = None
 
     def config(self, model: Model, seed: int, **more: Any) -> Any:
         """The options of the command that does it, without its file (:meth:`name_file`); ``more``
@@ -74,7 +75,7 @@ class Request:
             known = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
             return HarmoniseConfig(sampling=sampling_of(known, TokenSampling), **common)
         common |= {n: f"{value:g}" for n, value in self.controls.items() if n != "density"}
-        common |= {"guidance": self.guidance, "quantise": self.quantise}
+        common |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
         kinds: dict[str, type[Steered]] = {"accompany": AccompanyConfig, "replace": InfillConfig}
         kind = kinds.get("replace" if self.task == "vary" else self.task, GenerateConfig)
         return steered(kind, self.sampling, self.controls.get("density"), **common)
@@ -84,8 +85,11 @@ class Request:
         setattr(config, COMMANDS[command_of(self.task)].positional, file)
 
 
-def parse(data: Mapping[str, Any], models: Models, duration: float) -> tuple[Request, Model, Any]:
-    """The request of a page, the model for it and the seed that it gives, or None.
+def parse(
+    data: Mapping[str, Any], models: Models, duration: float, music: str = MUSIC[0]
+) -> tuple[Request, Model, Any]:
+    """The request of a page for a piece of such ``music``, the model for it and the seed that it
+    gives, or None.
 
     Raises :class:`Refused`, or another :class:`UserError`, in one sentence that names the part that
     cannot be. What options of the command cannot be is said by :meth:`Request.config`.
@@ -98,7 +102,7 @@ def parse(data: Mapping[str, Any], models: Models, duration: float) -> tuple[Req
     task = given.get("task")
     if task not in TASKS:
         raise Refused(f"task={str(task)[:20]}: expected one of {', '.join(TASKS)}")
-    model = models.chosen(given.pop("model", None), task)
+    model = models.chosen(given.pop("model", None), task, music)
     seed = given.pop("seed", None)
     if seed is not None:
         seed = whole(seed, 0, LARGEST_SEED, "seed")

@@ -18,7 +18,7 @@ from musictx.errors import UserError, WriteError
 from musictx.studio import asked as requests
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import score_of
+from musictx.studio.exchange import music_of, score_of
 from musictx.studio.inputs import Outcome, Tracks, prepare
 from musictx.studio.job import Job
 from musictx.studio.models import Model, Models
@@ -79,7 +79,8 @@ class Composer:
                 409,
                 revision=document.revision,
             )
-        asked, model, seed = requests.parse(request, self._models, document.duration)
+        music = music_of(document)
+        asked, model, seed = requests.parse(request, self._models, document.duration, music)
         if seed is None:
             from musictx.apps.results import fresh_seed
 

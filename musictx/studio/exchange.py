@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from musictx.beats import Beats
+from musictx.grid import FEWEST, exactness, grid_of
 from musictx.midi.names import part_names
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import Change, Track, clean_name
 from musictx.studio.document import Document
 
+#: What the tracks of a harmonised tune are called, in the order of the alphabet.
+VOICES = ["alto", "bass", "soprano", "tenor"]
 #: Bars that a page can show after the end; their number changes only every so many bars.
 BARS_AFTER = 32
 #: At most so many beats are listed: a damaged tempo has millions of them.
@@ -85,6 +88,31 @@ def view(document: Document) -> dict[str, Any]:
     found["accepted"] = [row[:2] for row in found["accepted"]]
     more = {"duration": document.duration, "beats": beats(document), "tracks": tracks(document)}
     return found | more
+
+
+def music_of(document: Document) -> str:
+    """What kind of music it is, so that a model suits it: "chorale" where its tracks are called as
+    the four voices, else "beats" where it keeps to those of its marks, as commands find it, also of
+    a few drawn notes, or "free"."""
+    used = {values[4] for values in document.notes.values()}
+    if sorted(t.name.lower() for t in document.tracks if t.id in used) == VOICES:
+        return "chorale"
+    notes = np.zeros(len(document.notes), NOTE)
+    notes["start"] = notes["end"] = sorted(values[0] for values in document.notes.values())
+    notes["velocity"] = 1
+    score = Score(notes=notes, tempos=document.tempos)  # type: ignore[arg-type]
+    if 0 < len(score) < FEWEST:
+        exact = exactness(_clock(document).quarters(notes["start"])) == 1
+        return "beats" if exact else "free"
+    return "beats" if grid_of(score).kind == "grid" else "free"
+
+
+def lines_of(document: Document) -> str:
+    """The grid, as ``quantise`` calls it, that its notes keep to: sixteenths, or triplets."""
+    clock = _clock(document)
+    at = clock.quarters(np.array([values[0] for values in document.notes.values()]))
+    near = {g: (np.abs(at * n - np.round(at * n)) < 0.1).mean() for g, n in (("16", 4), ("8t", 3))}
+    return "8t" if near["8t"] > near["16"] else "16"
 
 
 def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:

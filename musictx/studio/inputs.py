@@ -18,15 +18,18 @@ from musictx import midi
 from musictx.beats import Beats
 from musictx.notes import DRUMS, PEDAL, Score
 from musictx.studio.asked import LONGEST, Request, bars
-from musictx.studio.change import NamedNote, Track
+from musictx.studio.change import NamedNote, Note, Track
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import score_of
+from musictx.studio.exchange import lines_of, music_of, score_of
 from musictx.studio.models import Model
+from musictx.tokens.controls import measured
 
 if TYPE_CHECKING:
     from musictx.apps.tasks import Task
 
+#: Seconds by which a note may begin before the bar line that it belongs to.
+EARLY = 0.1
 #: Notes of a melody.
 LONGEST_MELODY = 5000
 #: (start, end, pitch, velocity, track of a result)
@@ -42,9 +45,12 @@ class Input:
     task      what is to be composed, of a gap or an accompaniment
     config    the options of the command, without the name of the file
     begin     seconds of the document at which the new music begins, where it is a new piece
+    bpm       quarter notes a minute of the seconds of such a result, if it counts beats; it gets
+              the tempo of the document, whose ``clock`` this is
     tracks    track of the file -> id in the document
     numbers   note of the file -> its number in the document
-    replaced  numbers of the notes that leave whatever comes
+    replaced  numbers of the notes that leave whatever comes;  cut  notes that come for some of
+              them, whatever comes
     following  of a continuation: (seconds, number) of what stands after its beginning, and gives
               way as far as the new music reaches
     there     the tracks of the document
@@ -57,11 +63,21 @@ class Input:
     kept: Score | None = None
     task: Task | None = None
     begin: float = 0.0
+    bpm: float | None = None
+    clock: Beats | None = None
     tracks: Mapping[int, int] = field(default_factory=dict)
     numbers: Mapping[Key, list[int]] = field(default_factory=dict)
     replaced: tuple[int, ...] = ()
+    cut: tuple[Note, ...] = ()
     following: tuple[tuple[float, int], ...] = ()
     there: tuple[Track, ...] = ()
+
+    def placed(self, seconds: float) -> float:
+        """A time of a result as one of the document."""
+        if self.bpm is None or self.clock is None:
+            return seconds + self.begin
+        first = float(self.clock.quarters(self.begin))
+        return float(self.clock.seconds(first + seconds * self.bpm / 60.0))
 
 
 def prepare(document: Document, request: Request, model: Model, seed: int) -> Input:
@@ -73,6 +89,8 @@ def prepare(document: Document, request: Request, model: Model, seed: int) -> In
         return _new(document, request, model, seed)
     if not document.notes:
         raise Refused("there are no notes yet; draw some, load a file, or begin with a new piece")
+    if request.quantise is None and model.bpm is None and music_of(document) != "free":
+        request = replace(request, quantise=lines_of(document))
     make = {"continue": _continued, "replace": _gap, "vary": _gap}.get(request.task, _melody)
     return make(document, request, model, seed)
 
@@ -86,8 +104,12 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
         line = clock.bar_line(float(clock.quarters(begin)), request.bars)
         seconds = round(float(clock.seconds(line)) - begin, 4)
         _not_too_long(seconds, request.bars)
-    config = request.config(model, seed, seconds=seconds)
-    return Input(request, None, None, config, begin=begin, there=document.tracks)
+    if model.bpm is not None and seconds is not None:
+        length = clock.quarters(begin + seconds) - clock.quarters(begin)
+        seconds = round(float(length) * 60.0 / model.bpm, 4)
+    config = replace(request, quantise=None).config(model, seed, seconds=seconds)
+    where = {"begin": begin, "bpm": model.bpm, "clock": clock}
+    return Input(request, None, None, config, **where, there=document.tracks)
 
 
 def _continued(document: Document, request: Request, model: Model, seed: int) -> Input:
@@ -131,14 +153,29 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     if begin >= document.duration:
         raise Refused("the selection begins after the last note; continue goes on from there")
     chosen = _chosen(document, request)
-    rows = document.rows()
     drums = {track.id for track in document.tracks if track.drum}
     if request.tracks is None:
         chosen -= drums
     elif chosen & drums and not model.programs:
         raise Refused(f"the model {model.name} writes no drums; leave their track out")
-    stays, whole = _staying(document, request, chosen, seed)
+    inside = {n: note[4] for n, note in document.notes.items() if within(note, begin, end)}
+    stays, whole = _staying(document, request, inside, chosen, seed)
     chosen -= whole
+    notes, cut = dict(document.notes), dict[int, Note]()
+    for number, note in document.notes.items():
+        if number in inside and number not in stays:
+            notes[number] = (max(note[0], begin), *note[1:])  # the command takes those in the gap
+        elif number not in inside and begin <= note[0] < end and note[4] in chosen:
+            stays.add(number)  # played just before the line after it
+        elif (
+            request.task == "replace"
+            and note[0] < begin < note[1]
+            and note[4] in chosen
+            and number not in document.locked
+        ):
+            notes[number] = cut[number] = (note[0], begin, *note[2:])
+    document = replace(document, notes=notes)
+    rows = document.rows()
     used = {row[5] for row in rows if row[0] not in stays}
     if not chosen & used:
         raise Refused("there are no notes on these tracks: there is nothing to compose anew")
@@ -164,7 +201,28 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
         options["tracks"] = ",".join(map(str, places))
     pedals = score.pedals[np.isin(score.pedals["track"], order)]
     score = replace(score, notes=notes, names=names, pedals=pedals)
-    return _written(document, request, score, request.config(model, seed, **options))
+    if request.task == "vary":
+        around = [note for note in score.notes.tolist() if begin <= note[0] < end]
+        heard = measured(score.with_notes(around).shifted(-begin).notes, end - begin)
+        # Voices and range of a track are the model's to keep, if it counts beats.
+        held = heard if model.bpm is None else {"density": heard["density"]} if heard else {}
+        request = replace(request, controls={**held, **request.controls})
+    config = request.config(model, seed, **options)
+    source = _written(document, request, score, config, tuple(cut))
+    return replace(source, cut=tuple(cut.values()))
+
+
+def within(note: Note, begin: float, end: float) -> bool:
+    """Whether a note belongs to the stretch from ``begin`` to ``end`` seconds: where it begins, but
+    for one that begins just before a line and mostly sounds after it, as they are played."""
+    start, stop = note[:2]
+
+    def after(line: float) -> bool:
+        return start >= line - 1e-6 or (
+            start >= line - EARLY and stop - line > max(line - start, (stop - start) / 2)
+        )
+
+    return after(begin) and not after(end)
 
 
 def _moment(seconds: float) -> str:
@@ -173,15 +231,11 @@ def _moment(seconds: float) -> str:
 
 
 def _staying(
-    document: Document, request: Request, chosen: set[int], seed: int
+    document: Document, request: Request, inside: Mapping[int, int], chosen: set[int], seed: int
 ) -> tuple[set[int], set[int]]:
     """Numbers of the notes inside the gap that stay; and the tracks that nothing is composed on,
     since all that they have there is locked. :class:`Refused` if no note would leave."""
-    inside = {
-        row[0]: row[5]
-        for row in document.rows()
-        if row[5] in chosen and request.begin - 1e-3 <= row[1] < request.end - 1e-6
-    }
+    inside = {number: track for number, track in inside.items() if track in chosen}
     free = [number for number in inside if number not in document.locked]
     where = f"in {bars(request, Beats(score_of(document, ())))}"
     if inside and not free:
@@ -360,8 +414,9 @@ def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcom
             continue
         key = tracks.key(note)
         looks[key] = program, drum, track
-        start, end = round(start + source.begin, 6), round(end + source.begin, 6)
+        start, end = round(source.placed(start), 6), round(source.placed(end), 6)
         rows.append((start, end, pitch, velocity, tracks.of(key)))
+    rows += source.cut
     removes = [*source.replaced]
     removes += [number for start, number in source.following if start < until - 1e-6]
     for place, count in (gone + before).items():

@@ -48,7 +48,7 @@ class Listening:
             return
         one = job.take.proposals[proposal]
         track = job.tracks[proposal].of(event.track)
-        at = round(event.seconds + job.source.begin, 4)
+        at = round(job.source.placed(event.seconds), 4)
         first = one.state == "waiting"
         if first:
             one.state, one.notes = "composing", []

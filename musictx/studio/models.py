@@ -14,8 +14,11 @@ from musictx.errors import UserError
 from musictx.studio.change import clean_name
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
+from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROLS
 
+#: Kinds of music: performances and new pieces, on the beats of its file, in four voices.
+MUSIC = ("free", "beats", "chorale")
 #: The tokenizer of models of chorales.
 FOUR_VOICES = "chorale"
 #: What can be asked for; the first two by every model.
@@ -40,6 +43,9 @@ class Model:
 
     four_voices  it writes chorales;  controls  it can be steered, fill gaps and accompany
     programs     it keeps instruments, and drums, apart
+    bpm          quarter notes a minute by which it counts beats; None: it counts seconds
+    suits        the kinds of music (:func:`~musictx.studio.exchange.music_of`) that it is the usual
+                 model for
     """
 
     name: str
@@ -50,13 +56,17 @@ class Model:
     four_voices: bool
     controls: bool
     programs: bool
+    bpm: float | None
+    suits: tuple[str, ...]
 
     @classmethod
-    def of(cls, name: str, word: str, folder: Path) -> Model:
+    def of(cls, name: str, word: str, folder: Path, suits: tuple[str, ...]) -> Model:
         """What the files of the model folder say; :class:`UserError` where they are damaged."""
         path = folder / "tokenizer.json"
         try:
             told = dict(json.loads(path.read_text(encoding="utf-8"))["config"])
+            # A class of one's own is not imported to ask it.
+            tokens = None if ":" in str(told.get("name")) else build(**told)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"model={folder}: {path.name} is damaged ({error})") from None
         title, sentence = _card(folder / "CARD.md")
@@ -69,6 +79,8 @@ class Model:
             told.get("name") == FOUR_VOICES,
             bool(told.get("controls")),
             told.get("tracks") == "programs",
+            tokens.bpm if tokens is not None and tokens.beats else None,
+            suits,
         )
 
     @property
@@ -85,7 +97,7 @@ class Model:
             return ()
         return tuple(CONTROLS) if self.controls else ("density",)
 
-    def json(self, default: bool) -> dict[str, Any]:
+    def json(self) -> dict[str, Any]:
         """The model as a page gets it."""
         return {
             "name": self.name,
@@ -93,7 +105,8 @@ class Model:
             "sentence": self.sentence,
             "tasks": list(self.tasks),
             "controls": [_slider(name) for name in self.steers],
-            "default": default,
+            "suits": list(self.suits),
+            "beats": self.bpm is not None,
         }
 
 
@@ -133,7 +146,8 @@ def _word(folder: Path, takes: Path) -> str:
 
 class Models:
     """Those that come with musictx, and the one that the studio was started with, which comes
-    first: or else the newest under runs/, as everywhere."""
+    first: or else the newest under runs/, as everywhere. Such a model suits all music; else each
+    kind has its own, as on the command line, and chorales theirs."""
 
     def __init__(self, config: StudioConfig) -> None:
         ours = shipped.models()
@@ -145,24 +159,30 @@ class Models:
         words = {one: one for one in ours}
         words.setdefault(name, _word(default, Path(config.folder) / "session" / "takes"))
         folders = {name: default} | ours
-        self._all = {one: Model.of(one, words[one], at) for one, at in folders.items()}
+        suits: dict[Path | None, tuple[str, ...]] = {default: MUSIC}
+        if config.model.path is None and default in named:
+            suits = {shipped.default(on_beats=music != "free"): (music,) for music in MUSIC[:2]}
+            suits[shipped.default(FOUR_VOICES)] = MUSIC[2:]
+        self._all = {
+            one: Model.of(one, words[one], at, suits.get(at, ())) for one, at in folders.items()
+        }
         self.default = name
 
     def json(self) -> list[dict[str, Any]]:
         """All of them as a page gets them, the default one first."""
-        return [model.json(model.name == self.default) for model in self._all.values()]
+        return [model.json() for model in self._all.values()]
 
     @property
     def folders(self) -> dict[Path, str]:
         """Where each is, and its name."""
         return {model.folder: model.name for model in self._all.values()}
 
-    def chosen(self, name: str | None, task: str) -> Model:
-        """The model of that name, or the first that can do ``task``; :class:`Refused` where it
-        cannot."""
+    def chosen(self, name: str | None, task: str, music: str = MUSIC[0]) -> Model:
+        """The model of that name, or that for such ``music``, or else the first that can do
+        ``task``; :class:`Refused` where it cannot."""
         able = [model for model in self._all.values() if task in model.tasks]
         if name is None and able:
-            return able[0]
+            return next((model for model in able if music in model.suits), able[0])
         if not isinstance(name, str) or name not in self._all:
             raise Refused(f"model={str(name)[:40]}: expected one of {', '.join(self._all)}")
         model = self._all[name]

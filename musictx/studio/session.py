@@ -236,6 +236,7 @@ class Session:
     def _standing(self) -> dict[str, Any]:
         return {
             "revision": self.document.revision,
+            "music": exchange.music_of(self.document),
             "can_undo": bool(self._done),
             "can_redo": bool(self._undone),
         }

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from musictx.errors import UserError
-from musictx.notes import Score
+from musictx.notes import NOTE, Score
 from musictx.sampling.music import prompts
-from musictx.sampling.primer import Primer, encode_primer
+from musictx.sampling.primer import Primer, encode_primer, to_bar_line
 from musictx.sampling.steer import steering
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
@@ -147,3 +147,23 @@ def test_instruments_of_the_primer_keep_their_notes(monkeypatch):
     (whole,) = continue_music(make(ensemble), ensemble, primer, seconds=3.0)
     assert len(set(whole.score.notes["program"])) > 1
     assert len(whole.score) == len(sample.score) + len(ensemble.decode(primer.ids))
+
+
+@pytest.mark.parametrize("name", ["performance", "notes"])
+@pytest.mark.parametrize(("last", "line"), [(6.5, 8.0), (7.96, 8.0), (8.04, 8.0), (8.5, 10.0)])
+def test_bars_are_continued_from_a_bar_line_on(name, last, line):
+    """A note until ``last`` seconds in bars of two: the ids end with the line after it."""
+    tokenizer = build(name)
+    notes = [(i / 2, i / 2 + 0.45, 60, 80, 0, False, 0) for i in range(12)]
+    score = Score(notes=np.array([*notes, (6.0, last, 62, 80, 0, False, 0)], NOTE))
+    primer = encode_primer(tokenizer, score)
+    ended = to_bar_line(tokenizer, primer)
+    assert ended.ids[: len(primer.ids)].tolist() == primer.ids.tolist()
+    again = tokenizer.grammar(ended.ids)
+    assert again.seconds == ended.seconds
+    assert again.notes == 13
+    if name == "notes" or last <= line:  # else the note itself passes the line
+        assert ended.seconds == pytest.approx(line, abs=0.011)
+    freely = score.with_notes(score.notes[:5])  # too few to keep to beats
+    primer = encode_primer(tokenizer, freely)
+    assert to_bar_line(tokenizer, primer) is primer

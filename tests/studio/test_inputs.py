@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from musictx.studio.asked import Request
 from musictx.studio.change import parse
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.errors import Refused
-from musictx.studio.inputs import Tracks, outcome, prepare
+from musictx.studio.inputs import EARLY, Tracks, outcome, prepare
 from musictx.studio.models import Model, Models
 from tests.strategies import scores
 from tests.studio.composers import song
@@ -56,7 +57,7 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     selected = [
         number
         for number, (start, *_, track) in document.notes.items()
-        if track in chosen and request.begin <= start < request.end - NEAR
+        if track in chosen and request.begin + NEAR <= start < request.end - EARLY - NEAR
     ]
     try:
         source = prepare(document, request, piano, seed)
@@ -69,7 +70,11 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
 
     kept = source.task.kept
     found = outcome(source, kept, 0.0, Tracks(source, piano))
-    assert found.notes == []
+    assert found.notes == [*source.cut]  # of notes held into it, what is before it
+    assert all(end == request.begin for _, end, *_ in source.cut)
+    cut = set(source.replaced)
+    assert len(cut) == len(source.cut)
+    assert not cut or task == "replace"
     # A note that is as before comes anew: another proposal may have taken it away.
     assert (same.removes, same.tracks) == (found.removes, [])
     after = copy.deepcopy(document)
@@ -78,24 +83,36 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
         after.apply(after.accepting(1, proposal, ""))
     assert [row[1:] for row in _rows(after)] == [row[1:] for row in _rows(document)]
     assert np.allclose(
-        [row[0] for row in _rows(after)], [row[0] for row in _rows(document)], atol=NEAR
+        [row[0] for row in _rows(after)], [row[0] for row in _rows(document)], atol=EARLY + NEAR
     )
-    assert len(found.removes) == len(source.score) - len(kept)
+    assert len(found.removes) == len(source.score) - len(kept) + len(cut)
     assert not set(found.removes) & document.locked
     inside = [
         number
         for number, (start, _, _, _, track) in document.notes.items()
         if track in chosen
-        and request.begin + NEAR < start < request.end - NEAR
+        and request.begin + NEAR < start < request.end - EARLY - NEAR
         and number not in document.locked
     ]
-    gone = set(found.removes)
+    gone = set(found.removes) - cut
     if task == "replace":
         assert set(inside) <= gone
     for number in gone:
         start, track = document.notes[number][0], document.notes[number][4]
-        assert request.begin - NEAR < start < request.end + NEAR
+        assert request.begin - EARLY - NEAR < start < request.end + NEAR
         assert track in chosen
+
+
+def test_a_note_belongs_to_the_bar_that_it_sounds_in(piano):
+    """Notes played 20 to 80 ms before a line, longer ones held into the bar, and its last one."""
+    rows = [(0.0, 1.0, 60), (1.5, 2.5, 62), (1.94, 3.0, 64), (1.95, 2.01, 65), (3.95, 4.5, 67)]
+    notes = [(start, end, pitch, 70, 0, False, 0) for start, end, pitch in rows]
+    document = exchange.document_of(Score(notes=np.array(notes, NOTE)))
+    source = prepare(document, Request("replace", 2.0, 4.0), piano, 0)
+    found = outcome(source, source.task.kept, 0.0, Tracks(source, piano))
+    document.apply(document.accepting(1, vars(found) | {"number": 1}, ""))
+    expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
+    assert [row[1:4] for row in document.rows()] == expected
 
 
 def test_a_continuation_is_made_from_what_stands_before_it_and_replaces_what_follows(piano):
@@ -186,3 +203,65 @@ def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
     assert document.fermatas == marks
     document.fermatas = ()
     assert prepare(document, request, model, 0).config.phrase_ends == []
+
+
+@pytest.mark.parametrize(
+    ("music", "task", "name"),
+    [
+        ("free", "continue", "piano"),
+        ("beats", "continue", "song"),
+        ("beats", "new", "song"),
+        ("chorale", "replace", "chorale"),
+        ("chorale", "accompany", "piano"),
+        ("free", "harmonise", "chorale"),
+    ],
+)
+def test_music_has_the_model_that_suits_it(music, task, name):
+    assert Models(StudioConfig()).chosen(None, task, music).name == name
+    assert Models(StudioConfig()).chosen("piano", "new", music).name == "piano"
+
+
+def test_music_on_beats_is_known_and_new_notes_keep_to_its_grid(piano):
+    assert exchange.music_of(exchange.document_of(Score())) == "free"
+    tune = [(i / 2, i / 2 + 0.4, 60 + i, 70, 0, False, 0) for i in range(5)]
+    drawn = exchange.document_of(Score(notes=np.array(tune, NOTE)))
+    assert exchange.music_of(drawn) == "beats"  # a few notes, all of them on lines
+    for number, (start, *rest) in drawn.notes.items():
+        drawn.notes[number] = (start + 0.03 * number, *rest)
+    assert exchange.music_of(drawn) == "free"
+    document = exchange.document_of(song())
+    assert exchange.music_of(document) == "beats"
+    song_model = Models(StudioConfig()).chosen("song", "continue")
+    request = Request("continue", 0.0, 5.0, bars=1)
+    assert prepare(document, request, piano, 0).config.quantise == "16"
+    assert prepare(document, request, song_model, 0).config.quantise == "none"
+    third = {n: (s * 2 / 3, e * 2 / 3, *r) for n, (s, e, *r) in document.notes.items()}
+    document.notes, document.tempos = third, ((0.0, 96.0),)
+    assert prepare(document, request, piano, 0).config.quantise == "8t"
+    asked = replace(request, quantise="none")
+    assert prepare(document, asked, piano, 0).config.quantise == "none"
+
+
+def test_new_music_that_counts_beats_gets_the_tempo_of_the_piece():
+    document = exchange.document_of(Score(tempos=[(0.0, 90.0), (4.0, 60.0)]))
+    model = Models(StudioConfig()).chosen("song", "new")
+    source = prepare(document, Request("new", 0.0, 0.0, bars=2), model, 0)
+    assert source.config.seconds == pytest.approx(4.0)  # eight quarters, at 120
+    assert [source.placed(at) for at in (0.0, 0.5, 3.5)] == pytest.approx([0.0, 2 / 3, 5.0])
+    piano = Models(StudioConfig()).chosen("piano", "new")
+    seconds = prepare(document, Request("new", 0.0, 0.0, bars=2), piano, 0)
+    assert seconds.config.seconds == pytest.approx(6.0)
+    assert seconds.placed(3.5) == 3.5
+
+
+def test_a_variation_is_asked_to_be_like_what_it_varies(piano):
+    document = exchange.document_of(song())
+    request = Request("vary", 0.0, 3.75, (0,), keep=0.5)
+    config = prepare(document, request, piano, 0).config
+    count = sum(note[0] < 3.75 for note in document.notes.values())
+    assert config.sampling.density == pytest.approx(count / 3.75)
+    assert float(config.loudness) > 50
+    beats = prepare(document, request, Models(StudioConfig()).chosen("song", "vary"), 0).config
+    assert (beats.sampling.density, beats.polyphony) == (config.sampling.density, None)
+    asked = prepare(document, replace(request, controls={"density": 9.0}), piano, 0).config
+    assert asked.sampling.density == 9.0

@@ -122,6 +122,8 @@ test("what leaves the piece leaves the selection", () => {
   assert.deepEqual([...selection.notes], [1, 3]);
   assert.equal(hull([]), null);
   assert.equal(notesIn(piece, { begin: 100, end: 200 }).length, 0);
+  const rows = [[0, 1.5, 2.5], [1, 1.94, 3], [2, 1.95, 2.01], [3, 3.95, 4.5]].map(([id, start, end]) => [id, start, end, 60, 80, 0]);
+  assert.deepEqual(notesIn(pieceOf(rows), { begin: 2, end: 4 }).map((note) => note.id), [1], "played just before the bar that it sounds in");
 });
 
 /** Quarter notes from the beginning to a moment, by the marks of a piece. */

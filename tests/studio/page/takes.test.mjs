@@ -60,12 +60,14 @@ test("what another proposal of its take replaced comes back, if this one does no
 });
 
 test("the music of a take stands where it was asked, or after it", () => {
-  const place = (task, asked, begin = 4, end = 12) => placeOf(takeOf({ task, begin, end, request: asked }), new Beats(beatsOf(20)));
+  const place = (task, asked, begin = 4, end = 12, music = "free") => placeOf(takeOf({ task, begin, end, request: asked }), new Beats(beatsOf(20)), music);
   assert.deepEqual(place("replace", {}), { begin: 4, end: 12 });
   assert.deepEqual(place("continue", { bars: 4 }), { begin: 12, end: 20 });
   assert.deepEqual(place("continue", { seconds: 5 }), { begin: 12, end: 17 });
   assert.deepEqual(place("new", { bars: 2 }, 0, 0), { begin: 0, end: 4 });
   assert.deepEqual(place("continue", { bars: 2 }, 0, 11.5), { begin: 11.5, end: 14 }, "up to a line of a bar");
+  assert.deepEqual(place("continue", { bars: 2 }, 0, 11.5, "beats"), { begin: 12, end: 16 }, "from a bar line on");
+  assert.deepEqual(place("continue", { bars: 2 }, 0, 12.04, "beats"), { begin: 12, end: 16 }, "which the last note may reach over");
 });
 
 test("after a new connection the server's list counts, but what was streamed stays", () => {
@@ -85,13 +87,21 @@ test("after a new connection the server's list counts, but what was streamed sta
 });
 
 const MODELS = [
-  { name: "piano", title: "Piano", sentence: "", tasks: ["new", "continue", "replace", "vary"], controls: [{ name: "density" }], default: true },
-  { name: "pop", title: "Pop", sentence: "", tasks: ["accompany", "continue"], controls: [], default: false },
+  { name: "piano", title: "Piano", sentence: "", tasks: ["new", "continue", "replace", "vary"], controls: [{ name: "density" }], suits: ["free"] },
+  { name: "pop", title: "Pop", sentence: "", tasks: ["accompany", "continue"], controls: [], suits: ["beats"] },
 ];
 const beats = new Beats(beatsOf(40));
 const piece = pieceOf([[0, 0, 1, 60, 80, 0], [1, 4, 6, 62, 80, 1]]);
 const none = { stretch: null, tracks: null };
 const bars = { stretch: { begin: 2, end: 6 }, tracks: [1] };
+
+test("the model is the one that was chosen, or that suits the music", () => {
+  const of = (task, music, model = null) => modelFor(MODELS, { ...firstWish(), task, model }, { ...piece, music }).name;
+  assert.equal(of("continue", "free"), "piano");
+  assert.equal(of("continue", "beats"), "pop");
+  assert.equal(of("continue", "beats", "piano"), "piano");
+  assert.equal(of("replace", "beats", "pop"), "piano", "the only one that can");
+});
 
 test("each task says what it will do, or what it needs", () => {
   const say = (task, scope, of = piece) => {

@@ -159,7 +159,7 @@ export class App extends Emitter {
 
   /** Where the music of a take stands. @param {Take} take */
   place(take) {
-    return placeOf(take, this.beats);
+    return placeOf(take, this.beats, this.piece?.music ?? "free");
   }
 
   /** The track that new notes go to: the first that is selected, else the first of the piece. */

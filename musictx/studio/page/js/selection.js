@@ -18,11 +18,17 @@ export function hull(notes) {
   return { begin, end };
 }
 
-/** Notes that begin inside a stretch, in the tracks given (empty: all). @param {Piece} piece @param {Stretch} stretch @param {Set<number>} [tracks] */
+const EARLY = 0.1; // seconds by which a note may begin before the bar line that it belongs to
+
+/** Does a note belong to what comes after a line: does it begin there, or just before it and mostly sound there? @param {Note} note @param {number} line */
+const after = ({ start, end }, line) =>
+  start >= line - 1e-6 || (start >= line - EARLY && end - line > Math.max(line - start, (end - start) / 2));
+
+/** Notes of a stretch, in the tracks given (empty: all), as the server takes them (inputs.py: within). @param {Piece} piece @param {Stretch} stretch @param {Set<number>} [tracks] */
 export function notesIn(piece, { begin, end }, tracks = new Set()) {
   const found = [];
   for (const note of piece.notes.values()) {
-    if (note.start >= begin - 1e-6 && note.start < end - 1e-6 && (!tracks.size || tracks.has(note.track))) found.push(note);
+    if (after(note, begin) && !after(note, end) && (!tracks.size || tracks.has(note.track))) found.push(note);
   }
   return found;
 }

@@ -83,17 +83,27 @@ export function frontier(proposal, begin) {
   return last;
 }
 
+const LAPS = 0.06; // seconds by which the last note may reach over the line
+
+/** Where bars begin that are composed after a moment: at the next bar line, where music has any. @param {number} at @param {string} music @param {import("./beats.js").Beats} beats */
+export function seam(at, music, beats) {
+  if (music === "free" || !at) return at;
+  const { begin, end } = beats.bar(Math.max(0, at - LAPS));
+  return at - LAPS <= begin + 1e-3 ? begin : end;
+}
+
 /**
  * Where the music of a take stands: what was selected, or so many bars (or seconds) after it.
- * @param {Take} take @param {import("./beats.js").Beats} beats @returns {{begin: number, end: number}}
+ * @param {Take} take @param {import("./beats.js").Beats} beats @param {string} music  of the piece @returns {{begin: number, end: number}}
  */
-export function placeOf(take, beats) {
+export function placeOf(take, beats, music) {
   const { begin, end, task, request } = take;
   if (task !== "continue" && task !== "new") return { begin, end };
   if (!request.bars) return { begin: end, end: end + (request.seconds ?? 8) };
-  let line = end;
+  const first = seam(end, music, beats);
+  let line = first;
   for (let bar = 0; bar < request.bars; bar++) line = beats.bar(line + 1e-3).end;
-  return { begin: end, end: line };
+  return { begin: first, end: line };
 }
 
 /** What a take says of itself in a few words. @param {Take} take */

@@ -12,6 +12,7 @@
  * @property {boolean} can_undo
  * @property {boolean} can_redo
  * @property {number} duration
+ * @property {"free" | "beats" | "chorale"} music  what kind it is, as the server finds it
  * @property {Track[]} tracks
  * @property {Map<number, Note>} notes
  * @property {Set<number>} locked
@@ -85,7 +86,7 @@
  * @property {string} unit
  * @property {Record<string, number>} words
  *
- * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Control[], default: boolean}} Model
+ * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Control[], suits: string[], beats: boolean}} Model
  */
 
 export {};

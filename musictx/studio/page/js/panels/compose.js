@@ -5,9 +5,11 @@ import { fill, h, icon, iconButton } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { slider } from "./slider.js";
 import { taskPicture } from "./pictures.js";
-import { describe, firstWish, modelFor, request, TASKS, wishOf } from "./tasks.js";
+import { remember, remembered } from "../sound/remember.js";
+import { describe, firstWish, gridded, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
 
 const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
+const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
 const MOST_SEED = 2 ** 31 - 1;
 
 /** @param {import("../app.js").App} app @param {HTMLElement} panel */
@@ -17,6 +19,7 @@ export function mountCompose(app, panel) {
     type: "button", role: "radio", onclick: () => choose(task.name), onkeydown: arrows,
   }, taskPicture(task.name), h("span", null, task.label)));
   const sentence = h("p.sentence#task-sentence");
+  const who = h("div.settings");
   const shape = h("div.settings");
   const character = h("div.settings");
   const more = h("details.more", null, h("summary", null, "More"), h("div.settings"));
@@ -28,11 +31,12 @@ export function mountCompose(app, panel) {
     icon("spark"), h("span", null, "Compose"));
   fill(panel,
     h("div.tasks", { role: "radiogroup", "aria-label": "Task" }, ...tasks),
-    sentence, shape, character, more,
+    sentence, who, shape, character, more,
     h("div.ask", null, h("div.samples", { role: "group", "aria-label": "Proposals" }, fewer, number, plenty), go));
 
+  const why = h("p.hint");
   const scope = () => app.selection.scope(app.piece);
-  const model = () => modelFor(app.models, wish);
+  const model = () => modelFor(app.models, wish, app.piece);
 
   function choose(task) {
     wish.task = task;
@@ -78,7 +82,8 @@ export function mountCompose(app, panel) {
       words: (value) => String(value), onchange: (value) => { wish.guidance = value; },
     });
     guidance.hidden = !Object.keys(wish.controls).length;
-    fill(moreBody, guidance, temperature(), keySelect(), modelSelect(able), seedField());
+    fill(who, modelSelect(able), gridded(wish) && gridSelect());
+    fill(moreBody, guidance, temperature(), keySelect(), seedField());
     refresh();
   }
 
@@ -99,7 +104,14 @@ export function mountCompose(app, panel) {
     if (!all.length) return null;
     const select = h("select", { disabled: all.length < 2, onchange: () => { wish.model = select.value; build(); } },
       ...all.map((each) => h("option", { value: each.name, selected: each === able }, each.title)));
-    return h("div", null, h("label.row", null, "Model", select), h("p.hint", null, able?.sentence ?? ""));
+    why.textContent = app.piece && able ? `${whyModel(able, wish, app.piece)} ${able.sentence}` : able?.sentence ?? "";
+    return h("div", null, h("label.row", null, "Model", select), why);
+  }
+
+  function gridSelect() {
+    const select = h("select", { onchange: () => { wish.quantise = select.value; } },
+      ...GRIDS.map(([value, label]) => h("option", { value, selected: value === wish.quantise }, label)));
+    return h("label.row", null, "Grid of new notes", select);
   }
 
   function seedField() {
@@ -176,8 +188,14 @@ export function mountCompose(app, panel) {
   app.on("models", build);
   app.on("opened", (piece) => {
     if (!piece) return;
-    wish.task = piece.notes.size ? "continue" : "new";
+    // The settings are the piece's own; another one, and a reload, find theirs.
+    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : "new" }, remembered(`wish.${piece.id}`, {}));
     build();
+  });
+  for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && remember(`wish.${app.piece.id}`, wish));
+  let known = "";
+  app.on("piece", ({ id, music }) => { // another kind of music has another model
+    if (known !== (known = `${id} ${music}`)) build();
   });
   for (const event of ["piece", "selection"]) app.on(/** @type {any} */ (event), refresh);
   build();

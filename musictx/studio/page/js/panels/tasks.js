@@ -1,5 +1,6 @@
 /** The tasks: what each needs, what it will do in words, and the request that is sent. Pure. */
 
+import { seam } from "../document/takes.js";
 import { count, stretchWords, trackName } from "../document/words.js";
 import { notesIn } from "../selection.js";
 
@@ -18,6 +19,7 @@ import { notesIn } from "../selection.js";
  * @property {number} temperature
  * @property {string} key  "": any
  * @property {number} guidance
+ * @property {string} quantise  the grid of new notes; "": as the file
  */
 
 /** @typedef {{stretch: {begin: number, end: number} | null, tracks: number[] | null}} Scope */
@@ -33,17 +35,24 @@ export const TASKS = [
 
 /** @returns {Wish} */
 export const firstWish = () => ({
-  task: "continue", bars: 4, keep: 50, samples: 3, seed: null, model: null, controls: {}, temperature: 1, key: "", guidance: 1,
+  task: "continue", bars: 4, keep: 50, samples: 3, seed: null, model: null, controls: {}, temperature: 1, key: "", guidance: 1, quantise: "",
 });
 
-/** The model for a task: the one that was chosen if it can, else the first that can. @param {Model[]} models @param {Wish} wish */
-export function modelFor(models, wish) {
+/** The model for a task: the one that was chosen if it can, else the one that suits the piece, as the server chooses it. @param {Model[]} models @param {Wish} wish @param {Piece | null} piece */
+export function modelFor(models, wish, piece) {
   const able = models.filter((model) => model.tasks.includes(wish.task));
-  return able.find((model) => model.name === wish.model) ?? able.find((model) => model.default) ?? able[0] ?? null;
+  return able.find((model) => model.name === wish.model) ?? able.find((model) => model.suits.includes(piece?.music ?? "free")) ?? able[0] ?? null;
 }
 
-/** Where new music would begin: after the selection, else after the piece. @param {Piece} piece @param {Scope} scope */
-const after = (piece, scope) => scope.stretch?.end ?? piece.duration;
+const KINDS = { free: "this piece is played freely, or empty", beats: "this piece keeps to its beats", chorale: "this piece has four voices" };
+/** Why a model is the one that composes. @param {Model} model @param {Wish} wish @param {Piece} piece */
+export function whyModel(model, wish, piece) {
+  if (model.name === wish.model) return "You chose it for this piece.";
+  return model.suits.includes(piece.music) ? `Proposed since ${KINDS[piece.music]}.` : "The first that can do this.";
+}
+
+/** Where new music would begin: after the selection, else after the piece. @param {Piece} piece @param {Scope} scope @param {Beats} beats */
+const after = (piece, scope, beats) => seam(scope.stretch?.end ?? piece.duration, piece.music, beats);
 
 /**
  * What the task would do now, and whether it can.
@@ -71,12 +80,12 @@ export function describe(wish, piece, beats, scope, model) {
       return { ...has, sentence: piece.notes.size ? `A piece of its own, ${bars} long, after the end of this one.` : `A piece from nothing, ${bars} long.` };
     case "continue": {
       if (!piece.notes.size) return empty;
-      const { number } = beats.bar(after(piece, scope) - 1e-3);
+      const { number } = beats.bar(after(piece, scope, beats) - 1e-3);
       return { ...has, sentence: `Goes on for ${bars} after bar ${number}${stretch ? ". What stands there is replaced" : ", where the piece ends"}.` };
     }
     case "replace":
       if (!piece.notes.size) return empty;
-      return stretch ? { ...has, sentence: `Composes ${where} anew${inTracks}. All else and locked notes stay.` } : missing;
+      return stretch ? { ...has, sentence: `Composes ${where} anew${inTracks}. Notes held into it end there; all else and locked notes stay.` } : missing;
     case "vary":
       if (!piece.notes.size) return empty;
       return stretch ? { ...has, sentence: `Keeps ${wish.keep} % of the notes of ${where}${inTracks}, and composes the others anew.` } : missing;
@@ -88,6 +97,9 @@ export function describe(wish, piece, beats, scope, model) {
 }
 
 const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
+
+/** Whether a grid can be asked for. @param {Wish} wish */
+export const gridded = (wish) => wish.task !== "harmonise" && wish.task !== "new";
 
 /** What is sent. @param {Wish} wish @param {Piece} piece @param {Scope} scope @param {Model} model */
 export function request(wish, piece, scope, model) {
@@ -101,6 +113,7 @@ export function request(wish, piece, scope, model) {
   return {
     task: wish.task, model: model.name, begin, end, tracks: scope.tracks, samples: wish.samples, seed: wish.seed,
     ...(task.sized && { bars: wish.bars }),
+    ...(wish.quantise && gridded(wish) && { quantise: wish.quantise }),
     ...(wish.task === "vary" && { keep: wish.keep / 100 }),
     ...(Object.keys(controls).length && { controls }),
     ...(Object.keys(controls).length && wish.guidance !== 1 && { guidance: wish.guidance }),
@@ -111,10 +124,10 @@ export function request(wish, piece, scope, model) {
 
 /** The panel as a take was asked, with its seed. @param {import("../document/types.js").Take} take @returns {Partial<Wish>} */
 export function wishOf(take) {
-  const { bars, keep, samples, controls, sampling, guidance, model, task } = take.request;
+  const { bars, keep, samples, controls, sampling, guidance, quantise, model, task } = take.request;
   return {
     task, seed: take.seed, model: model ?? take.model, samples: samples ?? 3, controls: { ...controls },
-    temperature: sampling?.temperature ?? 1, key: sampling?.key ?? "", guidance: guidance ?? 1,
+    temperature: sampling?.temperature ?? 1, key: sampling?.key ?? "", guidance: guidance ?? 1, quantise: quantise ?? "",
     ...(bars && { bars }), ...(keep !== undefined && { keep: Math.round(keep * 100) }),
   };
 }
