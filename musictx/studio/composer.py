@@ -19,9 +19,10 @@ from musictx.studio import asked as requests
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import music_of, score_of
-from musictx.studio.inputs import Outcome, Tracks, prepare
+from musictx.studio.inputs import prepare
 from musictx.studio.job import Job
 from musictx.studio.models import Model, Models
+from musictx.studio.outcomes import Outcome, Tracks
 from musictx.studio.queue import Queue
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import Sessions

@@ -7,7 +7,7 @@ named "locked".
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from musictx import midi
 from musictx.beats import Beats
-from musictx.notes import DRUMS, PEDAL, Score
+from musictx.notes import PEDAL, Score
 from musictx.studio.asked import LONGEST, Request, bars
 from musictx.studio.change import NamedNote, Note, Track
 from musictx.studio.document import Document
@@ -108,8 +108,8 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
         length = clock.quarters(begin + seconds) - clock.quarters(begin)
         seconds = round(float(length) * 60.0 / model.bpm, 4)
     config = replace(request, quantise=None).config(model, seed, seconds=seconds)
-    where = {"begin": begin, "bpm": model.bpm, "clock": clock}
-    return Input(request, None, None, config, **where, there=document.tracks)
+    there = document.tracks
+    return Input(request, None, None, config, begin=begin, bpm=model.bpm, clock=clock, there=there)
 
 
 def _continued(document: Document, request: Request, model: Model, seed: int) -> Input:
@@ -161,10 +161,10 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     inside = {n: note[4] for n, note in document.notes.items() if within(note, begin, end)}
     stays, whole = _staying(document, request, inside, chosen, seed)
     chosen -= whole
-    notes, cut = dict(document.notes), dict[int, Note]()
+    filed, cut = dict(document.notes), dict[int, Note]()
     for number, note in document.notes.items():
         if number in inside and number not in stays:
-            notes[number] = (max(note[0], begin), *note[1:])  # the command takes those in the gap
+            filed[number] = (max(note[0], begin), *note[1:])  # the command takes those in the gap
         elif number not in inside and begin <= note[0] < end and note[4] in chosen:
             stays.add(number)  # played just before the line after it
         elif (
@@ -173,8 +173,8 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
             and note[4] in chosen
             and number not in document.locked
         ):
-            notes[number] = cut[number] = (note[0], begin, *note[2:])
-    document = replace(document, notes=notes)
+            filed[number] = cut[number] = (note[0], begin, *note[2:])
+    document = replace(document, notes=filed)
     rows = document.rows()
     used = {row[5] for row in rows if row[0] not in stays}
     if not chosen & used:
@@ -344,86 +344,3 @@ def _numbered(
 def keys(notes: np.ndarray) -> list[Key]:
     """What tells notes apart, of each."""
     return [(s, e, p, v, t) for s, e, p, v, _, _, t in notes.tolist()]
-
-
-class Tracks:
-    """The tracks of a result in the document: known ones, and new ones as they are met."""
-
-    def __init__(self, source: Input, model: Model) -> None:
-        self._source, self._model = source, model
-        self._places = {} if source.request.task == "harmonise" else dict(source.tracks)
-        self._next = max((track.id for track in source.there), default=-1) + 1
-        self.new: dict[int, int] = {}  # key -> id
-
-    def of(self, key: int) -> int:
-        """The id in the document for the track of an event."""
-        if key not in self._places:
-            own = self._own(key) if self._source.request.task == "new" else None
-            if own is None:
-                own, self._next = self._next, self._next + 1
-                self.new[key] = own
-            self._places[key] = own
-        return self._places[key]
-
-    def key(self, note: tuple[Any, ...]) -> int:
-        """What events call the track of a finished note."""
-        *_, program, drum, track = note
-        if self._source.request.task == "new" and self._model.programs:
-            return DRUMS if drum else int(program)
-        return int(track)
-
-    def _own(self, key: int) -> int | None:
-        """A track of the document for the same instrument, in a new piece."""
-        if self._model.four_voices:
-            return None
-        drum, program = key == DRUMS, 0 if key == DRUMS else key
-        for track in self._source.there:
-            same = track.drum == drum and (drum or track.program == program)
-            if same and track.id not in self._places.values():
-                return track.id
-        return None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A finished proposal: rows (start, end, pitch, velocity, track), new tracks, and the numbers
-    of the notes that it replaces, in terms of the document."""
-
-    notes: list[tuple[float, float, int, int, int]]
-    tracks: list[dict[str, Any]]
-    removes: list[int]
-
-
-def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcome:
-    """What ``score``, a result, changes in the document: notes that are not kept come, and the
-    file's that are not kept leave, equal ones too: another proposal may have taken these away.
-
-    until  seconds up to which the new music of a continuation reaches
-    """
-    before, gone = Counter[Key](), Counter[Key]()
-    if source.score is not None and source.kept is not None:
-        before.update(keys(source.kept.notes))
-        gone = Counter(keys(source.score.notes)) - before
-    rows: list[tuple[float, float, int, int, int]] = []
-    looks: dict[int, tuple[int, bool, int]] = {}  # program, drums and track of each key
-    for note in score.notes.tolist():
-        start, end, pitch, velocity, program, drum, track = note
-        place = (start, end, pitch, velocity, track)
-        if before[place] > 0:
-            before[place] -= 1
-            continue
-        key = tracks.key(note)
-        looks[key] = program, drum, track
-        start, end = round(source.placed(start), 6), round(source.placed(end), 6)
-        rows.append((start, end, pitch, velocity, tracks.of(key)))
-    rows += source.cut
-    removes = [*source.replaced]
-    removes += [number for start, number in source.following if start < until - 1e-6]
-    for place, count in (gone + before).items():
-        removes += source.numbers.get(place, [])[::-1][:count]
-    new = [
-        Track(number, score.names.get(looks[key][2], ""), *looks[key][:2])._asdict()
-        for key, number in tracks.new.items()
-        if key in looks
-    ]
-    return Outcome(rows, new, sorted(removes))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from musictx.studio.inputs import Input, Tracks
+from musictx.studio.inputs import Input
 from musictx.studio.models import Model
+from musictx.studio.outcomes import Tracks
 from musictx.studio.session import Session
 from musictx.studio.takes import Take
 

@@ -12,8 +12,8 @@ from musictx.sampling.batch import Sample
 from musictx.sampling.events import Event
 from musictx.studio import performing
 from musictx.studio.errors import Refused
-from musictx.studio.inputs import Outcome, outcome
 from musictx.studio.job import Job
+from musictx.studio.outcomes import Outcome, outcome
 from musictx.studio.session import Publish
 from musictx.studio.takes import Proposal, save_result
 

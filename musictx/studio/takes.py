@@ -20,7 +20,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from musictx import midi
 from musictx.files import tidy, write_bytes, write_text
 from musictx.notes import Score
-from musictx.studio.inputs import Outcome
+from musictx.studio.outcomes import Outcome
 
 #: States of a take that are not over; of a take that is.
 RUNNING = ("waiting", "composing")
@@ -29,7 +29,7 @@ OVER = ("done", "failed", "stopped")
 
 @dataclass
 class Proposal:
-    """One version of a take; see :class:`~musictx.studio.inputs.Outcome`. While it is composed it
+    """One version of a take; see :class:`~musictx.studio.outcomes.Outcome`. While it is composed it
     has the notes so far, those that sound without an end."""
 
     number: int

@@ -11,6 +11,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
+from musictx.studio.inputs import EARLY
 from tests.browser.conftest import COMPOSED, SOON
 
 #: (id, start, end, pitch, velocity, track), as the server has it.
@@ -187,10 +188,15 @@ class Desk:
 
 def same_but(before: Iterable[Note], after: Iterable[Note], left: float, right: float) -> bool:
     """Whether the notes that begin outside of ``left`` to ``right`` seconds are the same, whatever
-    their numbers."""
+    their numbers, up to there: those held over ``left`` end there, and such as are played just
+    before it belong to what follows."""
 
     def outside(notes: Iterable[Note]) -> list[Note]:
-        return sorted(n[1:] for n in notes if not left - 1e-6 <= n[1] < right - 1e-6)
+        return sorted(
+            [start, end if start > left else min(end, left), *rest]
+            for _, start, end, *rest in notes
+            if not left - EARLY <= start < right - 1e-6
+        )
 
     return outside(before) == outside(after)
 

@@ -18,8 +18,9 @@ from musictx.studio.asked import Request
 from musictx.studio.change import parse
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.errors import Refused
-from musictx.studio.inputs import EARLY, Tracks, outcome, prepare
+from musictx.studio.inputs import EARLY, prepare
 from musictx.studio.models import Model, Models
+from musictx.studio.outcomes import Tracks, outcome
 from tests.strategies import scores
 from tests.studio.composers import song
 

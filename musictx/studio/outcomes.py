@@ -1,0 +1,95 @@
+"""Results of a take -> what a proposal changes in the document: notes, new tracks, what leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from musictx.notes import DRUMS, Score
+from musictx.studio.change import Track
+from musictx.studio.inputs import Input, Key, keys
+from musictx.studio.models import Model
+
+
+class Tracks:
+    """The tracks of a result in the document: known ones, and new ones as they are met."""
+
+    def __init__(self, source: Input, model: Model) -> None:
+        self._source, self._model = source, model
+        self._places = {} if source.request.task == "harmonise" else dict(source.tracks)
+        self._next = max((track.id for track in source.there), default=-1) + 1
+        self.new: dict[int, int] = {}  # key -> id
+
+    def of(self, key: int) -> int:
+        """The id in the document for the track of an event."""
+        if key not in self._places:
+            own = self._own(key) if self._source.request.task == "new" else None
+            if own is None:
+                own, self._next = self._next, self._next + 1
+                self.new[key] = own
+            self._places[key] = own
+        return self._places[key]
+
+    def key(self, note: tuple[Any, ...]) -> int:
+        """What events call the track of a finished note."""
+        *_, program, drum, track = note
+        if self._source.request.task == "new" and self._model.programs:
+            return DRUMS if drum else int(program)
+        return int(track)
+
+    def _own(self, key: int) -> int | None:
+        """A track of the document for the same instrument, in a new piece."""
+        if self._model.four_voices:
+            return None
+        drum, program = key == DRUMS, 0 if key == DRUMS else key
+        for track in self._source.there:
+            same = track.drum == drum and (drum or track.program == program)
+            if same and track.id not in self._places.values():
+                return track.id
+        return None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished proposal: rows (start, end, pitch, velocity, track), new tracks, and the numbers
+    of the notes that it replaces, in terms of the document."""
+
+    notes: list[tuple[float, float, int, int, int]]
+    tracks: list[dict[str, Any]]
+    removes: list[int]
+
+
+def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcome:
+    """What ``score``, a result, changes in the document: notes that are not kept come, and the
+    file's that are not kept leave, equal ones too: another proposal may have taken these away.
+
+    until  seconds up to which the new music of a continuation reaches
+    """
+    before, gone = Counter[Key](), Counter[Key]()
+    if source.score is not None and source.kept is not None:
+        before.update(keys(source.kept.notes))
+        gone = Counter(keys(source.score.notes)) - before
+    rows: list[tuple[float, float, int, int, int]] = []
+    looks: dict[int, tuple[int, bool, int]] = {}  # program, drums and track of each key
+    for note in score.notes.tolist():
+        start, end, pitch, velocity, program, drum, track = note
+        place = (start, end, pitch, velocity, track)
+        if before[place] > 0:
+            before[place] -= 1
+            continue
+        key = tracks.key(note)
+        looks[key] = program, drum, track
+        start, end = round(source.placed(start), 6), round(source.placed(end), 6)
+        rows.append((start, end, pitch, velocity, tracks.of(key)))
+    rows += source.cut
+    removes = [*source.replaced]
+    removes += [number for start, number in source.following if start < until - 1e-6]
+    for place, count in (gone + before).items():
+        removes += source.numbers.get(place, [])[::-1][:count]
+    new = [
+        Track(number, score.names.get(looks[key][2], ""), *looks[key][:2])._asdict()
+        for key, number in tracks.new.items()
+        if key in looks
+    ]
+    return Outcome(rows, new, sorted(removes))
