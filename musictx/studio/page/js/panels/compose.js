@@ -35,7 +35,13 @@ export function mountCompose(app, panel) {
     h("div.ask", null, h("div.samples", { role: "group", "aria-label": "Proposals" }, fewer, number, plenty), go));
 
   const why = h("p.hint");
-  const scope = () => app.selection.scope(app.piece);
+  const scope = () => {
+    // One note, such as the one drawn last, is no melody to accompany: the piece is.
+    const { selection } = app;
+    const melody = wish.task === "accompany" || wish.task === "harmonise";
+    if (!melody || selection.range || selection.notes.size > 1) return selection.scope(app.piece);
+    return { stretch: null, tracks: selection.tracks.size ? selection.scope(app.piece).tracks : null };
+  };
   const model = () => modelFor(app.models, wish, app.piece);
 
   function choose(task) {
