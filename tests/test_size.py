@@ -30,17 +30,17 @@ ROOMS = {
     "model": 2830,
     "musicxml": 1010,
     "render": 1470,
-    "sampling": 4095,
+    "sampling": 4135,
     "tokens": 2350,
     "train": 2570,
     "chorale": 3510,
     "live": 635,
     "mcp": 590,
     "speed": 3615,
-    "studio": 3850,
+    "studio": 3970,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 30_960, 44_620, 400, 158
+CORE, ALL, FILE, OPTIONS = 31_010, 44_780, 400, 158
 
 
 def lines() -> dict[str, int]:
