@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3435,
+    "": 3445,
     "apps": 2145,
     "attention": 3105,
     "cli": 385,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3970,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_010, 44_780, 400, 158
+CORE, ALL, FILE, OPTIONS = 31_020, 44_800, 400, 158
 
 
 def lines() -> dict[str, int]:
