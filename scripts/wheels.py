@@ -107,7 +107,8 @@ def compiled(target: Target, folder: Path) -> list[Path]:
             source = [f"-I{NATIVE}", "-c", str(NATIVE / f"{stem}.cpp"), "-o", str(part)]
             zig(target, [*flags, *cpu, "-w", *words, *source])
             # Linked for the plainest CPU: so zig's C++ library is compiled once for all variants.
-            zig(target, ["-O3", "-shared", "-s", str(part), "-o", str(path)])
+            named = [f"-Wl,-install_name,@rpath/{path.name}"] if path.suffix == ".dylib" else []
+            zig(target, ["-O3", "-shared", "-s", *named, str(part), "-o", str(path)])
             part.unlink()
             made.append(path)
     for left in folder.glob("*.lib"):  # an import library for C programs of Windows
@@ -132,7 +133,8 @@ def inspected(path: Path) -> None:
     wanted = FUNCTIONS[path.name.partition("-")[0]]
     if not wanted <= names:
         raise UserError(f"{path.name}: has no {', '.join(sorted(wanted - names))}")
-    linked = {getattr(one, "name", one) for one in library.libraries} - {path.name}
+    itself = {path.name, f"@rpath/{path.name}"}
+    linked = {getattr(one, "name", one) for one in library.libraries} - itself
     foreign = [str(name) for name in linked if not SYSTEM.fullmatch(Path(str(name)).name)
                and not SYSTEM.fullmatch(str(name))]  # fmt: skip
     if foreign:
