@@ -1,6 +1,7 @@
 """Words of the command line -> configurations, and the sentences people get for wrong ones."""
 
 import dataclasses
+import importlib
 import itertools
 import string
 from functools import reduce
@@ -15,6 +16,7 @@ from musictx import formats, midi
 from musictx.cli import help
 from musictx.compose import own, words
 from musictx.compose.commands import known_options
+from musictx.compose.problems import translated
 from musictx.compose.run import _run_folder
 from musictx.config import Limits, SamplingConfig
 from musictx.errors import ConfigError, UserError
@@ -162,6 +164,14 @@ def test_an_error_leaves_hydra_ready_for_the_next_call():
     with pytest.raises(ConfigError):
         c.compose("train", ["seed=abc"])
     assert c.compose("train", ["seed=5"]).seed == 5
+
+
+def test_a_package_that_a_plugin_lacks_is_named_with_the_plugin(tmp_path, monkeypatch):
+    (tmp_path / "some_sweeper.py").write_text("import no_such_package_here")
+    monkeypatch.syspath_prepend(tmp_path)
+    sentence = "some_sweeper imports no_such_package_here, which is not installed"
+    with pytest.raises(ConfigError, match=sentence), translated("train"):
+        importlib.import_module("some_sweeper")
 
 
 def test_parameters_of_a_tokenizer_of_ones_own_may_be_anything():

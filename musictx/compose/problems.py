@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,10 +30,21 @@ def translated(
     except Exception as error:
         if typed or type(error).__module__.partition(".")[0] in ("hydra", "omegaconf", "yaml"):
             raise translate(command, error, typed) from error
+        if isinstance(error, ModuleNotFoundError) and (who := _importer(error)) != "musictx":
+            raise ConfigError(f"{who} imports {error.name}, which is not installed") from error
         if entered():
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ConfigError(f"a YAML file of these options cannot be read ({reason})") from error
+
+
+def _importer(error: ImportError) -> str:
+    """The package whose code imports what ``error`` misses."""
+    frames = [
+        frame.f_globals.get("__name__", "?") for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    packages = [name.partition(".")[0] for name in frames]
+    return [name for name in packages if name != "importlib"][-1]
 
 
 def translate(command: str, error: Exception, typed: str = "") -> ConfigError:
