@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 3970,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_020, 44_800, 400, 158
+CORE, ALL, FILE, OPTIONS = 31_030, 44_810, 400, 158
 
 
 def lines() -> dict[str, int]:
