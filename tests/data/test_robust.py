@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -75,6 +76,8 @@ def test_limits_of_files_are_options_of_the_corpus(tmp_path):
 def test_neither_the_order_of_writing_nor_chunks_nor_workers_change_a_byte(tmp_path, monkeypatch):
     first = write_songs(tmp_path / "a" / "c", range(30))
     second = write_songs(tmp_path / "b" / "c", range(29, -1, -1))
+    for path in (*first.iterdir(), *second.iterdir()):
+        os.utime(path, (1, 1))  # by which, and by names and sizes, a corpus is known
     run(first, tmp_path / "first", validation=0.3)
     expected = contents(tmp_path / "first")
     monkeypatch.setattr(preparing, "PIECES", 7)
