@@ -51,7 +51,7 @@ samples: $(INSTALLED)
 	$(BIN)/musictx generate mozart_k545 model=piano seconds=30 $(SHOW)/piano-continued.mid
 	$(BIN)/musictx harmonise ode_to_joy $(SHOW)/harmonised.mid
 	$(BIN)/musictx generate model=song seconds=30 $(SHOW)/song.mid
-	$(BIN)/musictx accompany ode_to_joy model=song $(SHOW)/accompanied.mid
+	$(BIN)/musictx accompany ode_to_joy model=song $(SHOW)/accompanied.mid seed=1
 	rm docs/samples/*.wav
 	mv docs/samples/*.png docs/images/
 
