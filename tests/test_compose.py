@@ -244,3 +244,12 @@ def test_other_music_begins_with_nothing_and_the_reason_is_said(tmp_path):
     mixed = [f"{songs},{tmp_path / 'a'}"]
     assert own.begun(mixed)[0] == mixed
     assert "music of different kinds" in own.begun(mixed)[1]
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [("callbacks=null", "a group is null"), ("data.melody=²", "data.melody=²: expected skyline")],
+)
+def test_what_mutations_found_is_one_sentence(word, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        c.compose("train", [word])

@@ -32,6 +32,8 @@ def translated(
             raise translate(command, error, typed) from error
         if isinstance(error, ModuleNotFoundError) and (who := _importer(error)) != "musictx":
             raise ConfigError(f"{who} imports {error.name}, which is not installed") from error
+        if str(error).startswith("Config group override"):
+            raise ConfigError("a group is null; expected a name, as in callbacks=none") from error
         if entered():
             raise
         reason = " ".join(str(error).split()) or type(error).__name__

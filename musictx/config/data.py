@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 
 from musictx.config.checks import check, option, require
@@ -62,7 +63,8 @@ class DataConfig:
             "shares of " + ", ".join(TASKS) + " that add up to 1 at most",
         )
         require(
-            self.melody == "skyline" or (self.melody.isdigit() and int(self.melody) < 128),
+            self.melody == "skyline"
+            or (re.fullmatch("[0-9]{1,3}", self.melody) is not None and int(self.melody) < 128),
             "data.melody",
             self.melody,
             "skyline, or a program from 0 to 127",

@@ -77,6 +77,6 @@ def _read(path: Path) -> list[dict[str, Any]]:
         reader = csv.DictReader(file)
         rows = list(reader) if "step" in (reader.fieldnames or []) else []
     whole = [
-        row for row in rows if (row["step"] or "").isdigit() and None not in (*row, *row.values())
+        row for row in rows if (row["step"] or "").isdecimal() and None not in (*row, *row.values())
     ]
     return [{k: v for k, v in row.items() if k and v} for row in whole]

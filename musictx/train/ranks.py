@@ -66,7 +66,7 @@ def _world(environment: Mapping[str, str]) -> tuple[int, int] | None:
 
     def number(name: str) -> int:
         text = environment.get(name, "")
-        return int(text) if text.isdigit() else 0
+        return int(text) if text.isdecimal() else 0
 
     if "LOCAL_WORLD_SIZE" in environment:  # torchrun and its like
         all_, local = number("WORLD_SIZE"), number("LOCAL_WORLD_SIZE")
@@ -88,7 +88,7 @@ def _world(environment: Mapping[str, str]) -> tuple[int, int] | None:
 
 def _check_devices(options: TrainerConfig) -> None:
     """As many devices as this machine has; what is no number is left to Lightning."""
-    if not options.devices.isdigit() or int(options.devices) < 1:
+    if not options.devices.isdecimal() or int(options.devices) < 1:
         return
     accelerator = options.accelerator
     gpus = torch.cuda.device_count()

@@ -43,7 +43,7 @@ def build_trainer(
     flags |= flags.pop("flags")
     _check_types(options.flags)
     flags |= {
-        "devices": int(devices) if devices.isdigit() else devices,
+        "devices": int(devices) if devices.isdecimal() else devices,
         "precision": precision(options.precision, options.accelerator),
         "max_steps": options.max_steps if seconds is None else -1,
         "min_epochs": 0,  # else Lightning waits for an epoch's end where min_steps are given

@@ -138,14 +138,14 @@ def test_a_primer_longer_than_the_context_is_continued(piano):
 
 
 def test_instruments_of_the_primer_keep_their_notes(monkeypatch):
-    """A new instrument may renumber the tracks; the primer's notes are still known as old."""
+    """A continuation has no others, and the primer's notes are still known as old."""
     ensemble = build(name="performance", tracks="programs", low=48, high=84)
     notes = TUNE.notes.copy()
     notes["program"] = 40
     primer = encode_primer(ensemble, Score(notes=notes), seconds=2.0)
     (sample,) = continue_music(make(ensemble), ensemble, primer, seconds=3.0, include_primer=False)
     (whole,) = continue_music(make(ensemble), ensemble, primer, seconds=3.0)
-    assert len(set(whole.score.notes["program"])) > 1
+    assert set(whole.score.notes["program"].tolist()) == {40}
     assert len(whole.score) == len(sample.score) + len(ensemble.decode(primer.ids))
 
 
@@ -164,6 +164,6 @@ def test_bars_are_continued_from_a_bar_line_on(name, last, line):
     assert again.notes == 13
     if name == "notes" or last <= line:  # else the note itself passes the line
         assert ended.seconds == pytest.approx(line, abs=0.011)
-    freely = score.with_notes(score.notes[:5])  # too few to keep to beats
+    freely = score.with_notes(score.notes[:3])  # too few to keep to beats
     primer = encode_primer(tokenizer, freely)
     assert to_bar_line(tokenizer, primer) is primer
