@@ -22,7 +22,7 @@ ROOMS = {
     "apps": 2145,
     "attention": 3105,
     "cli": 385,
-    "compose": 1275,
+    "compose": 1280,
     "config": 1820,
     "data": 2765,
     "evaluate": 1755,
