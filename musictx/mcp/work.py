@@ -37,8 +37,9 @@ class Stopped(UserError):
 
 
 def command_of(tool: str, values: Mapping[str, Any], places: Places) -> list[str]:
-    """The words of the command line that does what the arguments ask for: file names whole, model
-    and seed named even where they were not. Raises ``UserError`` for arguments that cannot be."""
+    """The words of the command line that does what the arguments ask for: file names whole, seed
+    and model named even where they were not; but the model for music is chosen by the command, by
+    that music, and said in a notice. Raises ``UserError`` for arguments that cannot be."""
     kind, known = KINDS[tool], arguments(tool)
     values = {name: value for name, value in values.items() if value is not None}
     encoded = f"{kind.music}_base64"
@@ -55,8 +56,9 @@ def command_of(tool: str, values: Mapping[str, Any], places: Places) -> list[str
     samples = shown(values.get("samples"))
     if (typed(samples) or 0) > SAMPLES:
         raise UserError(f"samples={samples}: expected at most {SAMPLES} in one call")
-    if "model" in known and "model" not in values:
-        values["model"] = _usual_model(tool)
+    tokenizer = getattr(COMMANDS[kind.command].config, "tokenizer", None)
+    if "model" in known and "model" not in values and (tokenizer or kind.music not in values):
+        values["model"] = _usual_model(tokenizer)
     if "seed" in known and "seed" not in values:
         values["seed"] = fresh_seed()
     values["out"] = places.result(_text("out", values.get("out", "")))
@@ -74,11 +76,10 @@ def command_of(tool: str, values: Mapping[str, Any], places: Places) -> list[str
     return [kind.command, *music, *words]
 
 
-def _usual_model(tool: str) -> str:
-    """The model that the command line would take: the newest under runs/, or one that comes along,
-    by its name."""
-    config = COMMANDS[KINDS[tool].command].config
-    folder = shipped.find_latest(tokenizer=getattr(config, "tokenizer", None))
+def _usual_model(tokenizer: str | None) -> str:
+    """The model that the command line would take for new music, or by its ``tokenizer``: the newest
+    under runs/, or one that comes along, by its name."""
+    folder = shipped.find_latest(tokenizer=tokenizer)
     ours = {folder: name for name, folder in shipped.models().items()}
     return ours.get(folder, str(folder.resolve()))
 

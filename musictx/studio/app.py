@@ -237,9 +237,11 @@ class Studio:
         def score() -> Score:
             if pair is not None:
                 document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
-            return exchange.score_of(document)
+            whole = what[1:] == ("mid", None, None)
+            return exchange.in_file(document, session.start() if whole else b"")
 
-        return self.exports.file(Wanted(session.id, document.revision, *what), score, gone)
+        wanted = Wanted(session.id, document.revision, *what, document.name)
+        return self.exports.file(wanted, score, gone)
 
     # ---------------------------------------------------------------------------------- events
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from musictx import midi
 from musictx.beats import Beats
 from musictx.grid import FEWEST, exactness, grid_of
 from musictx.midi.names import part_names
@@ -135,6 +136,19 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
         fermatas=document.fermatas,
         figures=document.figures,
     )
+
+
+def in_file(document: Document, data: bytes) -> Score:
+    """The document as a Score that is written into ``data``, the MIDI file that it began with, so
+    that controllers, bends, channels and its name stay; as it is where its tracks are others."""
+    score = score_of(document)
+    if not data:
+        return score
+    start = midi.read(data)
+    before = {track.id: track for track in document_of(start).tracks}
+    same = all(before.get(track.id, track) == track for track in document.tracks)
+    same &= sorted(before) == np.unique(start.notes["track"]).tolist()
+    return dataclasses.replace(score, file=data) if same else score
 
 
 def part_of(score: Score, begin: float, end: float) -> Score:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import threading
 from collections import OrderedDict
@@ -39,6 +40,8 @@ class Wanted(NamedTuple):
     kind: str
     begin: float | None
     end: float | None
+    title: str = "music"
+    """The name of the file, which a picture shows."""
 
 
 class Exports:
@@ -70,7 +73,9 @@ class Exports:
 
         go_on()
         part = _part(score(), wanted)
-        path = self._folder / f"{next(self._count)}.{wanted.kind}"
+        name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", wanted.title)[:60].strip(". ") or "music"
+        path = self._folder / str(next(self._count)) / f"{name}.{wanted.kind}"
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             if wanted.kind == "wav":
                 formats.writer(path)(part, path, limits=self._limits, on_block=go_on)
@@ -84,7 +89,7 @@ class Exports:
         with self._lock:
             self._files[wanted] = path
             while len(self._files) > KEPT:
-                self._files.popitem(last=False)[1].unlink(missing_ok=True)
+                shutil.rmtree(self._files.popitem(last=False)[1].parent, ignore_errors=True)
         return path
 
     def close(self) -> None:

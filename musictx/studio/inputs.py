@@ -107,7 +107,7 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
     if model.bpm is not None and seconds is not None:
         length = clock.quarters(begin + seconds) - clock.quarters(begin)
         seconds = round(float(length) * 60.0 / model.bpm, 4)
-    config = replace(request, quantise=None).config(model, seed, seconds=seconds)
+    config = request.config(model, seed, seconds=seconds)
     there = document.tracks
     return Input(request, None, None, config, begin=begin, bpm=model.bpm, clock=clock, there=there)
 

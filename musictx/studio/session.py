@@ -222,6 +222,12 @@ class Session:
             found = {"id": self.id} | exchange.view(self.document) | self._standing()
             return found | ({"remark": DAMAGED} if self.damaged else {})
 
+    def start(self) -> bytes:
+        """The MIDI file that it began with; nothing of another, or none."""
+        with contextlib.suppress(OSError):
+            return (self.folder / f"{START}.mid").read_bytes()
+        return b""
+
     def copy(self) -> Document:
         """The document as it stands, the caller's own."""
         with self.lock:

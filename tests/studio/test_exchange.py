@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from musictx import midi, musicxml, shipped
 from musictx.notes import Score
+from musictx.studio import exchange
 from musictx.studio.change import Change, Track
 from musictx.studio.document import Document
 from musictx.studio.exchange import (
@@ -185,3 +186,30 @@ def test_beats_reach_far_beyond_the_end_and_change_seldom():
     document.apply(Change(tempos=((0.0, 6e7),), meters=((0.0, 255, 2**15), (1.0, 0, 4))))
     document.apply(Change(change=((0, 0.0, 7000.0, 60, 80, 0),)))
     assert 40_000 < len(beats(document)) <= 50_300  # damaged marks give no millions
+
+
+def test_a_file_comes_back_with_all_that_a_page_does_not_show():
+    """Bends, channels, the song's name and the ticks; where a track is another, anew."""
+    lead = mido.MidiTrack([mido.MetaMessage("track_name", name="Lead")])
+    for pitch in (60, 62, 64, 65):
+        lead.append(mido.Message("note_on", channel=5, note=pitch, velocity=80))
+        lead.append(mido.Message("pitchwheel", channel=5, pitch=500, time=192))
+        lead.append(mido.Message("note_off", channel=5, note=pitch, time=192))
+    first = mido.MidiTrack([mido.MetaMessage("track_name", name="Harbour Waltz")])
+    file = io.BytesIO()
+    mido.MidiFile(ticks_per_beat=384, tracks=[first, lead]).save(file=file)
+    data = file.getvalue()
+    document = exchange.document_of(midi.read(data))
+    assert midi.to_bytes(exchange.in_file(document, data)) == data
+    document.apply(Change(remove=(0,), add=((4, 2.0, 2.5, 72, 90, 0),)))
+    score = exchange.in_file(document, data)
+    back = mido.MidiFile(file=io.BytesIO(midi.to_bytes(score)))
+    events = [event for track in back.tracks for event in track]
+    assert back.ticks_per_beat == 384
+    assert back.tracks[0].name == "Harbour Waltz"
+    assert sum(event.type == "pitchwheel" for event in events) == 4
+    assert {event.channel for event in events if event.type == "note_on"} == {5}
+    assert midi.read(midi.to_bytes(score)) == score
+    document.tracks = (document.tracks[0]._replace(name="Flute"),)
+    renamed = midi.read(midi.to_bytes(exchange.in_file(document, data)))
+    assert renamed.names == {0: "Flute"}

@@ -28,6 +28,7 @@ def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
         beats = done.pop("beats", None)
         assert done == {
             "revision": 1,
+            "music": "beats",
             "can_undo": True,
             "can_redo": False,
             "next_id": 63,
@@ -61,6 +62,10 @@ def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
         await asked(client, "DELETE", f"/api/sessions/{second['id']}", 404)
         assert (tmp_path / "deleted" / second["id"] / "journal.jsonl").is_file()
         assert len(await asked(client, "GET", "/api/sessions")) == 2
+        await asked(client, "POST", f"/api/sessions/{second['id']}/restore", 204)
+        await asked(client, "POST", f"/api/sessions/{second['id']}/restore", 404)
+        await asked(client, "GET", f"/api/sessions/{second['id']}")
+        await asked(client, "DELETE", f"/api/sessions/{second['id']}", 204)
         assert await asked(client, "GET", "/api/examples") == list(shipped.examples())
         assert (await asked(client, "GET", "/api/models"))[0]["name"] == "piano"
         return first["id"], redone["notes"]
