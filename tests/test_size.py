@@ -37,10 +37,10 @@ ROOMS = {
     "live": 635,
     "mcp": 590,
     "speed": 3615,
-    "studio": 3970,
+    "studio": 4000,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_030, 44_810, 400, 158
+CORE, ALL, FILE, OPTIONS = 31_030, 44_840, 400, 158
 
 
 def lines() -> dict[str, int]:
