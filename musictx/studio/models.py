@@ -161,8 +161,8 @@ class Models:
         folders = {name: default} | ours
         suits: dict[Path | None, tuple[str, ...]] = {default: MUSIC}
         if config.model.path is None and default in named:
-            suits = {shipped.default(on_beats=music != "free"): (music,) for music in MUSIC[:2]}
-            suits[shipped.default(FOUR_VOICES)] = MUSIC[2:]
+            by = shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)
+            suits = {at: tuple(m for m, one in zip(MUSIC, by) if one == at) for at in by}
         self._all = {
             one: Model.of(one, words[one], at, suits.get(at, ())) for one, at in folders.items()
         }
