@@ -29,7 +29,7 @@ NEAR = 2e-3  # times are rounded to ticks
 
 @pytest.fixture(scope="module")
 def piano() -> Model:
-    return Models(StudioConfig()).chosen("pop", "replace")
+    return Models(StudioConfig()).chosen("piano", "replace")
 
 
 def _rows(document):
