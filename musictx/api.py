@@ -65,6 +65,7 @@ def generate(
     primer_tokens: int | None = None,
     end: str | None = None,
     bars: int | None = None,
+    form: str | None = None,
     quantise: str | int = "none",
     density: float | str | None = None,
     loudness: float | str | None = None,
@@ -93,6 +94,8 @@ def generate(
               for each of several primers
     end       "cut" at that length; "natural": the piece closes and falls silent by then; "model":
               or before, where the model ends it; None: "cut", for new chorales "model"
+    form      sections by letters, such as "AABA", each of ``bars`` bars: by default 8, or those of
+              the primer, which is the first; by models that count bars ("song")
     quantise  grid for the new notes, by the primer's tempo: "16", "8", "8t" or "none"
     density, loudness, register, polyphony, feel, guidance  what the music is to be like, in numbers
               or words (docs/composing.md); all but density want a model with control tokens
@@ -114,6 +117,7 @@ def generate(
         seconds=seconds,
         tokens=tokens,
         bars=bars,
+        form=form,
         end=end,
         samples=samples,
         include_primer=include_primer,
@@ -136,7 +140,7 @@ def generate(
         raise UserError("primer=[]: expected a piece of music, or several")
     first = music[0] if isinstance(music, list) else music
     return generating.generate(
-        bundle_of(model, score=first),
+        bundle_of(model, score=first, on_beats=form is not None),
         request,
         music,
         seed=_seeds(seed, music),

@@ -35,7 +35,7 @@ VALUES = {f"sampling.{name}": value for name, value in SAMPLING.items()} | {
     "guidance": 1.5, "quantise": "16", "primer_seconds": 2.0, "primer_tokens": 20,
     "include_primer": False, "seconds": 0.7, "bars": 1, "tokens": 30, "end": "natural",
     "context": 40, "begin": "3", "tracks": "1", "melody_track": "1", "chords": "| C | Am7 F |",
-    "voices": ["bass"], "add": "piano",
+    "voices": ["bass"], "add": "piano", "form": "AAB",
     "phrase_ends": [2], "figures": "5 6 -", "particles": 3,
 }  # fmt: skip
 #: Options of one command that need another value, or another beside them.

@@ -18,19 +18,19 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3445,
-    "apps": 2145,
+    "": 3450,
+    "apps": 2440,
     "attention": 3105,
     "cli": 385,
     "compose": 1280,
-    "config": 1820,
+    "config": 1850,
     "data": 2765,
-    "evaluate": 1755,
+    "evaluate": 1765,
     "midi": 1460,
     "model": 2830,
     "musicxml": 1010,
     "render": 1470,
-    "sampling": 4135,
+    "sampling": 4150,
     "tokens": 2350,
     "train": 2570,
     "chorale": 3510,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4000,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_030, 44_840, 400, 158
+CORE, ALL, FILE, OPTIONS = 31_380, 45_190, 400, 159
 
 
 def lines() -> dict[str, int]:

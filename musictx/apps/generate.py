@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from musictx import musicxml, wings
-from musictx.apps import parts
+from musictx.apps import form, parts
 from musictx.apps.results import (
     Notice,
     Result,
@@ -63,13 +63,21 @@ def generate(
     """
     values = controls_of(request)
     files = primer if isinstance(primer, Sequence) else [primer]
+    each = [seed] * len(files) if isinstance(seed, int) else seed
+    if request.form is not None:
+        if constraints or processors:
+            raise UserError(f"form={request.form}: expected no constraints and processors with it")
+        planned = form.pieces(
+            bundle, files, request, seeds=each, progress=progress, on_event=on_event
+        )
+        return [sample for _, sample in planned]
     primers = [primer_of(bundle, file, request) for file in files]
     takes = pieces(
         bundle,
         primers,
         files,
         request,
-        seeds=[seed] * len(primers) if isinstance(seed, int) else seed,
+        seeds=each,
         steering=[steering(bundle, values, request.guidance, like=p.score) for p in primers],
         constraints=constraints,
         processors=processors,
@@ -121,7 +129,8 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
         score = read_music(config.primer, "primer", "to continue", config.limits)
     values = controls_of(config)
     beats = score is not None and grid_of(score).on_beats
-    work = Work.of(config, config.primer, notice, on_beats=beats)
+    planned = config.form is not None
+    work = Work.of(config, config.primer, notice, on_beats=beats or planned)
     bundle = work.bundle
     primer = primer_of(bundle, score, config, config.primer or "")
     steer = steering(bundle, values, config.guidance, like=primer.score)
@@ -146,15 +155,18 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
             "one whose notes lie nearest"
         )
     with progress_of("generating", *_total(config)) as progress:
-        takes = pieces(
-            bundle,
-            [primer],
-            [score],
-            config,
-            seeds=[work.seed],
-            steering=[steer],
-            progress=progress,
-        )
+        if planned:
+            takes = form.pieces(bundle, [score], config, seeds=[work.seed], progress=progress)
+        else:
+            takes = pieces(
+                bundle,
+                [primer],
+                [score],
+                config,
+                seeds=[work.seed],
+                steering=[steer],
+                progress=progress,
+            )
         for number, sample in takes:
             yield work.write(number, sample, new_notes(sample), sample.remark)
 
@@ -162,7 +174,8 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
 def _total(config: GenerateConfig) -> tuple[float | None, str]:
     if config.tokens is not None and config.seconds is None:
         return float(config.tokens), "tokens"
-    return config.seconds or (USUAL if config.bars is None else None), "seconds"
+    unknown = config.bars is not None or config.form is not None
+    return config.seconds or (None if unknown else USUAL), "seconds"
 
 
 def primer_of(

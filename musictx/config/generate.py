@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from musictx.config.checks import DAY, option
+from musictx.config.checks import DAY, option, require
 from musictx.config.composing import Steered
 
 
@@ -34,7 +35,8 @@ class GenerateConfig(Steered):
     )
     bars: int | None = option(
         None,
-        "length of the new music, bars of the primer's meter, from its next bar line",
+        "length of the new music, bars of the primer's meter, from its next bar line; with form of "
+        "each section",
         low=1,
         high=1_000_000,
     )
@@ -43,6 +45,13 @@ class GenerateConfig(Steered):
         "length of the new music, tokens; of several lengths, the one reached first counts",
         low=1,
         also="steps",
+    )
+    form: str | None = option(
+        None,
+        "sections by letters, such as AABA: what has the same letter returns with another end, "
+        "with a prime (A') with another second half; bars says how long each is (default 8, or as "
+        "long as the primer, which is the first); models of notes tokens, such as song",
+        also="structure sections",
     )
     end: str | None = option(
         None,
@@ -57,3 +66,23 @@ class GenerateConfig(Steered):
         high=2**20,
         also="max_len seq_len",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.form is None:
+            return
+        sections_of(self.form)
+        for name in ("seconds", "tokens", "end", "primer_seconds", "primer_tokens"):
+            value = getattr(self, name)
+            require(value is None, name, value, "none with form; bars says how long a section is")
+        require(self.include_primer, "include_primer", False, "true with form")
+
+
+def sections_of(form: str) -> list[tuple[str, str]]:
+    """(letter, primes) of each section of ``form``; ``ConfigError`` for what is none."""
+    plan = form.replace(" ", "").upper()
+    found: list[tuple[str, str]] = re.findall("([A-M])('*)", plan)
+    whole = "".join(letter + primes for letter, primes in found) == plan
+    expected = "2 to 32 letters from A to M, with primes or without, such as AABA or ABAB'"
+    require(whole and 2 <= len(found) <= 32, "form", form, expected)
+    return found

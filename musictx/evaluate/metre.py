@@ -69,10 +69,11 @@ def bar_likeness(score: Score, bars: int) -> float:
     return float(pairs.mean()) if len(pairs) else np.nan
 
 
-def bars_alike(score: Score) -> np.ndarray:
+def bars_alike(score: Score, *, drums: bool = False) -> np.ndarray:
     """(B, B): how alike the bars are, each to each. A bar is a table of onsets by sixteenth and
-    pitch class, drums left out; alike is the cosine of two tables, 0 where one is empty."""
-    pitched = score.with_notes(score.notes[~score.notes["drum"]])
+    pitch class, drums left out, or of ``drums`` alone; alike is the cosine of two tables, 0 where
+    one is empty."""
+    pitched = score.with_notes(score.notes[score.notes["drum"] == drums])
     if not len(pitched):
         return np.zeros((0, 0))
     bar, place = bars_of(pitched), bar_places(pitched)

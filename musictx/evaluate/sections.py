@@ -42,6 +42,8 @@ class Section(NamedTuple):
 def sections(score: Score) -> list[Section]:
     """The sections of ``score``, in order and without gaps from the first one on: of two markers
     or more that name some, else :func:`found`."""
+    if not len(score):
+        return []
     clock = Beats(score)
     begins: dict[int, str] = {}
     for time, text in score.markers:
@@ -49,10 +51,15 @@ def sections(score: Score) -> list[Section]:
             number, since = clock.bar(float(clock.quarters(time)) + 1e-3)
             begins[number if since > 1 else number - 1] = text.strip()
     if len(begins) < 2:
-        return found(bars_alike(score))
+        return found(whole_likeness(score))
     last = clock.bar(float(clock.quarters(score.duration)) - 1e-3)[0]
     stops = [*list(begins)[1:], max(last, max(begins) + 1)]
     return [Section(begin, stop, name) for (begin, name), stop in zip(begins.items(), stops)]
+
+
+def whole_likeness(score: Score) -> np.ndarray:
+    """(B, B): :func:`musictx.evaluate.metre.bars_alike`, by drums where most notes are theirs."""
+    return bars_alike(score, drums=bool(len(score) and score.notes["drum"].mean() > 0.5))
 
 
 def found(alike: np.ndarray) -> list[Section]:
@@ -62,7 +69,7 @@ def found(alike: np.ndarray) -> list[Section]:
         return [Section(0, count, "A")] if count else []
     new = novelty(alike)
     phase = max(range(PHRASE), key=lambda n: (new[n::PHRASE].sum(), -n))
-    begins = list(range(phase, count - PHRASE + 1, PHRASE))
+    begins = list(range(phase, count - PHRASE // 2 + 1, PHRASE))  # the last may be cut short
     names = _named(alike, begins)
     while (pair := _together(names, begins, new)) is not None:
         for at in reversed([n for n, both in enumerate(pairwise(names)) if both == pair]):

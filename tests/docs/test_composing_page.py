@@ -41,7 +41,8 @@ def chorale():
 
 
 def shorter(words):
-    """The same options, a second of music instead of ten, two samples instead of eight."""
+    """The same options, a second of music instead of ten, two samples instead of eight, sections
+    of a bar."""
     found = []
     for word in words:
         name, equals, value = word.partition("=")
@@ -49,6 +50,8 @@ def shorter(words):
             value = "2" if "end=natural" in words else "0.5"
         if name == "samples" and value.isdecimal():
             value = "2"
+        if name == "bars" and any(other.startswith("form=") for other in words):
+            value = "1"
         found.append(f"{name}{equals}{value}")
     if words[0] == "harmonise":
         found.append("particles=2")

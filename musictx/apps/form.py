@@ -1,0 +1,281 @@
+"""A piece by a plan of sections: ``form=AABA bars=8``.
+
+A new letter goes on from what there is, unlike the sections before it. A letter that comes again
+begins as a copy of its first time, and its last bars are composed anew with both sides known, in
+the same chords: in songs these are what changes most when a section returns
+(``scripts/reproduce/form.py``, scripts/LOG.md). The last bar of the piece stays. The last bar of a
+new section before one that returns is composed anew too, so that it leads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from musictx.apps import infill, parts, tasks
+from musictx.beats import Beats
+from musictx.bundle import Bundle
+from musictx.chords import annotated, named, recognised
+from musictx.config import GenerateConfig, InfillConfig
+from musictx.config.composing import Steered
+from musictx.config.generate import sections_of
+from musictx.errors import UserError
+from musictx.evaluate.sections import ALIKE, whole_likeness
+from musictx.notes import Score
+from musictx.sampling.events import OnEvent, tell_all
+from musictx.sampling.music import Progress, Sample, continuations
+from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.steer import controls_of, has_controls, steering, unable
+from musictx.sampling.timeline import Timeline
+from musictx.tokens.group_ids import write
+
+#: Bars of a section, where neither ``bars=`` nor a primer says; of a primer at most.
+BARS, MOST_BARS = 8, 64
+#: The share of a returning section that is composed anew: its end; of one with a prime.
+ANEW, PRIMED = 0.25, 0.5
+#: How often a new section is composed at most that is to be unlike the others.
+TRIES = 3
+#: What begins so many seconds before a bar line belongs to the bar after it.
+NEAR = 0.005
+
+
+def pieces(
+    bundle: Bundle,
+    primers: Sequence[Score | None],
+    request: GenerateConfig,
+    *,
+    seeds: Sequence[int],
+    progress: Progress | None = None,
+    on_event: OnEvent | None = None,
+) -> Iterator[tuple[int, Sample]]:
+    """(number, sample) as each is done: ``samples`` by the plan ``request.form`` whose first
+    section is the first of ``primers``, then those of the second. Events are told when a piece is
+    done. Raises ``UserError`` for a model that counts no bars or has no control tokens."""
+    if bundle.tokenizer.group == 1:
+        raise UserError(
+            f"form={request.form}: this model ({bundle.tokenizer.name} tokens) knows no bars in "
+            "which sections could return; expected one of notes tokens, such as model=song"
+        )
+    if not has_controls(bundle.tokenizer):
+        raise UserError(f"form={request.form}: {unable(bundle.tokenizer)}")
+    for first, (primer, seed) in enumerate(zip(primers, seeds)):
+        for one in range(request.samples):
+            number = first * request.samples + one
+            sample = _Writing(bundle, request, primer, [seed, one], progress).sample()
+            if on_event is not None:
+                new = sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR]
+                tell_all(new, partial(on_event, number))
+            yield number, sample
+
+
+class _Writing:
+    """One piece while it is composed: ``piece`` is what there is of it, whole bars.
+
+    bars   of a section;  first  the bar in which the piece begins;  count  its bars so far
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        request: GenerateConfig,
+        primer: Score | None,
+        seed: list[int],
+        progress: Progress | None,
+    ) -> None:
+        self.bundle, self.request, self.progress = bundle, request, progress
+        self.tokenizer: Any = bundle.tokenizer
+        self.seed, self.steps = seed, 0
+        self.bars, self.first, self.count = request.bars or BARS, 0, 0
+        self.piece = Score()
+        if primer is not None:
+            clock = Beats(primer)
+            self.first = clock.bar(float(clock.quarters(self._begins(primer))) + 1e-3)[0] - 1
+            last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
+            self.bars = request.bars or last - self.first
+            if not len(primer) or self.bars > MOST_BARS:
+                raise UserError(
+                    f"form={request.form}: the primer is its first section and has {self.bars} "
+                    f"bars, expected 1 to {MOST_BARS}; give bars"
+                )
+            if not annotated(primer):
+                chords = tuple((time, str(chord)) for time, chord in recognised(primer))
+                primer = replace(primer, markers=tuple(sorted(primer.markers + chords)))
+            self.piece = primer
+            self._cut(min(last - self.first, self.bars))
+
+    def sample(self) -> Sample:
+        plan = sections_of(self.request.form or "")
+        given = self.count
+        for number, (name, _) in enumerate(plan):
+            earlier = [one for one, _ in plan[:number]]
+            if name in earlier:
+                self._again(earlier.index(name) * self.bars)
+            else:
+                self._other((number + 1) * self.bars, set(map(earlier.index, earlier)))
+        for number, (name, primes) in enumerate(plan):
+            last, names = (number + 1) * self.bars, [one for one, _ in plan]
+            if name in names[:number]:
+                ending = number + 1 == len(plan)  # of the piece: its last bar stays
+                self._vary(last - ending, PRIMED if primes else ANEW)
+            elif names[number + 1 : number + 2] and names[number + 1] in names[: number + 1]:
+                self._vary(last, 0.0 if last > given else None)
+        clock = Beats(self.piece)
+        lines = [float(clock.seconds(self._line(n * self.bars))) for n in range(len(plan) + 1)]
+        titles = [(line, name + primes) for line, (name, primes) in zip(lines, plan)]
+        score = replace(self.piece, markers=tuple(sorted([*self.piece.markers, *titles])))
+        seam = float(clock.seconds(self._line(given))) if given else 0.0
+        count = int((score.notes["start"] >= seam - NEAR).sum())
+        return Sample(score, seam, np.empty(0, np.uint16), count, lines[-1] - seam, "seconds")
+
+    def _begins(self, score: Score) -> float:
+        return float(self.tokenizer.begins(parts.as_trained(self.bundle, score)))
+
+    def _line(self, bars: int) -> float:
+        """Quarter notes from the beginning of the piece to the line after so many of its bars."""
+        return Beats(self.piece).bar_line(0.0, self.first + bars)
+
+    def _cut(self, bars: int) -> None:
+        """The piece ends after so many bars."""
+        end = float(Beats(self.piece).seconds(self._line(bars)))
+        notes, pedals = self.piece.notes, self.piece.pedals
+        notes = notes[notes["start"] < end - NEAR].copy()
+        notes["end"] = np.minimum(notes["end"], end)
+        markers = tuple(one for one in self.piece.markers if one[0] < end - NEAR)
+        pedals = pedals[pedals["time"] < end]
+        meters = self.piece.meters[self.piece.meters["time"] < end - NEAR]
+        self.piece = replace(
+            self.piece, notes=notes, pedals=pedals, markers=markers, meters=meters, file=b""
+        )
+        self.count = bars
+
+    def _other(self, stop: int, earlier: set[int]) -> None:
+        """A new section up to the bar ``stop``: of some tries that which is least like one of those
+        numbered ``earlier``, or the first that is unlike all of them."""
+        before, count, tries = self.piece, self.count, []
+        for _ in range(TRIES if earlier and stop - self.bars >= count else 1):
+            self.piece, self.count = before, count
+            self._anew(stop)
+            alike = whole_likeness(self.piece)
+            here = self.first + stop - self.bars
+            near = [
+                alike.diagonal(here - at)[at : at + self.bars].mean()
+                for at in (self.first + n * self.bars for n in earlier)
+                if here < len(alike)
+            ]
+            tries.append((float(max(near, default=0.0)), self.piece))
+            if tries[-1][0] < ALIKE:
+                break
+        self.piece, self.count = min(tries, key=lambda one: one[0])[1], stop
+
+    def _anew(self, stop: int) -> None:
+        """The bars up to ``stop`` go on from what there is. A piece begins in the meter that the
+        model chooses, so it may have fewer of them at first."""
+        while self.count < stop:
+            primer = self._primer() if self.count else NOTHING
+            request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
+            like = primer.score
+            steer = steering(self.bundle, controls_of(request), request.guidance, like=like)
+            seed, written = (*self.seed, self.steps), self.piece.duration
+            self.steps += 1
+            made = continuations(
+                self.bundle,
+                [primer],
+                request,
+                seeds=[seed],
+                steering=[steer],
+                progress=self._told(written),
+            )
+            ((_, sample),) = made
+            score = sample.score
+            if self.count:
+                line = Timeline(self.tokenizer, primer.score)
+                ids = np.concatenate([primer.ids, sample.ids])
+                chords = [
+                    (float(line.placed(time)), name)
+                    for time, name in self.tokenizer.decode(ids).markers
+                    if time >= primer.seconds - 1e-6
+                ]
+                score = replace(score, markers=tuple(sorted([*score.markers, *chords])))
+            self.piece = parts.as_given(self.bundle, score, self.piece if self.count else None)
+            end = float(Beats(self.piece).quarters(sample.seam + sample.seconds))
+            bars = Beats(self.piece).bar(end + 1e-3)[0] - 1 - self.first
+            self._cut(min(max(bars, self.count + 1), stop))
+
+    def _primer(self) -> Primer:
+        """The piece, and the line of the bar in which it goes on."""
+        score = parts.as_trained(self.bundle, self.piece)
+        inside = float(Beats(score).seconds(self._line(self.count) + 1 / 8))  # of that bar
+        grid = self.tokenizer.grid(score, self.tokenizer.begins(score), inside)
+        placed = grid.placed[grid.placed["line"] < len(grid.bars) - 1]
+        ids = write(grid.bars, placed, self.tokenizer.vocabulary)
+        return Primer(ids, self.tokenizer.grammar(ids).seconds, score)
+
+    def _again(self, source: int) -> None:
+        """The section from the bar ``source`` on once more, after what there is."""
+        clock, line = Beats(self.piece), self._line(source)
+        begin, end = (float(clock.seconds(at)) for at in (line, self._line(source + self.bars)))
+        moved = self._line(self.count) - line
+
+        def later(seconds: Any) -> Any:
+            return clock.seconds(clock.quarters(seconds) + moved)
+
+        def inside(times: np.ndarray) -> np.ndarray:
+            found: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
+            return found
+
+        notes = self.piece.notes[inside(self.piece.notes["start"])].copy()
+        notes["start"], notes["end"] = later(notes["start"]), later(np.minimum(notes["end"], end))
+        pedals = self.piece.pedals[inside(self.piece.pedals["time"])].copy()
+        pedals["time"] = later(pedals["time"])
+        chords = [
+            (max(float(later(time)), 0.0), text)
+            for time, text in self.piece.markers
+            if inside(np.array(time)) and named(text) is not None
+        ]
+        self.piece = replace(
+            self.piece,
+            notes=np.concatenate([self.piece.notes, notes]),
+            pedals=np.concatenate([self.piece.pedals, pedals]),
+            markers=tuple(sorted([*self.piece.markers, *chords])),
+        )
+        self.count += self.bars
+
+    def _vary(self, last: int, share: float | None) -> None:
+        """The ``share`` of a section that ends with the bar ``last``, a bar at least, is composed
+        anew in the same chords, on all its tracks; None: nothing is."""
+        number = 0 if share is None else max(round(share * self.bars), 1)
+        begin = float(Beats(self.piece).seconds(self._line(last - number)))
+        if not number or begin >= self.piece.duration - NEAR:
+            return
+        same = {one.name: getattr(self.request, one.name) for one in fields(Steered)}
+        same |= {
+            "begin": str(self.first + last - number + 1),
+            "end": str(self.first + last),
+            "tracks": ",".join(str(n + 1) for n in range(len({*self.piece.notes["track"]}))),
+            "samples": 1,
+        }
+        request = InfillConfig(**same)
+        told = self._told(begin)
+        task = tasks.gap(self.piece, request)
+        seed = np.random.SeedSequence([*self.seed, self.steps]).generate_state(1)
+        self.steps += 1
+        made = infill.composed(
+            self.bundle,
+            task,
+            request,
+            seed=int(seed[0]),
+            progress=None if told is None else lambda seconds: told(1, seconds),
+        )
+        (sample,) = made
+        self.piece = replace(sample.score, file=b"")
+
+    def _told(self, before: float) -> Progress | None:
+        """Progress of what begins ``before`` seconds after the beginning of the piece."""
+        if self.progress is None:
+            return None
+        told = self.progress
+        return lambda count, seconds: told(count, before + seconds)

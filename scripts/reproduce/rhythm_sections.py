@@ -1,0 +1,165 @@
+"""Drums and a bass composed to songs, beside Groove's drummers and the songs' own lowest notes.
+
+    python -m scripts.reproduce.rhythm_sections path=FOLDER_OF_SONGS groove=FOLDER_OF_DRUMMERS
+        [model=song] [pieces=10] [seconds=45] [seed=0] [parts=drums,bass]
+
+Of songs in 4/4 the first ``seconds`` are taken without drums, bass and the names of chords; asked
+for is ``musictx accompany add=drums``, and ``add=bass``. Chords are those of the file's markers;
+phrases end before the sections that :mod:`musictx.evaluate.sections` finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import musictx
+from musictx import chords
+from musictx.evaluate import metre
+from musictx.evaluate.sections import sections
+from musictx.notes import Score
+from scripts.reproduce.bands import BASS, STEADY, STYLES, snapped
+from scripts.words import options, run, several
+
+DEFAULTS = {
+    "path": "",
+    "groove": "",
+    "model": "song",
+    "pieces": "10",
+    "seconds": "45",
+    "seed": "0",
+    "parts": "drums,bass",
+}
+#: Drums of General MIDI that keep time: kicks, snares, hats and rides; the others are colours.
+KINDS = {"kick": (35, 36), "snare": (37, 38, 39, 40), "hat": (42, 44, 46, 51, 53, 59)}
+LAGS = (1, 2, 4, 8, 16)
+
+
+def places(drums: Score) -> np.ndarray:
+    """(4, 16): how many strokes of each of :data:`KINDS`, and of the other drums, are at each
+    sixteenth of the bar."""
+    table = np.zeros((4, 16))
+    at = metre.bar_places(drums) % 16
+    kind = np.full(len(drums), 3)
+    for number, pitches in enumerate(KINDS.values()):
+        kind[np.isin(drums.notes["pitch"], pitches)] = number
+    np.add.at(table, (kind, at), 1.0)
+    return table
+
+
+def overlap(one: np.ndarray, other: np.ndarray) -> float:
+    """Of two tables of counts, as distributions: 1 where they are the same, 0 where none meets."""
+    return float(np.minimum(one / one.sum(), other / other.sum()).sum())
+
+
+def colours(drums: Score, ends: set[int]) -> tuple[float, float]:
+    """Strokes of neither kick nor hat in the second half of a bar, on average: of the bars
+    ``ends``, counted from 0, and of the others."""
+    notes = drums.notes[~np.isin(drums.notes["pitch"], KINDS["kick"] + KINDS["hat"])]
+    bars, at = metre.bars_of(drums.with_notes(notes)), metre.bar_places(drums.with_notes(notes))
+    last = int(metre.bars_of(drums).max(initial=0))
+    counts = np.bincount(bars[at >= 8], minlength=last + 1)
+    mine = np.isin(np.arange(len(counts)), list(ends))
+    return float(counts[mine].mean()) if mine.any() else np.nan, float(counts[~mine].mean())
+
+
+def bass_measures(bass: Score, roots: list[tuple[float, int]]) -> dict[str, float]:
+    """Of a line of a bass, against ``roots``: seconds from which on each pitch class is the root of
+    the chord, -1 for none."""
+    notes = bass.notes
+    overlaps = notes["end"][:-1] > notes["start"][1:] + 1e-3
+    first = metre.bar_places(bass) == 0
+    times = np.array([time for time, _ in roots])
+    chord = np.searchsorted(times, notes["start"] + 0.02, side="right") - 1
+    root = np.array([pitch for _, pitch in roots])[np.maximum(chord, 0)]
+    counted = first & (chord >= 0) & (root >= 0)
+    bars = len(np.unique(metre.bars_of(bass)[first]))
+    return {
+        "one note at a time": 1.0 - float(overlaps.mean()),
+        "bars that it begins": bars / max(int(metre.bars_of(bass).max()) + 1, 1),
+        "roots at bar lines": float((notes["pitch"] % 12 == root)[counted].mean())
+        if counted.any()
+        else np.nan,
+        **{f"bars alike, {lag} apart": metre.bar_likeness(bass, lag) for lag in LAGS},
+    }
+
+
+def lowest(score: Score) -> Score:
+    """The lowest note of each moment at which some begin; what sounds is cut off by the next."""
+    notes = score.notes[~score.notes["drum"]]
+    notes = notes[np.lexsort((notes["pitch"], notes["start"]))]
+    line = notes[np.append(True, np.diff(notes["start"]) > 0.02)].copy()
+    line["end"][:-1] = np.minimum(line["end"][:-1], line["start"][1:])
+    return score.with_notes(line)
+
+
+def made_for(song: Score, part: str, model: musictx.Bundle, seed: int) -> Score:
+    """The notes of ``part`` alone, in the bars of ``song``."""
+    sample = musictx.accompany(song, model=model, add=part, seed=seed)[0]
+    track = next(n for n, name in sample.score.names.items() if name == part.capitalize())
+    notes = sample.score.notes
+    return song.with_notes(notes[notes["track"] == track])
+
+
+def main(words: list[str]) -> None:
+    given = options(words, DEFAULTS)
+    end, model = float(given["seconds"]), musictx.load(given["model"])
+    performed = [
+        snapped(musictx.read(path))
+        for path in sorted(Path(given["groove"]).glob("*beat_4-4*.mid"))
+        if any(style in path.name for style in STYLES.split("|"))
+    ]
+    drummers = [score for score, steady in performed if steady >= STEADY]
+    groove = np.sum([places(one) for one in drummers], 0)
+    others = [overlap(places(one), groove - places(one)) for one in drummers]
+    print(f"{len(drummers)} drummers; overlap of each with the others {_mean(others)}")
+    table, rows, left = np.zeros((4, 16)), {}, int(given["pieces"])
+    for path in sorted(Path(given["path"]).glob("*.mid")):
+        whole = musictx.read(path)
+        if not left or len(whole.meters) != 1 or whole.meters[0].tolist()[1:] != (4, 4):
+            continue
+        left -= 1
+        named = chords.annotated(whole)
+        notes = whole.notes[~whole.notes["drum"] & (whole.notes["program"] != BASS)]
+        song = replace(whole.with_notes(notes[notes["start"] < end]), markers=(), file=b"")
+        if "drums" in several(given["parts"]):
+            drums = made_for(song, "drums", model, int(given["seed"]))
+            table += places(drums)
+            ends = {one.stop - 1 for one in sections(song)}
+            at_ends, elsewhere = colours(drums, ends)
+            count = max(int(metre.bars_of(song).max()) + 1, 1)
+            rows.setdefault("drums", []).append({
+                "near sixteenths": metre.near_sixteenths(drums),
+                "overlap with Groove, this song": overlap(places(drums), groove),
+                "strokes a bar": len(drums) / count,
+                "fills at phrase ends": at_ends, "elsewhere": elsewhere,
+            })  # fmt: skip
+        if "bass" in several(given["parts"]):
+            bass = made_for(song, "bass", model, int(given["seed"]))
+            roots = [(time, chord.root % 12 if chord.quality else -1) for time, chord in named]
+            rows.setdefault("bass", []).append(bass_measures(bass, roots))
+            rows.setdefault("lowest notes", []).append(bass_measures(lowest(song), roots))
+        print(path.name, flush=True)
+    if table.sum():
+        kinds = [*KINDS, "others"]
+        for name, one in (("made", table), ("Groove", groove)):
+            shares = {kind: float(np.round(n / one.sum(), 3)) for kind, n in zip(kinds, one.sum(1))}
+            print(name, shares)
+        print(f"overlap with Groove: places {overlap(table.sum(0), groove.sum(0)):.3f}, ", end="")
+        print(f"places and kinds {overlap(table, groove):.3f}")
+    for what, values in rows.items():
+        print(what)
+        for name in values[0]:
+            print(f"  {name:32} {_mean(row[name] for row in values)}")
+
+
+def _mean(values: Iterable[float]) -> str:
+    found = np.array(list(values))
+    return f"{np.nanmean(found):.3f} ({np.nanmin(found):.2f} to {np.nanmax(found):.2f})"
+
+
+if __name__ == "__main__":
+    run(main)
