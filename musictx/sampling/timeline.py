@@ -57,7 +57,7 @@ class Timeline:
     def after_bars(self, seconds: float, bars: int) -> float:
         """The end, in seconds of the score, of ``bars`` whole bars from the first bar line at or
         after ``seconds``, or the one a moment before."""
-        line = self.clock.bar_line(float(self.clock.quarters(seconds - NEAR)), bars)
+        line = self.clock.bar_line(float(self.clock.quarters(max(seconds - NEAR, 0.0))), bars)
         return float(self.clock.seconds(line))
 
 

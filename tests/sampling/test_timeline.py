@@ -35,6 +35,10 @@ def test_tokens_count_from_the_beginning_in_their_own_tempo(tempos, begins, seco
     assert line.read(placed) == pytest.approx(seconds, abs=1e-6)
 
 
+def test_bars_of_a_new_piece_count_from_its_beginning():
+    assert Timeline(tokens(120.0), None).after_bars(0.0, 3) == pytest.approx(6.0)
+
+
 @settings(deadline=None)
 @given(TEMPOS, st.sampled_from(["16", "8", "8t"]), st.data())
 def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
