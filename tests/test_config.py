@@ -113,3 +113,11 @@ def test_what_counts_batches_ends_with_a_step(option):
         config.TrainerConfig.of(
             **{"val_check_interval": 6, option: 3, "accumulate_grad_batches": 2}
         )
+
+
+def test_the_largest_seed_that_is_promised_is_taken():
+    assert config.GenerateConfig(seed=2**31 - 1).seed == 2**31 - 1
+    with pytest.raises(
+        ConfigError, match="seed=2147483648: expected a whole number"
+    ):
+        config.GenerateConfig(seed=2**31)

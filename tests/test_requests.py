@@ -145,7 +145,7 @@ def test_command_line_python_and_studio_make_the_same_notes(command, name, there
     )  # fmt: skip
     length = {n: v for n, v in page.items() if n in ("seconds", "bars")}
     where = str(models[command].folder)
-    model = Model("m", where, Path(where), "", "", command == "harmonise", True, False)
+    model = Model("m", where, Path(where), "", "", command == "harmonise", True, False, None, ())
     made = request.config(model, 3, **own, **length)
     words = [word(command, *one) for one in given.items()]
     expected = compose(command, [f"model={where}", "seed=3", *words])

@@ -81,10 +81,10 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     )
 
 
-def is_number(value: object, kinds: tuple[type, ...] = (int, float)) -> bool:
+def is_number(value: object, kinds: tuple[type, ...] = (int, float), most: float = MOST) -> bool:
     """Whether ``value`` is a number of these types that musictx takes from anywhere: neither NaN
-    nor infinite nor beyond a billion."""
-    return type(value) in kinds and -MOST <= value <= MOST  # type: ignore[operator]
+    nor infinite nor beyond a billion, or what else is the ``most``."""
+    return type(value) in kinds and -most <= value <= most  # type: ignore[operator]
 
 
 def typed(text: str) -> float | None:
@@ -114,7 +114,8 @@ def check(config: Any, prefix: str = "") -> None:
         kinds = _numbers(type_)
         for key, one in values.items():
             every = one if isinstance(one, list) and "list" in type_ else [one]
-            inside = all(is_number(x, kinds) and _inside(x, bounds) for x in every)
+            most_of_all = max(MOST, bounds[2] or 0)
+            inside = all(is_number(x, kinds, most_of_all) and _inside(x, bounds) for x in every)
             too_large = isinstance(one, (int, float)) and one > MOST and bounds[2:] == (None, None)
             most = f"a number of at most {MOST:,}"
             require(inside, key, one, most if too_large else _expected(f, bounds))
