@@ -117,7 +117,5 @@ def test_what_counts_batches_ends_with_a_step(option):
 
 def test_the_largest_seed_that_is_promised_is_taken():
     assert config.GenerateConfig(seed=2**31 - 1).seed == 2**31 - 1
-    with pytest.raises(
-        ConfigError, match="seed=2147483648: expected a whole number"
-    ):
+    with pytest.raises(ConfigError, match="seed=2147483648: expected a whole number"):
         config.GenerateConfig(seed=2**31)

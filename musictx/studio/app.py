@@ -240,7 +240,7 @@ class Studio:
             whole = what[1:] == ("mid", None, None)
             return exchange.in_file(document, session.start() if whole else b"")
 
-        wanted = Wanted(session.id, document.revision, *what, document.name)
+        wanted = Wanted._make((session.id, document.revision, *what, document.name))
         return self.exports.file(wanted, score, gone)
 
     # ---------------------------------------------------------------------------------- events
