@@ -23,7 +23,7 @@ ROOMS = {
     "attention": 3105,
     "cli": 385,
     "compose": 1280,
-    "config": 1850,
+    "config": 1855,
     "data": 2765,
     "evaluate": 1765,
     "midi": 1460,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4000,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_380, 45_190, 400, 159
+CORE, ALL, FILE, OPTIONS = 31_390, 45_190, 400, 159
 
 
 def lines() -> dict[str, int]:

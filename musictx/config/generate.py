@@ -23,7 +23,9 @@ class GenerateConfig(Steered):
     primer_seconds: float | None = option(
         None, "use only the first seconds of the primer", above=0, high=DAY
     )
-    primer_tokens: int | None = option(None, "use only the first tokens of the primer", low=1)
+    primer_tokens: int | None = option(
+        None, "use only the first tokens of the primer", low=1, rare=True
+    )
     include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(
         None,
@@ -43,14 +45,14 @@ class GenerateConfig(Steered):
     tokens: int | None = option(
         None,
         "length of the new music, tokens; of several lengths, the one reached first counts",
+        rare=True,
         low=1,
         also="steps",
     )
     form: str | None = option(
         None,
-        "sections by letters, such as AABA: what has the same letter returns with another end, "
-        "with a prime (A') with another second half; bars says how long each is (default 8, or as "
-        "long as the primer, which is the first); models of notes tokens, such as song",
+        "sections by letters, such as AABA: equal letters return with another end, with a prime "
+        "(A') with another half; bars of each: 8, or the primer's; for model=song and its like",
         also="structure sections",
     )
     end: str | None = option(
@@ -62,6 +64,7 @@ class GenerateConfig(Steered):
     context: int | None = option(
         None,
         "tokens that the model looks back on; default: as many as in training",
+        rare=True,
         low=2,
         high=2**20,
         also="max_len seq_len",

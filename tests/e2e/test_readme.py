@@ -5,11 +5,13 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from musictx import cli
+from musictx import cli, midi
 from musictx.compose import groups
 from musictx.compose import words as words_of_compose
+from musictx.notes import Score
 from tests.data.helpers import write_songs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,10 +95,19 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     splits = ["validation", *["train"] * 5]
     rows = [f"{split},{path.name}" for split, path in zip(splits, sorted(songs.iterdir()))]
     (songs / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
+    grid = root / "grid"
+    grid.mkdir()
+    for seed in range(6):
+        pitches = np.random.default_rng(seed).integers(60, 72, 32)
+        rows = [(i / 4, i / 4 + 0.2, p, 80, 73, False, 0) for i, p in enumerate(pitches)]
+        midi.write(Score(rows), grid / f"{seed}.mid")
+    split = [f"{'train' if seed else 'validation'},{seed}.mid" for seed in range(6)]
+    (grid / "split.csv").write_text("\n".join(["split,midi_filename", *split]))
     return {
         "jsb": [f"corpus.path={root / 'jsb.json'}", f"corpus.shards={root}/jsb", *small],
         "": [f"corpus.shards={root}/bach"],
         "maestro": [f"corpus.path={songs}", *small],
+        "song": [f"corpus.path={grid}", *small],
     }
 
 
@@ -106,6 +117,6 @@ def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
     words = [f"experiment={name}", "trainer.max_steps=1", "trainer.max_time=null"]
     short = ["data.batch_size=2", "data.validation_windows=2", "callbacks=quiet"]
     where = [f"out={tmp_path}/run", "trainer.accelerator=cpu", "data.num_workers=0"]
-    where += corpora["maestro" if name in ("own", "song") else name.rpartition("/")[0]]
+    where += corpora.get(name) or corpora["maestro" if name == "own" else name.rpartition("/")[0]]
     assert cli.main(["train", *words, *short, *where]) == 0
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
