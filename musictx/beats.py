@@ -68,6 +68,15 @@ class Beats:
             at = stop
         raise AssertionError(at)
 
+    @property
+    def pickup(self) -> bool:
+        """Whether the piece begins with a bar that is shorter than those of its second meter mark:
+        one of its own meter or less."""
+        if len(self.meter_at) < 2:
+            return False
+        first, own, later = self.meter_at[1], *self.bar_quarters[:2]
+        return bool(first < later - 1e-6 and first < own + 1e-6)
+
     def bar_line(self, quarters: float, bars: int = 0) -> float:
         """The first bar line at or after ``quarters``, or ``bars`` bars after that: quarters."""
         line = quarters - self.bar(quarters)[1]

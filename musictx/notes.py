@@ -119,6 +119,7 @@ class Score:
     fermatas, figures   what notation says beside the notes: times of fermatas; and of the figures
             of a bass what they say, (time, "6/#4").
     markers  texts at times, by time: what MIDI files have so, chord symbols of notation.
+    title, composer  what stands above the notes of notation; "" where it says nothing.
     ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (the first
             from the beginning on, 120 without any); 0 if it has none. Writing a MIDI file keeps it.
     pulse   the beats and bars of the music where they are not those of the marks, as
@@ -141,6 +142,8 @@ class Score:
     fermatas: tuple[float, ...] = ()
     figures: tuple[tuple[float, str], ...] = ()
     markers: tuple[tuple[float, str], ...] = ()
+    title: str = ""
+    composer: str = ""
     pulse: Pulse | None = None
     file: bytes = field(default=b"", repr=False)
 

@@ -12,7 +12,7 @@ the folders taken out.
 The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
 only so many of each split and leaves the slow row out; the card says so. ``ahead`` softens what is
 known ahead to this share (``Conditions.soften``). The folder is whole before the first number is
-measured, and its card grows with each.
+measured, and its card grows with each; the last say how well it follows what it is asked for.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from musictx.evaluate.note_limits import of_corpus
 from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress
+from scripts.reproduce import steering
 from scripts.words import run, with_rest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -161,6 +162,11 @@ def main(words: list[str]) -> Path:
     ways = rows(stored, shards, measure["kind"], measure["window"], bool(few))
     for found in numbers(stored, shards, measure["kind"], ways, **few):
         bundle.save(out, model, source.tokenizer, card | {"numbers": found}, dtype="float16")
+        card["numbers"] = found
+    if "steer" in dict(about.get("tasks") or {}).get("shares", {}):
+        quick = ["samples=8", "seconds=4"] if few else ["samples=32", "seconds=12"]
+        card["steering"] = steering.main([f"model={out}", *quick])
+        bundle.save(out, model, source.tokenizer, card, dtype="float16")
     print(f"{out}: {size / 1e6:.1f} MB")
     return out
 

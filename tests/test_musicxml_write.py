@@ -99,6 +99,43 @@ def test_a_bar_that_the_meter_cuts_short_is_a_pick_up():
     assert [sum(int(d.text) for d in m.findall("note/duration")) for m in measures] == [24, 72]
 
 
+@pytest.mark.parametrize("ticks", [384, 480])
+@pytest.mark.parametrize("gate", [0.7, 0.9, 0.9375, 0.97, 1.04])
+def test_lengths_are_those_of_notation_not_of_playing(ticks, gate):
+    """A tune in quarters, halves and eighths, each let go a little early, or late (legato)."""
+    values = [1, 1, 2, 0.5, 0.5, 1, 2, 4]
+    at, rows = 0.0, []
+    for value in values:
+        length = round(value * gate * ticks) / ticks
+        rows.append((at, at + length, 60 + len(rows)))
+        at += value
+    root = ET.fromstring(w.to_bytes(piece(*rows)))
+    assert not root.findall(".//time-modification")
+    found = [n for n in root.iter("note") if n.find("pitch") is not None]
+    if gate < 0.9:  # a rest of its own: as long as sixteenths say, and no shorter value
+        kinds = {n.findtext("type") for n in root.iter("note")}
+        assert kinds <= {"whole", "half", "quarter", "eighth", "16th"}
+        return
+    assert [int(n.findtext("duration")) / 24 for n in found] == values
+    assert not root.findall(".//rest")
+
+
+def test_fermatas_title_composer_and_the_pick_up_come_back():
+    meters = np.array([(0.0, 4, 4), (1.0, 4, 4)], METER)
+    told = {"fermatas": (4.0,), "title": "Harbour & <Waltz>\0", "composer": "A. Person"}
+    made = piece((0, 1, 60), (1, 4, 62), (4, 7, 64), (4, 7, 67), (7, 9, 60), meters=meters, **told)
+    data = w.to_bytes(made)
+    back = musicxml.read(data)
+    assert back.fermatas == (4.0,)
+    assert (back.title, back.composer) == ("Harbour & <Waltz>", "A. Person")
+    measures = ET.fromstring(data).findall("part/measure")
+    assert [m.get("number") for m in measures] == ["0", "1", "2"]
+    assert [m.get("implicit") for m in measures] == ["yes", None, None]
+    assert len(ET.fromstring(data).findall(".//fermata")) == 1  # one over a chord
+    again = musicxml.read(w.to_bytes(back))
+    assert (again.title, again.composer, again.fermatas) == (back.title, back.composer, (4.0,))
+
+
 def test_of_marks_at_one_moment_the_last_is_written():
     keys, meters = np.array([(0.0, 0, False), (0.0, -3, True)], KEY), [(0.0, 4, 4), (0.0, 3, 4)]
     made = piece((0, 1, 60), (1, 3, 62), keys=keys, meters=np.array(meters, METER))

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3450,
+    "": 3465,
     "apps": 2440,
     "attention": 3105,
     "cli": 385,
@@ -28,7 +28,7 @@ ROOMS = {
     "evaluate": 1765,
     "midi": 1460,
     "model": 2830,
-    "musicxml": 1010,
+    "musicxml": 1075,
     "render": 1470,
     "sampling": 4150,
     "tokens": 2350,
@@ -37,10 +37,10 @@ ROOMS = {
     "live": 635,
     "mcp": 590,
     "speed": 3615,
-    "studio": 4000,
+    "studio": 4030,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_390, 45_190, 400, 159
+CORE, ALL, FILE, OPTIONS = 31_470, 45_310, 400, 159
 
 
 def lines() -> dict[str, int]:

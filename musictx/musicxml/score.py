@@ -79,7 +79,14 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
         fermatas=tuple(map(clock.seconds, sorted(fermatas))),
         figures=tuple((clock.seconds(at), text) for at, text in sorted(figures.items())),
         markers=tuple((clock.seconds(at), text) for at, text in sorted(chords.items())),
+        title=_told(root, "work/work-title") or _told(root, "movement-title"),
+        composer=_told(root, "identification/creator[@type='composer']"),
     )
+
+
+def _told(root: ET.Element, path: str) -> str:
+    """What stands above the notes, in one line of at most 200 characters."""
+    return " ".join((root.findtext(path) or "").split())[:200]
 
 
 def _resolution(root: ET.Element, limits: Limits) -> int:

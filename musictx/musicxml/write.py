@@ -19,12 +19,11 @@ import numpy as np
 from musictx.beats import Beats
 from musictx.chords import NAMES, ROOTS, annotated
 from musictx.errors import UserError
+from musictx.musicxml.lengths import DIVISIONS, ticks, written
 from musictx.musicxml.part import KINDS
 from musictx.musicxml.text import empty, leaf, nested, tag
 from musictx.notes import Score
 
-#: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
-DIVISIONS = 24
 #: Lines of a quarter note on which music may stand to be written: closely on the grid, or about as
 #: well as players do on sixteenths or triplets (:meth:`musictx.beats.Beats.keep_to`).
 _LINES = (DIVISIONS, 4, 3)
@@ -69,25 +68,27 @@ class _Chord(NamedTuple):
 def to_bytes(score: Score) -> bytes:
     """``score`` as a MusicXML document (score-partwise 4.0), UTF-8.
 
-    Beginnings and ends stand on the nearest of 24 lines in a quarter note. Raises ``UserError`` for
+    Beginnings and ends stand on the nearest of 24 lines in a quarter note; what is played slightly
+    off, and let go early or late, is written as notation has it (``lengths.py``). Fermatas, a title
+    and a composer are written, and a pick-up is measure 0. Raises ``UserError`` for
     music without tempo marks or beside that grid (:data:`_LINES`): a performance has no notation.
     So it does for music of more than 200,000 bars, those of each voice counted, or of more than
     500,000 notes, each counted in every bar in which it sounds.
     """
     clock = Beats(score)
     notes = score.notes
-    start = _ticks(clock, notes["start"])
+    start, end = written(clock, notes)
     if not has_notation(score):
         raise UserError(
             "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
             "a continuation on that of its primer"
         )
-    end = np.maximum(_ticks(clock, notes["end"]), start + 1)
     bars = _bars(clock, int(end.max(initial=1)))
     tempos = clock.tempos if len(score.tempos) else score.tempos
     meters = clock.meters if len(score.meters) else score.meters
     keys, meters_at, tempos_at = (_placed(clock, one) for one in (score.keys, meters, tempos))
     marks = _Marks(keys, meters_at, tempos_at, _chord_symbols(clock, score))
+    fermatas = frozenset(int(ticks(clock, np.array(time))) for time in score.fermatas)
     tracks, firsts = np.unique(np.sort(notes["track"]), return_index=True)
     groups = np.split(np.argsort(notes["track"], kind="stable"), firsts[1:])
     repeated = (len(marks.keys[0]) + len(marks.meters[0])) * len(groups)
@@ -95,25 +96,24 @@ def to_bytes(score: Score) -> bytes:
     flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
     listed: list[list[str]] = []
     body = io.BytesIO()
-    written = 0
+    several = 0
     for number, (track, mine) in enumerate(zip(tracks.tolist() or [0], groups), 1):
         entry, names = _list_part(f"P{number}", score.names.get(track, ""), notes[mine])
         listed.append(entry)
         voices = _voices(_chords(start[mine], end[mine], notes[mine], names))
         places = [0] * len(voices)  # the first chord of each voice that has not ended
-        written += len(voices) * max(len(bars), bars[-1][1] // LONGEST_VALUE)
-        _check_bars(written)
+        several += len(voices) * max(len(bars), bars[-1][1] // LONGEST_VALUE)
+        _check_bars(several)
         body.write(f"  {tag('part', id=f'P{number}')}\n".encode())
         for index, (begin, stop, implicit) in enumerate(bars):
             lines = marks.lines(begin, stop, first=index == 0, opening=number == 1)
             for voice, content in enumerate(voices):
                 if voice:
                     lines += nested("backup", leaf("duration", stop - begin))
-                places[voice] = _fill(
-                    lines, content, places[voice], (begin, stop), str(voice + 1), flats
-                )
-            cut = {"implicit": "yes"} if implicit else {}
-            measure = nested("measure", lines, number=index + 1, **cut)
+                style = _Style(str(voice + 1), flats, fermatas)
+                places[voice] = _fill(lines, content, places[voice], (begin, stop), style)
+            cut = {"implicit": "yes"} if implicit or (clock.pickup and not index) else {}
+            measure = nested("measure", lines, number=index + 1 - clock.pickup, **cut)
             body.write("".join(f"    {line}\n" for line in measure).encode())
         body.write(b"  </part>\n")
     head = (
@@ -121,7 +121,11 @@ def to_bytes(score: Score) -> bytes:
         '"-//Recordare//DTD MusicXML 4.0 Partwise//EN" '
         '"http://www.musicxml.org/dtds/partwise.dtd">\n<score-partwise version="4.0">\n'
     )
-    parts = "".join(f"  {line}\n" for line in nested("part-list", *listed))
+    above = nested("work", leaf("work-title", _plain(score.title))) if score.title else []
+    if score.composer:
+        creator = leaf("creator", _plain(score.composer), type="composer")
+        above += nested("identification", creator)
+    parts = "".join(f"  {line}\n" for line in [*above, *nested("part-list", *listed)])
     return b"".join((head.encode(), parts.encode(), body.getbuffer(), b"</score-partwise>\n"))
 
 
@@ -135,15 +139,10 @@ def has_notation(score: Score) -> bool:
     )
 
 
-def _ticks(clock: Beats, seconds: np.ndarray) -> np.ndarray:
-    """The nearest lines of the grid."""
-    return np.floor(clock.quarters(seconds) * DIVISIONS + 0.5).astype(np.int64)
-
-
 def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:
     """(begin, end, whether cut short by the next meter) of each bar, in ticks, up to ``last``."""
     lengths = np.maximum(np.round(clock.bar_quarters * DIVISIONS), 1).astype(int)
-    meters = list(zip(_ticks(clock, clock.meters["time"]).tolist(), lengths.tolist()))
+    meters = list(zip(ticks(clock, clock.meters["time"]).tolist(), lengths.tolist()))
     bars: list[tuple[int, int, bool]] = []
     for (begin, length), (stop, _) in zip(meters, [*meters[1:], (-1, 0)]):
         while begin < (last if stop < 0 else stop):
@@ -175,13 +174,13 @@ def _check_notes(start: np.ndarray, end: np.ndarray, bars: list, marks: int) -> 
 
 def _placed(clock: Beats, marks: np.ndarray) -> tuple[list[int], list[tuple]]:
     """Ticks of marks, ascending, and what they say; of marks at one moment the last counts."""
-    at = dict(zip(_ticks(clock, marks["time"]).tolist(), marks.tolist()))
+    at = dict(zip(ticks(clock, marks["time"]).tolist(), marks.tolist()))
     return list(at), list(at.values())
 
 
 def _chord_symbols(clock: Beats, score: Score) -> tuple[list[int], list[tuple]]:
     """Ticks of chords, ascending, and their elements; of chords at one moment the last counts."""
-    at = {int(_ticks(clock, np.array(time))): chord for time, chord in annotated(score)}
+    at = {int(ticks(clock, np.array(time))): chord for time, chord in annotated(score)}
     symbols = []
     for chord in at.values():
         # A symbol for no chord has a root too, which means nothing.
@@ -197,9 +196,7 @@ def _list_part(part: str, name: str, notes: np.ndarray) -> tuple[list[str], dict
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
     keys = sorted({*zip(notes["program"].tolist(), drums.tolist())})
     found = {key: f"{part}-I{i + 1}" for i, key in enumerate(keys)}
-    # No escape makes XML of control characters, such as the zero with which some names end.
-    name = "".join(c if c.isprintable() else " " for c in name).strip()
-    children: list[str | list[str]] = [leaf("part-name", name)]
+    children: list[str | list[str]] = [leaf("part-name", _plain(name))]
     for identity in found.values():
         children.append(nested("score-instrument", leaf("instrument-name", identity), id=identity))
     for (program, drum), identity in found.items():
@@ -208,6 +205,12 @@ def _list_part(part: str, name: str, notes: np.ndarray) -> tuple[list[str], dict
         midi += [leaf("midi-unpitched", drum + 1)] if drum >= 0 else []
         children.append(nested("midi-instrument", midi, id=identity))
     return nested("score-part", *children, id=part), found
+
+
+def _plain(text: str) -> str:
+    """``text`` without control characters, such as the zero with which some names end: no escape
+    makes XML of them."""
+    return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
 def _chords(
@@ -288,13 +291,16 @@ def _between(
     return zip(ticks[span], said[span])
 
 
+class _Style(NamedTuple):
+    """How the notes of one voice are written; fermatas are ticks."""
+
+    voice: str
+    flats: bool
+    fermatas: frozenset[int]
+
+
 def _fill(
-    lines: list[str],
-    voice: list[_Chord],
-    place: int,
-    span: tuple[int, int],
-    name: str,
-    flats: bool,
+    lines: list[str], voice: list[_Chord], place: int, span: tuple[int, int], style: _Style
 ) -> int:
     """The notes of one voice, from the one at ``place`` on, in one measure, with rests between
     them; returns the place of the first that sounds beyond it."""
@@ -302,23 +308,24 @@ def _fill(
     while place < len(voice) and voice[place].start < stop:
         chord = voice[place]
         start, end = max(chord.start, at), min(chord.end, stop)
-        _rests(lines, at, start, name)
+        _rests(lines, at, start, style)
         for length in _split(end - start):
             ties = (start > chord.start, start + length < chord.end)
+            held = start in style.fermatas
             for index, head in enumerate(chord.heads):
-                lines += _note(head, length, name, ties=ties, in_chord=index > 0, flats=flats)
+                lines += _note(head, length, style, ties=ties, in_chord=index > 0, held=held)
             start += length
         at = end
         if chord.end > stop:
             break
         place += 1
-    _rests(lines, at, stop, name)
+    _rests(lines, at, stop, style)
     return place
 
 
-def _rests(lines: list[str], begin: int, stop: int, voice: str) -> None:
+def _rests(lines: list[str], begin: int, stop: int, style: _Style) -> None:
     for length in _split(stop - begin):
-        lines += _note(None, length, voice)
+        lines += _note(None, length, style)
 
 
 def _split(length: int) -> list[int]:
@@ -333,11 +340,11 @@ def _split(length: int) -> list[int]:
 def _note(
     head: tuple[int, str] | None,
     length: int,
-    voice: str,
+    style: _Style,
     *,
     ties: tuple[bool, bool] = (False, False),
     in_chord: bool = False,
-    flats: bool = False,
+    held: bool = False,
 ) -> list[str]:
     """A note, or a rest without ``head``; the order of children is that of the schema."""
     lines = ["  <chord />"] if in_chord else []
@@ -346,7 +353,7 @@ def _note(
     elif head[0] < 0:
         lines.append("  <unpitched />")
     else:
-        name = (_FLAT if flats else _SHARP)[head[0] % 12]
+        name = (_FLAT if style.flats else _SHARP)[head[0] % 12]
         step, alter = name[0], name[1:]
         altered = [f"    <alter>{alter}</alter>"] if alter != "0" else []
         octave = f"    <octave>{head[0] // 12 - 1}</octave>"
@@ -357,12 +364,13 @@ def _note(
     if head is not None:
         lines.append(f'  <instrument id="{head[1]}" />')
     value, dots, triplet = _VALUES[length]
-    lines += [f"  <voice>{voice}</voice>", f"  <type>{value}</type>", *["  <dot />"] * dots]
+    lines += [f"  <voice>{style.voice}</voice>", f"  <type>{value}</type>", *["  <dot />"] * dots]
     if triplet:
         lines += _TRIPLET
-    if kinds:
-        tied = [f'    <tied type="{kind}" />' for kind in kinds]
-        lines += ["  <notations>", *tied, "  </notations>"]
+    notations = [f'    <tied type="{kind}" />' for kind in kinds]
+    notations += ["    <fermata />"] * (held and not in_chord)
+    if notations:
+        lines += ["  <notations>", *notations, "  </notations>"]
     return ["<note>", *lines, "</note>"]
 
 

@@ -123,7 +123,7 @@ def parse(
     controls = dict(given.get("controls", {}))
     for name, value in controls.items():
         if name not in model.steers:
-            raise Refused(f"{str(name)[:20]}: the model {model.name} does not know it")
+            raise Refused(f"{str(name)[:20]}: the model {model.name} does not follow it")
         if type(value) not in (int, float, str):
             raise Refused(f"{name}: expected a number or a word")
     controls = control_values(controls)
@@ -171,9 +171,9 @@ def label(request: Request, clock: Beats) -> str:
 
 
 def bars(request: Request, clock: Beats) -> str:
-    """The bars that are selected, in words."""
-    first = clock.bar(float(clock.quarters(request.begin)))[0]
-    last = max(clock.bar(float(clock.quarters(request.end)) - 1e-3)[0], first)
+    """The bars that are selected, in words; a pick-up is bar 0."""
+    first = clock.bar(float(clock.quarters(request.begin)))[0] - clock.pickup
+    last = max(clock.bar(float(clock.quarters(request.end)) - 1e-3)[0] - clock.pickup, first)
     return f"bar {first}" if first == last else f"bars {first} to {last}"
 
 

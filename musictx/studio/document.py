@@ -18,6 +18,7 @@ from musictx.studio.change import (
     NamedNote,
     Note,
     Track,
+    clean_name,
     note,
     parts,
     track,
@@ -35,7 +36,8 @@ class Document:
     locked    numbers of the notes that composing leaves as they are
     next_id   the number of the next new note
     accepted  the proposals that are in the piece, which notes they brought and which left for them
-    fermatas, figures   what notation says beside the notes, see :class:`musictx.notes.Score`
+    fermatas, figures, composer   what notation says beside the notes, see
+              :class:`musictx.notes.Score`
     """
 
     name: str = ""
@@ -52,6 +54,7 @@ class Document:
     ticks_per_quarter: int = 480
     fermatas: tuple[float, ...] = ()
     figures: tuple[tuple[float, str], ...] = ()
+    composer: str = ""
 
     @property
     def duration(self) -> float:
@@ -232,6 +235,7 @@ class Document:
             accepted=set(found.pop("accept")),
             revision=whole(state["revision"], 0, 2**53, "revision"),
             next_id=whole(state["next_id"], max(notes, default=-1) + 1, 2**53, "next_id"),
+            composer=clean_name(state.get("composer", ""), "composer"),
             ticks_per_quarter=whole(state["ticks_per_quarter"], 0, 2**15 - 1, "ticks"),
             **found,
         )

@@ -54,6 +54,7 @@ def document_of(score: Score, name: str = "") -> Document:
         ticks_per_quarter=score.ticks_per_quarter,
         fermatas=tuple(score.fermatas),
         figures=tuple((time, clean_name(text)) for time, text in score.figures),
+        composer=clean_name(score.composer),
     )
 
 
@@ -135,6 +136,8 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
         ticks_per_quarter=document.ticks_per_quarter,
         fermatas=document.fermatas,
         figures=document.figures,
+        title="" if document.name.lower() == "untitled" else document.name,
+        composer=document.composer,
     )
 
 
@@ -192,12 +195,13 @@ def horizon(document: Document) -> tuple[Any, ...]:
 
 
 def beats(document: Document) -> list[tuple[float, int, int]]:
-    """(seconds, bar, beat), both from 1, of every beat to at least 32 bars after the end."""
+    """(seconds, bar, beat) of every beat to at least 32 bars after the end; beats from 1, bars from
+    1 as well, but for a pick-up, which is bar 0."""
     clock, bars = _clock(document), horizon(document)[2]
     stops = [*clock.meter_at[1:].tolist(), math.inf]
     found: list[tuple[int, int]] = []
     places: list[float] = []
-    bar = 1
+    bar = 1 - clock.pickup
     for begin, stop, meter, length in zip(
         clock.meter_at.tolist(), stops, clock.meters.tolist(), clock.bar_quarters.tolist()
     ):

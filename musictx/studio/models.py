@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ SLIDERS = {
     "polyphony": ("Fullness", "How many notes sound at once.", 1.0, 12.0, 0.5),
 }
 
+#: A control that a model was measured to follow less than this is not offered: rank correlation of
+#: what was asked and what was heard (``scripts/reproduce/steering.py``).
+FOLLOWED = 0.5
 #: What commands say for the way to a model that is no page's business.
 SOMEWHERE = "PATH/TO/"
 
@@ -44,6 +48,7 @@ class Model:
     four_voices  it writes chorales;  controls  it can be steered, fill gaps and accompany
     programs     it keeps instruments, and drums, apart
     bpm          quarter notes a minute by which it counts beats; None: it counts seconds
+    steering     control -> how well it follows it, as its card says, where that was measured
     suits        the kinds of music (:func:`~musictx.studio.exchange.music_of`) that it is the usual
                  model for
     """
@@ -58,6 +63,7 @@ class Model:
     programs: bool
     bpm: float | None
     suits: tuple[str, ...]
+    steering: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, word: str, folder: Path, suits: tuple[str, ...]) -> Model:
@@ -69,7 +75,7 @@ class Model:
             tokens = None if ":" in str(told.get("name")) else build(**told)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"model={folder}: {path.name} is damaged ({error})") from None
-        title, sentence = _card(folder / "CARD.md")
+        title, sentence, steering = _card(folder / "CARD.md")
         return cls(
             name,
             word,
@@ -81,6 +87,7 @@ class Model:
             told.get("tracks") == "programs",
             tokens.bpm if tokens is not None and tokens.beats else None,
             suits,
+            steering,
         )
 
     @property
@@ -92,10 +99,16 @@ class Model:
 
     @property
     def steers(self) -> tuple[str, ...]:
-        """The controls that it knows; a density can be asked of any but a model of chorales."""
+        """The controls that it follows; a density can be asked of any but a model of chorales."""
         if self.four_voices:
             return ()
-        return tuple(CONTROLS) if self.controls else ("density",)
+        known = CONTROLS if self.controls else ("density",)
+        return tuple(one for one in known if one not in self.ignores)
+
+    @property
+    def ignores(self) -> tuple[str, ...]:
+        """The controls that it knows and was measured not to follow."""
+        return tuple(one for one in CONTROLS if self.steering.get(one, 1.0) < FOLLOWED)
 
     def json(self) -> dict[str, Any]:
         """The model as a page gets it."""
@@ -105,6 +118,7 @@ class Model:
             "sentence": self.sentence,
             "tasks": list(self.tasks),
             "controls": [_slider(name) for name in self.steers],
+            "ignores": [SLIDERS[name][0] for name in self.ignores],
             "suits": list(self.suits),
             "beats": self.bpm is not None,
         }
@@ -118,19 +132,23 @@ def _slider(name: str) -> dict[str, Any]:
     return found | {"low": low, "high": high, "step": step, "words": words}
 
 
-def _card(path: Path) -> tuple[str, str]:
-    """The heading of a model's card for people and its first sentence; "" where there is none."""
+def _card(path: Path) -> tuple[str, str, dict[str, float]]:
+    """The heading of a model's card for people and its first sentence, "" where there is none; and
+    how well it was measured to follow its controls."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):
-        return "", ""
+        return "", "", {}
+    rows = re.search(r"^## Steering\n+((?:- \w+: .*\n)+)", text, re.M)
+    told = re.findall(r"^- (\w+): (-?\d\.?\d*)$", rows[1] if rows else "", re.M)
+    steering = {name: float(value) for name, value in told if name in CONTROLS}
     found = re.match(r"#\s+(.+)\n+(?![#-])((?:.+\n?)+)", text)
     if found is None:
-        return "", ""
+        return "", "", steering
     first = re.split(r"(?<=[.!?])\s", " ".join(found[2].split()))[0]
     if first.startswith("Made with"):  # a card that nobody has written a word for
-        return "", ""
-    return clean_name(found[1]), first[:300]
+        return "", "", steering
+    return clean_name(found[1]), first[:300], steering
 
 
 def _word(folder: Path, takes: Path) -> str:
@@ -178,11 +196,13 @@ class Models:
         return {model.folder: model.name for model in self._all.values()}
 
     def chosen(self, name: str | None, task: str, music: str = MUSIC[0]) -> Model:
-        """The model of that name, or that for such ``music``, or else the first that can do
-        ``task``; :class:`Refused` where it cannot."""
+        """The model of that name, or that for such ``music`` (chorales keep to beats, too), or else
+        the first that can do ``task``; :class:`Refused` where it cannot."""
         able = [model for model in self._all.values() if task in model.tasks]
         if name is None and able:
-            return next((model for model in able if music in model.suits), able[0])
+            kinds = ("chorale", "beats") if music == "chorale" else (music,)
+            fit = (model for kind in kinds for model in able if kind in model.suits)
+            return next(fit, able[0])
         if not isinstance(name, str) or name not in self._all:
             raise Refused(f"model={str(name)[:40]}: expected one of {', '.join(self._all)}")
         model = self._all[name]

@@ -59,4 +59,4 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document,
         )
     lost = ", ".join(what for what in repairs if what in LOSSES)
     remark = f"The file is damaged ({lost}). What could be read of it is here." if lost else None
-    return exchange.document_of(score, name), remark
+    return exchange.document_of(score, clean_name(score.title) or name), remark

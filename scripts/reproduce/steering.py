@@ -81,7 +81,7 @@ def main(words: list[str]) -> dict[str, float]:
         print("  asked " + "".join(f"{value:7.1f}" for value in np.unique(asked)))
         print("  heard " + "".join(f"{found[asked == v].mean():7.1f}" for v in np.unique(asked)))
         print(f"  rank correlation {results[name]:.3f} over {len(asked)} pieces", flush=True)
-    return results
+    return {name: round(value, 3) for name, value in results.items()}
 
 
 if __name__ == "__main__":

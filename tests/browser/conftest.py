@@ -29,7 +29,8 @@ QUIET = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 #: Milliseconds that a busy machine may take for anything but composing, and for a short take.
-SOON, COMPOSED = 15_000, 120_000
+PATIENCE = float(os.environ.get("PATIENCE", "1"))  # of a machine that others use as well
+SOON, COMPOSED = int(15_000 * PATIENCE), int(120_000 * PATIENCE)
 
 
 def chromium_path() -> str | None:
@@ -95,7 +96,7 @@ def context(
     )
     found.grant_permissions(["clipboard-read", "clipboard-write"])
     found.set_default_timeout(SOON)
-    found.watched = Watched(found)
+    found.watched, found.studio_folder = Watched(found), studio.folder
     yield found
     found.close()
 

@@ -133,7 +133,7 @@ def test_takes_are_there_again_and_what_was_composed_is_stopped(tmp_path):
         ({"task": "new", "model": "../x"}, r"model=\.\./x: expected one of piano"),
         ({"task": "harmonise", "model": "piano"}, "cannot harmonise; chorale can"),
         ({"task": "vary", "model": "plain"}, "cannot vary; piano or pop can"),
-        ({"task": "new", "controls": {"colour": 1}}, "colour: the model piano does not know it"),
+        ({"task": "new", "controls": {"colour": 1}}, "colour: the model piano does not follow it"),
         ({"task": "new", "controls": {"density": [1]}}, "density: expected a number or a word"),
         ({"task": "new", "controls": {"density": "loud"}}, "density=loud: expected a number"),
         ({"task": "new", "sampling": {"temperature": "hot"}}, "temperature='hot': expected a num"),

@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi, musicxml, shipped
+from musictx.beats import Beats
 from musictx.notes import Score
 from musictx.studio import exchange
+from musictx.studio.asked import Request, bars
 from musictx.studio.change import Change, Track
+from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.exchange import (
     beats,
@@ -24,6 +27,7 @@ from musictx.studio.exchange import (
     shown_names,
     view,
 )
+from musictx.studio.uploads import document_of as document_of_bytes
 from tests.strategies import scores
 
 
@@ -40,9 +44,12 @@ def ticks(data: bytes) -> tuple[int, list[list[str]]]:
     return file.ticks_per_beat, told
 
 
+def through_state(document: Document) -> Score:
+    return score_of(Document.restored(json.loads(json.dumps(document.state()))))
+
+
 def through_json(score: Score) -> Score:
-    state = json.loads(json.dumps(document_of(score).state()))
-    return score_of(Document.restored(state))
+    return through_state(document_of(score))
 
 
 @settings(max_examples=60)
@@ -77,6 +84,22 @@ def test_fermatas_and_figures_of_notation_are_kept():
     score = Score(notes=[(0, 1, 60, 80, 0, False, 0)], fermatas=(0.5,), figures=((0.0, "6/#4"),))
     again = through_json(score)
     assert (again.fermatas, again.figures) == (score.fermatas, score.figures)
+
+
+def test_what_stands_above_the_notes_of_notation_is_kept():
+    notes = [(i / 2, i / 2 + 0.5, 60 + i, 80, 0, False, 0) for i in range(8)]
+    score = Score(notes=notes, tempos=[(0, 120)], title="Old name", composer="A. Person")
+    data = musicxml.to_bytes(score)
+    document, _ = document_of_bytes(data, "hymn7", StudioLimits())
+    assert (document.name, document.composer) == ("Old name", "A. Person")
+    document.apply(Change(name="Harbour Waltz"))
+    again = musicxml.read(musicxml.to_bytes(through_state(document)))
+    assert (again.title, again.composer) == ("Harbour Waltz", "A. Person")
+    document.apply(Change(name="Untitled"))
+    assert b"work-title" not in musicxml.to_bytes(through_state(document))
+    old = document.state()
+    del old["composer"]  # a session that was begun before
+    assert Document.restored(old).composer == ""
 
 
 def test_a_name_that_is_only_shown_is_not_written_into_files():
@@ -174,6 +197,24 @@ def test_beats_are_those_of_a_walk_through_the_bars(tempos, meters):
     told = [(round(time, 6), bar, beat) for time, bar, beat in beats(document)]
     expected = loop_beats(tempos, meters, 20.0)
     assert told[: len(expected)] == expected
+
+
+@pytest.mark.parametrize(
+    ("meters", "told"),
+    [
+        ([(0.0, 1, 4), (0.5, 3, 4)], [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)]),  # of sequencers
+        ([(0.0, 3, 4), (0.5, 3, 4)], [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)]),  # of notation
+        ([(0.0, 3, 4), (1.5, 4, 4)], [(0, 1), (0, 2), (0, 3), (1, 1)]),
+        ([(0.0, 3, 4), (3.0, 4, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # two bars are no pick-up
+        ([(0.0, 3, 4), (1.5, 2, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # nor is a longer one
+    ],
+)
+def test_a_pick_up_is_bar_0(meters, told):
+    document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1, meters=tuple(meters))
+    assert [row[1:] for row in beats(document)[: len(told)]] == told
+    request = Request("replace", 0.01, beats(document)[len(told) - 1][0] + 0.4)
+    label = f"bars {told[0][0]} to {told[-1][0]}"
+    assert bars(request, Beats(score_of(document))) == label
 
 
 def test_beats_reach_far_beyond_the_end_and_change_seldom():

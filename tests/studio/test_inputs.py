@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import re
+import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,15 +15,18 @@ from hypothesis import strategies as st
 
 from musictx.chorale import app as harmonise
 from musictx.chorale.gap import Gap
+from musictx.config import ModelFolder
 from musictx.notes import NOTE, Score
 from musictx.studio import exchange
 from musictx.studio.asked import Request
+from musictx.studio.asked import parse as parse_request
 from musictx.studio.change import parse
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import EARLY, prepare
 from musictx.studio.models import Model, Models
 from musictx.studio.outcomes import Tracks, outcome
+from musictx.tokens.controls import CONTROLS
 from tests.strategies import scores
 from tests.studio.composers import song
 
@@ -213,13 +219,35 @@ def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
         ("beats", "continue", "song"),
         ("beats", "new", "song"),
         ("chorale", "replace", "chorale"),
-        ("chorale", "accompany", "piano"),
+        ("chorale", "accompany", "song"),
+        ("chorale", "vary", "song"),
         ("free", "harmonise", "chorale"),
     ],
 )
 def test_music_has_the_model_that_suits_it(music, task, name):
     assert Models(StudioConfig()).chosen(None, task, music).name == name
     assert Models(StudioConfig()).chosen("piano", "new", music).name == "piano"
+
+
+def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_path):
+    for name in ("piano", "song"):
+        model = Models(StudioConfig()).chosen(name, "new")
+        assert set(model.steering) == set(CONTROLS)  # the card of a model that comes along says it
+    shutil.copytree(model.folder, tmp_path / "mine")
+    card = tmp_path / "mine" / "CARD.md"
+    plain = re.sub(r"## Steering\n\n(- .*\n)+\n", "", card.read_text())
+    card.write_text(plain)
+    of = partial(Model.of, "mine", "mine", tmp_path / "mine", ())
+    assert of().steers == tuple(CONTROLS)  # nobody has measured it
+    assert not of().json()["ignores"]
+    card.write_text(plain + "\n## Steering\n\n- density: 0.5\n- loudness: 0.49\n- register: -0.1\n")
+    assert of().steers == ("density", "polyphony")
+    assert of().json()["ignores"] == ["Loudness", "Register"]
+    assert [one["name"] for one in of().json()["controls"]] == ["density", "polyphony"]
+    asked = {"task": "new", "controls": {"loudness": 60}, "model": "mine"}
+    models = Models(StudioConfig(model=ModelFolder(str(tmp_path / "mine"))))
+    with pytest.raises(Refused, match="loudness: the model mine does not follow it"):
+        parse_request(asked, models, 0.0)
 
 
 def test_music_on_beats_is_known_and_new_notes_keep_to_its_grid(piano):

@@ -230,6 +230,8 @@ def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(tmp_path):
         assert notes["pitch"].tolist() == midi.read(ODE).notes["pitch"].tolist()
         picture, _ = await file("x.png", end="2.4")
         assert picture.startswith(b"\x89PNG")
+        drawn = list((tmp_path / ".exports").glob("*/*.png"))
+        assert [path.stem for path in drawn] == [session["name"]]  # the heading of the picture
         sound, headers = await file("x.wav", end="0.6")
         assert sound.startswith(b"RIFF")
         piece, ranged = await file("x.wav", 206, {"Range": "bytes=4-11"}, end="0.6")

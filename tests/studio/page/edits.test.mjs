@@ -171,5 +171,9 @@ test("meter and key are those of the beginning, later ones stay; nothing differe
   assert.deepEqual(operation, { label: "6/8, C minor", meters: [[0, 6, 8], [8, 3, 4]], keys: [[0, -3, true]] });
   const marked = apply(piece, operation);
   assert.deepEqual(retimed(marked, { ...opening(marked), key: null }, true).keys, []);
+  const beats = [[0, 0, 1], [0.5, 1, 1], [1, 1, 2], [1.5, 1, 3], [2, 2, 1]];
+  const waltz = pieceOf([], { beats, meters: [[0, 1, 4], [0.5, 3, 4]] });
+  assert.deepEqual([opening(waltz).beats, opening(waltz).unit], [3, 4], "the meter of the piece, not that of its pick-up");
+  assert.deepEqual(retimed(waltz, { ...opening(waltz), beats: 4 }, true).meters, [[0, 1, 4], [0.5, 4, 4]]);
   assert.deepEqual([keyWords(0, false), keyWords(7, true), keyWords(-7, false)], ["C major", "A♯ minor", "C♭ major"]);
 });

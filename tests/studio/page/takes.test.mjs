@@ -101,6 +101,7 @@ test("the model is the one that was chosen, or that suits the music", () => {
   assert.equal(of("continue", "beats"), "pop");
   assert.equal(of("continue", "beats", "piano"), "piano");
   assert.equal(of("replace", "beats", "pop"), "piano", "the only one that can");
+  assert.equal(of("continue", "chorale"), "pop", "chorales keep to beats as well");
 });
 
 test("each task says what it will do, or what it needs", () => {

@@ -9,10 +9,14 @@ const MINOR = ["A♭", "E♭", "B♭", "F", "C", "G", "D", "A", "E", "B", "F♯"
 /** "E♭ major" of so many sharps (flats below 0). */
 export const keyWords = (sharps, minor) => `${(minor ? MINOR : MAJOR)[sharps + 7]} ${minor ? "minor" : "major"}`;
 
-/** The tempo, meter and key that a piece begins with; key is null where none is marked. @param {Piece} piece */
-export function opening({ tempos, meters, keys }) {
+/** Which mark says the meter of the piece: the second one where it begins with a pick-up, which is bar 0. @param {Piece} piece */
+const mainMeter = ({ beats }) => (beats?.[0]?.[1] === 0 ? 1 : 0);
+
+/** The tempo, meter (not that of a pick-up) and key that a piece begins with; key is null where none is marked. @param {Piece} piece */
+export function opening(piece) {
+  const { tempos, meters, keys } = piece;
   const [, tempo] = tempos[0] ?? [0, 120];
-  const [, beats, unit] = meters[0] ?? [0, 4, 4];
+  const [, beats, unit] = meters[mainMeter(piece)] ?? [0, 4, 4];
   const key = keys[0] ? { sharps: keys[0][1], minor: Boolean(keys[0][2]) } : null;
   return { tempo, beats, unit, key };
 }
@@ -55,7 +59,8 @@ export function retimed(piece, wish, follow) {
     said.push(`tempo ${Math.round(wish.tempo * 10) / 10}`);
   }
   if (wish.beats !== now.beats || wish.unit !== now.unit) {
-    operation.meters = /** @type {any} */ (opened(operation.meters ?? piece.meters, wish.beats, wish.unit));
+    const [marks, main] = [operation.meters ?? piece.meters, mainMeter(piece)];
+    operation.meters = /** @type {any} */ (main ? marks.map((mark, i) => (i === main ? [mark[0], wish.beats, wish.unit] : mark)) : opened(marks, wish.beats, wish.unit));
     said.push(`${wish.beats}/${wish.unit}`);
   }
   const { key } = wish;

@@ -20,7 +20,7 @@
  * @property {Record<string, [first: number, count: number, left: [number, number, number, number, number, number][]]>} brought
  *   of each of these: the number of its first note, how many, and the notes that left for it
  * @property {number} next_id
- * @property {Beat[]} beats
+ * @property {Beat[]} beats  a pick-up is bar 0
  * @property {[number, number][]} tempos  [time, beats a minute]
  * @property {[number, number, number][]} meters  [time, numerator, denominator]
  * @property {[number, number, boolean][]} keys  [time, sharps, minor]
@@ -86,7 +86,7 @@
  * @property {string} unit
  * @property {Record<string, number>} words
  *
- * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Control[], suits: string[], beats: boolean}} Model
+ * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Control[], ignores: string[], suits: string[], beats: boolean}} Model
  */
 
 export {};

@@ -6,7 +6,7 @@ import { count } from "../document/words.js";
 import { slider } from "./slider.js";
 import { taskPicture } from "./pictures.js";
 import { remember, remembered } from "../sound/remember.js";
-import { describe, firstWish, gridded, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
+import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
 
 const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
@@ -82,7 +82,7 @@ export function mountCompose(app, panel) {
         else wish.controls[control.name] = value;
         guidance.hidden = !Object.keys(wish.controls).length;
       },
-    })));
+    })), notFollowed(able));
     const guidance = slider({
       label: "Strictness", sentence: "How closely the model keeps to what is asked for above; beyond 1 at the cost of variety.", low: 1, high: 3, step: 0.25, value: wish.guidance,
       words: (value) => String(value), onchange: (value) => { wish.guidance = value; },
@@ -91,6 +91,12 @@ export function mountCompose(app, panel) {
     fill(who, modelSelect(able), gridded(wish) && gridSelect());
     fill(moreBody, guidance, temperature(), keySelect(), seedField());
     refresh();
+  }
+
+  /** What cannot be asked of the model although others can be asked for it. */
+  function notFollowed(able) {
+    const names = able?.ignores ?? [];
+    return names.length > 0 && h("p.hint.ignores", null, `${able.title}: ${list(names)} cannot be asked for; measured, this model does not follow ${names.length > 1 ? "them" : "it"}.`);
   }
 
   const temperature = () => slider({

@@ -38,17 +38,22 @@ export const firstWish = () => ({
   task: "continue", bars: 4, keep: 50, samples: 3, seed: null, model: null, controls: {}, temperature: 1, key: "", guidance: 1, quantise: "",
 });
 
+/** The kinds of music that a piece is, the closest first: chorales keep to beats, too. @param {Piece | null} piece */
+const kindsOf = (piece) => (piece?.music === "chorale" ? ["chorale", "beats"] : [piece?.music ?? "free"]);
+
 /** The model for a task: the one that was chosen if it can, else the one that suits the piece, as the server chooses it. @param {Model[]} models @param {Wish} wish @param {Piece | null} piece */
 export function modelFor(models, wish, piece) {
   const able = models.filter((model) => model.tasks.includes(wish.task));
-  return able.find((model) => model.name === wish.model) ?? able.find((model) => model.suits.includes(piece?.music ?? "free")) ?? able[0] ?? null;
+  const suits = kindsOf(piece).map((kind) => able.find((model) => model.suits.includes(kind))).find(Boolean);
+  return able.find((model) => model.name === wish.model) ?? suits ?? able[0] ?? null;
 }
 
 const KINDS = { free: "this piece is played freely, or empty", beats: "this piece keeps to its beats", chorale: "this piece has four voices" };
 /** Why a model is the one that composes. @param {Model} model @param {Wish} wish @param {Piece} piece */
 export function whyModel(model, wish, piece) {
   if (model.name === wish.model) return "You chose it for this piece.";
-  return model.suits.includes(piece.music) ? `Proposed since ${KINDS[piece.music]}.` : "The first that can do this.";
+  const kind = kindsOf(piece).find((each) => model.suits.includes(each));
+  return kind ? `Proposed since ${KINDS[kind]}.` : "The first that can do this.";
 }
 
 /** Where new music would begin: after the selection, else after the piece. @param {Piece} piece @param {Scope} scope @param {Beats} beats */
@@ -96,7 +101,8 @@ export function describe(wish, piece, beats, scope, model) {
   }
 }
 
-const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
+/** "a, b and c" */
+export const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 
 /** Whether a grid can be asked for. @param {Wish} wish */
 export const gridded = (wish) => wish.task !== "harmonise" && wish.task !== "new";

@@ -1,0 +1,179 @@
+"""What musicians met in their first minutes, each of it once and never again."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import mido
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.desk import Desk
+from tests.browser.served import Served
+
+
+@pytest.fixture
+def desk(page: Page, studio: Served) -> Desk:
+    return Desk(page, studio.url)
+
+
+def waltz() -> bytes:
+    """A quarter note before sixteen bars of three, 96 a minute, as sequencers write a pick-up."""
+    track = mido.MidiTrack([mido.MetaMessage("set_tempo", tempo=mido.bpm2tempo(96))])
+    track.append(mido.MetaMessage("time_signature", numerator=1, denominator=4))
+    track.append(mido.MetaMessage("key_signature", key="G"))
+    for beat in range(49):
+        if beat == 1:
+            track.append(mido.MetaMessage("time_signature", numerator=3, denominator=4))
+        pitch = (62, 67, 71, 74)[beat % 4]
+        track.append(mido.Message("note_on", note=pitch, velocity=70))
+        track.append(mido.Message("note_off", note=pitch, time=384))
+    file = io.BytesIO()
+    mido.MidiFile(ticks_per_beat=384, tracks=[track]).save(file=file)
+    return file.getvalue()
+
+
+def settings(desk: Desk) -> tuple[str, str, str]:
+    """The model, the grid of new notes and the density that the panel shows."""
+    page = desk.page
+    desk.until("musictx.models.length > 0")
+    density = page.get_by_role("slider", name="Density", exact=True)
+    return (
+        page.get_by_label("Model").locator("option:checked").inner_text(),
+        page.get_by_label("Grid of new notes").input_value(),
+        str(density.get_attribute("aria-valuetext")),
+    )
+
+
+def test_a_piece_keeps_its_own_settings_in_sight(desk):
+    page = desk.page
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    first = settings(desk)
+    model = page.get_by_label("Model")
+    model.select_option("piano")
+    page.get_by_label("Grid of new notes").select_option("8t")
+    page.get_by_role("button", name="Density: sparse").click()
+    changed = settings(desk)
+    assert all(now != before for now, before in zip(changed, first))
+    assert not page.locator("details.more").evaluate("e => e.open")
+    for seen in (model, page.get_by_label("Grid of new notes")):
+        box = seen.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] < 850  # without opening or scrolling anything
+    said = page.locator("#tab-0 .settings p.hint").first
+    assert said.inner_text().startswith("You chose it for this piece.")
+    ode = page.url
+    desk.button("All pieces").click()
+    desk.open_example("Frere jacques")
+    desk.task("Continue")
+    assert settings(desk) == first
+    page.goto(ode)
+    page.reload()
+    desk.until("window.musictx?.piece?.notes.size > 0")
+    desk.task("Continue")
+    assert settings(desk) == changed
+
+
+def test_a_control_that_a_model_does_not_follow_is_not_offered(desk):
+    page = desk.page
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    for model in page.evaluate("musictx.models"):
+        if "continue" not in model["tasks"]:
+            continue
+        page.get_by_label("Model").select_option(model["name"])
+        shown = page.locator("#tab-0 > .settings").nth(2).get_by_role("slider")
+        labels = [shown.nth(i).evaluate("e => e.labels[0].innerText") for i in range(shown.count())]
+        assert labels == [control["label"] for control in model["controls"]]
+        assert not set(labels) & set(model["ignores"])
+        remark = page.locator("p.ignores")
+        assert remark.count() == bool(model["ignores"])
+        assert all(name in remark.inner_text() for name in model["ignores"])
+
+
+def test_with_a_selection_all_tools_are_there(desk):
+    desk.page.set_viewport_size({"width": 1440, "height": 850})
+    desk.open_example("Mozart K545")
+    desk.select_all()
+    frame = desk.page.locator("#tools").bounding_box()
+    for name in ("Zoom out", "Zoom in", "See the piece from its beginning", "Lock (L)", "Delete ("):
+        box = desk.page.locator("#tools").get_by_role("button", name=name).bounding_box()
+        assert box is not None, name
+        assert frame["x"] <= box["x"], name
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"], name
+
+
+def test_what_was_done_is_said_beside_the_ruler_and_in_plain_words(desk):
+    page = desk.page
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    desk.set_slider("Length", 1)
+    desk.proposals(1)
+    desk.composed(desk.compose())
+    desk.accept()
+    message = page.locator(".message").filter(has_text="Proposal 1 is in the piece.")
+    ruler, box = page.locator("canvas.ruler").bounding_box(), message.bounding_box()
+    assert ruler is not None
+    assert box is not None
+    assert box["y"] + box["height"] <= ruler["y"]
+    page.get_by_role("tab", name="History").click()
+    desk.button("As asked").first.click()  # it shows what it did
+    assert page.get_by_role("tab", name="Compose").get_attribute("aria-selected") == "true"
+    assert int(page.get_by_label("Seed").input_value()) == desk.server()["takes"][0]["seed"]
+    desk.select_all()
+    for key in ("l", "l", "Delete"):
+        page.keyboard.press(key)
+    desk.settle()
+    journal = (page.context.studio_folder / desk.id / "journal.jsonl").read_text()
+    said = re.findall(r'"label": ?"([^"]*)"', journal)
+    assert any(re.fullmatch(r"\d+ notes locked", one) for one in said)
+    assert any(re.fullmatch(r"\d+ notes deleted", one) for one in said)
+
+
+def test_a_table_and_names_say_what_a_musician_says(desk, tmp_path):
+    page = desk.page
+    page.context.watched.expected += ["status of 400"]
+    (tmp_path / "font.mid").write_bytes(b"RIFF\0\0\0\0sfbk" + bytes(64))
+    desk.open_file(tmp_path / "font.mid")
+    alert = page.get_by_role("alert").first
+    alert.wait_for()
+    assert alert.inner_text().startswith("“font”") or alert.inner_text().startswith('"font"')
+    alert.get_by_role("button").click()
+    desk.open_example("Frere jacques")
+    grid = page.get_by_label("Grid", exact=True)
+    assert "Sixteenths" in grid.inner_text()
+    page.locator("#roll").focus()
+    page.keyboard.press("n")
+    rows = page.locator("dialog tbody tr").all_inner_texts()
+    assert all(re.search(r"\d+(\.\d+)? beats?", row) for row in rows)
+    page.keyboard.press("Escape")
+    name = page.locator(".track .pick span").first.inner_text()
+    assert name != name.upper()
+
+
+def test_a_pick_up_is_bar_0_and_the_button_says_the_meter_of_the_others(desk, tmp_path):
+    page = desk.page
+    (tmp_path / "Harbour.mid").write_bytes(waltz())
+    desk.open_file(tmp_path / "Harbour.mid")
+    desk.until("window.musictx?.piece?.notes.size > 0")
+    button = page.locator("button.timing")
+    assert button.inner_text().split() == ["♩", "96", "3/4"]
+    beats = desk.beats()
+    assert [beat[1:] for beat in beats[:5]] == [[0, 1], [1, 1], [1, 2], [1, 3], [2, 1]]
+    desk.select_bars(5, 8)
+    assert page.locator("#tools .what").inner_text().startswith("Bars 5 to 8")
+    assert desk.bar(5) == pytest.approx(0.625 * 13)
+    desk.task("Replace")
+    assert "bars 5 to 8" in page.locator("#task-sentence").inner_text()
+    desk.proposals(1)
+    take = desk.compose()
+    assert desk.take(take)["label"] == "replace bars 5 to 8"
+    desk.composed(take)
+    button.click()
+    page.get_by_label("Beats of a bar").fill("4")
+    desk.button("Change", exact=True).click()
+    assert desk.server()["meters"] == [[0, 1, 4], [0.625, 4, 4]]
+    page.keyboard.press("Control+z")
+    assert desk.server()["meters"] == [[0, 1, 4], [0.625, 3, 4]]
