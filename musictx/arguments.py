@@ -169,6 +169,7 @@ def processors_of(given: Any) -> list[Processor]:
         def checked(ids: Tensor, logits: Tensor) -> Tensor:
             found: Any = process(ids, logits)
             right = isinstance(found, Tensor) and found.shape == logits.shape
+            right = right and found.is_floating_point() and found.device == logits.device
             if not right or not bool((found.amax(-1) > -np.inf).all()):  # also where it is NaN
                 raise UserError(
                     f"processors[{number}]: expected logits of shape {tuple(logits.shape)}, not "

@@ -16,7 +16,7 @@ def choose_device(name: str) -> torch.device:
         return torch.device("mps" if mps is not None and mps.is_available() else "cpu")
     try:
         device = torch.device(shown(name))
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(

@@ -17,6 +17,8 @@ def shown(value: object) -> str:
         text = str(value)
     except ValueError:  # Python writes no number of more than 4,300 digits
         text = "a number of thousands of digits"
+    except Exception:  # lists in lists in lists, or an object that fails at it
+        text = f"{type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 

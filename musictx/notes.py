@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from musictx.errors import UserError, shown
 
 if TYPE_CHECKING:
     import pretty_midi
@@ -65,15 +69,40 @@ _COLUMNS = {
 }
 
 
-def _column(dtype: np.dtype, key: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
-    """A read-only copy of ``values`` as ``dtype``, in stable order of ``key``."""
-    array = np.array(values if isinstance(values, np.ndarray) else list(values), dtype=dtype)
-    array = array.reshape(-1)
+def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
+    """A read-only copy of ``values`` as column ``name``, in stable order of its key."""
+    dtype, key = _COLUMNS[name]
+    rows = values if getattr(values, "dtype", None) == dtype else _rows(name, values)
+    array = np.array(rows, dtype=dtype).reshape(-1)
     times = array[key]
     if len(times) > 1 and np.any(times[1:] < times[:-1]):
         array = array[np.argsort(times, kind="stable")]
     array.setflags(write=False)
     return array
+
+
+def _rows(name: str, values: Any) -> list[tuple]:
+    """``values`` as a list of tuples, each of which column ``name`` holds without a change."""
+    dtype, _ = _COLUMNS[name]
+    expected = f"expected tuples of {', '.join(dtype.names or ())}"
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping)):
+        raise UserError(f"{name}={shown(values)}: {expected}")
+    rows = np.atleast_1d(values).tolist() if isinstance(values, np.ndarray) else list(values)
+
+    def held(rows: list[tuple]) -> bool:
+        try:
+            kept = np.array(rows, dtype).tolist()
+        except (TypeError, ValueError, OverflowError):
+            return False
+        return kept == rows or all(  # or is NaN, which is told from the others later
+            isinstance(row, tuple) and all(a == b or a != a for a, b in zip(found, row))
+            for found, row in zip(kept, rows)
+        )
+
+    if not held(rows):
+        number, row = next(x for x in enumerate(rows) if not held([x[1]]))
+        raise UserError(f"{name}[{number}]={shown(row)}: {expected}")
+    return rows
 
 
 def order(*columns: np.ndarray) -> np.ndarray:
@@ -128,8 +157,8 @@ class Score:
             that one what has changed (:mod:`musictx.midi.edit`). It goes where time is shifted.
 
     Arrays (or iterables of tuples) are copied, sorted and made read-only. Scores are equal if their
-    five arrays are. Raises ``ValueError`` for times that are not finite, negative or out of order,
-    and for values that MIDI cannot hold.
+    five arrays are. Raises :class:`UserError` for times that are not finite, negative or out of
+    order, for what is no number, and for values that MIDI cannot hold.
     """
 
     notes: np.ndarray = field(default_factory=lambda: _none(NOTE))
@@ -148,24 +177,27 @@ class Score:
     file: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
-        for name, (dtype, key) in _COLUMNS.items():
-            array = _column(dtype, key, getattr(self, name))
+        for name, (_, key) in _COLUMNS.items():
+            array = _column(name, getattr(self, name))
             if not np.all(np.isfinite(array[key])) or np.any(array[key] < 0):
-                raise ValueError(f"{name}: {key} must be finite and not negative")
+                raise UserError(f"{name}: {key} must be finite and not negative")
             object.__setattr__(self, name, array)
         notes = self.notes
         if not np.all(np.isfinite(notes["end"])) or np.any(notes["end"] < notes["start"]):
-            raise ValueError("notes: end must be finite and not before start")
+            raise UserError("notes: end must be finite and not before start")
         if np.any(notes["pitch"] > 127) or np.any(notes["program"] > 127):
-            raise ValueError("notes: pitch and program must lie in 0..127")
+            raise UserError("notes: pitch and program must lie in 0..127")
         if np.any(notes["velocity"] > 127) or np.any(notes["velocity"] < 1):
-            raise ValueError("notes: velocity must lie in 1..127 (0 means note-off in MIDI)")
+            raise UserError("notes: velocity must lie in 1..127 (0 means note-off in MIDI)")
         if np.any(self.pedals["value"] > 127):
-            raise ValueError("pedals: value must lie in 0..127")
+            raise UserError("pedals: value must lie in 0..127")
         if not np.all(np.isfinite(self.tempos["bpm"]) & (self.tempos["bpm"] > 0)):
-            raise ValueError("tempos: bpm must be finite and greater than 0")
-        if not 0 <= self.ticks_per_quarter < 2**15:
-            raise ValueError("ticks_per_quarter must lie in 0..32767")
+            raise UserError("tempos: bpm must be finite and greater than 0")
+        ticks = self.ticks_per_quarter
+        if not isinstance(ticks, Integral) or not 0 <= ticks < 2**15:
+            raise UserError("ticks_per_quarter must be a whole number in 0..32767")
+        if not isinstance(self.names, Mapping):
+            raise UserError(f"names={shown(self.names)}: expected track -> its name")
         object.__setattr__(self, "names", dict(self.names))
 
     def __len__(self) -> int:
@@ -196,13 +228,19 @@ class Score:
 
     def with_notes(self, notes: np.ndarray | Iterable[tuple]) -> Score:
         """This piece with other notes; pedals and marks stay."""
-        return replace(self, notes=_column(NOTE, "start", notes))
+        return replace(self, notes=_column("notes", notes))
 
     def shifted(self, seconds: float) -> Score:
         """Everything ``seconds`` later. Marks and pedals that would fall before 0 are put at 0.
 
-        Raises ``ValueError`` if a note would start before 0.
+        Raises :class:`UserError` if a note would start before 0.
         """
+        try:
+            finite = math.isfinite(seconds)
+        except (TypeError, OverflowError):
+            finite = False
+        if not finite:
+            raise UserError(f"seconds={shown(seconds)}: expected a number")
         notes = self.notes.copy()
         notes["start"] += seconds
         notes["end"] += seconds

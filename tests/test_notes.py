@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.errors import UserError
 from musictx.notes import NOTE, Score, order
 from tests.strategies import scores
 
@@ -38,11 +39,37 @@ def changed(**values: object) -> tuple:
         ({"tempos": [(0.0, np.nan)]}, "tempos: bpm"),
         ({"tempos": [(0.0, 0.0)]}, "tempos: bpm"),
         ({"meters": [(np.nan, 4, 4)]}, "meters: time"),
+        *(({"notes": wrong}, "notes=.*expected tuples of start") for wrong in (5, "abc", b"1", {})),
+        *(({"notes": [GOOD, wrong]}, r"notes\[1\]=.*expected tuples of start, end, pitch")
+          for wrong in (None, 5, (1.0, 2.0), list(GOOD), "abcdefg", changed(pitch=10**400),
+                        changed(start=10**400), changed(pitch="60"), changed(pitch=60.5),
+                        changed(pitch=5j), changed(pitch=300), changed(drum=2), changed(track=-1))),
+        ({"notes": np.array(5)}, r"notes\[0\]=5: expected tuples"),
+        ({"notes": np.zeros((3, 2))}, r"notes\[0\]=.*expected tuples of start"),
+        ({"notes": np.array([GOOD], [(name, "f8") for name in NOTE.names or ()])["pitch"]},
+         r"notes\[0\]=60.0: expected tuples"),
+        ({"tempos": "x"}, "tempos=x: expected tuples of time, bpm"),
+        ({"ticks_per_quarter": "480"}, "ticks_per_quarter must be a whole number"),
+        ({"ticks_per_quarter": 10**400}, "ticks_per_quarter must be a whole number"),
+        ({"names": 5}, "names=5: expected track -> its name"),
     ],
-)
+)  # fmt: skip
 def test_values_that_cannot_be_are_refused(arguments: dict, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(UserError, match=words):
         Score(**arguments)
+
+
+def test_tables_of_other_numbers_are_taken_if_they_hold_the_same() -> None:
+    floats = [(name, "f8") for name in NOTE.names or ()]
+    assert Score(np.array([GOOD], floats)) == Score([GOOD]) == Score(iter([GOOD]))
+    with pytest.raises(UserError, match=r"notes\[0\]=.*60\.5"):
+        Score(np.array([changed(pitch=60.5)], floats))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, "1", None, 10**400, 5j, [1.0]])
+def test_what_is_no_number_of_seconds_shifts_nothing(wrong: object) -> None:
+    with pytest.raises(UserError, match=r"seconds=.*: expected a number"):
+        Score([GOOD]).shifted(wrong)  # type: ignore[arg-type]
 
 
 def test_notes_are_sorted_by_start_and_ties_keep_their_order() -> None:

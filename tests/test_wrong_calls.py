@@ -65,12 +65,12 @@ FUNCTIONS = {
         **RULES,
         **dict.fromkeys(("tokens", "bars"), "number"),
         "primer": "music",
-        "end": "text",
+        **dict.fromkeys(("end", "form"), "text"),
         "include_primer": "bool",
     },
     "stream": {**LENGTHS, **RULES, "primer": "music", "seed": "number", "sampling": "text"},
     "infill": {**STEERED, "music": "music", "begin": "number", "end": "number"},
-    "accompany": {**STEERED, "melody": "music"},
+    "accompany": {**STEERED, "melody": "music", "chords": "text"},
     "harmonise": {
         **dict.fromkeys(("samples", "particles", "seed", "phrase_ends"), "number"),
         "melody": "music",
@@ -152,9 +152,14 @@ def test_what_takes_an_object_says_so(wrong, tmp_path):
             musictx.read(path, **{name: wrong})
     with pytest.raises(UserError, match=r"suffix=.*expected"):
         musictx.to_bytes(TUNE, wrong)
-    for device in (10**400, np.array([1, 2]), object(), "\0"):
+    for device in (10**400, np.array([1, 2]), object(), "\0", "meta"):
         with pytest.raises(UserError, match="device="):
             musictx.load("piano", device)
+    deep: list = []
+    for _ in range(100_000):  # Python itself cannot show it
+        deep = [deep]
+    with pytest.raises(UserError, match="from=list that cannot be shown: expected a bar"):
+        musictx.infill(TUNE, begin=deep, end=1)
     for model in (5, object(), "9" * 5000, "\0"):
         with pytest.raises(UserError, match="model"):
             musictx.load(model)
@@ -173,6 +178,9 @@ def test_what_a_function_of_the_caller_gives_is_not_blamed_on_the_model(calls):
         lambda ids, logits: logits[:, :3],
         lambda ids, logits: logits - float("inf"),
         lambda ids, logits: None,
+        lambda ids, logits: logits.long(),
+        lambda ids, logits: logits + 1j,
+        lambda ids, logits: logits.to("meta"),
     ):
         with pytest.raises(UserError, match=r"processors\[1\]: expected logits of shape \(1, "):
             calls["generate"](processors=[lambda ids, logits: logits, wrong])

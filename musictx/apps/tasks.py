@@ -14,6 +14,7 @@ from musictx import chord_sheet
 from musictx.beats import Beats
 from musictx.chords import named as chord_of
 from musictx.config import AccompanyConfig, InfillConfig
+from musictx.config.checks import require
 from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.notes import Score
@@ -124,6 +125,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     """An accompaniment is to be composed to one track of ``score``, beside all that are there, or
     to the chords of the request, or to both; parts that are asked for by name to all tracks."""
     add = tuple(name.strip().lower() for name in (request.add or "").split(",") if name.strip())
+    require(request.add is None or bool(add), "add", request.add, "names of parts, such as bass")
     bars = None if request.chords is None else chord_sheet.sheet(_sheet_text(request.chords))
     if bars is not None and not len(score):
         clock = Beats(score)

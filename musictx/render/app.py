@@ -37,8 +37,6 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
     """
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
-    if not (config.wav or config.png):
-        raise UserError("wav=false png=false: nothing to write, expected at least one of them true")
     sources = [file for name in config.files for file in _music(Path(name).expanduser())]
     folder = None if config.out is None else Path(config.out).expanduser()
     stems: dict[Path, Path] = {}
@@ -48,7 +46,7 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
             raise UserError(f"files: {stems[stem]} and {source} would both become {stem}")
     for place in {stem.parent for stem in stems}:
         check_writable(place, "out")
-    if config.wav and config.soundfont is not None:
+    if config.soundfont is not None:
         SoundFont(Path(config.soundfont).expanduser(), config.limits)
     failed = []
     for stem, source in stems.items():
@@ -109,13 +107,14 @@ def render(
     """
     if not isinstance(path, (str, os.PathLike)) or "\0" in str(path) or not Path(path).name:
         raise UserError(f"path={shown(repr(path))}: expected the name of a file, such as song")
-    RenderConfig(sample_rate=sample_rate)  # holds the number against its bounds
     for name, value in {"wav": wav, "png": png}.items():
         if not isinstance(value, bool):
             raise UserError(f"{name}={shown(value)}: expected True or False")
     for name, text in {"title": title, "soundfont": soundfont}.items():
         if text is not None and not isinstance(text, (str, os.PathLike)):
             raise UserError(f"{name}={shown(text)}: expected text")
+    font = None if soundfont is None else os.fspath(soundfont)
+    RenderConfig(wav=wav, png=png, sample_rate=sample_rate, soundfont=font)
     stem = Path(os.path.expanduser(path))
     if stem.suffix.lower() in (".wav", ".png"):
         stem = stem.with_suffix("")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import check, option
+from musictx.config.checks import check, option, require
 from musictx.config.limits import HELP, Limits
+from musictx.errors import UserError
 
 
 @dataclass
@@ -33,3 +34,10 @@ class RenderConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        if not (self.wav or self.png):
+            raise UserError("wav=false png=false: nothing to write, expected one of them true")
+        for name in ("soundfont", "sample_rate"):
+            given = getattr(self, name)
+            require(
+                self.wav or given == getattr(RenderConfig, name), name, given, "wav=true beside it"
+            )

@@ -82,6 +82,7 @@ def test_a_part_that_a_model_does_not_know_is_refused_with_what_it_writes(songs,
                         "lead, piano, chords, bass, strings, flute, drums"),
         (songs, "brass", r"add=brass: this model writes none"),
         (pianist, "bass", r"add=bass: .* \(model=song does\); it writes piano, chords"),
+        (songs, " , ", r"^add= , : expected names of parts"),
         (songs, "bass,bass", r"add=bass: that part is asked for twice"),
         (songs, "piano,chords", r"add=chords: that part is asked for twice"),
     ):  # fmt: skip

@@ -26,7 +26,8 @@ def names(folder):
 
 
 def run(**options):
-    return render.run(RenderConfig(sample_rate=8000, **options))
+    rate = {"sample_rate": 8000} if options.get("wav", True) else {}
+    return render.run(RenderConfig(**rate | options))
 
 
 def test_sound_and_picture_lie_beside_the_file_and_are_named(song, capsys):
@@ -77,6 +78,8 @@ def test_the_reusable_part_keeps_dots_in_names_and_marks_the_seam(tmp_path):
             {"files": "{song}", "wav": False, "png": False},
             r"^wav=false png=false: nothing to write",
         ),
+        ({"files": "{song}", "wav": False, "soundfont": "{song}"}, r"^soundfont=.*wav=true"),
+        ({"files": "{song}", "wav": False, "sample_rate": 8000}, r"^sample_rate=8000: .*wav=true"),
         ({"files": "{song}", "out": "{tmp}/text.mid"}, r"^out=.*is a file, expected a folder"),
         ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, r"^soundfont=.*: is no SF2"),
         (
