@@ -98,6 +98,7 @@ def test_version(capsys):
     [
         (["compose"], "compose: no such command; did you mean musictx generate?"),
         (["harmonize", "x.mid"], "harmonize: no such command; did you mean musictx harmonise?"),
+        (["help", "compose"], "compose: no such command; did you mean musictx generate?"),
         (["gui"], "gui: no such command; did you mean musictx studio?"),
         (["convert", "x.mid"], "convert: no such command; did you mean musictx render?"),
         (["train", "--seed", "5"], "--seed: options are written name=value; write seed=5"),

@@ -167,6 +167,8 @@ class Work:
         """As ``config`` says; ``source`` is the file it works on, if any, and whether its music
         keeps to its beats. ``notice`` is told a model and a seed that were not named."""
         _check_out(config.out)
+        if config.name is not None and is_file(config.out):
+            raise UserError(f"name={config.name}: expected none, as out={config.out} is the name")
         if config.render and not set(RENDERED) <= set(wings.everywhere("writers")):
             raise UserError(
                 "render=true: nothing here writes sound and pictures (musictx/render is missing); "
@@ -202,7 +204,10 @@ def _write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list
         stem, suffix = stem.parent.with_suffix(""), stem.parent.suffix
     content, tried = WRITERS[suffix.lower()](score), 1
     path = stem.with_name(f"{stem.name}{suffix}")
-    while path.exists() and path.read_bytes() != content:
+    # What is no file of this size is never opened: a pipe would be waited for.
+    while path.exists() and not (
+        path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
+    ):
         tried += 1
         path = stem.with_name(f"{stem.name}-{tried}{suffix}")
     files.write_bytes(path, content)

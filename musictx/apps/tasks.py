@@ -128,6 +128,8 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     require(request.add is None or bool(add), "add", request.add, "names of parts, such as bass")
     bars = None if request.chords is None else chord_sheet.sheet(_sheet_text(request.chords))
     if bars is not None and not len(score):
+        track = request.melody_track
+        require(track is None, "melody_track", track, "none without a melody")
         clock = Beats(score)
         end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
         kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))

@@ -63,7 +63,9 @@ def _status(argv: Sequence[str] | None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
-        named = [w for w in words[1:] if w in COMMANDS]
+        named = [w for w in words[1:] if w != "all"]
+        if named and named[0] not in COMMANDS:
+            raise UserError(unknown_command(named[0], list(COMMANDS)))
         print(command_help(named[0], every="all" in words) if named else overview())
         return 0
     command, rest = words[0], words[1:]

@@ -57,6 +57,8 @@ def test_chords_alone_are_accompanied_in_their_bars(model):
     starts = made.score.notes["start"]
     assert len(starts) > 0
     assert ((starts >= 0) & (starts < 4.0)).all()
+    with pytest.raises(musictx.UserError, match="melody_track=1: expected none without a melody"):
+        musictx.accompany(model=model, chords="| C |", melody_track=1)
 
 
 def test_a_melody_and_chords_are_followed_together(model):

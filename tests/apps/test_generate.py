@@ -1,5 +1,6 @@
 """musictx generate: files and their names, what is printed, and what is told before any work."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -143,6 +144,10 @@ MISTAKES = {
     ),
     "a name with a folder": ({"name": "a/b"}, "name=a/b: expected a file name without folders"),
     "a name too long": ({"name": "n" * 250}, "name=nn.*: this is too long for a file name"),
+    "a name twice": (
+        {"name": "x", "out": "{tmp}/y.mid"},
+        r"^name=x: expected none, as out=.*y\.mid is the name",
+    ),
     "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*is a file, expected a folder"),
     "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "model=.*nowhere: no such model folder"),
     "half a model": ({"model": ModelFolder("{tmp}/half")}, "model=.*model.safetensors .*missing"),
@@ -201,6 +206,16 @@ def test_a_seed_of_its_own_is_printed_and_makes_the_same_music(folder, tmp_path,
     (other,) = app.run(config(folder, tmp_path, seed=seed, seconds=1.0))
     assert other.paths[0].name == f"tunes-{seed}-1-2.mid", "nothing is overwritten"
     assert first.paths[0].read_bytes() != other.paths[0].read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes among files on this system")
+def test_what_is_no_file_is_neither_opened_nor_replaced(folder, tmp_path):
+    """A pipe would be waited for, until somebody writes into it."""
+    os.mkfifo(tmp_path / "x.mid")
+    (tmp_path / "x-2.mid").mkdir()
+    (made,) = app.run(config(folder, tmp_path, out=str(tmp_path / "x.mid")))
+    assert made.paths == [tmp_path / "x-3.mid"]
+    assert not (tmp_path / "x.mid").is_file()
 
 
 def test_ones_own_constraints_and_processors_take_part(folder):
