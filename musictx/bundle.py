@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,9 +35,10 @@ from torch import nn
 from musictx import __version__, hub
 from musictx.card import card_text
 from musictx.device import choose_device
-from musictx.errors import UserError, WriteError
+from musictx.errors import UserError, WriteError, shown
 from musictx.files import atomic_folder, read_bytes, write_text
 from musictx.model.transformer import MusicTransformer
+from musictx.notes import DRUMS
 from musictx.shipped import FILES, WHAT, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
@@ -76,6 +78,12 @@ class Bundle:
     def __repr__(self) -> str:
         count = sum(p.numel() for p in self.model.parameters())
         return f"Bundle({str(self.folder)!r}, {self.tokenizer.name} tokens, {count:,} parameters)"
+
+    @property
+    def corpus(self) -> dict[str, Any]:
+        """What the card says of the corpus, by names; nothing if it is a text or missing."""
+        told = self.card.get("corpus")
+        return told if isinstance(told, dict) else {}
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write a model folder with the pages of the hub: README.md, config.json. As :func:`save`;
@@ -266,9 +274,25 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config["card"], dict):
         raise UserError(f"{path}: card={str(config['card'])[:40]}: expected entries by name")
     if isinstance(corpus := config["card"].get("corpus"), dict):
-        check_import(corpus.get("name"), f"{path}: card.corpus.name")
+        _check_corpus(corpus, f"{path}: card.corpus")
     _check_note_limits(config["card"].get("note_limits") or {}, f"{path}: card.note_limits")
     return config
+
+
+def _check_corpus(corpus: Mapping[str, Any], where: str) -> None:
+    """``UserError`` unless what composing looks up in ``corpus`` is of its kind."""
+    check_import(corpus.get("name"), f"{where}.name")
+    programs, tasks = corpus.get("programs") or {}, corpus.get("tasks") or {}
+    named = isinstance(programs, dict) and all(
+        isinstance(name, str) and type(program) is int and 0 <= program <= DRUMS
+        for name, program in programs.items()
+    )
+    if not named:
+        raise UserError(f"{where}.programs={shown(programs)}: expected name -> program, 0 to 128")
+    melody = str(tasks.get("melody", "skyline")) if isinstance(tasks, dict) else ""
+    if not re.fullmatch("skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]", melody):
+        told = shown(tasks)
+        raise UserError(f"{where}.tasks={told}: expected a melody, skyline or a program up to 127")
 
 
 def _check_note_limits(limits: Any, where: str) -> None:

@@ -283,6 +283,27 @@ def test_weights_load_strictly(folder):
         (lambda c: c["model"].update(flavour=3), "no model can be built from it: .*flavour"),
         (lambda c: c["model"].update(heads=3), r"model\.heads=3: expected a divisor of width=16"),
         (lambda c: c["card"]["corpus"].update(name="os:system"), "may not import code"),
+        *(
+            (
+                lambda c, wrong=wrong: c["card"]["corpus"].update(programs=wrong),
+                r"card\.corpus\.programs=.*: expected name -> program",
+            )
+            for wrong in ("text", [1], {5: 3}, {"x": "3"}, {"x": 10**30}, {"x": -1}, {"x": True})
+        ),
+        *(
+            (
+                lambda c, wrong=wrong: c["card"]["corpus"].update(tasks=wrong),
+                r"card\.corpus\.tasks=.*: expected a melody",
+            )
+            for wrong in (
+                "text",
+                [1],
+                {"melody": "\u00b2"},
+                {"melody": 128},
+                {"melody": [5]},
+                {"melody": "9" * 5000},
+            )
+        ),
         (lambda c: c.update(card="abc"), "card=abc: expected entries by name"),
         (
             lambda c: c["card"].update(note_limits="text"),

@@ -122,6 +122,7 @@ def test_version(capsys):
         (["generate", "tempo=90"], "musictx generate; tempo, meter and key come with the music"),
         (["train", "trainer.logger=x"], "loggers are a group: logger=none"),
         (["generate", "seed=one"], "seed=one: expected a whole number"),
+        (["generate", "seconds=1_0"], "seconds=1_0: expected a number"),
     ],
 )
 def test_a_mistake_exits_with_2_and_one_sentence(words, sentence, capsys):

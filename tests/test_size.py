@@ -34,7 +34,7 @@ ROOMS = {
     "tokens": 2350,
     "train": 2570,
     "chorale": 3510,
-    "live": 635,
+    "live": 640,
     "mcp": 590,
     "speed": 3615,
     "studio": 4030,

@@ -46,7 +46,7 @@ def around_known_notes(config: EvaluateConfig) -> tuple[Conditional, dict[str, A
             f"{bundle.tokenizer.name} tokens; leave it out"
         )
     shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)
-    trained: Any = (bundle.card.get("corpus") or {}).get("tasks") or {}
+    trained = bundle.corpus.get("tasks") or {}
     with progress("evaluating", "windows") as update:
         result = conditional(
             bundle.model,

@@ -262,12 +262,12 @@ def as_trained(bundle: Bundle, task: Task) -> tuple[Score, Collection[int] | Non
     if "program" not in bundle.tokenizer.kinds:
         return task.kept, None
     by_name, known = parts.programs(bundle), parts.as_trained(bundle, task.kept)
-    melody = ((bundle.card.get("corpus") or {}).get("tasks") or {}).get("melody", "")
+    melody = str((bundle.corpus.get("tasks") or {}).get("melody", ""))
     if task.tracks:
         there = parts.as_trained(bundle, task.score).notes
         mine = there[np.isin(there["track"], task.tracks) & ~there["drum"]]
         return known, set(mine["program"].tolist()) or None
-    if str(melody).isdigit():
+    if melody.isdigit():
         notes = known.notes.copy()
         tune = np.isin(notes["track"], task.melody) | (not task.add)
         notes["program"][tune & ~notes["drum"]] = int(melody)
@@ -277,7 +277,7 @@ def as_trained(bundle: Bundle, task: Task) -> tuple[Score, Collection[int] | Non
             found = ((at, str(chord)) for at, chord in recognised(known))
             known = replace(known, markers=tuple(sorted([*known.markers, *found])))
         return known, set(parts.asked(bundle, task.add).values()) - {DRUMS}
-    others = set(by_name.values()) - {int(melody)} if str(melody).isdigit() else set()
+    others = set(by_name.values()) - {int(melody)} if melody.isdigit() else set()
     return known, others or {0}
 
 

@@ -42,8 +42,7 @@ def programs(bundle: Bundle) -> Mapping[str, int]:
     """Name of a track -> its program, where the tokens of ``bundle`` keep programs apart."""
     if "program" not in bundle.tokenizer.kinds:
         return {}
-    found: Mapping[str, int] = (bundle.card.get("corpus") or {}).get("programs") or {}
-    return found
+    return bundle.corpus.get("programs") or {}
 
 
 def as_trained(bundle: Bundle, score: Score) -> Score:

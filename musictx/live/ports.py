@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -84,7 +85,7 @@ def _socket(name: str | None, option: str) -> Any:
     if name is None or not name.startswith("socket:"):
         return None
     host, _, number = name.removeprefix("socket:").rpartition(":")
-    if not host or not number.isdecimal():
+    if not host or not re.fullmatch("[0-9]{1,5}", number) or int(number) > 65535:
         raise UserError(
             f"{option}={name}: expected socket:HOST:PORT, such as socket:localhost:9080"
         )
@@ -97,20 +98,21 @@ def _socket(name: str | None, option: str) -> Any:
 
 
 def _midi(name: str | None, option: str) -> Any:
+    asked = option if name is None else f"{option}={name}"
     try:
         there = getattr(mido, f"get_{option}_names")()
     except ImportError:
-        raise UserError(f"{option}={name or 'null'}: {_INSTALL}") from None
+        raise UserError(f"{asked}: {_INSTALL}") from None
     except Exception as error:  # python-rtmidi has a class of its own, and no ALSA is one of them
         raise UserError(
-            f"{option}={name or 'null'}: this system offers no MIDI ports ({error}); "
+            f"{asked}: this system offers no MIDI ports ({error}); "
             "socket:HOST:PORT or a .mid file will do too"
         ) from None
     matching = [one for one in there if name is None or one == name]
     matching = matching or [one for one in there if str(name).lower() in one.lower()]
     if not matching:
         names = f"the ports are {', '.join(there)}" if there else "no MIDI port is there"
-        raise UserError(f"{option}={name or 'null'}: {names}; socket:HOST:PORT will do too")
+        raise UserError(f"{asked}: {names}; socket:HOST:PORT will do too")
     return getattr(mido, f"open_{option}")(matching[0])
 
 

@@ -115,7 +115,7 @@ class Decoder:
     def logits(self) -> Tensor:
         """(rows, V) float64 of the next ids. The choice is made on the CPU in float64: the same on
         every device, and V is small."""
-        return self._next.to(device="cpu", dtype=torch.float64)
+        return self._next.cpu().double()  # in two steps: Metal knows no float64
 
     def append(self, ids: Tensor) -> None:
         """Write one id a row, (rows,) int64, without reading it yet."""

@@ -293,6 +293,7 @@ KINDS = {
     "documents": Kind(small.nothing, small.make_document, formats.read),
     "marks": Kind(small.nothing, small.make_marks, small.read_and_write),
     "cards": Kind(small.write_card, small.make_card, small.ask_card),
+    "bands": Kind(small.write_band, small.make_card, small.ask_band),
     "runs": Kind(small.write_run, small.make_run, small.ask_run),
     "sessions": Kind(small.write_sessions, small.make_sessions, small.ask_sessions),
     "words": Kind(small.nothing, small.make_words, small.ask_words),

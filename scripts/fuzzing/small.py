@@ -16,12 +16,14 @@ from typing import Any
 
 import yaml
 
+import musictx
 from musictx import bundle, formats, midi, musicxml
 from musictx.apps import measured
 from musictx.compose import COMMANDS, compose
 from musictx.compose.commands import known_options
 from musictx.config import TrainConfig
 from musictx.errors import UserError
+from musictx.notes import Score
 from musictx.studio import exchange
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
@@ -106,6 +108,20 @@ def make_card(rng: Random, examples: Path, folder: Path) -> Path:
 
 def ask_card(path: Path) -> object:
     return measured._corpus_of(bundle.load(path).card)
+
+
+def write_band(folder: Path) -> None:
+    corpus = {"name": "folder", "programs": {"tune": 73, "bass": 33}, "tasks": {"melody": "73"}}
+    limits = {"longest_note": [[0, 2.0]], "instruments": [0, 33, 73], "most_notes": 8, "strikes": 5}
+    limits |= {"density": 4.0, "restruck": 0.1, "in_scale": 0.9, "parts": [[33, 1, 28, 60, 2.0]]}
+    tokens = {"name": "notes", "low": 28, "high": 90, "controls": True, "tracks": "programs"}
+    card = {"title": "x", "corpus": corpus, "note_limits": limits}
+    saved(folder / "model", card, tokens=tokens, context=300, group=5)
+
+
+def ask_band(path: Path) -> object:
+    tune = Score([(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 73, False, 0) for i in range(4)])
+    return musictx.accompany(tune, bundle.load(path), add="bass", seed=0)
 
 
 def write_run(folder: Path) -> None:

@@ -84,7 +84,8 @@ def test_words_numbers_and_feelings():
     for feel in FEEL:
         assert control_values({}, feel)
     assert controls.levels({}) == [0] * len(CONTROLS)
-    for wrong in ({"density": "loud"}, {"loudness": -3}, {"polyphony": "nan"}):
+    for wrong in ({"density": "loud"}, {"loudness": -3}, {"polyphony": "nan"}, {"loudness": 200},
+                  {"density": "1_0"}):  # fmt: skip
         (name,) = wrong
         with pytest.raises(UserError, match=f"{name}="):
             control_values(wrong)
