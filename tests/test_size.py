@@ -18,8 +18,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3465,
-    "apps": 2440,
+    "": 3530,
+    "apps": 2450,
     "attention": 3105,
     "cli": 385,
     "compose": 1280,
@@ -29,7 +29,7 @@ ROOMS = {
     "midi": 1460,
     "model": 2830,
     "musicxml": 1075,
-    "render": 1470,
+    "render": 1475,
     "sampling": 4150,
     "tokens": 2350,
     "train": 2570,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4030,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_470, 45_310, 400, 159
+CORE, ALL, FILE, OPTIONS = 31_540, 45_385, 400, 159
 
 
 def lines() -> dict[str, int]:
