@@ -260,6 +260,7 @@ def accompany(
     *,
     chords: str | None = None,
     add: str | Sequence[str] | None = None,
+    style: str | None = None,
     melody_track: str | int | None = None,
     samples: int = 1,
     sampling: Sampling = None,
@@ -280,6 +281,7 @@ def accompany(
     chords        a sheet to follow, such as ``| C | Am7 F | G |``, from the bar of the melody's
                   first note on, over and over; without a melody as long as the sheet is
     add           parts to compose to all that is there, by name, separated by commas: "bass,drums"
+    style         of the drums, such as "rock"
     melody_track  where the melody is, by name or number from 1; None: the only track, the one
                   called melody, or else the highest notes
 
@@ -292,6 +294,7 @@ def accompany(
         density,
         chords=chords,
         add=None if add is None else _joined("add", add),
+        style=style,
         melody_track=None if melody_track is None else _joined("melody_track", melody_track),
         samples=samples,
         loudness=loudness,

@@ -276,6 +276,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     if isinstance(corpus := config["card"].get("corpus"), dict):
         _check_corpus(corpus, f"{path}: card.corpus")
     _check_note_limits(config["card"].get("note_limits") or {}, f"{path}: card.note_limits")
+    _check_drummers(config["card"].get("drummers") or {}, f"{path}: card.drummers")
     return config
 
 
@@ -312,6 +313,18 @@ def _check_note_limits(limits: Any, where: str) -> None:
             f"{where}={str(limits)[:40]}: expected numbers by name, longest_note as a list of "
             "[lowest pitch, seconds], instruments as a list, parts as a list of [program, notes "
             "at once, lowest pitch, highest pitch, notes a second]"
+        )
+
+
+def _check_drummers(styles: Any, where: str) -> None:
+    """``UserError`` unless ``styles`` are drummers by style (:mod:`musictx.sampling.drummers`)."""
+    lists = [*styles.values()] if isinstance(styles, dict) else [None]
+    rows = [row for one in lists for row in (one if isinstance(one, list) and one else [None])]
+    words = re.compile(r"[0-9]{24}( [0-9]{24}){3}")
+    if not all(isinstance(row, str) and words.fullmatch(row) for row in rows):
+        raise UserError(
+            f"{where}={str(styles)[:40]}: expected a list of drummers for each style, each four "
+            "words of 24 digits"
         )
 
 

@@ -14,6 +14,8 @@ def card_text(config: Mapping[str, Any], described: Mapping[str, Any], model: nn
     ``config`` and ``described`` are the contents of config.yaml and tokenizer.json.
     """
     card = dict(config["card"])
+    if "drummers" in card:
+        card["drummers"] = [*card["drummers"]]  # by name
     parameters = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
     lines = [f"# {card.pop('title', 'A Music Transformer')}", ""]
     summary = card.pop("summary", None)

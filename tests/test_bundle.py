@@ -322,6 +322,8 @@ def test_weights_load_strictly(folder):
             lambda c: c["card"].update(note_limits={"instruments": ["all"]}),
             r"instruments as a list",
         ),
+        (lambda c: c["card"].update(drummers={"rock": []}), r"card\.drummers=.*: expected a list"),
+        (lambda c: c["card"].update(drummers={"rock": ["9" * 96]}), "each four words of 24 digits"),
         (lambda c: c["model"].update(position={"name": "os:abort"}), "may not import code"),
         (
             lambda c: c["model"].update(position={"max_distance": 1e400}),

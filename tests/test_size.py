@@ -18,19 +18,19 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3530,
-    "apps": 2450,
+    "": 3550,
+    "apps": 2475,
     "attention": 3105,
     "cli": 385,
     "compose": 1280,
-    "config": 1855,
+    "config": 1862,
     "data": 2765,
     "evaluate": 1765,
     "midi": 1460,
     "model": 2830,
     "musicxml": 1075,
     "render": 1475,
-    "sampling": 4150,
+    "sampling": 4310,
     "tokens": 2350,
     "train": 2570,
     "chorale": 3510,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4030,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_540, 45_385, 400, 159
+CORE, ALL, FILE, OPTIONS = 31_745, 45_595, 400, 160
 
 
 def lines() -> dict[str, int]:

@@ -86,6 +86,8 @@ def composed(
     _check_drums(bundle, task)
     wanted = parts.asked(bundle, task.add)
     chords = request.chords if isinstance(request, AccompanyConfig) else None
+    style = request.style if isinstance(request, AccompanyConfig) else None
+    players = parts.drummers(bundle, wanted, style, task.score)
     if chords is not None and bundle.tokenizer.group == 1:
         raise UserError(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
@@ -120,6 +122,7 @@ def composed(
             closes=task.closes,
             parts=composed_parts(task, programs) if not wanted else set(order),
             habits=habits,
+            drummers=players,
             steering=asked,
         )
     else:

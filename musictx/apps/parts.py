@@ -17,6 +17,7 @@ from musictx.bundle import Bundle
 from musictx.data.encode import programmed
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
+from musictx.sampling.drummers import QUARTERS, Drummer, of_style
 from musictx.sampling.soft import Habit, NoteLimits
 from musictx.shipped import models
 
@@ -107,6 +108,25 @@ def habits(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
         found[DRUMS] = rows._replace(low=max(rows.low, KIT[0]), high=min(rows.high, KIT[1]))
     lines = {part: found[part]._replace(voices=1) for n, part in wanted.items() if n in LINES}
     return found | lines
+
+
+def drummers(
+    bundle: Bundle, wanted: Mapping[str, int], style: str | None, score: Score
+) -> list[Drummer]:
+    """The drummers of a style, or the usual ones, where drums are among the parts ``wanted`` for
+    ``score``. ``UserError`` for a style that is asked for and cannot be kept."""
+    if DRUMS not in wanted.values():
+        if style is not None:
+            raise UserError(f"style={style}: that is a style of drums; expected it with add=drums")
+        return []
+    found = of_style(bundle.card.get("drummers") or {}, style, bundle.tokenizer.vocabulary)
+    quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
+    if style is not None and len(quarters) and not (quarters == QUARTERS).any():
+        raise UserError(
+            f"style={style}: the drummers of this style play in 4/4, and no bar of the file is; "
+            "leave style out"
+        )
+    return found
 
 
 def as_given(bundle: Bundle, score: Score, given: Score | None) -> Score:

@@ -60,3 +60,8 @@ class AccompanyConfig(Steered):
         "'| C | Am7 F | G |', repeated to its end, or a text file with one; without a melody they "
         "are accompanied once (x4 at the end: four times); models of notes tokens, such as song",
     )
+    style: str | None = option(
+        None,
+        "style of the drums that add= asks for, such as rock or jazz, as the drummers of the "
+        "model's corpus play it in 4/4; another name lists those that the model knows",
+    )

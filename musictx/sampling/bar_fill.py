@@ -20,7 +20,9 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import engine, soft
 from musictx.sampling import processors as reshape
-from musictx.sampling.bar_given import BarGiven, BarRow, BarRules
+from musictx.sampling.bar_given import BarGiven, BarRow
+from musictx.sampling.bar_rules import BarRules
+from musictx.sampling.drummers import Drummer
 from musictx.sampling.primer import Primer
 from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
@@ -45,6 +47,7 @@ class BarPart:
     closes  it is a gap: the music after ``end`` is known from the beginning on
     parts   of what is composed: programs, :data:`musictx.tokens.group_ids.DRUM_PART`
     habits  of some of them: how many of its notes sound at once, between which pitches
+    drummers  of whom one has a say in new drums, another in each version of a seed
     """
 
     def __init__(
@@ -58,13 +61,14 @@ class BarPart:
         closes: bool,
         parts: Collection[int],
         habits: Mapping[int, Habit] | None = None,
+        drummers: Sequence[Drummer] = (),
         steering: Steering | None = None,
         context: int | None = None,
     ) -> None:
         self.model, self.tokenizer, self.table = model, tokenizer, tokenizer.vocabulary
         self.steering = steering or Steering((0,) * len(CONTROLS))
         self.context = context or model.config.context
-        self.closes, self.habits = closes, habits or {}
+        self.closes, self.habits, self.drummers = closes, habits or {}, drummers
         self.around = Primer(score=kept if len(kept) else None)  # for key=auto
         grid = tokenizer.grid(kept, begin, end)
         self.clock, self.bars = grid.clock, grid.bars
@@ -215,7 +219,7 @@ class BarPart:
             self.habits,
         )
 
-    def row(self, rules: BarRules) -> BarRow:
+    def row(self, rules: BarRules, seed: Sequence[int]) -> BarRow:
         """The constraint that goes on after the piece so far."""
         state = self.tokenizer.grammar(self.piece)
         last = ahead.by_bar(self.piece, self.table.id("bar"))[-1][1:]
@@ -229,7 +233,8 @@ class BarPart:
             (int(one["program"]), int(one["pitch"])): round(float(one["end"]) / self.seconds)
             for one in own[~own["drum"]]
         }
-        return BarRow(rules, state, self.bar, at, ends)
+        drummer = self.drummers[sum(seed) % len(self.drummers)] if self.drummers else None
+        return BarRow(rules, state, self.bar, at, ends, drummer)
 
     def take(self, drawn: Sequence[int], row: BarRow) -> None:
         """What was written of a segment, up to the last whole group; of all ids ``drawn`` the
@@ -252,7 +257,7 @@ def segment(
     times = len(part.steering.rows)  # with guidance each a second time, unsteered
     prompts, later = zip(*(part.prompt(levels) for levels in part.steering.rows))
     rules = part.rules(later[0])
-    given = BarGiven(rules, [part.row(rules) for _ in range(times * len(some))])
+    given = BarGiven(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * len(given.rows))
     steps = engine.generate(

@@ -10,21 +10,19 @@ a known note of their pitch begins.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from musictx.beats import BPM
+from musictx.sampling.bar_rules import BarRules, Key
 from musictx.sampling.constraints import Constraint
-from musictx.sampling.soft import Habit
+from musictx.sampling.drummers import Drummer
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_grammar import GroupState
 from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP
-from musictx.tokens.vocab import EOS, PAD, GrammarState, Vocabulary
+from musictx.tokens.vocab import EOS, PAD, GrammarState
 
 #: A part that is asked for has at least this share of its usual notes over so many steps; each note
 #: that it lacks makes a new one likelier by so many nats.
@@ -33,69 +31,6 @@ LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 1.5
 #: likelier by so many nats, and the root of the chord in force by so many: the lowest notes of
 #: songs begin 85 of 100 bars, 81 of them on the root (scripts/reproduce/rhythm_sections.py).
 BASS, ON_LINE, ON_ROOT = 33, 7.0, 2.0
-#: A group of ids, and what orders it: (place, part, tone).
-Key = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class BarRules:
-    """What is the same for all rows.
-
-    table   the vocabulary
-    lines   (B + 1,) steps of the bar lines, and where the last bar ends
-    opening (B, 5) the groups of the bar lines
-    known   of each bar its known groups in order: (key, ids)
-    ahead   bar -> the ids of the groups ahead that stand before its line
-    begin, end   steps between which new notes begin
-    parts   of new groups: programs, :data:`DRUM_PART`, :data:`CHORD`
-    seconds of a step
-    habits  part -> how many of its notes sound at once, between which pitches new ones lie, and how
-            many there are in a second
-    """
-
-    table: Vocabulary
-    lines: np.ndarray
-    opening: np.ndarray
-    known: Sequence[Sequence[tuple[Key, list[int]]]]
-    ahead: dict[int, list[int]]
-    begin: int
-    end: int
-    parts: Collection[int]
-    seconds: float = 60.0 / (STEPS * BPM)
-    habits: Mapping[int, Habit] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        sounding = defaultdict(list)
-        lengths = self.table.range("length")[0]
-        for bar, groups in enumerate(self.known):
-            for (place, part, tone), ids in groups:
-                if part not in (CHORD, DRUM_PART):
-                    start = int(self.lines[bar]) + place
-                    sounding[part, tone].append((start, start + 1 + ids[3] - lengths))
-        object.__setattr__(self, "sounding", dict(sounding))
-        object.__setattr__(self, "ids", {k: slice(*self.table.range(k)) for k in self.table.kinds})
-
-    ids: dict[str, slice] = None  # type: ignore[assignment]
-    sounding: dict[tuple[int, int], list[tuple[int, int]]] = None  # type: ignore[assignment]
-
-    def free(self, part: int, tone: int, step: int) -> bool:
-        """Whether no known note of this pitch sounds at ``step``."""
-        return all(not a <= step < b for a, b in self.sounding.get((part, tone), ()))
-
-    def room(self, part: int, tone: int, step: int) -> int | None:
-        """Steps until the next known note of this pitch begins, or of a part of one note at a time
-        any; None: there is none."""
-        line = part in self.habits and self.habits[part].voices == 1
-        same = [k for k in self.sounding if k[0] == part] if line else [(part, tone)]
-        later = [a - step for k in same for a, _ in self.sounding.get(k, ()) if a > step]
-        return min(later, default=None)
-
-    def full(self, part: int, step: int, own: int) -> bool:
-        """Whether with ``own`` new notes as many of the part sound at ``step`` as may at once."""
-        if part not in self.habits or part == DRUM_PART:
-            return False
-        known = sum(not self.free(of, tone, step) for of, tone in self.sounding if of == part)
-        return own + known >= self.habits[part].voices
 
 
 class BarRow:
@@ -103,7 +38,7 @@ class BarRow:
 
     state   the grammar after the piece so far;  bar  the number of the bar that is being written,
             whose line stands;  at  the key of the last group in it;  ends  (part, pitch) of new
-            notes that sound -> the step at which they end
+            notes that sound -> the step at which they end;  drummer  who has a say in new drums
     """
 
     def __init__(
@@ -113,8 +48,9 @@ class BarRow:
         bar: int,
         at: Key | None,
         ends: Mapping[tuple[int, int], int] | None = None,
+        drummer: Drummer | None = None,
     ) -> None:
-        self.rules, self.state, self.bar = rules, state, bar
+        self.rules, self.state, self.bar, self.drummer = rules, state, bar, drummer
         self.queue: list[int] = []  # ids that come next
         self.own_strikes: list[bool] = []  # of each note written here: is it the model's own?
         self._new: list[tuple[int, int]] = []  # part and step of each of those
@@ -153,9 +89,11 @@ class BarRow:
         return ids[count] if ids[:count] == self._group else None
 
     def gain(self) -> np.ndarray:
-        """(V,) nats by which notes of parts become likelier that lack some (:data:`LEAST`), and
-        those of a bass at bar lines."""
+        """(V,) nats by which notes of parts become likelier that lack some (:data:`LEAST`), those
+        of a bass at bar lines, and what the drummer plays."""
         found, ids = np.zeros(self.rules.table.size), self.rules.ids
+        if self.drummer is not None and not (self.done or self.queue):
+            self._played(self.drummer, found)
         at_line = BASS in self.rules.habits and (self._value(0) if self._group else 0) == 0
         if at_line and len(self._group) == 2 and self._part() == BASS and self._root is not None:
             pitches = np.asarray(self.rules.table.value_of[ids["pitch"]])
@@ -171,15 +109,37 @@ class BarRow:
                 usual = LEAST * habit.density * self.rules.seconds * (self.step - since)
                 lacks[part] = max(usual - count, 0.0)
         if not self._group:
-            found[ids["place"]] = PULL * max(lacks.values(), default=0.0)
-            due = self.due()
+            pull, due = PULL * max(lacks.values(), default=0.0), self.due()
+            found[ids["place"]] += pull
             if due is not None and not self._parts(self._left[0][0][0]):
-                found[due] = 0.0
+                found[due] -= pull
         for part, lack in lacks.items() if self._group else ():
-            found[self._part_id(part)] = PULL * lack
+            found[self._part_id(part)] += PULL * lack
         if at_line and self._last[0] <= 0 and self._last[1] < BASS and BASS in self._parts(0):
             found[self._part_id(BASS) if self._group else ids["place"].start] += ON_LINE
         return found
+
+    def _played(self, drummer: Drummer, found: np.ndarray) -> None:
+        """Adds what ``drummer`` says of the next stroke to ``found``, in a bar of his meter."""
+        rules, place = self.rules, self._value(0) if self._group else max(self._last[0], 0)
+        bar = int(rules.lines[self.bar + 1] - rules.lines[self.bar])
+        if DRUM_PART not in rules.parts or bar != drummer.steps:
+            return
+        after = self._last[2] if self._last[:2] == (place, DRUM_PART) else -1
+        alone, due = not {*rules.parts} - {CHORD, DRUM_PART}, self.due()
+        if not self._group:
+            nats, first = drummer.places(place, after), rules.ids["place"].start
+            if alone:  # a new group is a stroke, but where a known one comes
+                at = [drummer.stroke(at, after if at == place else -1) for at in range(place, bar)]
+                nats[place:-1] += at
+                if due is not None and first <= due < first + bar:
+                    nats[due - first] -= at[due - first - place]
+            found[first : first + bar] += nats[:-1]
+            found[self._onward()] += nats[-1]
+        elif len(self._group) == 1 and (due is not None or not alone):
+            found[self._part_id(DRUM_PART)] += drummer.stroke(place, after)
+        elif len(self._group) == 2 and self._part() == DRUM_PART:
+            found[rules.ids["drum"]] += drummer.drums(place, after)
 
     @property
     def step(self) -> int:

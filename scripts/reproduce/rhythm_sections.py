@@ -1,16 +1,19 @@
 """Drums and a bass composed to songs, beside Groove's drummers and the songs' own lowest notes.
 
     python -m scripts.reproduce.rhythm_sections path=FOLDER_OF_SONGS groove=FOLDER_OF_DRUMMERS
-        [model=song] [pieces=10] [seconds=45] [seed=0] [parts=drums,bass]
+        [model=song] [pieces=10] [seconds=45] [seed=0] [parts=drums,bass] [styles=rock,jazz]
 
 Of songs in 4/4 the first ``seconds`` are taken without drums, bass and the names of chords; asked
 for is ``musictx accompany add=drums``, and ``add=bass``. Chords are those of the file's markers;
-phrases end before the sections that :mod:`musictx.evaluate.sections` finds.
+phrases end before the sections that :mod:`musictx.evaluate.sections` finds. With ``styles`` drums
+are asked for in each of them instead, song n by the seed ``seed`` + n, and laid beside the drummers
+of every style that the card's were not taken from (``scripts/reproduce/drummers.py``), and these
+beside each other by halves; all their bars' means count the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +24,9 @@ from musictx import chords
 from musictx.evaluate import metre
 from musictx.evaluate.sections import sections
 from musictx.notes import Score
+from musictx.sampling.drummers import KINDS, kind_of
 from scripts.reproduce.bands import BASS, STEADY, STYLES, snapped
+from scripts.reproduce.drummers import performances
 from scripts.words import options, run, several
 
 DEFAULTS = {
@@ -32,9 +37,8 @@ DEFAULTS = {
     "seconds": "45",
     "seed": "0",
     "parts": "drums,bass",
+    "styles": "",
 }
-#: Drums of General MIDI that keep time: kicks, snares, hats and rides; the others are colours.
-KINDS = {"kick": (35, 36), "snare": (37, 38, 39, 40), "hat": (42, 44, 46, 51, 53, 59)}
 LAGS = (1, 2, 4, 8, 16)
 
 
@@ -43,10 +47,7 @@ def places(drums: Score) -> np.ndarray:
     sixteenth of the bar."""
     table = np.zeros((4, 16))
     at = metre.bar_places(drums) % 16
-    kind = np.full(len(drums), 3)
-    for number, pitches in enumerate(KINDS.values()):
-        kind[np.isin(drums.notes["pitch"], pitches)] = number
-    np.add.at(table, (kind, at), 1.0)
+    np.add.at(table, (kind_of(drums.notes["pitch"]), at), 1.0)
     return table
 
 
@@ -96,17 +97,64 @@ def lowest(score: Score) -> Score:
     return score.with_notes(line)
 
 
-def made_for(song: Score, part: str, model: musictx.Bundle, seed: int) -> Score:
+def made_for(
+    song: Score, part: str, model: musictx.Bundle, seed: int, style: str | None = None
+) -> Score:
     """The notes of ``part`` alone, in the bars of ``song``."""
-    sample = musictx.accompany(song, model=model, add=part, seed=seed)[0]
+    sample = musictx.accompany(song, model=model, add=part, style=style, seed=seed)[0]
     track = next(n for n, name in sample.score.names.items() if name == part.capitalize())
     notes = sample.score.notes
     return song.with_notes(notes[notes["track"] == track])
 
 
+def halves(tables: list[np.ndarray], seed: int = 0) -> float:
+    """Overlap of one half of the tables with the other, the mean of a hundred divisions."""
+    random, found = np.random.default_rng(seed), []
+    for _ in range(100):
+        order = random.permutation(len(tables))
+        one, other = (np.sum([tables[n] for n in some], 0) for some in (order[::2], order[1::2]))
+        found.append(overlap(one, other))
+    return float(np.mean(found))
+
+
+def by_style(given: dict[str, str], songs: list[Score], model: musictx.Bundle) -> None:
+    """Drums of each style beside the held-out drummers of all."""
+    real: dict[str, list[np.ndarray]] = {}
+    for one in performances(Path(given["groove"])):
+        if one.held_out:
+            bars = int(metre.bars_of(one.score).max()) + 1
+            real.setdefault(one.style, []).append(places(one.score) / bars)
+    whole = {style: np.sum(tables, 0) for style, tables in real.items()}
+    print("style".ljust(12), "halves", *(f"{style:>10}" for style in real))
+    for style in several(given["styles"]):
+        made = [
+            places(made_for(song, "drums", model, int(given["seed"]) + number, style))
+            for number, song in enumerate(songs)
+        ]
+        row = [overlap(np.sum(made, 0), table) for table in whole.values()]
+        print(
+            f"{style:12} {halves(real[style]):6.3f}", *(f"{one:10.3f}" for one in row), flush=True
+        )
+
+
+def songs_of(given: dict[str, str]) -> Iterator[tuple[str, Score, Score]]:
+    """Name, whole file and the beginning without drums, bass and chords of each song in 4/4."""
+    left, end = int(given["pieces"]), float(given["seconds"])
+    for path in sorted(Path(given["path"]).glob("*.mid")):
+        whole = musictx.read(path)
+        if left and len(whole.meters) == 1 and whole.meters[0].tolist()[1:] == (4, 4):
+            left -= 1
+            notes = whole.notes[~whole.notes["drum"] & (whole.notes["program"] != BASS)]
+            notes = notes[notes["start"] < end]
+            yield path.name, whole, replace(whole.with_notes(notes), markers=(), file=b"")
+
+
 def main(words: list[str]) -> None:
     given = options(words, DEFAULTS)
-    end, model = float(given["seconds"]), musictx.load(given["model"])
+    model = musictx.load(given["model"])
+    if given["styles"]:
+        by_style(given, [song for _, _, song in songs_of(given)], model)
+        return
     performed = [
         snapped(musictx.read(path))
         for path in sorted(Path(given["groove"]).glob("*beat_4-4*.mid"))
@@ -116,15 +164,9 @@ def main(words: list[str]) -> None:
     groove = np.sum([places(one) for one in drummers], 0)
     others = [overlap(places(one), groove - places(one)) for one in drummers]
     print(f"{len(drummers)} drummers; overlap of each with the others {_mean(others)}")
-    table, rows, left = np.zeros((4, 16)), {}, int(given["pieces"])
-    for path in sorted(Path(given["path"]).glob("*.mid")):
-        whole = musictx.read(path)
-        if not left or len(whole.meters) != 1 or whole.meters[0].tolist()[1:] != (4, 4):
-            continue
-        left -= 1
+    table, rows = np.zeros((4, 16)), {}
+    for name, whole, song in songs_of(given):
         named = chords.annotated(whole)
-        notes = whole.notes[~whole.notes["drum"] & (whole.notes["program"] != BASS)]
-        song = replace(whole.with_notes(notes[notes["start"] < end]), markers=(), file=b"")
         if "drums" in several(given["parts"]):
             drums = made_for(song, "drums", model, int(given["seed"]))
             table += places(drums)
@@ -142,7 +184,7 @@ def main(words: list[str]) -> None:
             roots = [(time, chord.root % 12 if chord.quality else -1) for time, chord in named]
             rows.setdefault("bass", []).append(bass_measures(bass, roots))
             rows.setdefault("lowest notes", []).append(bass_measures(lowest(song), roots))
-        print(path.name, flush=True)
+        print(name, flush=True)
     if table.sum():
         kinds = [*KINDS, "others"]
         for name, one in (("made", table), ("Groove", groove)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,17 +12,24 @@ from musictx.apps import parts, tasks
 from musictx.config import InfillConfig
 from musictx.errors import UserError
 from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.sampling.drummers import KINDS
 from musictx.tokens import controls
 from tests.untrained import saved
 
 ROWS = [[33, 2, 30, 50, 2.0], [48, 3, 50, 80, 2.0], [80, 3, 40, 90, 2.0], [128, 4, 22, 60, 6.0]]
+#: A kick on every beat, or a hat; of the others nothing.
+DRUMMERS = {
+    "usual": [" ".join(["0" * 24] * 4)],
+    "disco": [" ".join(["900000" * 4, *["0" * 24] * 3])],
+    "hush": [" ".join([*["0" * 24] * 2, "900000" * 4, "0" * 24])],
+}
 
 
 @pytest.fixture(scope="module")
 def songs(tmp_path_factory):
     """A model of notes in bars that writes some parts."""
     limits = {"instruments": [0, 33, 48, 73, 80, 128], "parts": ROWS}
-    card = {"corpus": {"tasks": {"melody": "73"}}, "note_limits": limits}
+    card = {"corpus": {"tasks": {"melody": "73"}}, "note_limits": limits, "drummers": DRUMMERS}
     tokens = {"name": "notes", "low": 21, "high": 108, "controls": True}
     where = tmp_path_factory.mktemp("songs") / "m"
     return str(saved(where, card, tokens=tokens, group=5, context=1200))
@@ -129,3 +138,28 @@ def test_around_a_gap_the_tracks_that_are_written_count_and_the_others_in_it(ban
     assert task.around["polyphony"] == pytest.approx(own["polyphony"] + beside["polyphony"])
     mean = (own["register"] * own["density"] + beside["register"] * beside["density"]) / total
     assert task.around["register"] == pytest.approx(mean)
+
+
+def test_drums_are_played_in_the_style_that_is_asked_for(songs, band):
+    """By random weights, so the drummer's word must be heard."""
+    kinds = {"disco": KINDS["kick"], "hush": KINDS["hat"]}
+    for style, some in kinds.items():
+        made = musictx.accompany(band, songs, add="drums", style=style, seed=2)[0].score
+        drums = track(made, "Drums")
+        at = np.round(drums["start"] * 90 / 60 * 24).astype(int) % 24
+        beats = drums[(at == 0) & np.isin(drums["pitch"], some)]
+        assert len(np.unique(beats["start"])) >= 12, "of 16 beats"
+
+
+def test_a_style_that_cannot_be_kept_is_refused_in_a_sentence(songs, band, tmp_path):
+    def refused(what, **asked):
+        with pytest.raises(UserError, match=what):
+            musictx.accompany(asked.pop("file", band), songs, **asked)
+
+    refused("style=polka: expected one of disco, hush", add="drums", style="polka")
+    refused("style=disco: that is a style of drums; expected it with add=drums", style="disco")
+    refused("expected it with add=drums", add="bass", style="disco")
+    score = musictx.read(band)
+    waltz = replace(score, meters=np.array([(0.0, 3, 4)], METER), file=b"")
+    musictx.write(waltz, tmp_path / "waltz.mid")
+    refused("play in 4/4", file=tmp_path / "waltz.mid", add="drums", style="disco")

@@ -1,0 +1,79 @@
+"""What a piece in bars is held to while notes are composed around known ones."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from musictx.beats import BPM
+from musictx.sampling.soft import Habit
+from musictx.tokens.bars import STEPS
+from musictx.tokens.group_ids import CHORD, DRUM_PART
+from musictx.tokens.vocab import Vocabulary
+
+#: A group of ids, and what orders it: (place, part, tone).
+Key = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class BarRules:
+    """What is the same for all rows.
+
+    table   the vocabulary
+    lines   (B + 1,) steps of the bar lines, and where the last bar ends
+    opening (B, 5) the groups of the bar lines
+    known   of each bar its known groups in order: (key, ids)
+    ahead   bar -> the ids of the groups ahead that stand before its line
+    begin, end   steps between which new notes begin
+    parts   of new groups: programs, :data:`DRUM_PART`, :data:`CHORD`
+    seconds of a step
+    habits  part -> how many of its notes sound at once, between which pitches new ones lie, and how
+            many there are in a second
+    """
+
+    table: Vocabulary
+    lines: np.ndarray
+    opening: np.ndarray
+    known: Sequence[Sequence[tuple[Key, list[int]]]]
+    ahead: dict[int, list[int]]
+    begin: int
+    end: int
+    parts: Collection[int]
+    seconds: float = 60.0 / (STEPS * BPM)
+    habits: Mapping[int, Habit] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sounding = defaultdict(list)
+        lengths = self.table.range("length")[0]
+        for bar, groups in enumerate(self.known):
+            for (place, part, tone), ids in groups:
+                if part not in (CHORD, DRUM_PART):
+                    start = int(self.lines[bar]) + place
+                    sounding[part, tone].append((start, start + 1 + ids[3] - lengths))
+        object.__setattr__(self, "sounding", dict(sounding))
+        object.__setattr__(self, "ids", {k: slice(*self.table.range(k)) for k in self.table.kinds})
+
+    ids: dict[str, slice] = None  # type: ignore[assignment]
+    sounding: dict[tuple[int, int], list[tuple[int, int]]] = None  # type: ignore[assignment]
+
+    def free(self, part: int, tone: int, step: int) -> bool:
+        """Whether no known note of this pitch sounds at ``step``."""
+        return all(not a <= step < b for a, b in self.sounding.get((part, tone), ()))
+
+    def room(self, part: int, tone: int, step: int) -> int | None:
+        """Steps until the next known note of this pitch begins, or of a part of one note at a time
+        any; None: there is none."""
+        line = part in self.habits and self.habits[part].voices == 1
+        same = [k for k in self.sounding if k[0] == part] if line else [(part, tone)]
+        later = [a - step for k in same for a, _ in self.sounding.get(k, ()) if a > step]
+        return min(later, default=None)
+
+    def full(self, part: int, step: int, own: int) -> bool:
+        """Whether with ``own`` new notes as many of the part sound at ``step`` as may at once."""
+        if part not in self.habits or part == DRUM_PART:
+            return False
+        known = sum(not self.free(of, tone, step) for of, tone in self.sounding if of == part)
+        return own + known >= self.habits[part].voices
