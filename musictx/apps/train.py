@@ -147,7 +147,7 @@ def finished_before(config: TrainConfig, folder: runs.RunFolder, say: Say) -> Tr
     status, asked = folder.status(), config.trainer
     if not status.get("finished") or not (folder.model / "model.safetensors").is_file():
         return None
-    if config.ckpt_path is not None or asked.fast_dev_run:
+    if asked.fast_dev_run:
         return None
     if asked.seconds is not None:
         enough, more = status.get("seconds", 0.0) >= asked.seconds, "trainer.max_time"
@@ -204,7 +204,7 @@ def assemble(
             f"trainer.limit_val_batches={share}: expected at least {1 / batches:.2g}, the share of "
             f"one of {batches} validation batches"
         )
-    path = None if config.trainer.fast_dev_run else folder.to_load(config)
+    path = None if config.fresh or config.trainer.fast_dev_run else folder.checkpoint
     limits = of_corpus(shards, tokenizer)
 
     def save_model(trainer: pl.Trainer) -> None:

@@ -17,7 +17,7 @@ ELSEWHERE = {
     "instrument": "instruments come with the music that is read",
     "debug": "trainer=debug is ten steps that look for faults, trainer.fast_dev_run=true one",
     "hparams_search": "a search is -m hydra/sweeper=optuna, or a file of your own --config-dir",
-    "task_name": "runs are named by out= and found again by tags=[...]",
+    "task_name": "runs are named by out=",
     "extras": "--cfg job prints the configuration",
 }
 ELSEWHERE |= {option: said for c in COMMANDS.values() for option, said in c.answers.items()}

@@ -45,13 +45,6 @@ class DataConfig:
         "tasks: the melody of accompany: skyline (the highest notes, or those on one side of a "
         "pitch) or a program number",
     )
-    flat_primers: float = option(
-        0.15,
-        "tasks: share of these windows whose past has one loudness and lies on a grid, as a score "
-        "does; that past is read but is no target",
-        low=0,
-        below=1,
-    )
 
     def __post_init__(self) -> None:
         check(self, "data")

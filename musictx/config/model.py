@@ -42,7 +42,6 @@ class ModelConfig:
     dropout: float = option(
         0.1, "on embeddings, attention weights and each residual branch", low=0, below=1
     )
-    tied: bool = option(True, "share the token embedding with the output layer")
     attention: str = option(
         "auto",
         "implementation of attention; auto = the fastest that can: " + ", ".join(IMPLEMENTATIONS),

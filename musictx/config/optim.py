@@ -43,11 +43,10 @@ class OptimConfig:
     weight_decay: float = option(0.01, "on matrices; never on biases, norms and embeddings", low=0)
     schedule: str = option(
         "cosine",
-        "cosine (to min_lr), rsqrt (inverse square root) or constant",
+        "cosine (to zero), rsqrt (inverse square root) or constant",
         choices=("cosine", "rsqrt", "constant"),
     )
     warmup: int = option(100, "steps of linear rise at the start", low=0)
-    min_lr: float = option(0.0, "cosine: the last learning rate, as a share of lr", low=0, high=1)
     params: dict[str, Any] = option(
         {}, "arguments of a class of your own, each written optim.NAME=VALUE"
     )

@@ -34,13 +34,6 @@ class TrainConfig:
         rare=True,
     )
     logger: dict[str, Any] = option({}, "Lightning loggers, each by its _target_", rare=True)
-    tags: list[str] = option([], "words by which you find this run again", rare=True)
-    ckpt_path: str | None = option(
-        None,
-        "checkpoint to resume from: a file, last or best; default: last, from the run folder",
-        also="checkpoint resume",
-        rare=True,
-    )
     init: str | None = option(
         None,
         "fine-tuning: model folder, or model that comes with musictx, to start from",
@@ -52,7 +45,7 @@ class TrainConfig:
         None,
         "run folder; default runs/CORPUS-MODEL-seedSEED-KEY, resumed if it is there",
         path=True,
-        also="output output_dir save_dir resume",
+        also="output output_dir save_dir resume ckpt_path checkpoint",
     )
     fresh: bool = option(False, "start again even if the run folder holds a checkpoint", rare=True)
     seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)

@@ -33,6 +33,7 @@ PASSED_ON: dict[str, Any] = {
     "max_epochs": -1,
     "min_steps": None,
     "model_registry": None,
+    "num_nodes": 1,
     "num_sanity_val_steps": 0,
     "overfit_batches": 0,
     "profiler": None,
@@ -69,7 +70,6 @@ class TrainerConfig:
     )
     accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
     devices: str = option("auto", "number of devices on each node, or auto", also="gpus num_gpus")
-    num_nodes: int = option(1, "number of machines", low=1)
     strategy: str = option("auto", "how devices share the work: " + ", ".join(STRATEGIES))
     precision: str = option(
         "auto",

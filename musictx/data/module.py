@@ -17,7 +17,7 @@ from musictx.config import AugmentConfig
 from musictx.data.bar_tasks import BarTasks
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.tasks import Tasks
+from musictx.data.tasks import FLAT_PRIMERS, Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
@@ -34,7 +34,7 @@ class MusicDataModule(pl.LightningDataModule):
     num_workers         loader processes for training (validation needs none)
     growing_windows     [batches, tokens]: until so many batches, rows have so many tokens and a
                         batch as many more of them, so that its tokens stay about the same
-    tasks, melody, flat_primers   windows arranged as tasks (:class:`musictx.data.tasks.Tasks`)
+    tasks, melody       windows arranged as tasks (:class:`musictx.data.tasks.Tasks`)
 
     The devices of a run share each batch: device r has rows r * batch_size and following of it.
     Raises ``UserError`` if the shards are of another tokenizer or have no piece to train on.
@@ -54,7 +54,6 @@ class MusicDataModule(pl.LightningDataModule):
         growing_windows: Sequence[Sequence[int]] = (),
         tasks: Mapping[str, float] | None = None,
         melody: str = "skyline",
-        flat_primers: float = 0.0,
     ) -> None:
         super().__init__()
         shards.check(tokenizer)
@@ -76,7 +75,7 @@ class MusicDataModule(pl.LightningDataModule):
             if tokenizer.group > 1:
                 arranged = BarTasks(tokenizer, tasks, melody)
             else:
-                arranged = Tasks(tokenizer, tasks, melody, flat_primers)
+                arranged = Tasks(tokenizer, tasks, melody, FLAT_PRIMERS)
         self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged)
         self.shorter = [
             (until, TrainingRows(shards, tokenizer, tokens, change, seed, arranged))

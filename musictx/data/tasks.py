@@ -35,6 +35,9 @@ SPANS, TAIL, LOCKED, LATEST = (1.0, 12.0), 4.0, 0.3, 0.85
 FROM_THE_START, SKYLINE, PROGRAM = 0.3, 0.5, 0.7
 #: Windows of fewer tokens are left plain, and so are those whose K would have fewer.
 FEWEST, FEWEST_KNOWN = 96, 8
+#: Of windows arranged for training, the share whose past has one loudness and lies on a grid, as a
+#: score does; that past is read but is no target.
+FLAT_PRIMERS = 0.15
 #: Of music as a score has it: tempi, quarter notes a minute; lines in a quarter; its one velocity,
 #: as a share of the bins; how much of the window it is in steer.
 TEMPI, LINES, VELOCITIES, PRIMERS = (60.0, 160.0), 4, (0.4, 0.8), (0.1, 0.6)

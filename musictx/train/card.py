@@ -63,7 +63,6 @@ def card(
         "batch": rows_per_step(config, trainer),
         "optimizer": trained.optim,
         "seed": config.seed,
-        "tags": list(config.tags),
         "init": config.init,
         "torch": str(torch.__version__),
         "lightning": pl.__version__,

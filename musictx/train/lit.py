@@ -105,15 +105,13 @@ class LitMusicTransformer(pl.LightningModule):
 
     def _rate(self, step: int) -> float:
         """The share of the highest learning rate for the step after ``step`` steps."""
-        kind, low, warmup = (self.optim[k] for k in ("schedule", "min_lr", "warmup"))
+        kind, warmup = self.optim["schedule"], self.optim["warmup"]
         if self._time_used is not None:
-            return multiplier_by_time(
-                step, self._time_used, warmup=warmup, kind=kind, min_share=low
-            )
+            return multiplier_by_time(step, self._time_used, warmup=warmup, kind=kind)
         total = self.trainer.max_steps
         if total < 1:  # without end
             kind, total = ("constant" if kind == "cosine" else kind), 1
-        return multiplier(step, total=total, warmup=warmup, kind=kind, min_share=low)
+        return multiplier(step, total=total, warmup=warmup, kind=kind)
 
     def on_train_start(self) -> None:
         """After a resume this run's length and this machine's kernels count, not the saved ones."""

@@ -19,7 +19,6 @@ SHAPE = (
     "feedforward",
     "context",
     "dropout",
-    "tied",
     "attention",
     "gates",
     "first_values",

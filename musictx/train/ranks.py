@@ -43,7 +43,7 @@ def from_environment(
     devices, nodes = world
     for name, asked, found in (
         ("devices", options.devices, str(devices)),
-        ("num_nodes", str(options.num_nodes), str(nodes)),
+        ("num_nodes", str(options.flags["num_nodes"]), str(nodes)),
     ):
         if asked not in ("auto", "1", "-1", found):
             raise ConfigError(
@@ -51,7 +51,8 @@ def from_environment(
                 "SLURM) has started; leave it out, it is taken from there"
             )
     strategy = "ddp" if options.strategy == "auto" else options.strategy
-    return dataclasses.replace(options, devices=str(devices), num_nodes=nodes, strategy=strategy)
+    flags = options.flags | {"num_nodes": nodes}
+    return dataclasses.replace(options, devices=str(devices), strategy=strategy, flags=flags)
 
 
 def is_first(environment: Mapping[str, str] = os.environ) -> bool:

@@ -48,8 +48,6 @@ LOCK = ".lock"
 FREE = {
     "out",
     "fresh",
-    "tags",
-    "ckpt_path",
     "model.name",
     "corpus.path",  # the notes in it are compared instead
     "corpus.shards",
@@ -163,24 +161,6 @@ class RunFolder:
     def _there(self, name: str) -> Path | None:
         path = self.path / name
         return path if path.is_file() else None
-
-    def to_load(self, config: TrainConfig) -> Path | None:
-        """The checkpoint of ``config.ckpt_path``, or what is here to go on from; None to start.
-
-        Raises ``UserError`` if that is not there.
-        """
-        asked = config.ckpt_path
-        if asked not in (None, "last", "best"):
-            path = Path(str(asked))
-            if not path.is_file():
-                raise UserError(f"ckpt_path={path}: no such file; give a checkpoint, last or best")
-            return path
-        if config.fresh:
-            return None
-        found = self.best if asked == "best" else self.checkpoint
-        if found is None and asked is not None:
-            raise UserError(f"ckpt_path={asked}: {self.path} has no checkpoint yet")
-        return found
 
     def status(self) -> dict[str, Any]:
         """What :meth:`write_status` wrote; empty if there is nothing that can be read."""

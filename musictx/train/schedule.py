@@ -18,16 +18,14 @@ def learning_rate(width: int) -> float:
     return 1e-3 * math.sqrt(512 / width)
 
 
-def multiplier(
-    step: int, *, total: int, warmup: int = 0, kind: str = "cosine", min_share: float = 0.0
-) -> float:
+def multiplier(step: int, *, total: int, warmup: int = 0, kind: str = "cosine") -> float:
     """The share of the highest learning rate at ``step`` (0 = the first) of ``total`` steps.
 
     A linear rise reaches 1 at step ``warmup - 1`` (its first step is 1 / warmup, not 0: that would
     be a step wasted). Then
 
-    cosine    half a cosine from 1 down to ``min_share``, reached at step ``total``, the first one
-              that is not taken; beyond it ``min_share``
+    cosine    half a cosine from 1 down to 0, reached at step ``total``, the first one that is not
+              taken; beyond it 0
     rsqrt     sqrt(warmup / (step + 1)): the inverse square root of Vaswani et al. 2017
     constant  1
     """
@@ -39,13 +37,10 @@ def multiplier(
         return 1.0
     if kind == "rsqrt":
         return math.sqrt(peak / done)
-    share = (done - peak) / max(total + 1 - peak, 1)
-    return _cosine(share, min_share)
+    return _cosine((done - peak) / max(total + 1 - peak, 1))
 
 
-def multiplier_by_time(
-    step: int, share: float, *, warmup: int = 0, kind: str = "cosine", min_share: float = 0.0
-) -> float:
+def multiplier_by_time(step: int, share: float, *, warmup: int = 0, kind: str = "cosine") -> float:
     """As :func:`multiplier` for a run that ends by the clock: ``share`` of its time is used up.
 
     The rise ends after ``warmup`` steps or a tenth of the time, whichever comes first, so a slow
@@ -57,9 +52,9 @@ def multiplier_by_time(
         return rise
     if kind == "rsqrt":
         return min(rise, math.sqrt(max(warmup, 1) / max(step + 1, 1)))
-    return rise * _cosine(share, min_share)
+    return rise * _cosine(share)
 
 
-def _cosine(share: float, low: float) -> float:
-    """From 1 at 0 to ``low`` at 1 and beyond."""
-    return low + (1.0 - low) * 0.5 * (1.0 + math.cos(math.pi * min(max(share, 0.0), 1.0)))
+def _cosine(share: float) -> float:
+    """From 1 at 0 to 0 at 1 and beyond."""
+    return 0.5 * (1.0 + math.cos(math.pi * min(max(share, 0.0), 1.0)))

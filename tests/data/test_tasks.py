@@ -210,7 +210,6 @@ def test_shards_of_events_serve_both_and_tasks_want_controls(tmp_path):
         ("tasks", {"infil": 0.1}),
         ("tasks", {"infill": 0.8, "steer": 0.3}),
         ("melody", "flute"),
-        ("flat_primers", 1.5),
     ],
 )
 def test_wrong_options_are_named(option, value):

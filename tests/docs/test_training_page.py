@@ -85,8 +85,7 @@ def test_what_users_type(here, capsys):
     assert {p.name for p in (here / "bare").iterdir()} == {"run.yaml", "status.json", "model"}
     mine = ("callbacks.mine._target_=my_module.MyCallback", "+callbacks.mine.option=3")
     assert "option 3" in typed("mine", *mine)
-    typed("tagged", "seed=3", "tags=[first,bach]", "trainer.precision=bf16-mixed")
-    assert "- first\n  - bach" in (here / "tagged" / "run.yaml").read_text()
+    typed("mixed", "seed=3", "trainer.precision=bf16-mixed")
     typed("exact", "trainer.deterministic=true")
     assert "trained 10 steps" in typed("debug", "trainer=debug", "trainer.max_steps=10")
 

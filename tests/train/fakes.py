@@ -22,7 +22,6 @@ OPTIM = {
     "weight_decay": 0.01,
     "schedule": "cosine",
     "warmup": 2,
-    "min_lr": 0.0,
 }
 
 

@@ -14,13 +14,10 @@ RUNS = st.tuples(st.integers(1, 400), st.integers(0, 500), st.sampled_from(KINDS
 
 
 @settings(max_examples=60, deadline=None)
-@given(RUNS, st.floats(0, 1))
-def test_the_rate_rises_then_never_rises_again_and_stays_between_0_and_1(run, low):
+@given(RUNS)
+def test_the_rate_rises_then_never_rises_again_and_stays_between_0_and_1(run):
     total, warmup, kind = run
-    rates = [
-        multiplier(s, total=total, warmup=warmup, kind=kind, min_share=low)
-        for s in range(total + 5)
-    ]
+    rates = [multiplier(s, total=total, warmup=warmup, kind=kind) for s in range(total + 5)]
     peak = max(warmup, 1) - 1
     assert all(0 <= r <= 1 for r in rates)
     assert all(a < b for a, b in pairwise(rates[: peak + 1]))
@@ -39,15 +36,15 @@ def test_the_first_step_is_not_wasted_and_the_peak_is_where_the_warmup_ends(kind
     assert multiplier(0, total=100, warmup=0, kind=kind) == 1.0
 
 
-def test_cosine_ends_at_its_lowest_share_right_after_the_last_step():
+def test_cosine_ends_at_zero_right_after_the_last_step():
     def rate(step):
-        return multiplier(step, total=100, warmup=10, kind="cosine", min_share=0.2)
+        return multiplier(step, total=100, warmup=10, kind="cosine")
 
-    assert rate(100) == pytest.approx(0.2)
-    assert rate(99) > 0.2
-    assert rate(10_000) == pytest.approx(0.2)
+    assert rate(100) == pytest.approx(0)
+    assert rate(99) > 0
+    assert rate(10_000) == pytest.approx(0)
     middle = 9 + (100 - 9) / 2
-    assert (rate(math.floor(middle)) + rate(math.ceil(middle))) / 2 == pytest.approx(0.6, abs=1e-3)
+    assert (rate(math.floor(middle)) + rate(math.ceil(middle))) / 2 == pytest.approx(0.5, abs=1e-3)
 
 
 def test_the_rate_makes_no_jump():
@@ -69,5 +66,5 @@ def test_by_the_clock_the_rise_ends_after_its_steps_or_a_tenth_of_the_time():
 
 def test_by_the_clock_the_cosine_follows_the_share_of_time_used():
     assert multiplier_by_time(500, 0.5, warmup=10) == pytest.approx(0.5)
-    assert multiplier_by_time(500, 1.0, warmup=10, min_share=0.1) == pytest.approx(0.1)
-    assert multiplier_by_time(500, 7.0, warmup=10, min_share=0.1) == pytest.approx(0.1)
+    assert multiplier_by_time(500, 1.0, warmup=10) == pytest.approx(0)
+    assert multiplier_by_time(500, 7.0, warmup=10) == pytest.approx(0)

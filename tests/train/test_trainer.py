@@ -175,8 +175,8 @@ SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "6", "SLURM_NNODES": "3", "SLURM_J
 @pytest.mark.parametrize(("environment", "devices", "nodes"), [(TORCHRUN, "2", 2), (SLURM, "2", 3)])
 def test_a_launcher_says_how_many_processes_train_together(environment, devices, nodes):
     found = ranks.from_environment(TrainerConfig(), environment)
-    assert (found.devices, found.num_nodes, found.strategy) == (devices, nodes, "ddp")
-    same = ranks.from_environment(TrainerConfig(devices=devices, num_nodes=nodes), environment)
+    assert (found.devices, found.flags["num_nodes"], found.strategy) == (devices, nodes, "ddp")
+    same = ranks.from_environment(TrainerConfig.of(devices=devices, num_nodes=nodes), environment)
     assert same == found
     with pytest.raises(ConfigError, match=rf"trainer\.devices=8: expected {devices}, as many as"):
         ranks.from_environment(TrainerConfig(devices="8"), environment)
