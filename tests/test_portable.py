@@ -30,7 +30,7 @@ for name in {MODULES.split()!r}:
 import musictx
 from musictx import cli
 for module in pkgutil.walk_packages(musictx.__path__, "musictx."):
-    kernel = module.name.startswith(("musictx.speed.decode.", "musictx.speed.fused."))
+    kernel = module.name.startswith("musictx.speed.fused.")
     if not kernel and module.name != "musictx.__main__":
         importlib.import_module(module.name)
 for words in (

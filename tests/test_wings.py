@@ -23,7 +23,7 @@ from musictx import cli, midi, wings
 from musictx.notes import Score
 
 assert not set(sys.argv[1:]) & {wing.name for wing in wings.own()}
-gpu = ("musictx.speed.fused", "musictx.speed.decode")  # they need Triton
+gpu = "musictx.speed.fused"  # it needs Triton
 for module in pkgutil.walk_packages(musictx.__path__, "musictx."):
     name = module.name
     if not name.startswith(gpu) and not name.endswith("__main__"):

@@ -8,10 +8,10 @@ from typing import Any
 from musictx import wings
 from musictx.config.checks import check, option, require
 
-#: Of attention: those of the core, then what wings add; decode is no choice, it takes its turn.
+#: Of attention: those of the core, then what wings add.
 IMPLEMENTATIONS = (
     *("auto", "reference", "skew", "chunked", "sdpa"),
-    *(name for name in wings.everywhere("attention") if name != "decode"),
+    *wings.everywhere("attention"),
 )
 
 

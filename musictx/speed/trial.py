@@ -29,18 +29,18 @@ Pass = Callable[[], Sequence[Tensor]]
 
 
 @functools.cache
-def why_not(name: str) -> str | None:
-    """Why the kernel ``name`` is not taken on this GPU, or ``None``; tried now if never before."""
-    folder, key = build.cache_folder(), _key(name)
+def why_not() -> str | None:
+    """Why the kernel is not taken on this GPU, or ``None``; tried now if never before."""
+    folder, key = build.cache_folder(), _key()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "trials.lock").open("w") as file:
             files.lock(file, wait=True)
             known = remembered()
             if key not in known:
-                print(f"musictx: trying the kernel {name} on this GPU, once", file=sys.stderr)
-                known[key] = answer([sys.executable, "-m", "musictx.speed.trying", name])
-                print(f"musictx: {name}: {known[key]['said']}", file=sys.stderr)
+                print("musictx: trying the kernel of attention on this GPU, once", file=sys.stderr)
+                known[key] = answer([sys.executable, "-m", "musictx.speed.trying"])
+                print(f"musictx: fused: {known[key]['said']}", file=sys.stderr)
                 files.write_text(folder / "trials.json", json.dumps(known, indent=1))
     except OSError as error:
         return f"its trial cannot be kept in {folder} ({error.strerror or error})"
@@ -48,7 +48,7 @@ def why_not(name: str) -> str | None:
 
 
 def remembered() -> dict[str, dict[str, object]]:
-    """Kernel and machine -> {"taken": whether, "said": why, in words}."""
+    """Machine -> {"taken": whether, "said": why, in words}."""
     try:
         known = json.loads((build.cache_folder() / "trials.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -60,18 +60,17 @@ def check() -> str:
     """What the trials on this machine have found so far."""
     if not torch.cuda.is_available():
         return "not tried: there is no CUDA GPU"
-    known = remembered()
-    found = (f"{name}: {known.get(_key(name), {}).get('said')}" for name in ("fused", "decode"))
-    return "; ".join(found).replace("None", "tried when first needed")
+    known = remembered().get(_key(), {})
+    return f"fused: {known.get('said', 'tried when first needed')}"
 
 
-def _key(name: str) -> str:
+def _key() -> str:
     try:
         triton = metadata.version("triton")
     except metadata.PackageNotFoundError:
         triton = "none"
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    return f"{name}, {gpu}, torch {torch.__version__}, triton {triton}"
+    return f"fused, {gpu}, torch {torch.__version__}, triton {triton}"
 
 
 def answer(command: Sequence[str], seconds: float = SECONDS) -> dict[str, object]:

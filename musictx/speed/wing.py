@@ -7,7 +7,6 @@ WING = Wing(
     attention={
         "native": "musictx.speed.native",
         "fused": "musictx.speed.fused",
-        "decode": "musictx.speed.decode",
     },
     checks={
         "C++": "musictx.speed.native:check",

@@ -85,3 +85,20 @@ def test_groups_of_heads_drop_different_weights(monkeypatch):
     same = one.expand(1, 2, 40, 6)
     first, second = cases.directly(chunked)(same, same, same, Terms(0.4), dropout=0.5)[0]
     assert not torch.allclose(first, second)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_torch_compile_leaves_it_as_it_is():
+    torch.manual_seed(0)
+    inputs = [torch.randn(1, 2, 20, 4, requires_grad=True) for _ in range(3)]
+    table, values = (torch.randn(2, 9, 4, requires_grad=True) for _ in range(2))
+
+    def run(q, k, v, table, values):
+        terms = Terms(0.5, (Axis(table, high=8),), value_table=values)
+        return cases.directly(chunked)(q, k, v, terms) * 2
+
+    inputs += [table, values]
+    outs = [f(*inputs) for f in (run, torch.compile(run, backend="aot_eager"))]
+    assert torch.equal(*outs)
+    grads = [torch.autograd.grad(out.square().sum(), inputs) for out in outs]
+    assert all(torch.equal(a, b) for a, b in zip(*grads))

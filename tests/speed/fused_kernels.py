@@ -7,18 +7,14 @@ The interpreter must be chosen before anybody imports Triton, hence a process of
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from musictx.attention import decode
-from musictx.attention.terms import NOWHERE, Axis, Blocks, Ring, Span, Terms
+from musictx.attention.terms import Axis, Blocks, Span, Terms
 from musictx.speed import fused
-from musictx.speed.decode import kernel
-from musictx.speed.decode import op as ring
 from musictx.speed.fused import Config, forward, key, op, problem, query, skew
 from musictx.speed.fused.config import Tile
 from tests.attention import cases
@@ -161,43 +157,3 @@ def test_the_operator_keeps_torch_s_rules() -> None:
     torch.library.opcheck(op.attention, inputs)
     out = cases.directly(fused)(q, k, v, Terms(0.25), query_positions=Span(0, 5))
     assert out.stride() == q.stride()
-
-
-def terms_of(kind: str) -> Terms:
-    table, bias = torch.randn(3, 9, 16), torch.randn(1, 9)
-    axes = {
-        "none": (),
-        "table": (Axis(table=table, high=8),),
-        "shared": (Axis(table=table[:1], bias=bias, high=8),),
-        "bias": (Axis(bias=bias.expand(3, -1), low=1, high=9),),
-    }[kind]
-    u = torch.randn(3, 16) if kind == "table" else None
-    return Terms(0.3, axes, content_bias=u, position_bias=u)
-
-
-def test_the_kernel_of_decoding_equals_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In float32: empty, half full, full and overwritten rings; one part, several, some without
-    slots."""
-    places = [(0, 0), (5, 0), (5, 3), (99, 0), (100, 1), (257, 158), (250, 240)]
-    kinds = itertools.product(("table", "shared"), places, (1, 4))
-    for kind, (at, begin), splits in (
-        *kinds,
-        *itertools.product(("none", "bias"), places[2::2], (1, 4)),
-    ):
-        q = torch.randn(2, 3, 1, 16)
-        k, v = torch.randn(2, 2, 3, 100, 16)
-        held = Ring.of(torch.tensor([at]), torch.tensor([begin]), 100)
-        empty = held.positions == NOWHERE
-        k[:, :, empty], v[:, :, empty] = float("nan"), float("nan")  # never looked at
-        terms = terms_of(kind)
-        known = (x.nan_to_num() for x in (k, v))
-        where: dict[str, Any] = {"query_positions": (held.newest,), "key_positions": (held,)}
-        wanted = cases.directly(decode)(q, *known, terms, **where)
-        monkeypatch.setattr(kernel, "splits_of", lambda *_, n=splits: n)
-        got = ring.attend(q, k, v, terms, held)
-        error = float((got - wanted).norm() / wanted.norm())
-        assert error < 1e-6, (kind, at, begin, splits, error)
-        if splits == 1:
-            continue
-        half = ring.attend(q, k.half(), v.half(), terms, held)
-        assert float((half - wanted).norm() / wanted.norm()) < 2e-3

@@ -1,4 +1,4 @@
-"""The kernels of attention and decoding compiled by Triton for Hopper: no GPU needed.
+"""The kernels of attention compiled by Triton for Hopper: no GPU needed.
 
 Needs a process in which ``TRITON_INTERPRET`` was not set.
 """
@@ -14,7 +14,6 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from musictx.speed.decode import kernel as ring_kernel
 from musictx.speed.fused import forward, key, query
 from musictx.speed.fused.config import choose
 
@@ -26,9 +25,6 @@ _TYPES = {
     **dict.fromkeys(("ROW_RANDOM", "COLUMN_RANDOM", "QUERY_CODES", "KEY_CODES"), "*i32"),
     **dict.fromkeys(("Q", "P", "K", "V", "E", "A", "OUT", "DO", "DQ", "DP", "DK", "DV"), "*bf16"),
     **{"natural": "fp32", "inverse_share": "fp32"},
-    **dict.fromkeys(("q", "k", "v", "out"), "*bf16"),
-    **dict.fromkeys(("relative", "maximum", "total", "mean"), "*fp32"),
-    **{"position": "*i64", "first": "*i64", "scale": "fp32"},
 }
 #: A kernel's bytes of shared memory for each program, and its products by the matrix units.
 Report = dict[str, int]
@@ -48,13 +44,6 @@ def passes() -> list[Report]:
         options = {"num_warps": tile.warps, "num_stages": tile.stages}
         reports.append(_compiled(kernel, known | {"T": tile.side}, options))
     return reports
-
-
-def decoding() -> list[Report]:
-    """The two kernels of ``speed/decode/kernel.py``: many parts, and their join."""
-    known = {"D": 64, "BLOCK": ring_kernel.BLOCK, "RELATIVE": True, "WHOLE": False, "SPLITS": 16}
-    kernels = (ring_kernel.parts, ring_kernel.join)
-    return [_compiled(kernel, known, {"num_warps": 4}) for kernel in kernels]
 
 
 def _compiled(kernel: Any, known: Mapping[str, Any], options: dict[str, int]) -> Report:

@@ -24,10 +24,9 @@ import torch
 from torch import Tensor
 
 from musictx.attention.capabilities import Capabilities
-from musictx.attention.chunked import threads
 from musictx.attention.chunked.function import Chunked
 from musictx.attention.chunked.pieces import Pieces
-from musictx.attention.chunked.plan import Call, Local, Shares, is_aligned
+from musictx.attention.chunked.plan import Call, Local, is_aligned, shares
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms
 
@@ -91,6 +90,5 @@ def attend(
         if torch.compiler.is_dynamo_compiling():  # it cannot follow two views of one memory
             compute = torch.compiler.disable(compute)
         inputs = (content, position, k, v, table, bias, values)
-        shares = Shares.of(content, call.widest(keys), threads.available())
-        out, _ = compute(*inputs, call, shares)
+        out, _ = compute(*inputs, call, shares(content, call.widest(keys)))
     return out.to(dtype)

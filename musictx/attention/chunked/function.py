@@ -7,16 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.chunked import threads
 from musictx.attention.chunked.passes import Inputs, backward, forward
 from musictx.attention.operators import twice
 
 
 class Chunked(torch.autograd.Function):
-    """Takes what :class:`Inputs` names, then the :class:`Call` and its :class:`Shares`; gives the
+    """Takes what :class:`Inputs` names, then the :class:`Call` and its shares of heads; gives the
     output (B, H, Tq, D) and the log of each row's sum of weights (B, H, Tq), in float32 at least.
-
-    Every share writes to its heads' memory, whichever thread takes it and when.
     """
 
     @staticmethod
@@ -26,12 +23,8 @@ class Chunked(torch.autograd.Function):
         dtype = torch.promote_types(content.dtype, torch.float32)
         out = torch.empty(*content.shape[:3], v.shape[3], dtype=dtype, device=content.device)
         log_sum = torch.empty(content.shape[:3], dtype=dtype, device=content.device)
-
-        def work(number: int) -> None:
-            heads, own = shares.heads[number], shares.call(call, number)
-            forward(inputs.of(heads), own, out[:, heads], log_sum[:, heads])
-
-        threads.each(work, range(len(shares.heads)), shares.threads)
+        for number, heads in enumerate(shares):
+            forward(inputs.of(heads), call.of(number), out[:, heads], log_sum[:, heads])
         return out, log_sum
 
     @staticmethod
@@ -57,14 +50,10 @@ class ChunkedGradients(torch.autograd.Function):
         options = {"dtype": out.dtype, "device": out.device}
         empty: list[Any] = [x if x is None else torch.empty(x.shape, **options) for x in inputs]
         found = Inputs(*empty)
-
-        def work(number: int) -> None:
-            heads, own = shares.heads[number], shares.call(call, number)
-            passed = out[:, heads], log_sum[:, heads], upstream[:, heads]
-            backward(inputs.of(heads), own, *passed, found.of(heads))
-
         with torch.autocast(upstream.device.type, enabled=False):
-            threads.each(work, range(len(shares.heads)), min(shares.threads, threads.available()))
+            for number, heads in enumerate(shares):
+                passed = out[:, heads], log_sum[:, heads], upstream[:, heads]
+                backward(inputs.of(heads), call.of(number), *passed, found.of(heads))
         cast = (None if d is None or x is None else d.to(x.dtype) for d, x in zip(found, inputs))
         return tuple(cast)
 

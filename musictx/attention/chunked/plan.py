@@ -14,9 +14,6 @@ BLOCK = 128  # queries at a time; 64 to 256 differ little
 #: Logits held at once, in numbers: batch rows are taken together as long as they fit. On CPUs they
 #: should stay in the cache, on other devices few large steps beat many small ones.
 BUDGET, DEVICE_BUDGET = 2**20, 2**26
-#: The same for each of several threads that take heads side by side, and how many logits in all it
-#: must have before it, so that this is worth it.
-OWN_BUDGET, ENOUGH = 2**19, 2**22
 SPARE = 33  # numbers that a row may have more than there are distances
 
 
@@ -39,38 +36,11 @@ def heads_at_once(q: Tensor, keys: int) -> int:
     return _divisor(heads, enough)
 
 
-class Shares(NamedTuple):
-    """Which heads are taken together, how many threads take such shares side by side, and how many
-    logits each of them holds at once.
-
-    The same for both passes, because every share drops weights of its own.
-    """
-
-    heads: list[slice]
-    threads: int
-    budget: int
-
-    @classmethod
-    def of(cls, q: Tensor, keys: int, threads: int) -> Shares:
-        """For queries (B, H, Tq, D) of which a block meets ``keys`` at most.
-
-        ``threads`` if every one of them gets as many heads as the others and enough to do, else 1.
-        """
-        heads = q.shape[1]
-        enough = q.shape[:3].numel() * keys >= threads * ENOUGH
-        if q.device.type != "cpu" or heads % threads or not enough:
-            threads = 1
-        if threads > 1:
-            budget = OWN_BUDGET
-            several = _divisor(heads // threads, budget // (min(BLOCK, q.shape[2]) * (keys + 1)))
-        else:
-            budget = BUDGET if q.device.type == "cpu" else DEVICE_BUDGET
-            several = heads_at_once(q, keys)
-        return cls([slice(h, h + several) for h in range(0, heads, several)], threads, budget)
-
-    def call(self, call: Call, number: int) -> Call:
-        """``call`` for the share of this number: it drops other weights than the others."""
-        return call._replace(seed=call.seed + number, budget=self.budget)
+def shares(q: Tensor, keys: int) -> list[slice]:
+    """Which heads of queries (B, H, Tq, D) are taken together, where a block meets ``keys`` at
+    most. The same for both passes, because every share drops weights of its own."""
+    several = heads_at_once(q, keys)
+    return [slice(head, head + several) for head in range(0, q.shape[1], several)]
 
 
 def is_aligned(causal: bool, offset: int, queries: int, keys: int) -> bool:
@@ -97,7 +67,10 @@ class Call(NamedTuple):
     local: Local | None
     pieces: Pieces | None
     relative: bool
-    budget: int = 0  # logits to hold at once, said by the share of heads
+
+    def of(self, share: int) -> Call:
+        """The call for the share of heads of this number, which drops weights of its own."""
+        return self._replace(seed=self.seed + share)
 
     def widest(self, keys: int) -> int:
         """Of ``keys`` in all how many a block of queries meets at most, about."""
@@ -196,7 +169,8 @@ class Plan:
         self.dtype = torch.promote_types(q.dtype, torch.float32)
         self.block = min(BLOCK, self.queries)
         one_row = self.heads * self.block * (self.keys + 1)
-        self.group = max(1, min(self.batch, call.budget // one_row))
+        budget = BUDGET if self.device.type == "cpu" else DEVICE_BUDGET
+        self.group = max(1, min(self.batch, budget // one_row))
         corner = torch.full((self.block, self.block), float("-inf"), dtype=self.dtype)
         self.later = corner.triu(1).to(self.device)
 

@@ -38,7 +38,7 @@ def _unwanted() -> str | None:
     """On a GPU what its trial found."""
     from musictx.speed import trial  # which imports this module
 
-    return trial.why_not("fused") if torch.cuda.is_available() else None
+    return trial.why_not() if torch.cuda.is_available() else None
 
 
 CAN = Capabilities(
