@@ -63,9 +63,9 @@ def test_the_short_help_of_train_has_a_dozen_options(capsys):
 
 
 def test_help_shows_the_options_of_the_scheme_that_is_named(capsys):
-    out = run("train", "--help=all", "position=t5", capsys=capsys)[1]
-    assert "  position.buckets " in out
-    assert "  position.shared " not in out
+    out = run("train", "--help=all", "position=huang_local", capsys=capsys)[1]
+    assert "  position.block " in out
+    assert "  position.max_distance " not in out
 
 
 def test_help_names_what_comes_with_musictx(capsys):

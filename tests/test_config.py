@@ -11,7 +11,6 @@ from musictx.config import checks
 from musictx.config.position import (
     HuangConfig,
     RotaryConfig,
-    TransformerXLConfig,
 )
 from musictx.errors import ConfigError
 
@@ -47,10 +46,6 @@ def test_defaults_are_valid_and_every_option_has_help(schema):
             "position.periods=[1]: expected whole numbers of at least 2",
         ),
         (lambda: RotaryConfig(concat_sinusoids=3), "position.concat_sinusoids=3: expected an even"),
-        (
-            lambda: TransformerXLConfig(features=3),
-            "position.features=3: expected an even number",
-        ),
         (lambda: config.DataConfig(batch_size=10**9), "data.batch_size=1000000000: expected"),
         (lambda: config.DataConfig(num_workers=10**9), "data.num_workers=1000000000: expected"),
         (lambda: config.CorpusConfig(workers=10**9), "corpus.workers=1000000000: expected"),

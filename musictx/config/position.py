@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from musictx.config.checks import MOST, check, one_of, option, require
+from musictx.config.checks import check, one_of, option, require
 from musictx.errors import ConfigError
 
 AXES = ("time", "pitch", "voice")
+#: The numbers that T5 learns for each head, as in the paper.
+BUCKETS = 32
 _SHARED = "one table of distances for all heads instead of one for each"
 _DISTANCE = "longer distances share one table entry, tokens; default: half the context"
 
@@ -92,19 +94,7 @@ class TransformerXLConfig(PositionConfig):
 
     target: ClassVar[str] = "musictx.attention.positions.transformer_xl:TransformerXL"
     name: str = option("transformer_xl", "the scheme")
-    features: int | None = option(
-        None, "sinusoids (sines and cosines together); default: the model's width"
-    )
     shared: bool = option(False, "one projection of the sinusoids for all heads")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            self.features is None or self.features in range(2, MOST, 2),
-            "position.features",
-            self.features,
-            "an even number from 2: sines and cosines",
-        )
 
 
 @dataclass
@@ -114,19 +104,8 @@ class T5Config(PositionConfig):
     target: ClassVar[str] = "musictx.attention.positions.t5:T5"
     name: str = option("t5", "the scheme")
     max_distance: int = option(
-        128, "longer distances share the last bucket, tokens", low=2, high=2**20
+        128, "longer distances share the last bucket, tokens", low=BUCKETS, high=2**20
     )
-    buckets: int = option(32, "learned numbers for each head; near distances have one each")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            2 <= self.buckets < 2 * self.max_distance,
-            "position.buckets",
-            self.buckets,
-            f"2 to {2 * self.max_distance - 1}, below twice position.max_distance="
-            f"{self.max_distance}",
-        )
 
 
 @dataclass

@@ -76,11 +76,11 @@ def family() -> None:
     torch.manual_seed(4)
     logits = terms.axes[0].table.detach()[0] @ torch.randn(SIZE)
     panels.append(("transformer_xl: ⟨q, W R⟩\nof one query vector", logits[rows], "RdBu"))
-    buckets = build("t5", causal=False, buckets=16, max_distance=24)
+    buckets = build("t5", causal=False, max_distance=32)
     axis = buckets.terms().axes[0]
     delta = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
     which = buckets.buckets[delta.clamp(axis.low, axis.high) - axis.low].float()
-    panels.append(("t5, full: bucket\n(16, both sides)", which, "tab20"))
+    panels.append(("t5, full: bucket\n(32, both sides)", which, "tab20"))
     panels.append(("alibi: slope of head 1\n(of 4)", biases("alibi", 0), "magma"))
     panels.append(("alibi: slope of head 3", biases("alibi", 2), "magma"))
     ones = torch.ones(1, 1, LENGTH, SIZE)

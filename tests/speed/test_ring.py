@@ -26,7 +26,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "sinusoidal": {},
     "learned": {},
     "alibi": {},
-    "t5": {"max_distance": 12, "buckets": 8},
+    "t5": {"max_distance": 32},
     "none": {},
     "two_d": {},
     GRID: {},

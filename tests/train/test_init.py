@@ -29,17 +29,17 @@ def trained(tokens: dict, position: str = "huang", **model) -> Bundle:
 
 @pytest.mark.parametrize("position", ["huang", "two_d", "sinusoidal"])
 @pytest.mark.parametrize(
-    ("before", "asked", "tied"),
+    ("before", "asked"),
     [
-        ({}, {"controls": True}, True),
-        ({"low": 21, "high": 108}, {"tracks": "programs"}, False),
-        ({"low": 40, "controls": True}, {"tracks": "programs"}, True),
-        ({}, {"tracks": "programs", "controls": True}, False),
+        ({}, {"controls": True}),
+        ({"low": 21, "high": 108}, {"tracks": "programs"}),
+        ({"low": 40, "controls": True}, {"tracks": "programs"}),
+        ({}, {"tracks": "programs", "controls": True}),
     ],
 )
 @pytest.mark.parametrize("features", [{}, {"features": [{"name": "sounding", "recent": 2}]}])
-def test_old_ids_are_scored_as_before(position, before, asked, tied, features):
-    loaded = trained(before, position, tied=tied, **features)
+def test_old_ids_are_scored_as_before(position, before, asked, features):
+    loaded = trained(before, position, **features)
     told = [{"name": "sounding", "chords": 2}]
     further = {"features": told, "gates": True, "first_values": True}
     config = TrainConfig(

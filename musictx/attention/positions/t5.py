@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.attention.terms import Axis, Terms
-from musictx.errors import ConfigError
+from musictx.config.position import BUCKETS
 
 
 class T5(PositionScheme):
@@ -23,21 +23,15 @@ class T5(PositionScheme):
 
     buckets: Tensor
 
-    def __init__(self, sizes: Sizes, *, max_distance: int, buckets: int) -> None:
+    def __init__(self, sizes: Sizes, *, max_distance: int) -> None:
         super().__init__(sizes)
-        parts = 2 if sizes.causal else 4  # of the buckets: exact and wide ones, for each side
-        if not parts <= buckets < parts * max_distance:
-            raise ConfigError(
-                f"position.buckets={buckets}: expected {parts} to {parts * max_distance - 1}, so "
-                f"that there are exact and wide ones below position.max_distance={max_distance}"
-            )
         self.low, self.high = sizes.low(max_distance), max_distance
         found = [
-            bucket(distance, buckets, max_distance, causal=sizes.causal)
+            bucket(distance, BUCKETS, max_distance, causal=sizes.causal)
             for distance in range(self.low, self.high + 1)
         ]
         self.register_buffer("buckets", torch.tensor(found), persistent=False)
-        self.bias = nn.Parameter(torch.randn(sizes.heads, buckets) * 0.1)
+        self.bias = nn.Parameter(torch.randn(sizes.heads, BUCKETS) * 0.1)
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         axis = Axis(bias=self.bias[:, self.buckets], low=self.low, high=self.high)

@@ -14,14 +14,13 @@ class TransformerXL(PositionScheme):
 
         logits_ij = (<q_i + u, k_j> + <q_i + v, W_R R[i - j]>) / sqrt(D)
 
-    R[d] holds sines and cosines of d at ``features / 2`` frequencies (the paper: as many features
-    as the model is wide), W_R is learned for each layer and head; u and v for each head, the same
-    in all layers. Any distance works; none is clipped.
+    R[d] holds sines and cosines of d, as many as the model is wide; W_R is learned for each layer
+    and head, u and v for each head, the same in all layers. Any distance works; none is clipped.
     """
 
-    def __init__(self, sizes: Sizes, *, features: int, shared: bool = False) -> None:
+    def __init__(self, sizes: Sizes, *, shared: bool = False) -> None:
         super().__init__(sizes)
-        waves = features // 2
+        waves = sizes.width // 2
         shape = (1 if shared else sizes.heads, 2 * waves, sizes.head_dim)
         # With sine and cosine of each frequency, R[d] has length sqrt(waves): its projection
         # begins with the size of the tables that others learn.
@@ -31,10 +30,6 @@ class TransformerXL(PositionScheme):
         )
         u, v = torch.randn(2, sizes.heads, sizes.head_dim) * 0.5 * sizes.width**-0.5
         self.u, self.v = nn.Parameter(u), nn.Parameter(v)
-
-    @staticmethod
-    def defaults(context: int, width: int) -> dict[str, int]:
-        return {"features": width}
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         projection, low = self.projections[layer], self.sizes.low(reach)
