@@ -48,7 +48,6 @@ from musictx.untrusted import (
     check_arguments,
     check_import,
     stored_shapes,
-    today,
     total,
     whole,
 )
@@ -229,7 +228,7 @@ def load(
     target = choose_device(device)
     folder = locate(folder)
     config = _read_config(folder / "config.yaml")
-    arguments = dict(config["model"]) if config["format"] >= 2 else today(config["model"])
+    arguments = dict(config["model"])
     shapes = stored_shapes(folder / "model.safetensors")
     check_arguments(arguments, shapes, folder / "config.yaml")
     tokenizer = _read_tokenizer(folder / "tokenizer.json", config)
@@ -261,11 +260,11 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: cannot be read as YAML: {reason.splitlines()[0]}") from None
     if not isinstance(config, dict) or whole(config.get("format")) < 1:
         raise UserError(f"{path}: this is not the configuration of a model; {WHAT}")
-    if config["format"] > FORMAT:
+    if config["format"] != FORMAT:
+        way = "install a newer one" if config["format"] > FORMAT else "train the model again"
         raise UserError(
             f"{path}: format {str(config['format'])[:20]}, written by musictx "
-            f"{str(config.get('musictx'))[:20]}; this musictx reads formats up to {FORMAT}: "
-            "install a newer one"
+            f"{str(config.get('musictx'))[:20]}; this musictx reads format {FORMAT}: {way}"
         )
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):

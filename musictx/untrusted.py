@@ -24,11 +24,6 @@ from musictx.model.features import kind_of
 #: options of a tokenizer, may be this large.
 _LARGEST, LARGEST_OPTION = 2**16, 10**6
 MOST_FEATURES = 64
-#: Until format 2 each of these was an argument of its own, in the order in which they counted.
-FORMER_FEATURES = (
-    *("intervals", "ages", "repeats", "counterpoint", "sounding", "conditions", "calibration"),
-    "token_noise",
-)
 #: Environment variable: modules, with commas between, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
 
@@ -101,16 +96,6 @@ def check_arguments(
             raise UserError(
                 f"{path}: model.features: {name}={str(feature)[:40]}: expected {reason}"
             )
-
-
-def today(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a model in a folder of format 1 as they are called today."""
-    found = dict(arguments)
-    former = [(name, found.pop(name, None)) for name in FORMER_FEATURES]
-    features = [{"name": name, **value} for name, value in former if isinstance(value, dict)]
-    if features and "features" not in found:
-        found["features"] = features
-    return found
 
 
 def whole(value: Any) -> int:
