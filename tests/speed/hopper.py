@@ -18,12 +18,12 @@ from musictx.speed.fused import forward, key, query
 from musictx.speed.fused.config import choose
 
 #: Compile-time constants that are off unless asked for.
-_OFF = ("BIAS", "BIAS_GRADIENT", "VALUES", "POSITION", "PACKED", "LOCAL", "DROP", "FIXED", "EDGE")
+_OFF = ("BIAS", "BIAS_GRADIENT", "PACKED", "DROP", "FIXED", "EDGE")
 _TYPES = {
-    **dict.fromkeys(("BIASES", "LSE", "DELTA", "FACTOR", "DE", "DBIAS", "DA"), "*fp32"),
-    **dict.fromkeys(("KEY_FIRST", "KEY_STOP", "QUERY_FIRST", "QUERY_STOP"), "*i32"),
+    **dict.fromkeys(("BIASES", "LSE", "DELTA", "FACTOR", "DE", "DBIAS"), "*fp32"),
+    **dict.fromkeys(("KEY_FIRST", "QUERY_STOP"), "*i32"),
     **dict.fromkeys(("ROW_RANDOM", "COLUMN_RANDOM", "QUERY_CODES", "KEY_CODES"), "*i32"),
-    **dict.fromkeys(("Q", "P", "K", "V", "E", "A", "OUT", "DO", "DQ", "DP", "DK", "DV"), "*bf16"),
+    **dict.fromkeys(("Q", "K", "V", "E", "OUT", "DO", "DQ", "DK", "DV"), "*bf16"),
     **{"natural": "fp32", "inverse_share": "fp32"},
 }
 #: A kernel's bytes of shared memory for each program, and its products by the matrix units.
@@ -33,7 +33,7 @@ Report = dict[str, int]
 def passes() -> list[Report]:
     """The forward pass and both backward ones as they are chosen for bfloat16, 64 to a head."""
     config = choose("", torch.bfloat16, 64)
-    known = dict.fromkeys(_OFF, False) | {"TABLE": True, "CAUSAL": True, "D": 64}
+    known = dict.fromkeys(_OFF, False) | {"TABLE": True, "D": 64}
     known |= {"SKEW": tl.float16, "PRECISION": "tf32"}
     reports = []
     for kernel, tile in (

@@ -13,9 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.attention import capabilities, reference
+from musictx.attention import capabilities
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Axis, Blocks, Span, Terms
+from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
 from musictx.speed.fused import masks
 from musictx.speed.fused.config import Config, Tile, choose
@@ -56,7 +56,8 @@ def test_the_kernels_compile_for_hopper() -> None:
 @pytest.mark.parametrize(
     ("why", "arguments"),
     [
-        ("consecutive", (PLAIN, torch.arange(4), Span(0, 4))),
+        ("last of the keys", (PLAIN, Span(0, 4), Span(0, 6), True)),
+        ("causal", (PLAIN, Span(0, 4), Span(0, 4), False)),
         ("one axis", (Terms(scale=1.0, axes=(Axis(), Axis())), Span(0, 4), Span(0, 4), True)),
         (
             "further coordinates",
@@ -94,36 +95,25 @@ def test_musictx_imports_without_triton() -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.data())
-def test_bounds_are_those_of_plain_loops(ids: list[int], data: st.DataObject) -> None:
-    others = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=9))
-    reach = data.draw(st.integers(0, 1))
-    first, stop = masks.bounds(torch.tensor([ids]), torch.tensor([others]), reach)
-    for x, low, high in zip(ids, first[0].tolist(), stop[0].tolist()):
-        seen = [j for j, y in enumerate(others) if abs(x - y) <= reach]
-        assert (low, high) == ((seen[0], seen[-1] + 1) if seen else (len(others), 0))
-
-
-@settings(deadline=None, max_examples=50)
 @given(st.data(), st.integers(1, 9), st.integers(1, 9))
-def test_codes_hide_what_pieces_and_blocks_hide(
+def test_codes_and_bounds_are_those_of_plain_loops(
     data: st.DataObject, queries: int, keys: int
 ) -> None:
-    def drawn(count: int, highest: int) -> torch.Tensor:
-        numbers = st.lists(st.integers(-1, highest), min_size=count, max_size=count)
-        return torch.tensor([data.draw(numbers)])
+    def drawn(count: int) -> list[int]:
+        return data.draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count))
 
-    pieces = drawn(queries, 2), drawn(keys, 2)
-    places = drawn(queries, 12).clamp(min=0), drawn(keys, 12).clamp(min=0)
-    blocks = Blocks(data.draw(st.integers(1, 4)), coordinate=1)
-    spans = Span(0, queries), Span(0, keys)
-    for kept, block in ((None, blocks), (pieces, None), (pieces, blocks)):
-        setting = Setting(*zip(spans, places), False, *(kept or (None, None)))
-        seen = reference.visible(setting, torch.device("cpu"), block)[:, 0]
-        found = masks.mask(setting, block, 1, torch.device("cpu"))
-        assert found is not None
-        apart = (found.query_codes[:, :, None] - found.key_codes[:, None, :]).abs()
-        assert torch.equal(apart <= (0 if block is None else 1), seen.expand_as(apart))
+    of_queries, of_keys = drawn(queries), drawn(keys)
+    spans = (Span(0, queries),), (Span(0, keys),)
+    pieces = torch.tensor([of_queries]), torch.tensor([of_keys])
+    assert masks.mask(Setting(*spans)) is None
+    found = masks.mask(Setting(*spans, True, *pieces))
+    assert found is not None
+    same = found.query_codes[0, :, None] == found.key_codes[0]
+    assert same.tolist() == [[one == other for other in of_keys] for one in of_queries]
+    for one, first in zip(of_queries, found.key_first[0].tolist()):
+        assert first == next((j for j, other in enumerate(of_keys) if other == one), keys)
+    for one, stop in zip(of_keys, found.query_stop[0].tolist()):
+        assert stop == max((i + 1 for i, other in enumerate(of_queries) if other == one), default=0)
 
 
 def test_a_configuration_survives_being_written() -> None:

@@ -16,7 +16,7 @@ import triton.language as tl
 #: Kinds of tiles by distance. FAR: every distance is clipped to one and the same row of the tables.
 FAR = tl.constexpr(0)
 NEAR = tl.constexpr(1)
-DIAGONAL = tl.constexpr(2)  # delta 0 in causal attention: the only one with keys later than a query
+DIAGONAL = tl.constexpr(2)  # delta 0: the only one with keys later than a query
 #: Numbers whose value must not lead to a new compilation.
 PLAIN_NUMBERS = ["H", "offset", "low", "high", "slots", "threshold"]
 #: log of the sum of weights of a row that sees nothing: its weights become exp2(-BIG) = 0.
@@ -30,12 +30,8 @@ class Flags(NamedTuple):
     T: Any  # queries, and keys, to a tile
     TABLE: Any  # distances have vectors that meet the query
     BIAS: Any  # and numbers
-    VALUES: Any  # and vectors that are added to the values
-    POSITION: Any  # another query meets the table than meets the keys
-    CAUSAL: Any
     PACKED: Any  # a query sees the keys of its own code only
-    LOCAL: Any  # and, with PACKED, those whose code differs by 1
-    EDGE: Any  # tiles may reach beyond the keys
+    EDGE: Any  # tiles may reach before the first key
     DROP: Any
     SKEW: Any  # dtype of relative logits on their way
     PRECISION: Any  # of products of float32
@@ -47,14 +43,12 @@ class QueryBase(NamedTuple):
     """All queries: pointers, strides of tokens, how many, where the first stands."""
 
     q: Any
-    position: Any
     do: Any
     log: Any
     delta: Any
     codes: Any
     random: Any
     q_stride: Any
-    position_stride: Any
     do_stride: Any
     count: Any
     offset: Any
@@ -76,7 +70,6 @@ class QueryRows(NamedTuple):
     """The queries of a tile. What a kernel has no use for is a stand-in."""
 
     q: Any
-    position: Any  # what meets the table
     log: Any
     places: Any
     codes: Any
@@ -102,12 +95,10 @@ class KeyRows(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The tables of one head: pointers; rows for the distances low..high. (Triton's tuples have a
-    ``values`` of their own.)"""
+    """The tables of one head: pointers; rows for the distances low..high."""
 
     table: Any
     bias: Any
-    added: Any  # to the values
     low: Any
     high: Any
 
@@ -160,9 +151,6 @@ def load_queries(base, i0, flags: tl.constexpr, BACKWARD: tl.constexpr):
     """The queries i0..i0+T-1; those outside are 0 and have weights 0."""
     T: tl.constexpr = flags.T
     q = load_rows(base.q, i0, base.count, base.q_stride, T, flags.D)
-    position = q
-    if flags.POSITION:
-        position = load_rows(base.position, i0, base.count, base.position_stride, T, flags.D)
     places = base.offset + i0 + tl.arange(0, T)
     codes = places
     if flags.PACKED:
@@ -173,7 +161,7 @@ def load_queries(base, i0, flags: tl.constexpr, BACKWARD: tl.constexpr):
     log = places
     if BACKWARD:
         log = load_vector(base.log, i0, base.count, BIG, T)
-    return QueryRows(q, position, log, places, codes, random)
+    return QueryRows(q, log, places, codes, random)
 
 
 @triton.jit

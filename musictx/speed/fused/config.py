@@ -55,9 +55,8 @@ class Config:
 
 
 @lru_cache
-def choose(text: str, dtype: torch.dtype, head_dim: int, values: bool = False) -> Config:
-    """The configuration written in ``text``, or the default for the dtype and the head size;
-    ``values``: with a table of values, which takes more registers.
+def choose(text: str, dtype: torch.dtype, head_dim: int) -> Config:
+    """The configuration written in ``text``, or the default for the dtype and the head size.
 
     The defaults spilled least by the compiler's report (scripts/LOG.md); scripts/bench/attention.py
     measures the alternatives.
@@ -67,11 +66,6 @@ def choose(text: str, dtype: torch.dtype, head_dim: int, values: bool = False) -
     if dtype == torch.float32:
         tile = Tile(16, 8, 1)
         return Config(tile, tile, tile)
-    if values:
-        narrow = head_dim == 128
-        side = 32 if narrow else 64
-        back = Tile(side, 8, 1)
-        return Config(Tile(side, 8, 1 if narrow else 2), back, back)
     if head_dim == 128:
         return Config(Tile(64, 8, 2), Tile(64, 8, 1), Tile(64, 8, 1))
     return Config(Tile(64, 4, 3), Tile(64, 8, 2), Tile(64, 8, 2))

@@ -30,17 +30,16 @@ from musictx.speed.fused.tile import (
 
 
 @triton.jit
-def any_query(
-    x, base, row, delta, tables, dtype: tl.constexpr, flags: tl.constexpr, KIND: tl.constexpr
-):  # fmt: skip
-    """x times the row of each cell's distance, where no tile before has left R_k: (T, T)."""
+def any_query(queries, row, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
+    """Relative logits of one tile, where no tile before has left R_k: (T, T)."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
-        cells = tl.zeros([T, T], tl.float32) + meet_row(x, base, row, flags.D)[:, None]
+        cells = tl.zeros([T, T], tl.float32)
+        cells += meet_row(queries.q, tables.table, row, flags.D)[:, None]
     else:
-        cells = by_distance(x, base, delta, tables, dtype, flags)
+        cells = by_distance(queries.q, tables.table, delta, tables, flags.SKEW, flags)
         if KIND == NEAR:
-            lo = by_distance(x, base, delta - T, tables, dtype, flags)
+            lo = by_distance(queries.q, tables.table, delta - T, tables, flags.SKEW, flags)
             cells = tl.where(lower_half(delta, T), cells, lo)
         cells = skew(cells, delta, T).to(tl.float32)
     return cells
@@ -55,79 +54,56 @@ def key_tile(
     i0 = j0 + m * T - query_base.offset
     queries = load_queries(query_base, i0, flags, True)
     relative = 0.0
-    pull = 0.0
     if flags.TABLE:
-        relative = any_query(
-            queries.position, tables.table, row, m * T, tables, flags.SKEW, flags, KIND
-        )
+        relative = any_query(queries, row, m * T, tables, flags, KIND)
     p = weights(queries, keys, relative, tables, row, numbers, flags, KIND)
     upstream = load_upstream(query_base, i0, flags)  # not before it is needed: registers
-    if flags.VALUES:
-        do = upstream.do
-        pull = any_query(do, tables.added, row, m * T, tables, do.dtype, flags, KIND)
-    return key_gradients(dk, dv, p, upstream, queries, keys, pull, numbers, flags)
+    return key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags)
 
 
 @triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def backward_key(
-    Q, P, K, V, E, BIASES, A, QUERY_CODES, KEY_CODES, QUERY_FIRST, QUERY_STOP, ROW_RANDOM,
-    COLUMN_RANDOM, DO, LSE, DELTA, DK, DV,
-    qb, qh, qt, pb, ph, pt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, wb, wh, wt,
-    eh, bh_bias, ah,
+    Q, K, V, E, BIASES, QUERY_CODES, KEY_CODES, QUERY_STOP, ROW_RANDOM, COLUMN_RANDOM,
+    DO, LSE, DELTA, DK, DV,
+    qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, wb, wh, wt, eh, bh_bias,
     H, TQ, TK, offset, low, high, scale, natural, threshold, inverse_share,
     D: tl.constexpr, T: tl.constexpr, TABLE: tl.constexpr, BIAS: tl.constexpr,
-    VALUES: tl.constexpr, POSITION: tl.constexpr, CAUSAL: tl.constexpr, PACKED: tl.constexpr,
-    LOCAL: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr, PRECISION: tl.constexpr,
+    PACKED: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of T keys and values of one (batch row, head)."""
-    flags: tl.constexpr = Flags(
-        D, T, TABLE, BIAS, VALUES, POSITION, CAUSAL, PACKED, LOCAL, False, DROP, SKEW, PRECISION
-    )
+    flags: tl.constexpr = Flags(D, T, TABLE, BIAS, PACKED, False, DROP, SKEW, PRECISION)
     blocks = tl.cdiv(TK, T)
-    j0 = (tl.program_id(0) % blocks) * T  # in causal attention early keys have the most queries
+    j0 = (tl.program_id(0) % blocks) * T  # early keys have the most queries
     bh = (tl.program_id(0) // blocks).to(tl.int64)
     b = bh // H
     h = bh % H
     query_base = QueryBase(
-        Q + b * qb + h * qh, P + b * pb + h * ph, DO + b * gb + h * gh, LSE + bh * TQ,
-        DELTA + bh * TQ, QUERY_CODES + b * TQ, ROW_RANDOM + bh * TQ, qt, pt, gt, TQ, offset,
+        Q + b * qb + h * qh, DO + b * gb + h * gh, LSE + bh * TQ, DELTA + bh * TQ,
+        QUERY_CODES + b * TQ, ROW_RANDOM + bh * TQ, qt, gt, TQ, offset,
     )  # fmt: skip
     key_base = KeyBase(
         K + b * kb + h * kh, V + b * vb + h * vh, KEY_CODES + b * TK, COLUMN_RANDOM + bh * TK,
         kt, vt, TK,
     )  # fmt: skip
-    tables = Tables(E + h * eh, BIASES + h * bh_bias, A + h * ah, low, high)
+    tables = Tables(E + h * eh, BIASES + h * bh_bias, low, high)
     numbers = Numbers(scale, threshold, inverse_share)
     keys = load_keys(key_base, j0, flags)
-    first, stop = queries_seeing(
-        QUERY_FIRST + b * TK, QUERY_STOP + b * TK, j0, TQ, TK, offset, flags
-    )  # fmt: skip
+    first, stop = queries_seeing(QUERY_STOP + b * TK, j0, TQ, TK, offset, flags)
 
     # The tile of queries from place j0 + mT on begins with query j0 + mT - offset.
     m0 = floor_div(first + offset - j0, T)
     m3 = tl.maximum(ceil_div(stop + offset - j0, T), m0)
-    m1 = m0  # from here on NEAR
+    m1 = tl.minimum(tl.maximum(1, m0), m3)  # from here on NEAR
     m2 = m3  # from here on FAR
-    if TABLE or BIAS or VALUES:
-        m2 = tl.minimum(tl.maximum(ceil_div(high + T - 1, T), m0), m3)
-    if CAUSAL:
-        m1 = tl.minimum(tl.maximum(1, m0), m3)
-        m2 = tl.maximum(m2, m1)
-    elif TABLE or BIAS or VALUES:
-        m1 = tl.minimum(tl.maximum(floor_div(low - T + 1, T) + 1, m0), m2)
+    if TABLE or BIAS:
+        m2 = tl.minimum(tl.maximum(ceil_div(high + T - 1, T), m1), m3)
     dk = tl.zeros([T, D], tl.float32)
     dv = tl.zeros([T, D], tl.float32)
-    if CAUSAL:
-        for m in range(m0, m1):
-            dk, dv = key_tile(
-                dk, dv, keys, query_base, tables, 0, m, j0, numbers, flags, DIAGONAL
-            )  # fmt: skip
-    elif TABLE or BIAS or VALUES:
-        for m in range(m0, m1):
-            dk, dv = key_tile(dk, dv, keys, query_base, tables, 0, m, j0, numbers, flags, FAR)
+    for m in range(m0, m1):
+        dk, dv = key_tile(dk, dv, keys, query_base, tables, 0, m, j0, numbers, flags, DIAGONAL)
     for m in range(m1, m2):
         dk, dv = key_tile(dk, dv, keys, query_base, tables, 0, m, j0, numbers, flags, NEAR)
-    if TABLE or BIAS or VALUES:
+    if TABLE or BIAS:
         for m in range(m2, m3):
             dk, dv = key_tile(
                 dk, dv, keys, query_base, tables, high - low, m, j0, numbers, flags, FAR

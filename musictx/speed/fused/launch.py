@@ -36,12 +36,11 @@ def forward(p: Problem) -> tuple[Tensor, Tensor]:
     if out.numel() == 0:
         return out, log_sum
     tile = p.config.forward
-    inputs = (p.q, p.at, p.k, p.v)
-    places = strides(*inputs, out)
+    inputs = (p.q, p.k, p.v)
     numbers = (p.low, p.high, p.scale * LOG2E, p.threshold, 1 / p.kept_share)
     forward_pass.forward[(triton.cdiv(p.queries, tile.side) * p.batch * p.heads,)](
-        *inputs, *p.tables, *p.codes, *p.keys_seen, *p.random, out, log_sum,
-        *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
+        *inputs, *p.tables, *p.codes, p.keys_seen, *p.random, out, log_sum,
+        *strides(*inputs, out), *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
         T=tile.side, EDGE=p.edge(tile.side), **p.terms, **p.flags, **p.options(tile),
     )  # fmt: skip
     return out, log_sum
@@ -50,14 +49,13 @@ def forward(p: Problem) -> tuple[Tensor, Tensor]:
 def backward(
     p: Problem, upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool
 ) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v, position, table, bias and values; see op.attention_backward."""
+    """Gradients of q, k, v, table and bias; see op.attention_backward."""
     dq, dk, dv = (empty_like(x) for x in (p.q, p.k, p.v))
-    dposition = p.q.new_empty((0,)) if p.position is None else empty_like(p.at)
     tables = TableGradients(p, upstream, bias_gradient)
     if p.q.numel() == 0:
         dk.zero_()
         dv.zero_()
-        return dq, dk, dv, dposition, *tables.all()
+        return dq, dk, dv, *tables.all()
     up = unit_stride(upstream.to(p.q.dtype))
     if 0 in up.stride():  # expanded
         up = up.contiguous()
@@ -65,29 +63,22 @@ def backward(
     tile_functions.row_products[(triton.cdiv(p.queries, 64) * p.batch * p.heads,)](
         out, up, delta, *strides(out, up), p.heads, p.queries, D=p.size, T=64
     )
-    _backward_query(p, up, log_sum, delta, tables, dq, dposition)
+    _backward_query(p, up, log_sum, delta, tables, dq)
     _backward_key(p, up, log_sum, delta, dk, dv)
-    return dq, dk, dv, dposition, *tables.all()
+    return dq, dk, dv, *tables.all()
 
 
 def _backward_query(
-    p: Problem,
-    up: Tensor,
-    log_sum: Tensor,
-    delta: Tensor,
-    tables: TableGradients,
-    dq: Tensor,
-    dposition: Tensor,
+    p: Problem, up: Tensor, log_sum: Tensor, delta: Tensor, tables: TableGradients, dq: Tensor
 ) -> None:
     tile = p.config.query
-    inputs = (p.q, p.at, p.k, p.v)
-    sink = dq if p.position is None else dposition
-    places = strides(*inputs, up, dq, sink)
+    inputs = (p.q, p.k, p.v)
     numbers = (p.low, p.high, tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share)
     query_pass.backward_query[(triton.cdiv(p.queries, tile.side) * p.batch * p.heads,)](
-        *inputs, *p.tables, *p.codes, *p.keys_seen, *p.random, up, log_sum, delta,
-        tables.factor, dq, sink, tables.vectors, tables.numbers, tables.added,
-        *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
+        *inputs, *p.tables, *p.codes, p.keys_seen, *p.random, up, log_sum, delta,
+        tables.factor, dq, tables.vectors, tables.numbers,
+        *strides(*inputs, up, dq), *p.table_strides,
+        p.heads, p.queries, p.keys, p.offset, *numbers,
         T=tile.side, BIAS_GRADIENT=tables.bias_gradient, FIXED=p.deterministic,
         EDGE=p.edge(tile.side), **p.terms, **p.flags, **p.options(tile),
     )  # fmt: skip
@@ -97,12 +88,11 @@ def _backward_key(
     p: Problem, up: Tensor, log_sum: Tensor, delta: Tensor, dk: Tensor, dv: Tensor
 ) -> None:
     tile = p.config.key
-    inputs = (p.q, p.at, p.k, p.v)
-    places = strides(*inputs, up, dk, dv)
+    inputs = (p.q, p.k, p.v)
     numbers = (p.low, p.high, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share)
     key_pass.backward_key[(triton.cdiv(p.keys, tile.side) * p.batch * p.heads,)](
-        *inputs, *p.tables, *p.codes, *p.queries_seeing, *p.random,
-        up, log_sum, delta, dk, dv,
-        *places, *p.table_strides, p.heads, p.queries, p.keys, p.offset, *numbers,
+        *inputs, *p.tables, *p.codes, p.queries_seeing, *p.random, up, log_sum, delta, dk, dv,
+        *strides(*inputs, up, dk, dv), *p.table_strides,
+        p.heads, p.queries, p.keys, p.offset, *numbers,
         T=tile.side, **p.terms, **p.flags, **p.options(tile),
     )  # fmt: skip

@@ -17,14 +17,13 @@ from torch import Tensor
 from musictx.attention.operators import define, twice
 
 _INPUTS = (
-    "Tensor q, Tensor k, Tensor v, Tensor? position, Tensor? table, Tensor? bias, Tensor? values, "
-    "Tensor? query_codes, Tensor? key_codes, Tensor? key_first, Tensor? key_stop, "
-    "Tensor? query_first, Tensor? query_stop, Tensor? row_random, Tensor? column_random, "
-    "int low, int high, int offset, bool causal, bool local, float scale, float dropout, "
-    "bool deterministic, str config"
+    "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, "
+    "Tensor? query_codes, Tensor? key_codes, Tensor? key_first, Tensor? query_stop, "
+    "Tensor? row_random, Tensor? column_random, "
+    "int low, int high, float scale, float dropout, bool deterministic, str config"
 )
-_LEARNED = 7  # leading tensors that have gradients: q, k, v, position, table, bias, values
-_TENSORS = 15
+_LEARNED = 5  # leading tensors that have gradients: q, k, v, table, bias
+_TENSORS = 11
 
 
 def _device(x: Tensor) -> AbstractContextManager[Any]:
@@ -45,7 +44,7 @@ def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
 def _gradients(
     upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool, *inputs: Any
 ) -> tuple[Tensor, ...]:
-    """Gradients of the first seven inputs; an empty tensor for what is not there."""
+    """Gradients of the first five inputs; an empty tensor for what is not there."""
     from musictx.speed.fused import launch
     from musictx.speed.fused.problem import Problem
 
@@ -61,11 +60,11 @@ def _shapes(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
 def _gradient_shapes(
     upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool, *inputs: Any
 ) -> tuple[Tensor, ...]:
-    *rows, table, bias, values = inputs[:_LEARNED]
-    tables = (table, bias if bias_gradient else None, values)
+    *rows, table, bias = inputs[:_LEARNED]
+    tables = (table, bias if bias_gradient else None)
     q = inputs[0]
     return (
-        *(q.new_empty((0,)) if x is None else torch.empty_like(x) for x in rows),
+        *map(torch.empty_like, rows),
         *(q.new_empty((0,)) if x is None else x.new_empty(x.shape) for x in tables),
     )
 
@@ -79,7 +78,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> 
 def _backward(ctx: Any, upstream: Tensor, _log_sum: Tensor | None) -> tuple[Tensor | None, ...]:
     *inputs, out, log_sum = ctx.saved_tensors
     needed = ctx.needs_input_grad[:_LEARNED]
-    grads = attention_backward(upstream, out, log_sum, needed[5], *inputs, *ctx.constants)
+    grads = attention_backward(upstream, out, log_sum, needed[4], *inputs, *ctx.constants)
     given = (g if x is not None and n else None for g, x, n in zip(grads, inputs, needed))
     return (*given, *[None] * (_TENSORS - _LEARNED + len(ctx.constants)))
 
@@ -87,7 +86,7 @@ def _backward(ctx: Any, upstream: Tensor, _log_sum: Tensor | None) -> tuple[Tens
 attention_backward = define(
     "fused_attention_backward",
     f"(Tensor upstream, Tensor out, Tensor log_sum, bool bias_gradient, {_INPUTS}) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     _gradients,
     _gradient_shapes,
     backward=twice,

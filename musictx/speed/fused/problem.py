@@ -19,35 +19,25 @@ LOG2E = math.log2(math.e)
 class Problem:
     """The arguments of the operators, laid out for the kernels.
 
-    position         what meets the table instead of q (B, H, Tq, D), or None
-    table, values    (H or 1, distances, D): the vectors that meet the query, that are added to v
-    bias             (H or 1, distances)
-    query_codes ...  what speed/fused/masks.py says; ``local``: codes may differ by 1
+    table, bias      (H or 1, distances, D) and (H or 1, distances)
+    query_codes ...  what speed/fused/masks.py says
     row_random ...   random bits of each query and key, for dropout
     low, high        the distances that the tables begin and end with
-    offset           query number i stands where key number ``offset + i`` stands
     """
 
     q: Tensor
     k: Tensor
     v: Tensor
-    position: Tensor | None
     table: Tensor | None
     bias: Tensor | None
-    values: Tensor | None
     query_codes: Tensor | None
     key_codes: Tensor | None
     key_first: Tensor | None
-    key_stop: Tensor | None
-    query_first: Tensor | None
     query_stop: Tensor | None
     row_random: Tensor | None
     column_random: Tensor | None
     low: int
     high: int
-    offset: int
-    causal: bool
-    local: bool
     scale: float
     dropout: float
     deterministic: bool
@@ -56,18 +46,19 @@ class Problem:
     def __post_init__(self) -> None:
         self.batch, self.heads, self.queries, self.size = self.q.shape
         self.keys = self.k.shape[2]
+        #: Query number i stands where key number ``offset + i`` stands.
+        self.offset = self.keys - self.queries
         self.q, self.k, self.v = (unit_stride(x) for x in (self.q, self.k, self.v))
-        self.at = self.q if self.position is None else unit_stride(self.position)
-        dtype, learned = self.q.dtype, (self.table, self.bias, self.values)
-        self.config = choose(self.config_text, dtype, self.size, self.values is not None)
-        table, values = (None if x is None else x.to(dtype) for x in (self.table, self.values))
+        self.config = choose(self.config_text, self.q.dtype, self.size)
+        table = None if self.table is None else self.table.to(self.q.dtype)
         bias = None if self.bias is None else self.bias.float() * LOG2E
-        self.tables = self._or_stand_in(table, bias, values)
+        self.tables = self._or_stand_in(table, bias)
         # From one head to the next; 0 where all heads share a table.
+        learned = (self.table, self.bias)
         self.table_strides = [0 if x is None or len(x) == 1 else x[0].numel() for x in learned]
         self.codes = self._or_stand_in(self.query_codes, self.key_codes)
-        self.keys_seen = self._or_stand_in(self.key_first, self.key_stop)
-        self.queries_seeing = self._or_stand_in(self.query_first, self.query_stop)
+        (self.keys_seen,) = self._or_stand_in(self.key_first)
+        (self.queries_seeing,) = self._or_stand_in(self.query_stop)
         self.random = self._or_stand_in(self.row_random, self.column_random)
         self.threshold = round(self.dropout * 2**24)
         self.kept_share = 1.0 - self.threshold / 2**24  # ``dropout`` rounded to 24 bits
@@ -83,29 +74,20 @@ class Problem:
         exact = torch.get_float32_matmul_precision() == "highest" and not half
         return {
             "D": self.size,
-            "POSITION": self.position is not None,
             "PACKED": self.query_codes is not None,
-            "LOCAL": self.local,
             "DROP": self.threshold > 0,
             "SKEW": tl.float16 if half else tl.float32,
             "PRECISION": "ieee" if exact else "tf32",
         }
 
-    @property
-    def aligned(self) -> bool:
-        """Causal attention of the last tokens to all."""
-        return self.causal and self.offset >= 0 and self.offset + self.queries == self.keys
-
     def edge(self, side: int) -> bool:
-        """Whether tiles of keys, laid from a tile's first query on, reach beyond the keys."""
-        whole = self.aligned or (not self.causal and self.keys % side == 0)
-        return self.offset % side != 0 or not whole
+        """Whether tiles of keys, laid from a tile's first query on, reach before the first key."""
+        return self.offset % side != 0
 
     @property
     def terms(self) -> dict[str, bool]:
         """Further constants: which terms there are."""
-        found = {"TABLE": self.table, "BIAS": self.bias, "VALUES": self.values}
-        return {name: x is not None for name, x in found.items()} | {"CAUSAL": self.causal}
+        return {"TABLE": self.table is not None, "BIAS": self.bias is not None}
 
     def options(self, tile: Tile) -> dict[str, int]:
         return {"num_warps": tile.warps, "num_stages": tile.stages}

@@ -8,11 +8,10 @@ query stands delta = kT after its first key. The distance of cell (r, c) is delt
 As keys ascend, R_{k-1} of one tile is R_k of the next: one product a tile, none wasted. The gather
 is its own inverse, so what is known by key is taken apart by distance with the same gather: the
 T distances from kT on have the w <= r of this tile and the w > r of the tile before. So the
-backward pass treats dS, and both passes the weights that meet a table of values (Shaw et al. 2018).
-The softmax is that of FlashAttention (Dao 2023); nothing of size length x length is ever in memory.
+backward pass treats dS. The softmax is that of FlashAttention (Dao 2023); nothing of size length x
+length is ever in memory.
 
-Tiles are laid so that every delta is a multiple of T. In causal attention only the tile with
-delta = 0 has later keys; without causality k goes on below 0.
+Tiles are laid so that every delta is a multiple of T. Only the tile with delta = 0 has later keys.
 """
 
 import triton
@@ -91,18 +90,13 @@ def remainder(before, delta, T: tl.constexpr):
 
 
 @triton.jit
-def tile_range(first, stop, p0, low, high, T: tl.constexpr, flags: tl.constexpr):
-    """Tiles of the keys first..stop-1 as numbers m = -k: m0..m1-1 are FAR by the last row, m1..m2-1
-    NEAR, m2..m3-1 FAR by the first row or, in causal attention, DIAGONAL: one or none."""
+def tile_range(first, stop, p0, high, T: tl.constexpr, flags: tl.constexpr):
+    """Tiles of the keys first..stop-1 as numbers m = -k: m0..m1-1 are FAR, m1..m2-1 NEAR, m2..m3-1
+    DIAGONAL: one or none."""
     m0 = floor_div(first - p0, T)
     m3 = ceil_div(stop - p0, T)
     m1 = m0
-    m2 = m3
-    if flags.CAUSAL:
-        m2 = tl.minimum(m3, 0)
-    if flags.TABLE or flags.BIAS or flags.VALUES:
+    if flags.TABLE or flags.BIAS:
         m1 = tl.maximum(m0, 1 - ceil_div(high + T - 1, T))
-        if not flags.CAUSAL:
-            m2 = tl.minimum(m2, tl.maximum(ceil_div(T - 1 - low, T), m0))
-    m2 = tl.maximum(m2, m0)
+    m2 = tl.maximum(tl.minimum(m3, 0), m0)
     return m0, tl.minimum(m1, m2), m2, m3

@@ -42,16 +42,13 @@ class TableGradients:
 
         self.vectors = parts(p.table is not None, rows, p.size)
         self.numbers = parts(self.bias_gradient, rows)
-        self.added = parts(p.values is not None, rows, p.size)
         self.factor = self._factor(upstream) if p.deterministic and p.q.numel() else p.q
 
     def _factor(self, upstream: Tensor) -> Tensor:
         p = self.p
         longest_value = p.v.float().norm(dim=-1).amax()
-        if p.values is not None:
-            longest_value = longest_value + p.values.float().norm(dim=-1).amax()
         pull = upstream.float().norm(dim=-1).sum()
-        largest = torch.clamp(p.at.abs().amax().float(), min=1.0)
+        largest = torch.clamp(p.q.abs().amax().float(), min=1.0)
         bound = 2 / p.kept_share * longest_value.clamp(min=1.0) * pull * largest
         # Of no finite bound comes NaN, and so the gradient is what it should be: NaN.
         power = torch.floor(60 - torch.log2(bound.clamp(min=2.0**-60)))
@@ -67,11 +64,7 @@ class TableGradients:
         total = parts[0] if len(parts) == 1 else parts.sum(0)
         return (total * scale).to(like.dtype)
 
-    def all(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of the table, the bias and the values."""
+    def all(self) -> tuple[Tensor, Tensor]:
+        """Gradients of the table and of the bias."""
         p = self.p
-        return (
-            self._sum(self.vectors, p.table, p.scale),
-            self._sum(self.numbers, p.bias, 1.0),
-            self._sum(self.added, p.values, 1.0),
-        )
+        return self._sum(self.vectors, p.table, p.scale), self._sum(self.numbers, p.bias, 1.0)

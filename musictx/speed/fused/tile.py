@@ -31,31 +31,21 @@ def floor_div(x, n: tl.constexpr):
 
 
 @triton.jit
-def keys_seen(first_keys, stop_keys, i0, queries, keys, p0, flags: tl.constexpr):
+def keys_seen(first_keys, i0, queries, keys, p0, flags: tl.constexpr):
     """(first, stop): no query of the tile sees a key before ``first`` or from ``stop`` on."""
     first = 0
-    stop = keys
-    if flags.CAUSAL:
-        stop = tl.minimum(keys, p0 + flags.T)
     if flags.PACKED:
         first = tl.min(load_vector(first_keys, i0, queries, keys, flags.T))
-        if not flags.CAUSAL:
-            stop = tl.max(load_vector(stop_keys, i0, queries, 0, flags.T))
-    return first, stop
+    return first, tl.minimum(keys, p0 + flags.T)
 
 
 @triton.jit
-def queries_seeing(first_queries, stop_queries, j0, queries, keys, offset, flags: tl.constexpr):
+def queries_seeing(stop_queries, j0, queries, keys, offset, flags: tl.constexpr):
     """(first, stop): no key of the tile is seen by a query before ``first`` or from ``stop`` on."""
-    first = 0
     stop = queries
     if flags.PACKED:
         stop = tl.max(load_vector(stop_queries, j0, keys, 0, flags.T))
-        if not flags.CAUSAL:
-            first = tl.min(load_vector(first_queries, j0, keys, queries, flags.T))
-    if flags.CAUSAL:
-        first = tl.maximum(j0 - offset, 0)
-    return first, stop
+    return tl.maximum(j0 - offset, 0), stop
 
 
 @triton.jit
@@ -87,9 +77,7 @@ def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
     if flags.EDGE:
         inside = (keys.places >= 0) & (keys.places < keys.count)
         x = tl.where(inside[None, :], x, fill)
-    if flags.LOCAL:
-        x = tl.where(tl.abs(keys.codes[None, :] - queries.codes[:, None]) <= 1, x, fill)
-    elif flags.PACKED:
+    if flags.PACKED:
         x = tl.where(keys.codes[None, :] == queries.codes[:, None], x, fill)
     return x
 
@@ -110,8 +98,7 @@ def kept(row_keys, column_keys, threshold):
 def absorb(
     soft, queries, keys, relative, tables, row, numbers, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
-    """Take in one tile: the new state, the weights used (they are relative to the new maximum), and
-    by what earlier weights have shrunk. Needs scale > 0."""
+    """Take in one tile: the new state. Needs scale > 0."""
     s = logits(queries, keys, relative, tables, row, numbers.scale, flags, KIND)
     s = mask_cells(s, float("-inf"), queries, keys, flags, KIND)
     scale = numbers.scale
@@ -125,7 +112,7 @@ def absorb(
         p = tl.where(kept(queries.random, keys.random, numbers.threshold), p, 0.0)
     acc = soft.acc * shrink[:, None]
     acc = tl.dot(p.to(keys.v.dtype), keys.v, acc, input_precision=flags.PRECISION)
-    return Softmax(acc, top, total), p, shrink
+    return Softmax(acc, top, total)
 
 
 @triton.jit
@@ -154,13 +141,9 @@ def weights(
 
 
 @triton.jit
-def gradients(p, upstream, queries, keys, pull, numbers, flags: tl.constexpr):
-    """(weights as they were used, gradient of the logits before scaling) of one tile, in float32.
-    ``pull`` is do times the vectors added to the values (read if VALUES)."""
-    if flags.VALUES:
-        dp = tl.dot(upstream.do, tl.trans(keys.v), pull, input_precision=flags.PRECISION)
-    else:
-        dp = tl.dot(upstream.do, tl.trans(keys.v), input_precision=flags.PRECISION)
+def gradients(p, upstream, queries, keys, numbers, flags: tl.constexpr):
+    """(weights as they were used, gradient of the logits before scaling) of a tile, in float32."""
+    dp = tl.dot(upstream.do, tl.trans(keys.v), input_precision=flags.PRECISION)
     used = p
     if flags.DROP:
         keep = kept(queries.random, keys.random, numbers.threshold)
@@ -170,11 +153,9 @@ def gradients(p, upstream, queries, keys, pull, numbers, flags: tl.constexpr):
 
 
 @triton.jit
-def key_gradients(
-    dk, dv, p, upstream, queries, keys, pull, numbers, flags: tl.constexpr
-):  # fmt: skip
+def key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags: tl.constexpr):
     """dk (before scaling) and dv with the share of one tile's queries."""
-    used, ds = gradients(p, upstream, queries, keys, pull, numbers, flags)
+    used, ds = gradients(p, upstream, queries, keys, numbers, flags)
     used = tl.trans(used.to(upstream.do.dtype))
     dv = tl.dot(used, upstream.do, dv, input_precision=flags.PRECISION)
     ds = tl.trans(ds.to(queries.q.dtype))
