@@ -66,16 +66,16 @@ def own_files(monkeypatch):
         "# @package _global_\ndefaults:\n  - override /model: slim\n  - override /position: mine\n"
         "seed: 4\noptim:\n  lr: 0.5\n",
     )
-    write("my/model/slim.yaml", "name: slim\nlayers: 1\nwidth: 8\nheads: 2\n")
+    write("my/model/slim.yaml", "layers: 1\nwidth: 8\nheads: 2\n")
     write("my/position/mine.yaml", f"_target_: {MINE.replace(':', '.')}\nradius: 3\nperiods: [4]\n")
     write("my/position/near.yaml", "defaults:\n  - huang\nmax_distance: 7\n")
     write("my/plan.yaml", "defaults:\n  - train\n  - _self_\nseed: 9\n")
     write("my/alone.yaml", "seed: 9\n")
-    write("my/model/broken.yaml", "name: [\n")
-    Path("my/model/bytes.yaml").write_bytes(b"name: \xff\n")
+    write("my/model/broken.yaml", "layers: [\n")
+    Path("my/model/bytes.yaml").write_bytes(b"layers: \xff\n")
     write("my/model/number.yaml", "5\n")
-    write("my/model/header.yaml", "# @package\nname: x\n")
-    write("my/model/wrong.yaml", "name: wrong\nlayres: 2\n")
+    write("my/model/header.yaml", "# @package\nlayers: 1\n")
+    write("my/model/wrong.yaml", "layres: 2\n")
     write("my/hparams/wide.yaml", "# @package _global_\nmodel:\n  width: 64\n")
 
 
@@ -83,7 +83,7 @@ def own_files(monkeypatch):
 def test_yaml_of_ones_own_composes_from_a_folder(flag, ran, own_files):
     assert cli.main(["train", *flag, "experiment=mine", "corpus=bach"]) == 0
     (config,) = ran
-    assert (config.model.name, config.seed, config.optim.lr) == ("slim", 4, 0.5)
+    assert (config.model.width, config.seed, config.optim.lr) == (8, 4, 0.5)
     scheme = build(config.position, heads=2, head_dim=4, width=8)
     assert isinstance(scheme, Mine)
     assert scheme.radius == 3

@@ -79,7 +79,6 @@ FUNCTIONS = {
         "progress": "function",
     },
     "render": {
-        "sample_rate": "number",
         "wav": "bool",
         "png": "bool",
         "title": "function",

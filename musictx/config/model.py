@@ -23,7 +23,6 @@ class ModelConfig:
     full.
     """
 
-    name: str = option("small", "name of the size, for the model card")
     layers: int = option(
         6, "number of transformer blocks", low=1, high=1000, also="n_layers num_layers"
     )

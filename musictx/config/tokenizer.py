@@ -31,7 +31,6 @@ class TokenizerConfig:
     step_ms: int = option(10, "resolution of time, milliseconds", low=1, high=1000)
     max_shift_ms: int = option(1000, "longest time shift in one token, milliseconds")
     velocity_bins: int = option(32, "levels of loudness", low=1, high=127)
-    sustain: bool = option(True, "let the sustain pedal lengthen notes")
     controls: bool = option(
         False,
         "performance, notes: also tokens for density, loudness, register and polyphony, "

@@ -16,6 +16,9 @@ from musictx.render import audio, pianoroll
 from musictx.render.config import RenderConfig
 from musictx.render.soundfont import SoundFont
 
+#: Samples of sound a second.
+RATE = 44_100
+
 
 def run(config: RenderConfig) -> list[Path]:
     """Render as ``config`` says; prints and returns what was written."""
@@ -83,7 +86,6 @@ def _render(source: Path, stem: Path, config: RenderConfig) -> list[Path]:
         stem,
         wav=config.wav,
         png=config.png,
-        sample_rate=config.sample_rate,
         soundfont=config.soundfont,
         limits=config.limits,
     )
@@ -96,7 +98,6 @@ def render(
     wav: bool = True,
     png: bool = True,
     title: str | None = None,
-    sample_rate: int = 44100,
     soundfont: str | None = None,
 ) -> list[Path]:
     """Write the sound and the piano roll of ``music`` as ``path``.wav and ``path``.png.
@@ -114,16 +115,14 @@ def render(
         if text is not None and not isinstance(text, (str, os.PathLike)):
             raise UserError(f"{name}={shown(text)}: expected text")
     font = None if soundfont is None else os.fspath(soundfont)
-    RenderConfig(wav=wav, png=png, sample_rate=sample_rate, soundfont=font)
+    RenderConfig(wav=wav, png=png, soundfont=font)
     stem = Path(os.path.expanduser(path))
     if stem.suffix.lower() in (".wav", ".png"):
         stem = stem.with_suffix("")
     if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
         music = shipped.examples().get(music, music)
     score = read(getattr(music, "score", music))
-    return render_score(
-        score, stem, wav=wav, png=png, title=title, sample_rate=sample_rate, soundfont=soundfont
-    )
+    return render_score(score, stem, wav=wav, png=png, title=title, soundfont=soundfont)
 
 
 def render_score(
@@ -134,7 +133,6 @@ def render_score(
     png: bool = True,
     title: str | None = None,
     seam: float | None = None,
-    sample_rate: int = 44100,
     soundfont: str | None = None,
     limits: Limits | None = None,
 ) -> list[Path]:
@@ -150,7 +148,7 @@ def render_score(
         path = stem.with_name(stem.name + ".wav")
         if soundfont is not None:
             soundfont = str(Path(soundfont).expanduser())
-        audio.write(score, path, sample_rate=sample_rate, soundfont=soundfont, limits=limits)
+        audio.write(score, path, sample_rate=RATE, soundfont=soundfont, limits=limits)
         paths.append(path)
     if png:
         path = stem.with_name(stem.name + ".png")

@@ -24,7 +24,6 @@ class RenderConfig:
         path=True,
         also="output output_dir save_dir resume",
     )
-    sample_rate: int = option(44100, "sample rate of the WAV files, hertz", low=8000, high=192000)
     soundfont: str | None = option(
         None,
         "sound font (SF2 or SF3 file); default: the small one that comes with musictx",
@@ -36,8 +35,5 @@ class RenderConfig:
         check(self)
         if not (self.wav or self.png):
             raise UserError("wav=false png=false: nothing to write, expected one of them true")
-        for name in ("soundfont", "sample_rate"):
-            given = getattr(self, name)
-            require(
-                self.wav or given == getattr(RenderConfig, name), name, given, "wav=true beside it"
-            )
+        alone = self.soundfont is not None and not self.wav
+        require(not alone, "soundfont", self.soundfont, "wav=true beside it")

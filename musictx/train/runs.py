@@ -48,7 +48,6 @@ LOCK = ".lock"
 FREE = {
     "out",
     "fresh",
-    "model.name",
     "corpus.path",  # the notes in it are compared instead
     "corpus.shards",
     "corpus.workers",
