@@ -47,6 +47,7 @@ class Capabilities:
     positions      the layouts of positions it takes; ``causal_positions``: if causal
     any_scale      also ``Terms.scale`` of 0 and below
     forward_mode   derivatives in forward mode (``torch.func.jvp``)
+    fixed_order    sums run in a fixed order: equal bits in every run
     one_query      the layouts in which it takes, or leaves to attention/decode.py, a single causal
                    query over earlier keys; None: no more than ``positions`` says
     leaves_one_query   such a query is computed by attention/decode.py instead
@@ -67,6 +68,7 @@ class Capabilities:
     blocks: bool = True
     any_scale: bool = True
     forward_mode: bool = False
+    fixed_order: bool = True
     positions: str = CONSECUTIVE
     causal_positions: str | None = None
     one_query: str | None = ANY
@@ -88,6 +90,7 @@ class AttentionJob(NamedTuple):
     device, dtype, size   of the queries; None: not looked at
     packed, dropout       whether pieces are kept apart, whether weights are dropped
     tangents              whether an input carries a derivative in forward mode
+    deterministic         whether ``torch.use_deterministic_algorithms`` asks for equal bits
     """
 
     axes: int
@@ -109,6 +112,7 @@ class AttentionJob(NamedTuple):
     packed: bool = False
     dropout: bool = False
     tangents: bool = False
+    deterministic: bool = False
 
 
 def job(terms: Terms, setting: Setting, q: Tensor | None = None) -> AttentionJob:
@@ -134,6 +138,7 @@ def job(terms: Terms, setting: Setting, q: Tensor | None = None) -> AttentionJob
         size=None if q is None else q.shape[-1],
         packed=setting.query_pieces is not None,
         dropout=setting.dropout > 0,
+        deterministic=torch.are_deterministic_algorithms_enabled(),
     )
 
 
@@ -158,6 +163,8 @@ def why_not(can: Capabilities, job: AttentionJob) -> str | None:
         return "it computes causal attention only"
     if job.tangents and not can.forward_mode:
         return "it computes no derivatives in forward mode (torch.func.jvp)"
+    if job.deterministic and not can.fixed_order:
+        return "its sums have other last bits in every run (torch.use_deterministic_algorithms)"
     reason = _terms_why_not(can, job) or _positions_why_not(can, job)
     if reason or job.device is None:
         return reason

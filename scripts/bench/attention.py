@@ -10,8 +10,7 @@ Candidates (``only=`` chooses):
     reference  attention/reference.py, the specification (L x L)
     chunked    attention/chunked
     native     speed/native, in C++, on the CPU; left out where there is no compiler
-    fused      speed/fused, in Triton, on CUDA; ``configs=`` adds configurations as
-               ``str(Config)`` writes them, such as 64w4s3:64w8s1:64w4s2
+    fused      speed/fused, in Triton, on CUDA
     flex       FlexAttention reading relative logits that were computed before, on CUDA (L x L)
     sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
 
@@ -35,17 +34,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention import Axis, Span, Terms, attend, why_not
-from musictx.attention.setting import Setting
-from musictx.speed import fused
-from musictx.speed.fused.config import Config
+from musictx.attention import Axis, Terms, attend, why_not
 from scripts.bench.common import in_turns, record, spread, wait
 from scripts.words import options, several
 from scripts.words import run as script
 
 DEFAULTS = {
     "device": "cpu", "dtype": "float32", "lengths": "512,1024,2048", "batch": "1", "tokens": "0",
-    "heads": "8", "size": "64", "distances": "0", "repeats": "7", "only": "", "configs": "",
+    "heads": "8", "size": "64", "distances": "0", "repeats": "7", "only": "",
     "dense_limit": "1000", "memory": "true", "threads": "0", "measure": "",
     "results": "",
 }  # fmt: skip
@@ -102,14 +98,6 @@ def by_name(name: str) -> Candidate:
     return run
 
 
-def by_config(config: Config) -> Candidate:
-    def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-        span = (Span(0, q.shape[2]),)
-        return fused.attend(q, k, v, terms_of(table), Setting(span, span), config=config)
-
-    return run
-
-
 def candidates(length: int, given: dict[str, str]) -> dict[str, Candidate]:
     device, dtype = torch.device(given["device"]), getattr(torch, given["dtype"])
     found: dict[str, Candidate] = {"textbook": textbook, "reference": by_name("reference")}
@@ -123,7 +111,6 @@ def candidates(length: int, given: dict[str, str]) -> dict[str, Candidate]:
             found["native"] = by_name("native")
     if device.type == "cuda":
         found["fused"] = by_name("fused")
-        found |= {text: by_config(Config.parse(text)) for text in several(given["configs"])}
         found["flex"] = flex(length, device)
     found["sdpa"] = plain
     logits = 4e-6 * int(given["batch"]) * int(given["heads"]) * length**2

@@ -168,7 +168,7 @@ def qkv(
 
 
 #: What single implementations take beside the arguments of ``attend``.
-_OWN = {"position", "config", "deterministic"}
+_OWN = {"position"}
 
 
 def directly(module: Any) -> Callable[..., Tensor]:

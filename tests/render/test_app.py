@@ -4,7 +4,7 @@ import pytest
 
 from musictx import midi
 from musictx.config import Limits
-from musictx.errors import ConfigError, UserError
+from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.render import app as render
 from musictx.render.config import RenderConfig

@@ -18,9 +18,9 @@ from musictx.speed.fused import forward, key, query
 from musictx.speed.fused.config import choose
 
 #: Compile-time constants that are off unless asked for.
-_OFF = ("BIAS", "BIAS_GRADIENT", "PACKED", "DROP", "FIXED", "EDGE")
+_OFF = ("BIAS", "BIAS_GRADIENT", "PACKED", "DROP", "EDGE")
 _TYPES = {
-    **dict.fromkeys(("BIASES", "LSE", "DELTA", "FACTOR", "DE", "DBIAS"), "*fp32"),
+    **dict.fromkeys(("BIASES", "LSE", "DELTA", "DE", "DBIAS"), "*fp32"),
     **dict.fromkeys(("KEY_FIRST", "QUERY_STOP"), "*i32"),
     **dict.fromkeys(("ROW_RANDOM", "COLUMN_RANDOM", "QUERY_CODES", "KEY_CODES"), "*i32"),
     **dict.fromkeys(("Q", "K", "V", "E", "OUT", "DO", "DQ", "DK", "DV"), "*bf16"),
@@ -32,7 +32,7 @@ Report = dict[str, int]
 
 def passes() -> list[Report]:
     """The forward pass and both backward ones as they are chosen for bfloat16, 64 to a head."""
-    config = choose("", torch.bfloat16, 64)
+    config = choose(torch.bfloat16, 64)
     known = dict.fromkeys(_OFF, False) | {"TABLE": True, "D": 64}
     known |= {"SKEW": tl.float16, "PRECISION": "tf32"}
     reports = []

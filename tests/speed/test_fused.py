@@ -18,7 +18,6 @@ from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
 from musictx.speed.fused import masks
-from musictx.speed.fused.config import Config, Tile, choose
 from tests.attention import cases
 
 KERNELS = Path(__file__).with_name("fused_kernels.py")
@@ -116,7 +115,12 @@ def test_codes_and_bounds_are_those_of_plain_loops(
         assert stop == max((i + 1 for i, other in enumerate(of_queries) if other == one), default=0)
 
 
-def test_a_configuration_survives_being_written() -> None:
-    cut = Config(Tile(64, 4, 3), Tile(32, 8, 2), Tile(64))
-    assert str(cut) == "64w4s3:32w8s2:64w4s2"
-    assert Config.parse(str(cut)) == choose(str(cut), torch.bfloat16, 64) == cut
+def test_who_asks_for_equal_bits_gets_another() -> None:
+    """Its gradients of tables are added up in the order in which they come."""
+    spans = (Span(0, 4), Span(0, 4))
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert "last bits" in cases.why_not(fused, PLAIN, *spans, True)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert cases.why_not(fused, PLAIN, *spans, True) is None

@@ -23,10 +23,10 @@ from musictx.attention.operators import constant
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Terms
 from musictx.speed.fused import op
-from musictx.speed.fused.config import HEAD_DIMS, Config
+from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import Mask, mask
 
-__all__ = ["CAN", "Config", "attend"]
+__all__ = ["CAN", "attend"]
 
 
 @constant
@@ -52,6 +52,7 @@ CAN = Capabilities(
     blocks=False,
     positions=LAST,
     any_scale=False,
+    fixed_order=False,
     devices=("cuda",),
     dtypes=(torch.bfloat16, torch.float16, torch.float32),
     head_sizes=HEAD_DIMS,
@@ -66,20 +67,13 @@ def attend(
     v: Tensor,
     terms: Terms,
     setting: Setting,
-    *,
     position: Tensor | None = None,
-    config: Config | None = None,
-    deterministic: bool | None = None,
 ) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
     Arguments are taken as checked (:func:`musictx.attention.attend`); ``position`` is q, as there
-    are no biases of queries.
-
-    config         how to cut the work; the default depends on dtype and head size
-    deterministic  equal bits in every run also for the gradients of the tables, whose parts are
-                   otherwise added in the order in which they come; None asks
-                   ``torch.are_deterministic_algorithms_enabled()``
+    are no biases of queries. Parts of the gradients of tables are added in the order in which they
+    come, so their last bits differ from run to run.
     """
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
@@ -89,14 +83,11 @@ def attend(
     if setting.dropout:
         row_random = _random((batch, heads, queries), q.device)
         column_random = _random((batch, heads, keys), q.device)
-    if deterministic is None:
-        deterministic = torch.are_deterministic_algorithms_enabled()
     out: Tensor = op.attention(
         *(q, k, v, axis.table, axis.bias),
         *hidden,
         *(row_random, column_random),
-        *(axis.low, axis.high, terms.scale),
-        *(setting.dropout, deterministic, "" if config is None else str(config)),
+        *(axis.low, axis.high, terms.scale, setting.dropout),
     )[0]
     return out
 

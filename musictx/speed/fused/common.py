@@ -36,7 +36,6 @@ class Flags(NamedTuple):
     SKEW: Any  # dtype of relative logits on their way
     PRECISION: Any  # of products of float32
     BIAS_GRADIENT: Any = False
-    FIXED: Any = False  # gradients of tables are added up in whole numbers
 
 
 class QueryBase(NamedTuple):
@@ -208,19 +207,12 @@ def meet_row(x, base, row, D: tl.constexpr):
 
 
 @triton.jit
-def add(place, values, factor, FIXED: tl.constexpr):
-    """Add float32 values to numbers that other programs add to.
-
-    FIXED: the numbers are int64 in units of 1 / factor. Sums of integers do not depend on their
-    order, so the result is the same in every run.
-    """
-    if FIXED:
-        tl.atomic_add(place, (values * factor).to(tl.int64), sem="relaxed")
-    else:
-        tl.atomic_add(place, values, sem="relaxed")
+def add(place, values):
+    """Add float32 values to numbers that other programs add to."""
+    tl.atomic_add(place, values, sem="relaxed")
 
 
 @triton.jit
-def add_to_rows(base, row, values, factor, D: tl.constexpr, FIXED: tl.constexpr):
+def add_to_rows(base, row, values, D: tl.constexpr):
     """Add (T, D) to rows of a table's gradient; several may be the same row."""
-    add(base + row[:, None] * D + tl.arange(0, D)[None, :], values, factor, FIXED)
+    add(base + row[:, None] * D + tl.arange(0, D)[None, :], values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 
@@ -20,16 +19,6 @@ class Tile:
     warps: int = 4
     stages: int = 2
 
-    def __str__(self) -> str:
-        return f"{self.side}w{self.warps}s{self.stages}"
-
-    @classmethod
-    def parse(cls, text: str) -> Tile:
-        """The inverse of ``str``, such as 64w4s2."""
-        side, rest = text.split("w")
-        warps, stages = rest.split("s")
-        return cls(int(side), int(warps), int(stages))
-
 
 @dataclass(frozen=True)
 class Config:
@@ -44,25 +33,10 @@ class Config:
     query: Tile
     key: Tile
 
-    def __str__(self) -> str:
-        return ":".join(map(str, (self.forward, self.query, self.key)))
 
-    @classmethod
-    def parse(cls, text: str) -> Config:
-        """The inverse of ``str``, such as 64w4s3:64w8s1:64w4s2."""
-        forward, query, key = text.split(":")
-        return cls(Tile.parse(forward), Tile.parse(query), Tile.parse(key))
-
-
-@lru_cache
-def choose(text: str, dtype: torch.dtype, head_dim: int) -> Config:
-    """The configuration written in ``text``, or the default for the dtype and the head size.
-
-    The defaults spilled least by the compiler's report (scripts/LOG.md); scripts/bench/attention.py
-    measures the alternatives.
-    """
-    if text:
-        return Config.parse(text)
+def choose(dtype: torch.dtype, head_dim: int) -> Config:
+    """The configuration for the dtype and the head size that spilled least by the compiler's report
+    (scripts/LOG.md)."""
     if dtype == torch.float32:
         tile = Tile(16, 8, 1)
         return Config(tile, tile, tile)

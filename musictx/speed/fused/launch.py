@@ -51,7 +51,7 @@ def backward(
 ) -> tuple[Tensor, ...]:
     """Gradients of q, k, v, table and bias; see op.attention_backward."""
     dq, dk, dv = (empty_like(x) for x in (p.q, p.k, p.v))
-    tables = TableGradients(p, upstream, bias_gradient)
+    tables = TableGradients(p, bias_gradient)
     if p.q.numel() == 0:
         dk.zero_()
         dv.zero_()
@@ -76,11 +76,11 @@ def _backward_query(
     numbers = (p.low, p.high, tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share)
     query_pass.backward_query[(triton.cdiv(p.queries, tile.side) * p.batch * p.heads,)](
         *inputs, *p.tables, *p.codes, p.keys_seen, *p.random, up, log_sum, delta,
-        tables.factor, dq, tables.vectors, tables.numbers,
+        dq, tables.vectors, tables.numbers,
         *strides(*inputs, up, dq), *p.table_strides,
         p.heads, p.queries, p.keys, p.offset, *numbers,
-        T=tile.side, BIAS_GRADIENT=tables.bias_gradient, FIXED=p.deterministic,
-        EDGE=p.edge(tile.side), **p.terms, **p.flags, **p.options(tile),
+        T=tile.side, BIAS_GRADIENT=tables.bias_gradient, EDGE=p.edge(tile.side),
+        **p.terms, **p.flags, **p.options(tile),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ _INPUTS = (
     "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, "
     "Tensor? query_codes, Tensor? key_codes, Tensor? key_first, Tensor? query_stop, "
     "Tensor? row_random, Tensor? column_random, "
-    "int low, int high, float scale, float dropout, bool deterministic, str config"
+    "int low, int high, float scale, float dropout"
 )
 _LEARNED = 5  # leading tensors that have gradients: q, k, v, table, bias
 _TENSORS = 11

@@ -40,8 +40,6 @@ class Problem:
     high: int
     scale: float
     dropout: float
-    deterministic: bool
-    config_text: str
 
     def __post_init__(self) -> None:
         self.batch, self.heads, self.queries, self.size = self.q.shape
@@ -49,7 +47,7 @@ class Problem:
         #: Query number i stands where key number ``offset + i`` stands.
         self.offset = self.keys - self.queries
         self.q, self.k, self.v = (unit_stride(x) for x in (self.q, self.k, self.v))
-        self.config = choose(self.config_text, self.q.dtype, self.size)
+        self.config = choose(self.q.dtype, self.size)
         table = None if self.table is None else self.table.to(self.q.dtype)
         bias = None if self.bias is None else self.bias.float() * LOG2E
         self.tables = self._or_stand_in(table, bias)

@@ -49,11 +49,10 @@ class Backward(NamedTuple):
 
 
 class Sinks(NamedTuple):
-    """Where the gradients of the tables are added up: pointers, and the factor of whole numbers."""
+    """Where the gradients of the tables are added up: pointers."""
 
     table: Any
     bias: Any
-    factor: Any
 
 
 @triton.jit
@@ -65,9 +64,9 @@ def spread(dq, ds, queries, tables, sinks, delta, flags: tl.constexpr):
         chunk = distance_chunk(tables.table, delta, tables, flags)
         dq = tl.dot(ds, chunk, dq, input_precision=flags.PRECISION)
         gradient = tl.dot(tl.trans(ds), queries.q, input_precision=flags.PRECISION)
-        add_to_rows(sinks.table, row, gradient, sinks.factor, flags.D, flags.FIXED)
+        add_to_rows(sinks.table, row, gradient, flags.D)
     if flags.BIAS_GRADIENT:
-        add(sinks.bias + row, tl.sum(ds.to(tl.float32), 0), sinks.factor, flags.FIXED)
+        add(sinks.bias + row, tl.sum(ds.to(tl.float32), 0))
     return dq
 
 
@@ -79,9 +78,9 @@ def spread_far(state, queries, tables, sinks, row, flags: tl.constexpr):
     if flags.TABLE:
         dq += state.far_sum[:, None] * tl.load(tables.table + d).to(tl.float32)[None, :]
         gradient = tl.sum(state.far_sum[:, None] * queries.q.to(tl.float32), 0)
-        add(sinks.table + d, gradient, sinks.factor, flags.FIXED)
+        add(sinks.table + d, gradient)
     if flags.BIAS_GRADIENT:
-        add(sinks.bias + row, tl.sum(state.far_sum), sinks.factor, flags.FIXED)
+        add(sinks.bias + row, tl.sum(state.far_sum))
     return dq
 
 
@@ -116,16 +115,16 @@ def query_tile(
 @triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def backward_query(
     Q, K, V, E, BIASES, QUERY_CODES, KEY_CODES, KEY_FIRST, ROW_RANDOM, COLUMN_RANDOM,
-    DO, LSE, DELTA, FACTOR, DQ, DE, DBIAS,
+    DO, LSE, DELTA, DQ, DE, DBIAS,
     qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, eh, bh_bias,
     H, TQ, TK, offset, low, high, slots, scale, natural, threshold, inverse_share,
     D: tl.constexpr, T: tl.constexpr, TABLE: tl.constexpr, BIAS: tl.constexpr,
     PACKED: tl.constexpr, EDGE: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr,
-    PRECISION: tl.constexpr, BIAS_GRADIENT: tl.constexpr, FIXED: tl.constexpr,
+    PRECISION: tl.constexpr, BIAS_GRADIENT: tl.constexpr,
 ):  # fmt: skip
     """Gradient of T queries of one (batch row, head), and their share of the tables'."""
     flags: tl.constexpr = Flags(
-        D, T, TABLE, BIAS, PACKED, EDGE, DROP, SKEW, PRECISION, BIAS_GRADIENT, FIXED
+        D, T, TABLE, BIAS, PACKED, EDGE, DROP, SKEW, PRECISION, BIAS_GRADIENT
     )
     SPREAD: tl.constexpr = TABLE or BIAS_GRADIENT
     blocks = tl.cdiv(TQ, T)
@@ -144,11 +143,8 @@ def backward_query(
     )  # fmt: skip
     tables = Tables(E + h * eh, BIASES + h * bh_bias, low, high)
     numbers = Numbers(scale, threshold, inverse_share)
-    factor = 1.0
-    if FIXED:
-        factor = tl.load(FACTOR)
     rows = (bh % slots) * (high - low + 1)
-    sinks = Sinks(DE + rows * D, DBIAS + rows, factor)
+    sinks = Sinks(DE + rows * D, DBIAS + rows)
     queries = load_queries(query_base, i0, flags, True)
     upstream = load_upstream(query_base, i0, flags)
     first, stop = keys_seen(KEY_FIRST + b * TQ, i0, TQ, TK, p0, flags)
