@@ -23,7 +23,7 @@ from musictx.tokens.vocab import Tokenizer
 FEWEST_HELD_OUT = 8
 
 
-class Job(NamedTuple):
+class PrepareJob(NamedTuple):
     """A corpus on its way to the shard folder ``target``."""
 
     found: Corpus
@@ -34,7 +34,7 @@ class Job(NamedTuple):
 
 
 def assemble(
-    job: Job, outcomes: Iterable[Outcome], hashes: np.ndarray, official: np.ndarray
+    job: PrepareJob, outcomes: Iterable[Outcome], hashes: np.ndarray, official: np.ndarray
 ) -> Report:
     """Take out duplicates, split, write; see :class:`musictx.data.prepare.Encoded`.
 

@@ -26,7 +26,7 @@ from musictx.tokens.vocab import Vocabulary
 AROUND = 2 + len(KINDS)
 
 
-class Parts(NamedTuple):
+class WindowParts(NamedTuple):
     """A window but for its first id and ``eos``: int64 ids.
 
     front  the controls, K and ``stream``;  past  P and ``here``;  rest  M
@@ -47,7 +47,7 @@ def parts(
     here: int | None = None,
     known: np.ndarray | None = None,
     free: int | None = None,
-) -> Parts:
+) -> WindowParts:
     """Events (:data:`musictx.tokens.events.EVENT`), in order, as the parts of a window.
 
     levels  of the controls, 0 for any
@@ -66,7 +66,7 @@ def parts(
     if known is not None:
         room = None if free is None else free - len(p) - len(m) - len(CONTROLS) - 2
         k = whole(_from(known, here or 0, vocabulary), room, vocabulary)
-    return Parts(front(vocabulary, levels, k), p, m)
+    return WindowParts(front(vocabulary, levels, k), p, m)
 
 
 def front(

@@ -17,7 +17,7 @@ from musictx.config import AugmentConfig
 from musictx.data.bar_tasks import BarTasks
 from musictx.data.draw import TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.tasks import FLAT_PRIMERS, Tasks
+from musictx.data.tasks import FLAT_SHARE, Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
@@ -75,7 +75,7 @@ class MusicDataModule(pl.LightningDataModule):
             if tokenizer.group > 1:
                 arranged = BarTasks(tokenizer, tasks, melody)
             else:
-                arranged = Tasks(tokenizer, tasks, melody, FLAT_PRIMERS)
+                arranged = Tasks(tokenizer, tasks, melody, FLAT_SHARE)
         self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged)
         self.shorter = [
             (until, TrainingRows(shards, tokenizer, tokens, change, seed, arranged))

@@ -27,7 +27,7 @@ from musictx import files
 from musictx import progress as bars
 from musictx.config import CorpusConfig, Limits
 from musictx.data import corpora, encode, parallel, shards, splits
-from musictx.data.assemble import Job, assemble
+from musictx.data.assemble import PrepareJob, assemble
 from musictx.data.corpora import Corpus, Item, digest
 from musictx.data.encode import Outcome
 from musictx.data.report import Report
@@ -72,7 +72,7 @@ def prepare(
         return up_to_date
     check_place(folder)
     made = [above for above in folder.parents if not above.exists()]
-    job = Job(found, corpus, tokenizer, folder, key)
+    job = PrepareJob(found, corpus, tokenizer, folder, key)
     with _without_leftovers(made), _temporary(folder) as file:
         encoded = _encode(job, file, progress)
         return assemble(job, encoded.outcomes(), encoded.hashes, encoded.official)
@@ -99,7 +99,7 @@ class Encoded(NamedTuple):
             yield pickle.load(self.file)
 
 
-def _encode(job: Job, file: BinaryIO, told: bool) -> Encoded:
+def _encode(job: PrepareJob, file: BinaryIO, told: bool) -> Encoded:
     """Encode every piece of the corpus into ``file``; ``told``: show the progress."""
     work = functools.partial(
         encode.encode_items,

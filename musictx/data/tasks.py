@@ -26,24 +26,25 @@ from musictx.tokens import events as ev
 from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
 #: The share of windows in which no control is given; in the others, of each that is not.
-NO_CONTROLS, DROPPED = 0.15, 0.3
+NO_CONTROLS_SHARE, DROPPED_SHARE = 0.15, 0.3
 #: Infill, seconds: shortest and longest span, and how long M goes on after it at most; the share of
 #: spans in which a voice is locked; where spans end at the latest, as a share of the window.
-SPANS, TAIL, LOCKED, LATEST = (1.0, 12.0), 4.0, 0.3, 0.85
+GAP_SECONDS, TAIL_SECONDS, LOCKED_SHARE, LATEST_SHARE = (1.0, 12.0), 4.0, 0.3, 0.85
 #: The share of accompaniments from the beginning of their window; of voices that are the highest
 #: notes, and, where there are several programs, those of one program.
-FROM_THE_START, SKYLINE, PROGRAM = 0.3, 0.5, 0.7
+FROM_THE_START_SHARE, SKYLINE_SHARE, PROGRAM_SHARE = 0.3, 0.5, 0.7
 #: Windows of fewer tokens are left plain, and so are those whose K would have fewer.
-FEWEST, FEWEST_KNOWN = 96, 8
+FEWEST_TOKENS, FEWEST_KNOWN_TOKENS = 96, 8
 #: Of windows arranged for training, the share whose past has one loudness and lies on a grid, as a
 #: score does; that past is read but is no target.
-FLAT_PRIMERS = 0.15
+FLAT_SHARE = 0.15
 #: Of music as a score has it: tempi, quarter notes a minute; lines in a quarter; its one velocity,
 #: as a share of the bins; how much of the window it is in steer.
-TEMPI, LINES, VELOCITIES, PRIMERS = (60.0, 160.0), 4, (0.4, 0.8), (0.1, 0.6)
+TEMPI_BPM, LINES_OF_A_QUARTER = (60.0, 160.0), 4
+VELOCITY_SHARES, PRIMER_SHARES = (0.4, 0.8), (0.1, 0.6)
 
 
-class Window(NamedTuple):
+class EventWindow(NamedTuple):
     """Music as events in order. ``owner`` (n,): the index of the strike that each event is or ends,
     -1 for the release of an older note; ``last``: the step at which the window ends."""
 
@@ -52,7 +53,7 @@ class Window(NamedTuple):
     last: int
 
     @classmethod
-    def of(cls, ids: np.ndarray, vocabulary: Vocabulary) -> Window:
+    def of(cls, ids: np.ndarray, vocabulary: Vocabulary) -> EventWindow:
         events, last = ev.read(ev.as_ids(ids, vocabulary), vocabulary)
         partner, astray = ev.pair(events)
         owner = np.arange(len(events))
@@ -104,8 +105,8 @@ class Tasks:
         melody: str = "skyline",
         flat: float = 0,
         *,
-        spans: tuple[float, float] = SPANS,
-        locked: float = LOCKED,
+        spans: tuple[float, float] = GAP_SECONDS,
+        locked: float = LOCKED_SHARE,
     ) -> None:
         self.tokenizer = tokenizer
         self.vocabulary: Vocabulary = tokenizer.vocabulary
@@ -133,9 +134,9 @@ class Tasks:
         Targets are all tokens but controls, marks and what is read as in a score.
         """
         room = free - layout.AROUND
-        if room < FEWEST or len(ids) < FEWEST:
+        if room < FEWEST_TOKENS or len(ids) < FEWEST_TOKENS:
             return None
-        window = Window.of(ids[:room], self.vocabulary)
+        window = EventWindow.of(ids[:room], self.vocabulary)
         flat = random.random() < self.flat
         arranged = self.arrange(task, window, random, room, flat=flat)
         if arranged is None:
@@ -157,7 +158,7 @@ class Tasks:
             known=None if known is None else ev.ordered(ahead[known]),
             free=free - 2,
         )
-        if known is not None and len(made.front) < len(controls.CONTROLS) + 2 + FEWEST_KNOWN:
+        if known is not None and len(made.front) < len(controls.CONTROLS) + 2 + FEWEST_KNOWN_TOKENS:
             return None
         closing = ends and task != "infill" and stop == window.last and len(ids) <= room
         closed = np.full(int(closing), EOS)
@@ -172,7 +173,7 @@ class Tasks:
     def arrange(
         self,
         task: str,
-        window: Window,
+        window: EventWindow,
         random: np.random.Generator,
         room: int,
         *,
@@ -183,26 +184,26 @@ class Tasks:
         return by_task.get(task, self._steer)(window, random, room, flat)
 
     def _infill(
-        self, window: Window, random: np.random.Generator, room: int, flat: bool
+        self, window: EventWindow, random: np.random.Generator, room: int, flat: bool
     ) -> Arranged | None:
         step = window.events["step"]
         length = np.exp(random.uniform(*np.log(self.spans))) * self.per_second
         length = int(min(length, 0.6 * window.last))
-        here = int(random.integers(max(int(LATEST * window.last) - length, 0) + 1))
+        here = int(random.integers(max(int(LATEST_SHARE * window.last) - length, 0) + 1))
         span = window.strikes & (step >= here) & (step < here + length)
         if random.random() < self.locked:
             span &= ~self._voice(window, random)
         if not span.any():
             return None
         stop = max(here + length, int(window.ends()[span].max()))
-        stop = min(stop, here + length + int(TAIL * self.per_second), window.last)
+        stop = min(stop, here + length + int(TAIL_SECONDS * self.per_second), window.last)
         return Arranged(stop, here, (step >= here) & ~window.of_notes(span))
 
     def _accompany(
-        self, window: Window, random: np.random.Generator, room: int, flat: bool
+        self, window: EventWindow, random: np.random.Generator, room: int, flat: bool
     ) -> Arranged | None:
         step = window.events["step"]
-        from_the_start = random.random() < FROM_THE_START and not flat
+        from_the_start = random.random() < FROM_THE_START_SHARE and not flat
         here = 0 if from_the_start else int(random.integers(window.last // 2 + 1))
         known = window.of_notes(self._voice(window, random)) & (step >= here)
         stop = self._fitting(window.events, known, room)
@@ -211,9 +212,11 @@ class Tasks:
         return Arranged(stop, here, known & (step <= stop))
 
     def _steer(
-        self, window: Window, random: np.random.Generator, room: int, flat: bool
+        self, window: EventWindow, random: np.random.Generator, room: int, flat: bool
     ) -> Arranged | None:
-        return Arranged(window.last, int(random.uniform(*PRIMERS) * window.last) if flat else None)
+        return Arranged(
+            window.last, int(random.uniform(*PRIMER_SHARES) * window.last) if flat else None
+        )
 
     def _fitting(self, events: np.ndarray, known: np.ndarray, room: int) -> int:
         """The latest step up to which the stream and what is ``known`` of it have ``room``."""
@@ -230,16 +233,16 @@ class Tasks:
             low, high = (middle, high) if size(steps[middle - 1]) <= room else (low, middle - 1)
         return int(steps[low - 1]) if low else 0
 
-    def _voice(self, window: Window, random: np.random.Generator) -> np.ndarray:
+    def _voice(self, window: EventWindow, random: np.random.Generator) -> np.ndarray:
         """(n,) bool: the strikes of one voice."""
         events = window.events
         notes = events["what"] == ev.ON
         programs = np.unique(events["program"][notes])
         if self.melody != "skyline":
             return notes & (events["program"] == int(self.melody))
-        if len(programs) > 1 and random.random() < PROGRAM:
+        if len(programs) > 1 and random.random() < PROGRAM_SHARE:
             return notes & (events["program"] == random.choice(programs))
-        if random.random() < SKYLINE:
+        if random.random() < SKYLINE_SHARE:
             return skyline(window)
         if not notes.any():
             return notes
@@ -251,13 +254,13 @@ class Tasks:
         """The levels of the controls of a stream, some of them left out."""
         notes = self.tokenizer.decode(ev.write(events, self.vocabulary, stop)).notes
         found = controls.levels(controls.measured(notes, stop / self.per_second))
-        dropped = random.random(len(found)) < DROPPED
-        if random.random() < NO_CONTROLS:
+        dropped = random.random(len(found)) < DROPPED_SHARE
+        if random.random() < NO_CONTROLS_SHARE:
             dropped[:] = True
         return np.where(dropped, 0, found).tolist()
 
 
-def skyline(window: Window) -> np.ndarray:
+def skyline(window: EventWindow) -> np.ndarray:
     """(n,) bool: the strikes of notes above which none sounds when they begin."""
     notes = np.flatnonzero(window.events["what"] == ev.ON)
     step, pitch = window.events["step"][notes], window.events["pitch"][notes]
@@ -268,11 +271,13 @@ def skyline(window: Window) -> np.ndarray:
     return found
 
 
-def as_score(window: Window, here: int, random: np.random.Generator, tasks: Tasks) -> np.ndarray:
+def as_score(
+    window: EventWindow, here: int, random: np.random.Generator, tasks: Tasks
+) -> np.ndarray:
     """The events of ``window`` on a grid of a random tempo and of one loudness, each on its side of
     the step ``here``; in the order in which they came."""
     events = window.events.copy()
-    line = tasks.per_second * 60.0 / random.uniform(*TEMPI) / LINES
+    line = tasks.per_second * 60.0 / random.uniform(*TEMPI_BPM) / LINES_OF_A_QUARTER
     step = np.floor(np.round(events["step"] / line) * line + 0.5).astype(np.int64)
     before, released = events["step"] < here, events["what"] == ev.OFF
     # A note lasts a step at least, on whichever side it ends.
@@ -283,6 +288,6 @@ def as_score(window: Window, here: int, random: np.random.Generator, tasks: Task
     events["order"][owned] = events["order"][window.owner[owned]]
     events["order"][released & ~owned] -= len(events) * 4
     first, stop = tasks.vocabulary.range("velocity")
-    share = random.uniform(*VELOCITIES)
+    share = random.uniform(*VELOCITY_SHARES)
     events["bin"][~released] = 1 + int(share * (stop - first))
     return events

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from musictx.data import layout
 from musictx.data.shards import Shards
-from musictx.data.tasks import Tasks, Window
+from musictx.data.tasks import EventWindow, Tasks
 from musictx.data.windows import EvaluationWindows, evenly_spread
 from musictx.errors import UserError
 from musictx.evaluate.nll import check_split
@@ -126,7 +126,7 @@ def _pair(
     notes count."""
     table = tasks.vocabulary
     room = context - layout.AROUND
-    window = Window.of(ids[:room], table)
+    window = EventWindow.of(ids[:room], table)
     if len(ids) < room // 2:
         return None
     arranged = tasks.arrange(task, window, random, room)

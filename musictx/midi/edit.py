@@ -17,13 +17,13 @@ from musictx.config.checks import DAY
 from musictx.config.limits import Limits
 from musictx.midi import scan
 from musictx.midi.encode import number
-from musictx.midi.read import DRUM_CHANNEL, Parts, clock_of
+from musictx.midi.read import DRUM_CHANNEL, FileParts, clock_of
 from musictx.midi.read import read as read_file
 from musictx.notes import Score
 
 #: A note that would come to lie further than this from its time, in seconds, on the ticks of the
 #: file, asks for a file with finer ones.
-COARSEST = 0.005
+COARSEST_SECONDS = 0.005
 #: What passed the limits of whoever read it passes here.
 _ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
 _NAME, _END, _TRACK = 0x03, b"\xff\x2f\0", b"MTrk"
@@ -61,7 +61,7 @@ def edited(score: Score) -> bytes | None:
     A new note of a part whose program changes sounds with that in force in the file.
 
     None where the score has other marks, names, grid or programs than its file, pedals went, or a
-    new note lies further than :data:`COARSEST` from a tick.
+    new note lies further than :data:`COARSEST_SECONDS` from a tick.
     """
     before = read_file(score.file, limits=_ANY)
     if not _same_marks(before, score):
@@ -70,12 +70,12 @@ def edited(score: Score) -> bytes | None:
         return score.file
     file = scan.scan(score.file, limits=_ANY)
     clock = clock_of(file, "")[1]
-    parts = Parts.of(file, clock, Counter())
+    parts = FileParts.of(file, clock, Counter())
     gone, came = _difference(before.notes, score.notes)
     unpressed, pressed = _difference(before.pedals, score.pedals)
     ticks = clock.ticks(np.array([row[:2] for row in came]).reshape(-1, 2))
     times = np.array([row[0] for row in came])
-    if unpressed or np.any(np.abs(clock.seconds(ticks[:, 0]) - times) > COARSEST):
+    if unpressed or np.any(np.abs(clock.seconds(ticks[:, 0]) - times) > COARSEST_SECONDS):
         return None
     first_event = np.searchsorted(file.events["track"], np.arange(len(file.ends)))
     places = parts.channels[np.argsort(parts.rank)].tolist()  # MIDI track * 16 + channel of each
@@ -164,7 +164,7 @@ def _notes(channel: int, rows: Iterable[Any]) -> list[_New]:
     return found
 
 
-def _free_channels(parts: Parts) -> dict[int, int]:
+def _free_channels(parts: FileParts) -> dict[int, int]:
     """Channel -> how many parts of the file are on it, of those for pitched notes."""
     used = Counter((parts.channels % 16).tolist())
     return {channel: used[channel] for channel in range(16) if channel != DRUM_CHANNEL}

@@ -55,7 +55,7 @@ def read(
     if file.format == 2:
         file = file.in_sequence(name)
     tempos, clock = clock_of(file, name)
-    parts = Parts.of(file, clock, found)
+    parts = FileParts.of(file, clock, found)
     if repairs is not None:
         repairs.update(found)
     notes = parts.notes
@@ -110,7 +110,7 @@ def _channel(events: np.ndarray) -> np.ndarray:
     return events["track"] * 16 + (events["status"] & 15)
 
 
-class Parts(NamedTuple):
+class FileParts(NamedTuple):
     """The notes of a file and where they stand in it."""
 
     notes: np.ndarray
@@ -125,7 +125,7 @@ class Parts(NamedTuple):
     """The number of each part, by first appearance."""
 
     @classmethod
-    def of(cls, file: smf.File, clock: smf.TickClock, repairs: Counter) -> Parts:
+    def of(cls, file: smf.File, clock: smf.TickClock, repairs: Counter) -> FileParts:
         keyed = np.flatnonzero(file.events["status"] < 0xA0)
         tick, track, status, a, b = (file.events[name][keyed] for name in smf.EVENT.names or ())
         channel = track * 16 + (status & 15)
@@ -166,7 +166,7 @@ def programs(events: np.ndarray) -> np.ndarray:
 
 
 def _pedals(
-    file: smf.File, clock: smf.TickClock, parts: Parts, name: str, limits: Limits
+    file: smf.File, clock: smf.TickClock, parts: FileParts, name: str, limits: Limits
 ) -> np.ndarray:
     """Pedals copied to every part they move: see :func:`read`."""
     part_channels, rank = parts.channels, parts.rank
@@ -200,7 +200,7 @@ def _markers(file: smf.File, clock: smf.TickClock, until: float) -> tuple[tuple[
     return tuple(sorted((mark for mark in marks if mark[0] <= until), key=lambda mark: mark[0]))
 
 
-def _names(names: dict[int, str], parts: Parts) -> dict[int, str]:
+def _names(names: dict[int, str], parts: FileParts) -> dict[int, str]:
     """Part -> the name of its MIDI track, where that has no other part."""
     tracks, counts = np.unique(parts.channels // 16, return_counts=True)
     number = dict(zip((parts.channels // 16).tolist(), parts.rank.tolist()))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 #: A stretch of fewer events is not worth it; events tried at once at first, and at most.
-FEWEST, FIRST, MOST = 32, 512, 1 << 16
+FEWEST_EVENTS, FIRST_EVENTS, MOST_EVENTS = 32, 512, 1 << 16
 
 
 class Stretches:
@@ -22,9 +22,9 @@ class Stretches:
     def __init__(self, chunk: bytes) -> None:
         self._data = np.frombuffer(chunk, np.uint8)
         self._low = np.flatnonzero(self._data < 0x80)
-        self._window, self._pause = FIRST, 8
+        self._window, self._pause = FIRST_EVENTS, 8
         #: The place in the chunk from which the next try is worth it.
-        self.due = 0 if len(chunk) >= 8 * FEWEST else len(chunk)
+        self.due = 0 if len(chunk) >= 8 * FEWEST_EVENTS else len(chunk)
 
     def take(self, at: int, tick: int, status: int, last: int) -> tuple[np.ndarray, int, int, int]:
         """The events from byte ``at`` on, as far as they have two data bytes and begin by tick
@@ -71,8 +71,8 @@ class Stretches:
 
     def _judge(self, count: int, at: int) -> None:
         """When to try again, after ``count`` events up to byte ``at``."""
-        if count >= FEWEST:
-            self._window, self._pause, self.due = min(8 * self._window, MOST), 8, at
+        if count >= FEWEST_EVENTS:
+            self._window, self._pause, self.due = min(8 * self._window, MOST_EVENTS), 8, at
         else:
-            self._window, self._pause = FIRST, min(2 * self._pause, 4096)
+            self._window, self._pause = FIRST_EVENTS, min(2 * self._pause, 4096)
             self.due = at + self._pause

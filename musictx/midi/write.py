@@ -66,7 +66,7 @@ def to_bytes(score: Score) -> bytes:
     parts = parts_of(score)
     if len(parts) > MOST_PARTS:
         raise UserError(f"score: {len(parts)} parts, expected at most {MOST_PARTS}")
-    grid = Grid.of(score, last)
+    grid = TickGrid.of(score, last)
     tables, texts = _marks(score, grid)
     if parts:
         tables += _part_events(parts, _channels(parts), grid)
@@ -109,7 +109,7 @@ def parts_of(score: Score) -> list[MidiPart]:
     return parts
 
 
-class Grid(NamedTuple):
+class TickGrid(NamedTuple):
     """Seconds -> ticks along the tempos of a score."""
 
     quarter: int
@@ -121,7 +121,7 @@ class Grid(NamedTuple):
     bpm: np.ndarray
 
     @classmethod
-    def of(cls, score: Score, last: float) -> Grid:
+    def of(cls, score: Score, last: float) -> TickGrid:
         """The score's own grid, or milliseconds where it has none that a file could hold.
 
         ``last`` is the last moment that will be asked for, seconds.
@@ -141,7 +141,7 @@ class Grid(NamedTuple):
         return grid if grid._places(np.array([last]))[0] < LAST_TICK else plain
 
     @classmethod
-    def _along(cls, tempos: np.ndarray, quarter: int) -> Grid:
+    def _along(cls, tempos: np.ndarray, quarter: int) -> TickGrid:
         tempos = from_zero(tempos, np.array([(0.0, BPM)], TEMPO))
         seconds, bpm = tempos["time"], tempos["bpm"]
         steps = np.round(np.diff(seconds) * bpm[:-1] / 60.0 * quarter).astype(np.int64)
@@ -164,7 +164,7 @@ _NAME, _PROGRAM, _PEDAL, _OFF, _ON = range(-1, 4)
 _META, _TRACK_NAME, _MARKER, _TEMPO, _METER, _KEY = 0xFF, 0x03, 0x06, 0x51, 0x58, 0x59
 
 
-def _marks(score: Score, grid: Grid) -> tuple[list[np.ndarray], list[bytes]]:
+def _marks(score: Score, grid: TickGrid) -> tuple[list[np.ndarray], list[bytes]]:
     """Tempos, meters, keys and markers: the file's first track, and the texts of the markers."""
     rates = np.clip(np.rint(6e7 / grid.bpm), 1, 2**24 - 1).astype(np.int64)
     rate = (rates >> shift & 0xFF for shift in (16, 8, 0))
@@ -202,7 +202,7 @@ def _channels(parts: list[MidiPart]) -> np.ndarray:
     return np.array(channels)
 
 
-def _part_events(parts: list[MidiPart], channels: np.ndarray, grid: Grid) -> list[np.ndarray]:
+def _part_events(parts: list[MidiPart], channels: np.ndarray, grid: TickGrid) -> list[np.ndarray]:
     """Programs, notes and pedals of all parts. Note ``k`` of a part has the places 3k (a program
     change if need be), 3k + 1 (on) and 3k + 2 (its off, if it has no length)."""
     notes, part, k = _joined([part.notes for part in parts])

@@ -28,7 +28,7 @@ AXIS, GAP = 22, 14
 KEYBOARD = 26
 PLOT_WIDTH = 1480
 #: A second is between these many pixels wide, unless the piece would need more than MAX_SYSTEMS.
-MIN_SECOND, MAX_SECOND = 42.0, 150.0
+MIN_SECOND_PIXELS, MAX_SECOND_PIXELS = 42.0, 150.0
 MAX_SYSTEMS = 12
 DRUM_LINE, DRUM_GAP = 13, 8
 
@@ -98,8 +98,10 @@ class Layout:
             low, high = max(low - 1, 0), min(high + 1, 127)
         low, high = max(low, 0), min(high, 127)
         duration = max(score.duration, 1.0)
-        systems = min(math.ceil(duration * MIN_SECOND / PLOT_WIDTH), MAX_SYSTEMS)
-        seconds = max(math.ceil(duration / systems - 1e-9), math.ceil(PLOT_WIDTH / MAX_SECOND))
+        systems = min(math.ceil(duration * MIN_SECOND_PIXELS / PLOT_WIDTH), MAX_SYSTEMS)
+        seconds = max(
+            math.ceil(duration / systems - 1e-9), math.ceil(PLOT_WIDTH / MAX_SECOND_PIXELS)
+        )
         height = 400 if systems == 1 else 300
         semitone = min(max(height / (high - low + 1), 4.0), 11.0)
         semitone = math.floor(semitone * SCALE) / SCALE

@@ -19,21 +19,21 @@ import numpy as np
 from musictx.render.soundfont import Envelope, SoundFont, Zone
 
 #: Low-passed recordings stand this far apart, cents; between two of them is a linear fade.
-LEVEL = 300
-#: Cents by which the softest note is duller than the loudest, in steps of BRIGHTNESS_STEP; at
-#: BRIGHTNESS_EVEN the font is as it is. Ours: the specification says 2400, downwards only, but many
+LEVEL_CENTS = 300
+#: Cents by which the softest note is duller than the loudest, in steps of BRIGHTNESS_STEP_CENTS; at
+#: EVEN_VELOCITY the font is as it is. Ours: the specification says 2400, downwards only, but many
 #: fonts, the usual one among them, switch that off.
-BRIGHTNESS, BRIGHTNESS_STEP, BRIGHTNESS_EVEN = 1200.0, 200.0, 96
+BRIGHTNESS_CENTS, BRIGHTNESS_STEP_CENTS, EVEN_VELOCITY = 1200.0, 200.0, 96
 #: Recordings are resampled to this many times their rate first: linear interpolation is then clean
 #: (its images lie 60 dB down and mostly above hearing).
 OVERSAMPLING = 4
 #: Seconds for which a filter rings on.
-RING = 0.03
+RING_SECONDS = 0.03
 #: The shortest note sounds this long, so that notes of length 0 are heard; the steepest attack and
 #: release last this long, so that nothing clicks.
-MIN_NOTE, MIN_ATTACK, MIN_RELEASE = 0.03, 0.0005, 0.01
+MIN_NOTE_SECONDS, MIN_ATTACK_SECONDS, MIN_RELEASE_SECONDS = 0.03, 0.0005, 0.01
 #: The longest note sounds this long, seconds, so that none takes gigabytes.
-MAX_NOTE = 120.0
+MAX_NOTE_SECONDS = 120.0
 #: A release fades by 100 dB; its last fifth is not worth computing.
 RELEASE_PART = 0.8
 #: Memory for low-passed recordings, and for tones and envelopes.
@@ -84,8 +84,8 @@ class Sampler:
     def note(self, zone: Zone, key: int, velocity: int, seconds: float) -> np.ndarray:
         """(n,) float32: the sound of a key held for ``seconds``, with its release, before panning.
         Full scale is 1."""
-        held = round(min(max(seconds, MIN_NOTE), MAX_NOTE) * self.rate)
-        fade = self._release(max(zone.volume.release, MIN_RELEASE))
+        held = round(min(max(seconds, MIN_NOTE_SECONDS), MAX_NOTE_SECONDS) * self.rate)
+        fade = self._release(max(zone.volume.release, MIN_RELEASE_SECONDS))
         envelope = self._envelope(zone, held + len(fade))
         tone = self._tone(zone, key, velocity, len(envelope))
         length = min(len(envelope), len(tone))
@@ -124,9 +124,9 @@ class Sampler:
     def _envelope(self, zone: Zone, frames: int) -> np.ndarray:
         """Loudness of a held key, 0 to 1; ends where it has died away."""
         volume = zone.volume
-        attack = max(volume.attack, MIN_ATTACK)
+        attack = max(volume.attack, MIN_ATTACK_SECONDS)
         top = volume.delay + attack + volume.hold
-        decay = max(volume.decay, MIN_RELEASE)
+        decay = max(volume.decay, MIN_RELEASE_SECONDS)
 
         def make(n: int) -> np.ndarray:
             if volume.sustain >= 1:
@@ -143,8 +143,8 @@ class Sampler:
 
     def _tone(self, zone: Zone, key: int, velocity: int, frames: int) -> np.ndarray:
         """The recording at the key's pitch and the velocity's brightness, at even loudness."""
-        brighter = BRIGHTNESS * (velocity - BRIGHTNESS_EVEN) / 127
-        brighter = round(brighter / BRIGHTNESS_STEP) * BRIGHTNESS_STEP
+        brighter = BRIGHTNESS_CENTS * (velocity - EVEN_VELOCITY) / 127
+        brighter = round(brighter / BRIGHTNESS_STEP_CENTS) * BRIGHTNESS_STEP_CENTS
 
         def make(n: int) -> np.ndarray:
             return self._played(zone, key, zone.cutoff + brighter, n)
@@ -157,11 +157,11 @@ class Sampler:
         # Filters work on the recording, so their frequencies are those of the recorded pitch.
         band = 0.5 * self.rate / 2 ** (cents / 1200)
         speed = 2 ** (cents / 1200) * sample.rate * OVERSAMPLING / self.rate
-        highest = math.ceil(_cents(sample.rate) / LEVEL)
-        low = (cutoff - cents) / LEVEL
+        highest = math.ceil(_cents(sample.rate) / LEVEL_CENTS)
+        low = (cutoff - cents) / LEVEL_CENTS
         low, high = (
             min(max(level, 0.0), float(highest))
-            for level in (low, low + zone.cutoff_envelope / LEVEL)
+            for level in (low, low + zone.cutoff_envelope / LEVEL_CENTS)
         )
 
         shape = self._low_passed(zone, highest, band)
@@ -208,7 +208,7 @@ class Sampler:
         above would come out as something else, so it is taken away. The highest level is open.
         """
         sample = zone.sample
-        limit = math.floor(_cents(band) / LEVEL) if band < sample.rate / 2 else None
+        limit = math.floor(_cents(band) / LEVEL_CENTS) if band < sample.rate / 2 else None
         key = (sample, zone.looped, zone.resonance, level, limit)
         known = self._filtered.get(key)
         if known is None:
@@ -218,7 +218,7 @@ class Sampler:
 
     def _filter(self, zone: Zone, level: int, limit: int | None) -> Filtered:
         sample = zone.sample
-        ring = math.ceil(RING * sample.rate)
+        ring = math.ceil(RING_SECONDS * sample.rate)
         sound = self.font.sound(sample).astype(np.float32) / 32768
         loop_start = -1
         if zone.looped:
@@ -235,10 +235,10 @@ class Sampler:
         size = _fast_length(len(sound) + 2 * ring)
         spectrum = np.fft.rfft(sound, size)
         hertz = np.arange(len(spectrum)) * (sample.rate / size)
-        if level < math.ceil(_cents(sample.rate) / LEVEL):
-            spectrum = spectrum * _two_pole(hertz / _hertz(level * LEVEL), zone.resonance)
+        if level < math.ceil(_cents(sample.rate) / LEVEL_CENTS):
+            spectrum = spectrum * _two_pole(hertz / _hertz(level * LEVEL_CENTS), zone.resonance)
         if limit is not None:
-            edge = _hertz(limit * LEVEL)
+            edge = _hertz(limit * LEVEL_CENTS)
             spectrum = spectrum * np.clip((edge - hertz) / (0.15 * edge), 0, 1)
         # What comes out is float32, so the way back need not be better (numpy 2 is faster then).
         spectrum = (spectrum * OVERSAMPLING).astype(np.complex64)

@@ -62,7 +62,7 @@ _RECORDS = {
 }
 
 
-class Sample(NamedTuple):
+class FontSample(NamedTuple):
     """A stretch of one of the font's recordings; positions are frames in it."""
 
     recording: int  # -1: all of an SF2 file is one
@@ -93,7 +93,7 @@ class Zone:
 
     keys: tuple[int, int]
     velocities: tuple[int, int]
-    sample: Sample
+    sample: FontSample
     looped: bool
     root: int  # key at which the sample sounds as recorded
     tuning: float  # cents added to that
@@ -155,7 +155,7 @@ class SoundFont:
         zones = (zone for zone in self.zones(program, drum) if zone.covers(key, velocity))
         return list(islice(zones, MOST_LAYERS))
 
-    def sound(self, sample: Sample) -> np.ndarray:
+    def sound(self, sample: FontSample) -> np.ndarray:
         """(end - start,) int16: what was recorded."""
         recording = self._frames if sample.recording < 0 else self._decoded[sample.recording]
         return recording[sample.start : sample.end]
@@ -248,9 +248,9 @@ class SoundFont:
         return Zone(
             keys=keys,
             velocities=velocities,
-            sample=Sample(recording, start, end, loop_start, loop_end, rate)
+            sample=FontSample(recording, start, end, loop_start, loop_end, rate)
             if looped
-            else Sample(recording, start, end, start, end, rate),
+            else FontSample(recording, start, end, start, end, rate),
             looped=looped,
             root=root,
             tuning=min(max(g(51, 0) * 100.0 + g(52, 0) + correction, -12000.0), 12000.0),

@@ -24,7 +24,7 @@ from musictx.speed.native import build
 
 #: Relative to the norm of what plain torch computes, in bfloat16.
 CLOSE = 0.02
-SECONDS = 300
+TRIAL_SECONDS = 300
 Pass = Callable[[], Sequence[Tensor]]
 
 
@@ -73,7 +73,7 @@ def _key() -> str:
     return f"fused, {gpu}, torch {torch.__version__}, triton {triton}"
 
 
-def answer(command: Sequence[str], seconds: float = SECONDS) -> dict[str, object]:
+def answer(command: Sequence[str], seconds: float = TRIAL_SECONDS) -> dict[str, object]:
     """What the process says that tries a kernel, or how it failed."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)

@@ -13,7 +13,7 @@ from musictx.config import AugmentConfig, DataConfig
 from musictx.data.draw import TrainingRows
 from musictx.data.module import MusicDataModule
 from musictx.data.shards import Shards
-from musictx.data.tasks import Tasks, Window, as_score
+from musictx.data.tasks import EventWindow, Tasks, as_score
 from musictx.data.windows import UNSCORED, Row
 from musictx.errors import ConfigError, UserError
 from musictx.tokens import events as ev
@@ -146,7 +146,7 @@ def test_targets_are_the_next_ids_but_controls_marks_and_what_is_read_as_a_score
 @quick
 @given(st.integers(0, 10**6), st.integers(1, 2000))
 def test_music_as_a_score_keeps_its_notes_on_their_sides(seed, here):
-    window = Window.of(piece(seed), STEERED.vocabulary)
+    window = EventWindow.of(piece(seed), STEERED.vocabulary)
     random = np.random.default_rng(seed)
     changed = as_score(window, here, random, Tasks(STEERED, {}))
     assert np.array_equal(changed["step"] < here, window.events["step"] < here)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from musictx.attention.chunked.plan import Block, Buffer, Call, Plan, Views
+from musictx.attention.chunked.plan import Buffer, Call, Plan, QueryBlock, Views
 
 #: Logits and the logarithms of sums are counted in bits: 2^x is faster than e^x.
 BITS = 1 / math.log(2)
@@ -41,7 +41,7 @@ class Inputs(NamedTuple):
 def _logits(
     plan: Plan,
     views: Views,
-    block: Block,
+    block: QueryBlock,
     content: Tensor,
     position: Tensor,
     k: Tensor,

@@ -77,7 +77,7 @@ class Call(NamedTuple):
         return keys if self.pieces is None else min(keys, self.pieces.longest + BLOCK)
 
 
-class Block(NamedTuple):
+class QueryBlock(NamedTuple):
     """Queries first..stop-1 of the batch rows taken together, over keys start..upto-1."""
 
     first: int
@@ -115,7 +115,7 @@ class Buffer:
         numbers = plan.group * plan.heads * plan.block * most + 16
         self._numbers = torch.empty(numbers, dtype=plan.dtype, device=plan.device)
 
-    def seen(self, count: int, block: Block) -> Views:
+    def seen(self, count: int, block: QueryBlock) -> Views:
         m, width = block.queries, block.width
         begin = (1 - m) % 16  # so that rows of ``by_key`` begin in cache lines
         flat = self._numbers[begin : begin + count * m * width].view(count, m * width)
@@ -178,13 +178,13 @@ class Plan:
         starts = range(0, self.batch, self.group)
         return [slice(b, min(b + self.group, self.batch)) for b in starts]
 
-    def blocks(self, rows: slice) -> list[Block]:
+    def blocks(self, rows: slice) -> list[QueryBlock]:
         return [
             self._block(rows, first, min(first + self.block, self.queries))
             for first in range(0, self.queries, self.block)
         ]
 
-    def _block(self, rows: slice, first: int, stop: int) -> Block:
+    def _block(self, rows: slice, first: int, stop: int) -> QueryBlock:
         call, before = self.call, self.call.offset
         start, upto = self._reach(first, stop)
         corner = call.causal and before + first >= 0 and upto == before + stop
@@ -197,7 +197,7 @@ class Plan:
             oldest, after = start + seen[0], start + seen[-1] + 1
             before, (start, upto) = start, _narrowed(start, upto, oldest, after, own)
             hidden = hidden[..., start - before : upto - before]
-        return Block(first, stop, start, upto, hidden, corner, call.relative)
+        return QueryBlock(first, stop, start, upto, hidden, corner, call.relative)
 
     def _reach(self, first: int, stop: int) -> tuple[int, int]:
         """The keys start..upto-1 that these queries may see, as far as is known without looking."""
@@ -244,7 +244,7 @@ class Plan:
         found = as_tensor(positions, self.device)[:, first:stop]
         return found if len(found) == 1 else found[rows]
 
-    def distances(self, block: Block) -> slice:
+    def distances(self, block: QueryBlock) -> slice:
         """The rows of the tables in descending order that this block meets."""
         highest = self.queries - block.stop + block.start
         return slice(highest, highest + block.width)

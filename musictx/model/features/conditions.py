@@ -39,14 +39,14 @@ from musictx.model.features.pitches import (
 from musictx.tokens.vocab import Tokenizer
 
 #: Classes of time until a known note is struck, and until one ends, by upper bounds in steps.
-STARTS, ENDS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)
+START_STEPS, END_STEPS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)
 #: Which classes of starts count as one where intervals are measured; the others do not count.
-KINDS = (0, 0, 0, 1, 1, 2, 2, -1, -1)
+INTERVAL_KINDS = (0, 0, 0, 1, 1, 2, 2, -1, -1)
 #: Parts of a window: before all marks, known notes, music, music to be composed.
 PARTS = BEFORE_MARKS, KNOWN, STREAM, HERE = range(4)
 
 
-class State(NamedTuple):
+class ConditionState(NamedTuple):
     """What is known after each of (B, T) tokens, all int64.
 
     rows    (B, T, K): rows of the table ``Conditions.context``: part, levels, time
@@ -110,7 +110,13 @@ class Conditions(PitchFeature):
         chords: int = 8,
     ) -> None:
         super().__init__(
-            size, width, steps=steps, starts=starts, ends=ends, kinds=max(KINDS) + 1, chords=chords
+            size,
+            width,
+            steps=steps,
+            starts=starts,
+            ends=ends,
+            kinds=max(INTERVAL_KINDS) + 1,
+            chords=chords,
         )
         part, control, row = (torch.full((size,), unset) for unset in (0, -1, 0))
         part[marks] = torch.tensor(PARTS[1:])
@@ -126,18 +132,20 @@ class Conditions(PitchFeature):
             control=control,
             row=row,
             first_rows=torch.tensor(first_rows, dtype=torch.int64),
-            start_class=_classes(STARTS),
-            end_class=_classes(ENDS),
-            hot_start=torch.eye(2 + len(STARTS))[:, 1:],
-            hot_end=torch.eye(2 + len(ENDS))[:, 1:],
-            kind=F.pad(torch.eye(max(KINDS) + 2)[torch.tensor(KINDS), :-1], (0, 0, 1, 0)),
+            start_class=_classes(START_STEPS),
+            end_class=_classes(END_STEPS),
+            hot_start=torch.eye(2 + len(START_STEPS))[:, 1:],
+            hot_end=torch.eye(2 + len(END_STEPS))[:, 1:],
+            kind=F.pad(
+                torch.eye(max(INTERVAL_KINDS) + 2)[torch.tensor(INTERVAL_KINDS), :-1], (0, 0, 1, 0)
+            ),
         )
         self.longest_shift = int(self.steps.max())
         self.context = nn.Parameter(torch.zeros(self.first_time + TIMES, width))
-        self.coming = nn.Parameter(torch.zeros(self.pitches * (1 + len(STARTS)), width))
-        self.ending = nn.Parameter(torch.zeros(self.pitches * (1 + len(ENDS)), width))
-        self.start_scores = nn.Parameter(torch.zeros(1 + len(STARTS), width))
-        self.end_scores = nn.Parameter(torch.zeros(1 + len(ENDS), width))
+        self.coming = nn.Parameter(torch.zeros(self.pitches * (1 + len(START_STEPS)), width))
+        self.ending = nn.Parameter(torch.zeros(self.pitches * (1 + len(END_STEPS)), width))
+        self.start_scores = nn.Parameter(torch.zeros(1 + len(START_STEPS), width))
+        self.end_scores = nn.Parameter(torch.zeros(1 + len(END_STEPS), width))
         #: For the shift that leads to the next known event; for those that lead past it.
         self.shift_scores = nn.Parameter(torch.zeros(2, width))
 
@@ -152,7 +160,7 @@ class Conditions(PitchFeature):
         return described
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> State:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> ConditionState:
         """What is known after each of ``ids``; see :meth:`Feature.read`."""
         every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
         rows, total = every.shape
@@ -204,9 +212,9 @@ class Conditions(PitchFeature):
             )
             gap = torch.minimum(gaps[0].amin(-1), gaps[1].amin(-1))
         found.append(self.first_time + class_of(gap, self.time_class))
-        return State(torch.stack(found, -1), starts, ends, gap)
+        return ConditionState(torch.stack(found, -1), starts, ends, gap)
 
-    def embed(self, x: Tensor, seen: State) -> Tensor:
+    def embed(self, x: Tensor, seen: ConditionState) -> Tensor:
         """Embeddings ``x`` (B, T, width) and the vectors of what is known after each token."""
         kind = precision(x)
         told = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
@@ -229,7 +237,7 @@ class Conditions(PitchFeature):
         self.coming.mul_(share)
         self.ending.mul_(share)
 
-    def score(self, logits: Tensor, x: Tensor, seen: State) -> Tensor:
+    def score(self, logits: Tensor, x: Tensor, seen: ConditionState) -> Tensor:
         """``logits`` (B, T, vocab) and what is known ahead adds to those of notes and shifts."""
         starts = of_states(F.linear(x, self.start_scores).float(), seen.starts)
         ends = of_states(F.linear(x, self.end_scores).float(), seen.ends)
@@ -251,7 +259,7 @@ class Conditions(PitchFeature):
             "Conditions",
             {
                 **{name: getattr(self, name) for name in tables},
-                "kind_of": (-1, *KINDS),
+                "kind_of": (-1, *INTERVAL_KINDS),
                 "context": self.context,
                 "coming": self.coming,
                 "ending": self.ending,

@@ -43,17 +43,17 @@ from musictx.tokens.vocab import Tokenizer
 
 #: Classes of time since a pitch was struck, by their upper bounds in steps, the last without one:
 #: while it sounds,
-AGES = (4, 16, 64, 200)
+AGE_STEPS = (4, 16, 64, 200)
 #: and when it is silent again. Later nothing is known of it.
-AFTER = (10, 30, 100, 400)
-STATES = len(AGES) + 1 + len(AFTER)
+AFTER_STEPS = (10, 30, 100, 400)
+STATES = len(AGE_STEPS) + 1 + len(AFTER_STEPS)
 #: Each of the recent notes has more rows of the table ``context``.
 ROWS_OF_A_NOTE = 64
 #: Which states count as one where intervals are measured: struck just now, sounding, silent.
-KINDS = (0, 0, 1, 1, 1, 2, 2, 2, 2)
+INTERVAL_KINDS = (0, 0, 1, 1, 1, 2, 2, 2, 2)
 
 
-class State(NamedTuple):
+class SoundingState(NamedTuple):
     """What is known after each of (B, T) tokens, all int64.
 
     pitches   (B, T, pitches): 0 where nothing is known, else 1 + the state
@@ -114,7 +114,13 @@ class Sounding(PitchFeature):
         chords: int = 0,
     ) -> None:
         super().__init__(
-            size, width, steps=steps, starts=starts, ends=ends, kinds=max(KINDS) + 1, chords=chords
+            size,
+            width,
+            steps=steps,
+            starts=starts,
+            ends=ends,
+            kinds=max(INTERVAL_KINDS) + 1,
+            chords=chords,
         )
         self.recent = recent
         loud = ranges("loudness", size, loudness, 0)
@@ -124,7 +130,7 @@ class Sounding(PitchFeature):
             resets=ranges("resets", size, list(resets), -1) >= 0,
             state_of=_states(),
             hot=torch.eye(1 + STATES)[:, 1:],
-            kind=F.pad(F.one_hot(torch.tensor(KINDS)), (0, 0, 1, 0)).float(),
+            kind=F.pad(F.one_hot(torch.tensor(INTERVAL_KINDS)), (0, 0, 1, 0)).float(),
         )
         self.note_rows = self.pitches + 1 + self.levels + TIMES
         self.states = nn.Parameter(torch.zeros(self.pitches * STATES, width))
@@ -151,7 +157,7 @@ class Sounding(PitchFeature):
         return super().why_not(arguments, stored, size)
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> State:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> SoundingState:
         """What is known after each of ``ids``; see :meth:`Feature.read`."""
         every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
         rows, total = every.shape
@@ -195,7 +201,7 @@ class Sounding(PitchFeature):
                 first += self.levels
                 found.append(first + gap)
                 first += TIMES
-        return State(pitches, torch.stack(found, dim=-1))
+        return SoundingState(pitches, torch.stack(found, dim=-1))
 
     def _pitches(
         self, starts: Tensor, ends: Tensor, time: Tensor, index: Tensor, begins: Tensor, new: slice
@@ -209,14 +215,14 @@ class Sounding(PitchFeature):
         age += (begun < ended) * (len(self.state_of) // 2)
         return self.state_of[age] * (begun > begins[..., None])
 
-    def embed(self, x: Tensor, seen: State) -> Tensor:
+    def embed(self, x: Tensor, seen: SoundingState) -> Tensor:
         """Embeddings ``x`` (B, T, width) and the vectors of what is known after each token."""
         kind = precision(x)
         hot = F.embedding(seen.pitches, self.hot.to(kind)).flatten(2)
         told = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
         return x + hot @ self.states.to(kind) + told.view_as(x)
 
-    def score(self, logits: Tensor, x: Tensor, seen: State) -> Tensor:
+    def score(self, logits: Tensor, x: Tensor, seen: SoundingState) -> Tensor:
         """``logits`` (B, T, vocab) and what the pitch of each id adds to its own."""
         weights = F.linear(x, self.state_scores).float().unflatten(-1, (2, STATES)).unbind(2)
         starts, ends = (of_states(each, seen.pitches) for each in weights)
@@ -233,7 +239,7 @@ class Sounding(PitchFeature):
             "Sounding",
             {
                 **{name: getattr(self, name) for name in tables},
-                "kind_of": (0, *KINDS),
+                "kind_of": (0, *INTERVAL_KINDS),
                 "states": self.states,
                 "context": self.context,
                 "maps": maps,
@@ -253,8 +259,8 @@ class Sounding(PitchFeature):
 
 def _states() -> Tensor:
     """1 + the state, int32, of a pitch by its age in steps, sounding; then the same for silent."""
-    age = torch.arange(max(*AGES, *AFTER) + 1)
-    sounds = torch.bucketize(age, torch.tensor(AGES), right=True)
-    silent = torch.bucketize(age, torch.tensor(AFTER), right=True)
-    silent = torch.where(silent < len(AFTER), len(AGES) + 1 + silent, -1)
+    age = torch.arange(max(*AGE_STEPS, *AFTER_STEPS) + 1)
+    sounds = torch.bucketize(age, torch.tensor(AGE_STEPS), right=True)
+    silent = torch.bucketize(age, torch.tensor(AFTER_STEPS), right=True)
+    silent = torch.where(silent < len(AFTER_STEPS), len(AGE_STEPS) + 1 + silent, -1)
     return 1 + torch.cat([sounds, silent]).int()

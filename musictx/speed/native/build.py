@@ -30,7 +30,7 @@ from pathlib import Path
 from musictx.errors import UserError
 from musictx.files import lock
 
-SECONDS = 300  # after which a compiler is taken to hang; it needs about 3
+COMPILER_SECONDS = 300  # after which a compiler is taken to hang; it needs about 3
 
 #: No -ffast-math: linked into a library it makes the whole process treat tiny numbers as zero.
 COMMON = (
@@ -195,7 +195,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=SECONDS,
+            timeout=COMPILER_SECONDS,
             env={**os.environ, "LC_ALL": "C"},
             check=False,
         )
@@ -206,7 +206,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(
-            f"attention=native: the compiler {command[0]} did not answer in {SECONDS} seconds; "
+            f"attention=native: the compiler {command[0]} did not answer in {COMPILER_SECONDS} seconds; "
             f"name another in the environment variable CXX, or {_INSTEAD}"
         ) from error
 

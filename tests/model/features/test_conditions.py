@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from musictx.model.features.conditions import ENDS, KINDS, STARTS, Conditions
+from musictx.model.features.conditions import END_STEPS, INTERVAL_KINDS, START_STEPS, Conditions
 from musictx.model.features.pitches import NEVER, TIMES
 from musictx.model.transformer import MusicTransformer
 from tests.model.features.test_sounding import time_class
@@ -122,8 +122,8 @@ def test_what_is_known_is_what_a_loop_over_events_finds(known):
             assert int(seen.gap[row, now]) == gap
             told = [loop.part, 4 + loop.levels[0], 7 + loop.levels[1], FIRST_TIME + time_class(gap)]
             assert seen.rows[row, now].tolist() == told
-            starts = [of_class(gaps.get(11 + p), STARTS) for p in range(PITCHES)]
-            ends = [of_class(gaps.get(19 + p), ENDS) for p in range(PITCHES)]
+            starts = [of_class(gaps.get(11 + p), START_STEPS) for p in range(PITCHES)]
+            ends = [of_class(gaps.get(19 + p), END_STEPS) for p in range(PITCHES)]
             assert seen.starts[row, now].tolist() == starts
             assert seen.ends[row, now].tolist() == ends
     assert met > 20
@@ -142,14 +142,14 @@ def test_both_are_the_sums_written_out():
         gap = int(seen.gap[0, at])
         for pitch in range(PITCHES):
             if start := int(seen.starts[0, at, pitch]):
-                expected = expected + found.coming[pitch * (1 + len(STARTS)) + start - 1]
+                expected = expected + found.coming[pitch * (1 + len(START_STEPS)) + start - 1]
                 logits[11 + pitch] += x[0, at] @ found.start_scores[start - 1]
-                if (kind := KINDS[start - 1]) >= 0:
+                if (kind := INTERVAL_KINDS[start - 1]) >= 0:
                     for to in range(PITCHES):
                         row = found.interval_maps[kind, :, to - pitch + PITCHES - 1]
                         logits[11 + to] += (x[0, at] @ found.interval_scores.T) @ row
             if end := int(seen.ends[0, at, pitch]):
-                expected = expected + found.ending[pitch * (1 + len(ENDS)) + end - 1]
+                expected = expected + found.ending[pitch * (1 + len(END_STEPS)) + end - 1]
                 logits[19 + pitch] += x[0, at] @ found.end_scores[end - 1]
         for steps in range(1, 21):
             if gap < NEVER and steps == min(gap, 20):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from musictx.model.features.pitches import NEVER, TIMES
-from musictx.model.features.sounding import AFTER, AGES, KINDS, STATES, Sounding
+from musictx.model.features.sounding import AFTER_STEPS, AGE_STEPS, INTERVAL_KINDS, STATES, Sounding
 from musictx.model.transformer import MusicTransformer
 
 #: 0..3 nothing; 4..11 start pitches 60..67, 12..19 end them; 20..59 take 1..40 steps; 60..63: loud
@@ -77,9 +77,9 @@ class Loop:
         for pitch, at in self.struck.items():
             age = self.time - at
             if pitch in self.down:
-                found[pitch] = 1 + sum(age >= bound for bound in AGES)
-            elif age < AFTER[-1]:
-                found[pitch] = 2 + len(AGES) + sum(age >= bound for bound in AFTER)
+                found[pitch] = 1 + sum(age >= bound for bound in AGE_STEPS)
+            elif age < AFTER_STEPS[-1]:
+                found[pitch] = 2 + len(AGE_STEPS) + sum(age >= bound for bound in AFTER_STEPS)
         return found
 
     def rows(self) -> list[int]:
@@ -133,7 +133,9 @@ def test_both_are_the_sums_written_out():
                 logits[12 + pitch] += x[0, at] @ found.state_scores[STATES + state - 1]
             for other, its in enumerate(states):
                 if its:
-                    row = found.interval_maps[KINDS[its - 1], :, pitch - other + PITCHES - 1]
+                    row = found.interval_maps[
+                        INTERVAL_KINDS[its - 1], :, pitch - other + PITCHES - 1
+                    ]
                     logits[4 + pitch] += (x[0, at] @ found.interval_scores.T) @ row
         torch.testing.assert_close(embedded[at], expected)
         torch.testing.assert_close(scored[at].double(), logits, rtol=1e-4, atol=1e-4)
