@@ -206,8 +206,8 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(
-            f"attention=native: the compiler {command[0]} did not answer in {COMPILER_SECONDS} seconds; "
-            f"name another in the environment variable CXX, or {_INSTEAD}"
+            f"attention=native: the compiler {command[0]} did not answer in {COMPILER_SECONDS} "
+            f"seconds; name another in the environment variable CXX, or {_INSTEAD}"
         ) from error
 
 
