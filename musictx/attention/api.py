@@ -1,4 +1,5 @@
-"""``attend``: checks what is asked, picks an implementation by name or ``auto``, never in silence.
+"""``attend``: checks its arguments and calls the implementation that is named, or the fastest one
+(``auto``). One that is named and cannot do the job is an error; no other takes its place.
 
 reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.tokens import events as ev
-from musictx.tokens.controls import CONTROLS, HERE, KINDS, KNOWN, STREAM
+from musictx.tokens.controls import CONTROL_KINDS, CONTROLS, HERE, KNOWN, STREAM
 from musictx.tokens.vocab import Vocabulary
 
 #: Ids beside K, P and M at most: what opens the window, the controls, the marks, ``eos``.
-AROUND = 2 + len(KINDS)
+IDS_AROUND = 2 + len(CONTROL_KINDS)
 
 
 class WindowParts(NamedTuple):

@@ -114,7 +114,7 @@ class Tasks:
         self.spans, self.locked = spans, locked
         self.per_second = 1000.0 / tokenizer.step_ms
         kinds = self.vocabulary.kinds
-        self._controls = np.array([kinds.index(kind) for kind in controls.KINDS])
+        self._controls = np.array([kinds.index(kind) for kind in controls.CONTROL_KINDS])
 
     def row(
         self,
@@ -133,7 +133,7 @@ class Tasks:
 
         Targets are all tokens but controls, marks and what is read as in a score.
         """
-        room = free - layout.AROUND
+        room = free - layout.IDS_AROUND
         if room < FEWEST_TOKENS or len(ids) < FEWEST_TOKENS:
             return None
         window = EventWindow.of(ids[:room], self.vocabulary)

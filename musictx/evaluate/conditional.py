@@ -125,7 +125,7 @@ def _pair(
     """The window with what is known and without it, as (ids, which of them count), and how many
     notes count."""
     table = tasks.vocabulary
-    room = context - layout.AROUND
+    room = context - layout.IDS_AROUND
     window = EventWindow.of(ids[:room], table)
     if len(ids) < room // 2:
         return None

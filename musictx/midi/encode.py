@@ -16,7 +16,7 @@ from musictx.notes import order
 
 #: One event: at equal ticks of a track those of lower rank come first, in a rank those of lower
 #: place. ``body`` holds its ``size`` bytes; after them comes a text where ``text`` numbers one.
-EVENT = np.dtype(
+FILE_EVENT = np.dtype(
     [
         ("track", "i4"),
         ("tick", "i8"),
@@ -31,8 +31,8 @@ _END_OF_TRACK = b"\0\xff\x2f\0"
 
 
 def events(track: Any, tick: np.ndarray, rank: Any, place: Any, *body: Any) -> np.ndarray:
-    """Dtype :data:`EVENT`, (n,): of each column an array (n,) or one number for all."""
-    table = np.zeros(len(tick), EVENT)
+    """Dtype :data:`FILE_EVENT`, (n,): of each column an array (n,) or one number for all."""
+    table = np.zeros(len(tick), FILE_EVENT)
     table["track"], table["tick"], table["rank"], table["place"] = track, tick, rank, place
     for k, column in enumerate(body):
         table["body"][:, k] = column

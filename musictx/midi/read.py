@@ -127,7 +127,8 @@ class FileParts(NamedTuple):
     @classmethod
     def of(cls, file: smf.File, clock: smf.TickClock, repairs: Counter) -> FileParts:
         keyed = np.flatnonzero(file.events["status"] < 0xA0)
-        tick, track, status, a, b = (file.events[name][keyed] for name in smf.EVENT.names or ())
+        columns = smf.CHANNEL_EVENT.names or ()
+        tick, track, status, a, b = (file.events[name][keyed] for name in columns)
         channel = track * 16 + (status & 15)
         onsets, offsets = pair(channel * 128 + a, (status >= 0x90) & (b > 0))
         unended = offsets < 0

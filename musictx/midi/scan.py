@@ -27,7 +27,9 @@ from musictx.midi.stretch import Stretches
 
 #: One channel message: ``status`` is the whole byte (kind in the upper, channel in the lower four
 #: bits), ``a`` and ``b`` its data bytes, 0..127; ``track`` counts the file's tracks from 0.
-EVENT = np.dtype([("tick", "i8"), ("track", "i8"), ("status", "u1"), ("a", "u1"), ("b", "u1")])
+CHANNEL_EVENT = np.dtype(
+    [("tick", "i8"), ("track", "i8"), ("status", "u1"), ("a", "u1"), ("b", "u1")]
+)
 
 #: Microseconds a quarter note where no mark says otherwise: 120 bpm.
 DEFAULT_TEMPO = 500_000
@@ -50,7 +52,7 @@ class File:
     division: int
     """The raw header field, for :class:`TickClock`."""
     events: np.ndarray
-    """Dtype :data:`EVENT`, track after track, each in file order, so in time order: notes,
+    """Dtype :data:`CHANNEL_EVENT`, track after track, each in file order, so in time order: notes,
     controller 64 and program changes only."""
     ends: np.ndarray
     """(tracks,) int64: tick of the end-of-track mark, or of the last event where there is none."""
@@ -316,7 +318,7 @@ class _Tracks:
     def events(self) -> np.ndarray:
         """All events as columns; counts the bytes that are out of range."""
         packed = np.concatenate([*self.parts, np.array(self.words, np.int64)])
-        events = np.empty(len(packed), EVENT)
+        events = np.empty(len(packed), CHANNEL_EVENT)
         events["tick"] = packed >> 24
         events["track"] = np.repeat(np.arange(len(self.ends)), np.diff([0, *self.counts]))
         events["status"] = packed >> 16 & 0xFF

@@ -30,8 +30,8 @@ class Where(NamedTuple):
 class Attention(nn.Module):
     """Multi-head self-attention of one layer; the position scheme comes with the call.
 
-    gates         weigh what each head found by a number from 0 to 2 that its token asks for; 1 at
-                  the beginning
+    gates         multiply the output of each head by a number from 0 to 2 that is computed from
+                  the token; 1 at the beginning of training
     first_values  mix a learned share, 0 at the beginning, of the first layer's values into those of
                   this one, which is a later layer (value residuals, Zhou et al. 2024)
     """
@@ -64,7 +64,8 @@ class Attention(nn.Module):
         cache: Cache | None,
         first: list[Tensor],
     ) -> Tensor:
-        """``first`` is empty in the first layer, which leaves its values there for the others."""
+        """(rows, count, width) -> the same. ``first`` is a list that all layers of one pass share:
+        the first layer puts its values into it."""
         rows, count, width = x.shape
         qkv = self.qkv(x).view(rows, count, 3, self.heads, width // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (rows, heads, count, head_dim)

@@ -35,7 +35,7 @@ class MusicTransformer(nn.Module):
     position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
                  follow from the context, as each scheme says (``musictx/config/position.py``)
     attention    implementation of attention, by name (see ``attention/api.py``)
-    gates        weigh what each head found by a number that its token asks for
+    gates        multiply the output of each head by a number computed from the token
     first_values let every layer mix the first layer's values into its own
     group        ids that the layers take as one step (:mod:`musictx.model.cascade`)
     features     what the network is told of the ids so far, in the order in which it is added: each

@@ -62,7 +62,7 @@ KNOWN, STREAM, HERE = MARKS = ("known", "stream", "here")
 #: What a vocabulary with controls has after its other kinds.
 FIELDS = [(name, 0, len(control.edges) + 1) for name, control in CONTROLS.items()]
 FIELDS += [(mark, 0, 0) for mark in MARKS]
-KINDS = tuple(kind for kind, _, _ in FIELDS)
+CONTROL_KINDS = tuple(kind for kind, _, _ in FIELDS)
 #: Several controls in one word.
 FEEL: dict[str, dict[str, str | float]] = {
     "calm": {"density": 3.4, "loudness": "p"},

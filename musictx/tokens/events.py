@@ -1,8 +1,8 @@
 """Note events on a time grid <-> ids, all columns at once.
 
-Between a Score and its ids stand *events*: strikes and releases with an absolute step each. Reading
-ids to events, matching releases to strikes and writing events as ids are the same work for
-encoding, decoding and augmenting, so they are here once. No Python loop runs over notes or ids.
+Between a Score and its ids stand *events*: strikes and releases, each with its step counted from
+the beginning. Encoding, decoding and augmenting all read ids as events, match releases with strikes
+and write events as ids, so these three are here once. No Python loop runs over notes or ids.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def write(
     events: np.ndarray,
     vocabulary: Vocabulary,
     last_step: int | None = None,
-    after: np.ndarray | None = None,
+    past: np.ndarray | None = None,
 ) -> np.ndarray:
     """Events, in order, -> (n,) uint16 ids, from step 0 and (if given) up to ``last_step``.
-    ``after`` are the events before them, whose program and velocity are in force.
+    ``past``: the events before them, whose last program and velocity need not be written again.
 
     A gap is the largest shift as often as it fits, then the remainder. A program token stands
     before an event that is not of the program before it, a velocity token before a strike that is
@@ -80,7 +80,7 @@ def write(
     longest = end_shift - first_shift
     full, rest = np.divmod(np.diff(steps, prepend=0), longest)
 
-    before = np.empty(0, EVENT) if after is None else after
+    before = np.empty(0, EVENT) if past is None else past
     has = {
         "program": _changes(events["program"], events["what"] != DRUM, program(before)),
         "velocity": _changes(events["bin"], struck(events), loudness(before)),
@@ -92,9 +92,9 @@ def write(
 
     # Each event ends its own stretch of ids: [full shifts] [rest] [program] [velocity] [event].
     parts = [rest > 0, has["program"], has["velocity"], has["event"]]
-    after = np.cumsum(full + sum(part.astype(np.int64) for part in parts))
-    ids = np.full(int(after[-1]), end_shift - 1, np.uint16)
-    place = after - 1
+    stretch_ends = np.cumsum(full + sum(part.astype(np.int64) for part in parts))
+    ids = np.full(int(stretch_ends[-1]), end_shift - 1, np.uint16)
+    place = stretch_ends - 1
     n = len(events)
     for mask, values in (
         (has["event"], event_ids(events, vocabulary)),

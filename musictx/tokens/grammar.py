@@ -11,8 +11,8 @@ The rules follow the order in which the tokenizer writes, ``[shifts] [program] [
 - a control token never: in a prefix they are passed over, and after ``here`` time may be shifted
   whatever shift was before it.
 
-Sound, not canonical: every encoding is accepted and every accepted sequence decodes, but some
-accepted sequences are not what the tokenizer would write (chords in another order, say).
+Every encoding is accepted, and every accepted sequence decodes. Some accepted sequences are not
+what the tokenizer would write: chords in another order, for example.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from musictx.tokens.controls import HERE
-from musictx.tokens.controls import KINDS as CONTROLS
+from musictx.tokens.controls import CONTROL_KINDS, HERE
 from musictx.tokens.sounding import SoundingState
 from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
@@ -44,7 +43,7 @@ class EventState(SoundingState):
         self._programs = "program" in vocabulary.kinds
         self._kinds = frozenset(vocabulary.kinds) & WRITTEN
         self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
-        first = CONTROLS[0] if CONTROLS[0] in self._ids else None
+        first = CONTROL_KINDS[0] if CONTROL_KINDS[0] in self._ids else None
         #: Control tokens are the last ones.
         self._controls = range(
             self._ids[first].start if first else vocabulary.size, vocabulary.size
@@ -102,7 +101,7 @@ class EventState(SoundingState):
         return mask
 
     def _may_come(self, token_id: int) -> bool:
-        """``allowed()[token_id]``, without the others: what is read long is read quickly."""
+        """``allowed()[token_id]`` for this id alone: saves time where long prefixes are read."""
         if self._mask is not None:
             return bool(self._mask[token_id])
         kind, value = self._vocabulary.tokens[token_id]

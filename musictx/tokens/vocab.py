@@ -154,7 +154,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class NoteEvents:
-    """What the ids do to notes, in tokens that write strikes and releases; each (size,), int64.
+    """What each id does to notes, where strikes and releases are tokens. Arrays (size,) of int64:
 
     strike   the pitch that an id strikes, -1 if none; released by an id of its own later
     release  the pitch that an id releases, -1 if none
@@ -230,8 +230,8 @@ class Tokenizer(Protocol):
     voices: int = 0
     #: What ``sampling.top_p`` is unless it is given.
     top_p: float = 0.95
-    #: Whether its soft constraints know rules of writing, each fault of which ``sampling.rules``
-    #: weighs.
+    #: Whether its soft constraints include rules of composition, such as voice leading;
+    #: ``sampling.rules`` is the penalty for breaking one.
     has_rules: bool = False
 
     @property
@@ -298,8 +298,8 @@ class Tokenizer(Protocol):
         return 0
 
     def opening(self, ids: np.ndarray, start: int) -> int:
-        """Where a window of the piece ``ids`` is to begin that would begin at ``start``: there, or
-        at a better place before it."""
+        """Where to begin a window of the piece ``ids`` that was to begin at ``start``: there, or at
+        a better place before it."""
         return start
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:

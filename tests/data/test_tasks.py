@@ -17,7 +17,7 @@ from musictx.data.tasks import EventWindow, Tasks, as_score
 from musictx.data.windows import UNSCORED, Row
 from musictx.errors import ConfigError, UserError
 from musictx.tokens import events as ev
-from musictx.tokens.controls import CONTROLS, KINDS, MARKS
+from musictx.tokens.controls import CONTROL_KINDS, CONTROLS, MARKS
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.data.helpers import TOKENIZER as PLAIN
@@ -133,7 +133,7 @@ def test_targets_are_the_next_ids_but_controls_marks_and_what_is_read_as_a_score
     kinds = [STEERED.vocabulary.token(max(int(i), 0))[0] for i in sequence]
     first, split = kinds.index("stream"), kinds.index("here") if "here" in kinds else None
     for place, kind in enumerate(kinds[1:], 1):
-        expected = kind not in KINDS
+        expected = kind not in CONTROL_KINDS
         if flat and split is not None:
             expected &= not first < place < split
             expected &= not (task == "infill" and place < first)

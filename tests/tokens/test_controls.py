@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from musictx.errors import UserError
 from musictx.tokens import controls
 from musictx.tokens.build import build
-from musictx.tokens.controls import CONTROLS, FEEL, KINDS, MARKS, control_values, level, measured
+from musictx.tokens.controls import (
+    CONTROL_KINDS,
+    CONTROLS,
+    FEEL,
+    MARKS,
+    control_values,
+    level,
+    measured,
+)
 from musictx.tokens.performance import PerformanceTokenizer
 from tests.strategies import scores
 
@@ -21,7 +29,7 @@ quick = settings(deadline=None, max_examples=40)
 
 def test_events_keep_their_ids_and_corpora_their_fingerprint():
     assert STEERED.kinds[: len(PLAIN.kinds)] == PLAIN.kinds
-    assert STEERED.kinds[len(PLAIN.kinds) :] == KINDS
+    assert STEERED.kinds[len(PLAIN.kinds) :] == CONTROL_KINDS
     assert np.array_equal(STEERED.kind_of[: PLAIN.size], PLAIN.kind_of)
     assert STEERED.fingerprint != PLAIN.fingerprint
     assert STEERED.events.fingerprint == PLAIN.fingerprint == PLAIN.events.fingerprint
@@ -30,7 +38,9 @@ def test_events_keep_their_ids_and_corpora_their_fingerprint():
 
 
 @quick
-@given(scores(), st.lists(st.tuples(st.integers(0, 200), st.sampled_from(KINDS)), max_size=9))
+@given(
+    scores(), st.lists(st.tuples(st.integers(0, 200), st.sampled_from(CONTROL_KINDS)), max_size=9)
+)
 def test_control_tokens_among_events_change_nothing(piece, places):
     ids = STEERED.encode(piece).tolist()
     assert ids == PLAIN.encode(piece).tolist()

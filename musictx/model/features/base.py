@@ -1,8 +1,9 @@
-"""What every feature of the ids so far has in common.
+"""What every feature has in common; a feature is something that is read off the ids so far and
+given to the network beside them.
 
-A feature is one file that says everything about it: the options that a user sets, the arguments
-that follow from the tokens, which values of a model folder are refused, the network, and, if it
-has one, its form in C++ (a header beside the file). CONTRIBUTING.md has the recipe.
+One file holds all of a feature: the options that a user sets, the arguments that follow from the
+tokens, which values of a model folder are refused, the network, and, if it has one, its form in C++
+(a header beside the file). CONTRIBUTING.md has the recipe.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ class NativeForm(NamedTuple):
 
 
 class Feature(nn.Module):
-    """Reads something off the ids so far, and says what it means at both ends of the network.
+    """Reads something off the ids so far, adds vectors to the embeddings, and scores the next id.
 
-    A feature follows from the ids alone: it gives the network no new information, but what would
-    take many layers or much training to find. It never looks ahead, nor beyond the beginning of a
-    piece, so packed pieces, causality and decoding with a cache hold as they do without it.
+    A feature follows from the ids alone. It gives the network no new information, but saves it
+    layers and training that finding this would take. It never looks ahead, nor back beyond the
+    beginning of a piece: so causality, packed pieces and decoding with a cache work as without it.
 
     It is made as ``Feature(size, width, **arguments)``, for ``size`` ids and a network of ``width``
     channels; the arguments are its options and what :meth:`of_tokens` says.
@@ -59,13 +60,13 @@ class Feature(nn.Module):
     options: ClassVar[type] = Options
     #: How many ids before the first new one :meth:`read` looks at; ``None``: all that are known.
     longest: int | None = None
-    #: Whether a row of its tables meets few tokens of a step, so that it wants a higher learning
-    #: rate (``optim``'s multiplier for tables).
+    #: Whether few tokens of a training step use any one row of its tables: then these learn at the
+    #: higher rate of tables (``optim.table_lr``).
     sparse: bool = True
     #: Whether it reads the ids as :meth:`disturb` leaves them, as the embedding does, or unchanged.
     noisy: bool = False
-    #: Parameters that have an effect only times others, which begin at zero; all that is added to a
-    #: trained model begins at zero but for these.
+    #: Parameters that are only ever multiplied with others, which begin at zero. Where a feature is
+    #: added to a trained model, all its parameters but these begin at zero.
     products: tuple[str, ...] = ()
 
     @classmethod
