@@ -129,7 +129,6 @@ def _head(kind: int, tracks: int) -> bytes:
     ("data", "notes"),
     [
         (_head(1, 60_000) + chunk(b"\0\xff\x2f\0") * 60_000, 0),
-        (_head(2, 30_000) + _note() * 30_000, 30_000),
         (_head(1, 65_000) + _note() * 65_000, 65_000),
         (
             _head(1, 30_001)
@@ -138,7 +137,7 @@ def _head(kind: int, tracks: int) -> bytes:
             1,
         ),
     ],
-    ids=["empty tracks", "format 2", "one note a track", "pedals of every channel"],
+    ids=["empty tracks", "one note a track", "pedals of every channel"],
 )
 def test_many_small_tracks_take_a_second(data: bytes, notes: int) -> None:
     begin = time.process_time()

@@ -18,29 +18,29 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3550,
+    "": 3534,
     "apps": 2475,
-    "attention": 3105,
+    "attention": 2985,
     "cli": 385,
     "compose": 1280,
-    "config": 1862,
-    "data": 2765,
+    "config": 1823,
+    "data": 2772,
     "evaluate": 1765,
-    "midi": 1460,
-    "model": 2830,
+    "midi": 1440,
+    "model": 2834,
     "musicxml": 1075,
-    "render": 1475,
+    "render": 1471,
     "sampling": 4310,
-    "tokens": 2350,
-    "train": 2570,
+    "tokens": 2349,
+    "train": 2482,
     "chorale": 3510,
     "live": 640,
     "mcp": 590,
-    "speed": 3615,
+    "speed": 2960,
     "studio": 4030,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_745, 45_595, 400, 160
+CORE, ALL, FILE, OPTIONS = 31_472, 44_663, 400, 149
 
 
 def lines() -> dict[str, int]:

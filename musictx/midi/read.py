@@ -41,7 +41,7 @@ def read(
     Put right, and counted in ``repairs`` if given: "notes left open" (ended with their track), and
     what :func:`musictx.midi.scan.scan` lists. Raises :class:`MidiError` - and nothing else - for
     what cannot be read, with one of the reasons of :func:`musictx.midi.scan.scan`, "cannot be
-    opened", "unknown time base", "absurd times" or "too large" (``limits``).
+    opened", "unknown time base", "absurd times", "several pieces" or "too large" (``limits``).
     """
     limits = limits or Limits()
     name = "MIDI data"
@@ -51,9 +51,11 @@ def read(
     repairs = Counter() if repairs is None else repairs
     found: Counter = Counter()
     file = smf.scan(source, name=name, limits=limits, repairs=found)
-    kept = b"" if file.format == 2 else smf.bare(source)
-    if file.format == 2:
-        file = file.in_sequence(name)
+    if file.format == 2 and len(file.ends) > 1:
+        count = len(file.ends)
+        raise MidiError(
+            f"{name}: {count} pieces in one file (format 2); expected one piece", "several pieces"
+        )
     tempos, clock = clock_of(file, name)
     parts = FileParts.of(file, clock, found)
     if repairs is not None:
@@ -87,7 +89,7 @@ def read(
         names=_names(file.names, parts),
         ticks_per_quarter=0 if file.division & 0x8000 else file.division,
         markers=_markers(file, clock, limits.seconds),
-        file=b"" if found else kept,
+        file=b"" if found else smf.bare(source),
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -66,31 +66,6 @@ class File:
     """Track -> its name, where it has one."""
     markers: list[tuple[int, int, str]] = field(default_factory=list)
     """(track, tick, text)"""
-
-    def in_sequence(self, name: str) -> File:
-        """A file of format 2 with its tracks one after the other, each beginning at 120 bpm."""
-        begins = np.concatenate([[0], np.cumsum(self.ends)])
-        if begins[-1] > _LAST_TICK:
-            raise MidiError(f"{name}: its sequences are too long together", "absurd times")
-        events = self.events.copy()
-        events["tick"] += begins[events["track"]]
-        at = begins.tolist()
-        own = {track for track, tick, _ in self.tempos if tick == 0}
-        starts = [(t, 0, DEFAULT_TEMPO) for t in range(1, len(self.ends)) if t not in own]
-        lists: list[list] = [
-            [(t, at[t] + tick, *rest) for t, tick, *rest in sorted(marks, key=lambda m: m[:2])]
-            for marks in (starts + self.tempos, self.meters, self.keys, self.markers)
-        ]
-        tempos, meters, keys, markers = lists
-        return replace(
-            self,
-            events=events,
-            ends=begins[1:],
-            tempos=tempos,
-            meters=meters,
-            keys=keys,
-            markers=markers,
-        )
 
 
 def scan(

@@ -109,14 +109,9 @@ class Conditions(PitchFeature):
         marks: list[int],
         chords: int = 8,
     ) -> None:
+        kinds = max(INTERVAL_KINDS) + 1
         super().__init__(
-            size,
-            width,
-            steps=steps,
-            starts=starts,
-            ends=ends,
-            kinds=max(INTERVAL_KINDS) + 1,
-            chords=chords,
+            size, width, steps=steps, starts=starts, ends=ends, kinds=kinds, chords=chords
         )
         part, control, row = (torch.full((size,), unset) for unset in (0, -1, 0))
         part[marks] = torch.tensor(PARTS[1:])
@@ -136,9 +131,7 @@ class Conditions(PitchFeature):
             end_class=_classes(END_STEPS),
             hot_start=torch.eye(2 + len(START_STEPS))[:, 1:],
             hot_end=torch.eye(2 + len(END_STEPS))[:, 1:],
-            kind=F.pad(
-                torch.eye(max(INTERVAL_KINDS) + 2)[torch.tensor(INTERVAL_KINDS), :-1], (0, 0, 1, 0)
-            ),
+            kind=F.pad(torch.eye(kinds + 1)[torch.tensor(INTERVAL_KINDS), :-1], (0, 0, 1, 0)),
         )
         self.longest_shift = int(self.steps.max())
         self.context = nn.Parameter(torch.zeros(self.first_time + TIMES, width))

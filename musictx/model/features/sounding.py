@@ -113,14 +113,9 @@ class Sounding(PitchFeature):
         recent: int = 0,
         chords: int = 0,
     ) -> None:
+        kinds = max(INTERVAL_KINDS) + 1
         super().__init__(
-            size,
-            width,
-            steps=steps,
-            starts=starts,
-            ends=ends,
-            kinds=max(INTERVAL_KINDS) + 1,
-            chords=chords,
+            size, width, steps=steps, starts=starts, ends=ends, kinds=kinds, chords=chords
         )
         self.recent = recent
         loud = ranges("loudness", size, loudness, 0)
