@@ -153,7 +153,7 @@ class Part:
         made = layout.parts(
             self.vocabulary, list(levels), past, stop=here, here=here, known=known, free=None
         )
-        room = layout.AROUND + int(KNOWN_SHARE * self.context)
+        room = layout.IDS_AROUND + int(KNOWN_SHARE * self.context)
         if len(made.front) > room:
             free = room + len(made.past)
             made = layout.parts(
