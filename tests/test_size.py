@@ -22,7 +22,7 @@ ROOMS = {
     "apps": 2475,
     "attention": 2985,
     "cli": 385,
-    "compose": 1280,
+    "compose": 1300,
     "config": 1823,
     "data": 2772,
     "evaluate": 1765,
@@ -37,10 +37,10 @@ ROOMS = {
     "live": 640,
     "mcp": 590,
     "speed": 2960,
-    "studio": 4030,
+    "studio": 4325,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_472, 44_663, 400, 149
+CORE, ALL, FILE, OPTIONS = 31_490, 44_980, 400, 149
 
 
 def lines() -> dict[str, int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -15,6 +17,7 @@ from aiohttp import web
 
 from musictx import shipped
 from musictx.data.apart import apart
+from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.studio import exchange, uploads
 from musictx.studio.change import clean_name, parse
@@ -26,6 +29,7 @@ from musictx.studio.guard import Guard
 from musictx.studio.requests import body, json_object, moment, whole_number
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import ID, Sessions
+from musictx.studio.training import Trainings
 
 PAGE = Path(__file__).resolve().parent / "page"
 #: Threads for files: parsing, journals, exports. Composing has its own.
@@ -40,6 +44,7 @@ class Composing(Protocol):
     goes to the page."""
 
     def models(self) -> list[dict[str, Any]]: ...
+    def learn(self, name: str, folder: Path) -> None: ...
     def submit(self, session: Session, request: dict[str, Any]) -> dict[str, Any]: ...
     def takes(self, session: Session) -> list[dict[str, Any]]: ...
     def cancel(self, session: Session, number: int) -> None: ...
@@ -60,6 +65,7 @@ class Studio:
         folder = Path(config.folder).expanduser().resolve()
         self.sessions = Sessions(folder, config.limits)
         self.exports = Exports(folder / ".exports", config.limits)
+        self.training = Trainings(config)
         self.hub = Hub()
         self._closing = False
         self._composers = composers
@@ -67,6 +73,9 @@ class Studio:
     def begin(self) -> None:
         """Start to compose: once it is known that somebody can ask for it."""
         self.composer = self._composers(self.sessions, self.hub.publish, self._config)
+        for name, folder in self.training.models().items():
+            with contextlib.suppress(UserError):  # a damaged one
+                self.composer.learn(name, folder)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """``function`` in a thread."""
@@ -80,6 +89,7 @@ class Studio:
         """Let everybody go: pages, the composer, threads."""
         if hasattr(self, "composer"):
             await self.run(self.composer.close)
+        await self.run(self.training.close)
         self._threads.shutdown()
         self._sound.shutdown(cancel_futures=True)
         self.exports.close()
@@ -243,6 +253,36 @@ class Studio:
         wanted = Wanted._make((session.id, document.revision, *what, document.name))
         return self.exports.file(wanted, score, gone)
 
+    # -------------------------------------------------------------------------------- training
+
+    async def trained(self, request: web.Request) -> web.Response:
+        return _answer(await self.run(self.training.json))
+
+    async def look(self, request: web.Request) -> web.Response:
+        folder = (await self._json(request)).get("folder")
+        return _answer(await self.run(self.training.look, folder))
+
+    async def train(self, request: web.Request) -> web.Response:
+        folder = (await self._json(request)).get("folder")
+        return _answer(await self.run(self.training.start, folder), 202)
+
+    async def end(self, request: web.Request) -> web.Response:
+        await self.run(self.training.stop)
+        return web.Response(status=204)
+
+    async def use(self, request: web.Request) -> web.Response:
+        folder = await self.run(self.training.model)
+        await self.run(self.composer.learn, folder.parent.name, folder)
+        return _answer({"model": folder.parent.name})
+
+    async def sample(self, request: web.Request) -> web.FileResponse:
+        step, kind = int(request.match_info["step"]), request.match_info["kind"]
+        score, name = await self.run(self.training.sample, step)
+        wanted = Wanted(self.training.json()["command"], step, None, kind, None, None, name)
+        make = partial(self.exports.file, wanted, lambda: score, lambda: self._closing)
+        path = await asyncio.get_running_loop().run_in_executor(self._sound, make)
+        return web.FileResponse(path, headers={"Content-Type": TYPES[kind]})
+
     # ---------------------------------------------------------------------------------- events
 
     async def events(self, request: web.Request) -> web.StreamResponse:
@@ -313,6 +353,12 @@ class Studio:
             post(f"{take}/accept", self.accept),
             get(f"{S}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
             get(f"{S}/events", self.events),
+            get("/api/training", self.trained),
+            post("/api/training", self.train),
+            delete("/api/training", self.end),
+            post("/api/training/look", self.look),
+            post("/api/training/use", self.use),
+            get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", self.sample),
         ]
 
 

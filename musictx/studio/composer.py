@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -63,6 +64,12 @@ class Composer:
     def models(self) -> list[dict[str, Any]]:
         """What there is to compose with."""
         return self._models.json()
+
+    def learn(self, name: str, folder: Path) -> None:
+        """A model that was trained here is from now on among those to compose with."""
+        with self._lock:
+            self._models.add(name, folder)
+            self._bundles.pop(name, None)
 
     def takes(self, session: Session) -> list[dict[str, Any]]:
         """All takes of a session, in their order."""

@@ -24,7 +24,11 @@ from musictx.studio.errors import Refused
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+#: What a request from outside of a browser says instead of an Origin: the version of the interface
+#: (docs/http.md) that it speaks.
+OWN_HEADER, VERSION = "X-Musictx", "1"
 HEADERS = {
+    OWN_HEADER: VERSION,
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; "
     "media-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -35,8 +39,6 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Server": "musictx",
 }
-#: What a request from outside of a browser says instead of an Origin.
-OWN_HEADER = "X-Musictx"
 #: Addresses that stand for every one that the machine has.
 EVERYWHERE = ("0.0.0.0", "::", "")
 
@@ -87,6 +89,8 @@ class Guard:
         host = request.headers.get("Host", "")
         if not self.knows(host, _port(request)):
             raise Refused("this address is not the studio's; open the one that it printed", 421)
+        if request.headers.get(OWN_HEADER, VERSION) != VERSION:
+            raise Refused(f"{OWN_HEADER}: this studio speaks version {VERSION} (docs/http.md)", 400)
         origin = request.headers.get("Origin")
         site = request.headers.get("Sec-Fetch-Site")
         if request.method in ("GET", "HEAD"):
@@ -98,7 +102,7 @@ class Guard:
         if foreign or not (origin or site or request.headers.get(OWN_HEADER)):
             raise Refused(
                 "only the studio's own page may ask for this; other programs say so by the header "
-                f"{OWN_HEADER}: 1",
+                f"{OWN_HEADER}: {VERSION}",
                 403,
             )
 

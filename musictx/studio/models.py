@@ -185,6 +185,11 @@ class Models:
             one: Model.of(one, words[one], at, suits.get(at, ())) for one, at in folders.items()
         }
         self.default = name
+        self._takes = Path(config.folder) / "session" / "takes"
+
+    def add(self, name: str, folder: Path) -> None:
+        """One more, for whoever chooses it; :class:`UserError` where its files are damaged."""
+        self._all[name] = Model.of(name, _word(folder, self._takes), folder, ())
 
     def json(self) -> list[dict[str, Any]]:
         """All of them as a page gets them, the default one first."""

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import wave
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from playwright.sync_api import Page
 
 import musictx
 from musictx import shipped
+from tests.browser.conftest import COMPOSED
 from tests.browser.desk import Desk, Note, same_but, wait_for
 from tests.browser.served import ROOT, Served
 
@@ -39,10 +41,9 @@ def new(before: list[Note], after: list[Note]) -> list[Note]:
     return [note for note in after if note[0] not in known]
 
 
-def test_the_page_of_docs_has_these_twelve():
-    here = [name for name in globals() if re.match(r"test_\d\d_", name)]
-    assert [int(number) for number, _ in JOURNEYS] == list(range(1, 13))
-    assert [int(name[5:7]) for name in here] == list(range(1, 13))
+def test_the_page_of_docs_has_these():
+    here = sorted(int(name[5:7]) for name in globals() if re.match(r"test_\d\d_", name))
+    assert [int(number) for number, _ in JOURNEYS] == list(range(1, len(JOURNEYS) + 1)) == here
 
 
 def test_01_open_a_file_and_continue_it(desk, tmp_path):
@@ -370,3 +371,54 @@ def test_12_recover_after_a_killed_server(chromium, tmp_path, context, studio):
         context.watched.check(served.url)
     finally:
         served.stop()
+
+
+def test_13_train_a_model_on_a_folder(desk, studio, tmp_path):
+    for name, file in shipped.examples().items():
+        (tmp_path / f"{name}.mid").write_bytes(file.read_bytes())
+    page = desk.page
+    desk.button("Train a model").click()
+    dialog = page.get_by_role("dialog", name="Train a model on your music")
+    folder, look = dialog.get_by_label("Folder"), dialog.get_by_role("button", name="Look")
+    page.context.watched.expected += ["status of 400"]
+    folder.fill(str(tmp_path / "none"))
+    look.click()
+    dialog.get_by_text("there is no such folder on this machine").wait_for()
+    train = dialog.get_by_role("button", name="Train", exact=True)
+    assert train.is_disabled()
+    folder.fill(str(tmp_path))
+    look.click()
+    dialog.get_by_text(f"{len(shipped.examples())} pieces, about").wait_for(timeout=COMPOSED)
+    command = shlex.split(dialog.locator(".command code").inner_text())
+    assert command[:3] == ["musictx", "train", f"corpus.path={tmp_path}"]
+    train.click()
+    dialog.get_by_text(re.compile(r"Step \d+\. Validation")).wait_for(timeout=5 * COMPOSED)
+    assert dialog.locator(".losses polyline.val").get_attribute("points")
+    heard = dialog.locator("audio").first
+    heard.wait_for(timeout=5 * COMPOSED)  # a sample after the first 25 steps
+    heard.evaluate("e => { e.muted = true; return e.play(); }")
+    wait_for(lambda: heard.evaluate("e => e.currentTime > 0.2"), COMPOSED / 1000)
+    dialog.get_by_role("button", name="Stop").click()
+    dialog.get_by_text("It can go on from there.").wait_for(timeout=COMPOSED)
+    run = Path(command[3].removeprefix("out=")).name
+    assert (studio.folder / "training" / run / "last.ckpt").is_file()
+    told = dialog.locator(".sentence").inner_text()
+    dialog.get_by_role("button", name="Go on").click()
+    dialog.get_by_text("It ends by itself").wait_for(timeout=COMPOSED)
+    dialog.get_by_role("button", name="Stop").click()
+    dialog.get_by_text("It can go on from there.").wait_for(timeout=COMPOSED)
+    before, after = (
+        int(re.search(r"after (\d+) steps", said)[1])
+        for said in (told, dialog.locator(".sentence").inner_text())
+    )
+    assert after >= before > 0
+    dialog.get_by_role("button", name="Use this model").click()
+    desk.until("musictx.models.some(m => m.name === x)", run)
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    page.get_by_label("Model").select_option(run)
+    desk.set_slider("Length", 1)
+    desk.proposals(1)
+    take = desk.composed(desk.compose())
+    assert take["model"] == run
+    assert take["proposals"][0]["notes"]

@@ -5,7 +5,7 @@
  */
 
 import { Emitter } from "./core/emitter.js";
-import { ServerError } from "./core/api.js";
+import { get, ServerError } from "./core/api.js";
 import { Beats } from "./document/beats.js";
 import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
@@ -202,6 +202,14 @@ export class App extends Emitter {
       this.fail(error);
       return null;
     }
+  }
+
+  /** Asks what there is to compose with, until there is an answer. */
+  async loadModels() {
+    const models = await this.reach(get("models"));
+    if (!models) return void setTimeout(() => this.loadModels(), 2000);
+    this.models = models;
+    this.emit("models", models);
   }
 
   /** Says what was done, no longer than `holds`, with a button that takes it `back`. @param {string} text @param {(piece: Piece) => boolean} [holds] @param {() => void} [back] */

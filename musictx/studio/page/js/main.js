@@ -80,13 +80,7 @@ async function follow() {
 window.addEventListener("beforeunload", (event) => app.mirror.pending && event.preventDefault());
 app.stream.rest(document, () => !app.player.playing);
 window.addEventListener("hashchange", follow);
-async function loadModels() {
-  const models = await app.reach(get("models"));
-  if (!models) return setTimeout(loadModels, 2000);
-  app.models = models;
-  app.emit("models", models);
-}
-loadModels();
+app.loadModels();
 follow();
 // For those who look from outside: the browser's console, and the tests.
 Object.assign(window, { musictx: app });

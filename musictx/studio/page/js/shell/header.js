@@ -7,6 +7,7 @@ import { chooseFile, examples, leave, openEmpty, openExample } from "./files.js"
 import { openHelp } from "./help.js";
 import { menu } from "./menu.js";
 import { themeButton } from "./theme.js";
+import { openTraining } from "./training.js";
 
 /** @param {import("../app.js").App} app @param {HTMLElement} header */
 export function mountHeader(app, header) {
@@ -41,7 +42,7 @@ export function mountHeader(app, header) {
     return [
       item("A file …", () => chooseFile(app)), item("An empty piece", () => openEmpty(app)), h("hr"),
       ...known.map((example) => item(title(example), () => openExample(app, example))), h("hr"),
-      item("All pieces", () => leave(app)),
+      item("All pieces", () => leave(app)), item("Train a model …", () => openTraining(app)),
     ];
   }
 

@@ -5,6 +5,7 @@ import { fill, h, icon, iconButton } from "../core/dom.js";
 import { clock, count, title, when } from "../document/words.js";
 import { chooseFile, openEmpty, openExample } from "./files.js";
 import { themeButton } from "./theme.js";
+import { openTraining } from "./training.js";
 
 const PATIENCE = 2000; // milliseconds until a studio that did not answer is asked again
 
@@ -21,7 +22,9 @@ export function mountStart(app, screen) {
       h("button.door.file", { type: "button", onclick: () => chooseFile(app) },
         icon("open"), h("b", null, "Open a file"), h("span.hint", null, "MIDI or MusicXML. You can also drop it anywhere on this page.")),
       h("button.door", { type: "button", onclick: () => openEmpty(app) },
-        icon("draw"), h("b", null, "Start from nothing"), h("span.hint", null, "An empty roll: draw, play, or let a model begin."))),
+        icon("draw"), h("b", null, "Start from nothing"), h("span.hint", null, "An empty roll: draw, play, or let a model begin.")),
+      h("button.door", { type: "button", onclick: () => openTraining(app) },
+        icon("spark"), h("b", null, "Train a model"), h("span.hint", null, "On a folder of your own music: a model of your own in some minutes."))),
     h("section", { "aria-labelledby": "examples" }, h("h2#examples", null, "Or try an example"), known),
     past,
     h("footer", null, "Pieces are kept in the folder that musictx studio was started with. Press ? at any time for the keys."),

@@ -1,0 +1,125 @@
+/** The dialog that trains a model on a folder of one's own music: what is in it, the losses, samples, the model. */
+
+import { get, post, remove } from "../core/api.js";
+import { fill, h, icon } from "../core/dom.js";
+import { holds, lines, standing } from "../document/losses.js";
+import { sentence } from "../document/words.js";
+import { openDialog } from "./dialog.js";
+
+/** @typedef {import("../document/losses.js").Training} Training */
+
+const EVERY = 2000; // milliseconds until it is asked again how a training stands
+const SVG = "http://www.w3.org/2000/svg";
+
+/** @param {import("../app.js").App} app */
+export function openTraining(app) {
+  const folder = h("input", { type: "text", placeholder: "~/midi", spellcheck: false, required: true, "aria-describedby": "folder-hint" });
+  const found = h("p.found", { role: "status" });
+  const command = h("code", { tabIndex: 0 });
+  const shown = h("div.command", { hidden: true }, command);
+  const begin = h("button.gold", { type: "button", disabled: true, onclick: start }, icon("spark"), h("span", null, "Train"));
+  const look = h("button", { type: "submit" }, "Look");
+  const form = h("form", { onsubmit: (event) => { event.preventDefault(); lookAt(); } },
+    h("label.row", null, "Folder", folder, look),
+    h("p.hint#folder-hint", null, "The way to a folder on this machine, with MIDI or MusicXML files in it or below. They are only read."));
+  const state = h("p.sentence", { role: "status" });
+  const chart = h("div.losses");
+  const samples = h("ul.samples", { "aria-label": "What the model played meanwhile" });
+  const stop = h("button", { type: "button", onclick: () => act(remove("training")) }, icon("stop"), h("span", null, "Stop"));
+  const use = h("button.gold", { type: "button", onclick: take }, icon("check"), h("span", null, "Use this model"));
+  const body = h("div.training", null, form, found, shown, h("div.buttons", null, begin), state, chart, samples, h("div.buttons", null, stop, use));
+  const dialog = openDialog("Train a model on your music", body);
+  let last = /** @type {Training} */ ({ state: "none" });
+
+  folder.addEventListener("input", () => { begin.disabled = true; });
+
+  async function lookAt() {
+    look.disabled = true;
+    fill(found, "Looking …");
+    const told = await asked(post("training/look", { folder: folder.value }));
+    look.disabled = false;
+    if (told) fill(found, holds(told));
+    begin.disabled = !told || last.state === "training";
+    showCommand(told?.command ?? "");
+  }
+
+  /** The answer to a request; why there is none is said here, where it is seen. */
+  async function asked(request) {
+    try {
+      return await request;
+    } catch (error) {
+      fill(found, sentence(error.message));
+      return null;
+    }
+  }
+
+  function showCommand(text) {
+    command.textContent = text;
+    shown.hidden = !text;
+  }
+
+  async function act(request) {
+    const answer = await asked(request);
+    await refresh();
+    return answer;
+  }
+
+  async function start() {
+    begin.disabled = true;
+    await act(post("training", { folder: folder.value }));
+  }
+
+  async function take() {
+    const answer = await act(post("training/use"));
+    if (!answer) return;
+    await app.loadModels();
+    app.done(`The model ${answer.model} can be chosen in the panel now.`);
+    dialog.close();
+  }
+
+  async function refresh() {
+    const told = /** @type {Training | null} */ (await app.reach(get("training")));
+    if (!told || !dialog.isConnected) return;
+    const runs = told.state === "training";
+    if (told.state !== "none" && last.state === "none" && !folder.value) folder.value = told.folder;
+    if (told.state !== "none" && (runs || folder.value === told.folder)) showCommand(told.command);
+    state.textContent = standing(told);
+    begin.lastElementChild.textContent = told.state === "stopped" && folder.value === told.folder ? "Go on" : "Train";
+    if (runs) begin.disabled = true;
+    else if (folder.value && folder.value === told.folder) begin.disabled = false;
+    folder.disabled = look.disabled = runs;
+    stop.hidden = !runs;
+    use.hidden = !told.model;
+    if (String(told.rows) !== String(last.rows)) fill(chart, drawn(told.rows ?? []));
+    if (String(told.samples) !== String(last.samples)) fill(samples, ...(told.samples ?? []).toReversed().map(sample));
+    last = told;
+  }
+
+  /** One that can be heard; its sound is made when it is asked for. */
+  function sample(step) {
+    const label = `After step ${step}`;
+    return h("li", null, h("span", null, label), h("audio", { controls: true, preload: "none", src: `/api/training/samples/${step}.wav`, "aria-label": label }));
+  }
+
+  const timer = setInterval(refresh, EVERY);
+  dialog.addEventListener("close", () => clearInterval(timer));
+  refresh();
+}
+
+/** Both losses over the steps, with their last numbers. @param {Training["rows"]} rows */
+function drawn(rows) {
+  const { train, val, low, high, steps } = lines(rows);
+  if (!steps) return null;
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 100 40");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `Losses from ${high.toFixed(2)} to ${low.toFixed(2)} nats a token, over ${steps} steps`);
+  for (const [name, points] of /** @type {[string, string][]} */ ([["train", train], ["val", val]])) {
+    const line = document.createElementNS(SVG, "polyline");
+    line.setAttribute("class", name);
+    line.setAttribute("points", points);
+    svg.append(line);
+  }
+  return h("figure", null, svg, h("figcaption", null, h("span.train", null, "training"), h("span.val", null, "validation"), ` nats a token: ${low.toFixed(2)} to ${high.toFixed(2)}`));
+}

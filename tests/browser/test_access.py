@@ -1,0 +1,104 @@
+"""No barrier that axe-core knows (WCAG 2.2 A and AA, best practice), in six states of the page.
+
+axe-core comes from npm when the test runs: it is no part of the repository.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.desk import Desk
+from tests.browser.served import Served
+
+AXE = "axe-core@4.10.3"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program, as npm has it; ``AXE=FILE`` is one that is there already."""
+    given = os.environ.get("AXE")
+    if given:
+        return Path(given).read_text(encoding="utf-8")
+    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("axe")
+    if npm is None:
+        pytest.skip("no npm at hand, from which axe-core comes (or AXE=axe.min.js)")
+    asked = [npm, "pack", AXE, "--silent", "--pack-destination", str(folder)]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=300, check=False)
+    packed = [*folder.glob("*.tgz")]
+    if done.returncode or not packed:
+        pytest.skip(f"npm has no {AXE} for this machine: {done.stderr.strip()[-200:]}")
+    with tarfile.open(packed[0]) as archive:
+        file = archive.extractfile("package/axe.min.js")
+        assert file is not None
+        return file.read().decode()
+
+
+@pytest.fixture
+def desk(page: Page, studio: Served) -> Desk:
+    return Desk(page, studio.url)
+
+
+def start(desk: Desk) -> None:
+    desk.page.get_by_role("heading", name="Or try an example").wait_for()
+
+
+def compose(desk: Desk) -> None:
+    desk.open_example("Mozart K545")
+    desk.select_bars(2, 2)
+    desk.task("Replace")
+
+
+def proposals(desk: Desk) -> None:
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    desk.set_slider("Length", 1)
+    desk.proposals(1)
+    desk.composed(desk.compose())
+    desk.page.get_by_role("tab", name="History").click()
+    desk.button("As asked").first.wait_for()
+
+
+def notation(desk: Desk) -> None:
+    desk.open_example("Frere jacques")
+    desk.page.locator("#roll").focus()
+    desk.page.keyboard.press("v")
+    desk.page.locator("#notation svg").first.wait_for()
+
+
+def table(desk: Desk) -> None:
+    desk.open_example("Ode to joy")
+    desk.page.locator("#roll").focus()
+    desk.page.keyboard.press("n")
+    desk.page.locator("dialog tbody tr").first.wait_for()
+
+
+def training(desk: Desk) -> None:
+    desk.button("Train a model").click()
+    desk.page.get_by_role("dialog", name="Train a model on your music").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("state", [start, compose, proposals, notation, table, training])
+def test_axe_finds_nothing(state: Callable[[Desk], None], theme: str, desk: Desk, axe: str) -> None:
+    page = desk.page
+    page.emulate_media(color_scheme=theme)
+    state(desk)
+    page.evaluate(axe)  # the inspector's way: the page's own rules let no script in
+    page.wait_for_timeout(300)  # colours fade
+    found = page.evaluate("tags => axe.run(document, {runOnly: tags})", TAGS)
+    assert found["passes"]
+    said = [
+        (one["id"], node["target"], node["failureSummary"])
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]
+    assert not said

@@ -1,0 +1,57 @@
+"""docs/http.md: it names every route there is, and its examples run against a real studio."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import musictx
+from musictx import shipped
+from musictx.studio.app import Studio
+from musictx.studio.config import StudioConfig
+from tests.browser.served import ROOT, Served
+
+PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+
+
+def test_every_route_is_in_the_table_and_no_other(tmp_path):
+    async def routes():
+        studio = Studio(StudioConfig(folder=str(tmp_path)), lambda *arguments: None)
+        return {f"{route.method} {plain(route.path)}" for route in studio.routes()}
+
+    def plain(path: str) -> str:
+        path = path.replace("{session:", "{id:")
+        path = re.sub(r"\{(\w+):(?:[^{}]|\{[^{}]*\})*\}", r"{\1}", path)
+        return path
+
+    told = re.findall(r"^\| `([A-Z]+ /api/[^`?]+)(?:\?[^`]*)?`", PAGE, flags=re.MULTILINE)
+    assert len(told) == len(set(told))
+    assert set(told) == asyncio.run(routes())
+
+
+@pytest.mark.slow
+def test_the_examples_run_as_they_stand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    Path("ode.mid").write_bytes(shipped.examples()["ode_to_joy"].read_bytes())
+    studio = Served(tmp_path / "pieces").start()
+    try:
+        known = {"STUDIO": studio.url}
+        for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+            exec(compile(block, "docs/http.md", "exec"), known)
+        assert known["take"]["state"] == "done"
+        assert len(musictx.read("longer.mid")) == len(known["piece"]["notes"])
+        assert known["piece"]["duration"] > musictx.read("ode.mid").duration
+        request = urllib.request.Request(f"{studio.url}/api/models", headers={"X-Musictx": "2"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request)
+        assert refused.value.code == 400
+        assert "version 1" in refused.value.read().decode()
+        assert refused.value.headers["X-Musictx"] == "1"
+    finally:
+        studio.stop()

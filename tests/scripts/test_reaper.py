@@ -1,0 +1,121 @@
+"""scripts/reaper: the script for REAPER in a real Lua, with a REAPER that only pretends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+SCRIPT = HERE.parents[1] / "scripts" / "reaper" / "musictx_infill.lua"
+LUA = next((found for n in ("lua5.4", "lua5.3", "lua") if (found := shutil.which(n))), None)
+pytestmark = pytest.mark.skipif(LUA is None, reason="no Lua at hand (apt install lua5.4)")
+#: (ppq of the start, of the end, channel, pitch, velocity, muted): an eighth on each of 24 beats.
+TUNE = [(960 * i, 960 * i + 480, 2, 60 + i % 12, 70 + i, 0) for i in range(24)]
+MUTED = (480, 960, 2, 99, 50, 1)
+#: Stands in for ``musictx``: it writes down its words, and what was given an octave lower.
+ECHO = """
+import sys
+import musictx
+command, given, *options = sys.argv[1:]
+options = dict(word.split("=", 1) for word in options)
+score = musictx.read(given)
+notes = score.notes.copy()
+notes["pitch"] -= 12
+musictx.write(score.with_notes(notes), options.pop("out"))
+print(command, options, score.meters.tolist(), score.tempos["bpm"].round(3).tolist())
+open(given + ".words", "w").write(f"{command} {options} {score.meters.tolist()}")
+"""
+
+
+def played(tmp_path, program: list[str], **project):
+    """What the script said, and the takes of the item: [(name, notes)]."""
+    shim = tmp_path / "it's musictx"
+    words = " ".join(f"'{word}'" for word in program)
+    shim.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    shim.chmod(0o755)
+    told = {"command": str(shim), "folder": str(tmp_path / "reaper's"), "notes": TUNE}
+    told |= {"position": 10.0, "length": 24.0, "from": 12, "to": 18, **project}
+    start = tmp_path / "start.lua"
+    fake = HERE / "reaper_fake.lua"
+    start.write_text(
+        f"PROJECT = {lua(told)}\nSCRIPT = {lua(str(SCRIPT))}\ndofile({lua(str(fake))})"
+    )
+    here = os.environ | {"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [str(LUA), str(start)], capture_output=True, text=True, env=here, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    takes: list[tuple[str, list]] = []
+    said = ""
+    for line in done.stdout.splitlines():
+        kind, *row = line.split("\t")
+        if kind == "said":
+            said = row[0]
+        elif kind == "take":
+            takes.append((row[0], []))
+        else:
+            takes[-1][1].append(tuple(float(value) for value in row))
+    return said, takes
+
+
+def lua(value) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"[{lua(k)}] = {lua(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "{" + ", ".join(map(lua, value)) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return repr(value)
+
+
+def test_bars_and_notes_go_out_and_come_back_to_the_tick(tmp_path):
+    notes = [TUNE[0], MUTED, *TUNE[1:]]
+    said, takes = played(tmp_path, [sys.executable, "-c", ECHO], notes=notes)
+    assert said == "nil"
+    # The item begins in bar 3 of the project, at its second quarter; 12 to 18 are bars 4 and 5.
+    told = (tmp_path / "reaper's" / "musictx" / "given.mid.words").read_text()
+    assert told == "infill {'from': '2', 'to': '3'} [(0.0, 3, 4)]"
+    (before, tune), (name, new) = takes
+    assert (before, name) == ("played", "musictx, bars 2 to 3")
+    assert tune == notes
+    lower = [(a, b, channel, pitch - 12, velocity, 0) for a, b, channel, pitch, velocity, _ in TUNE]
+    assert new == sorted([MUTED, *lower])  # what is muted is not sent, and stays
+
+
+@pytest.mark.parametrize(
+    ("project", "said"),
+    [
+        ({"items": 0}, "Select one MIDI item."),
+        ({"midi": False}, "Select one MIDI item."),
+        ({"from": 12, "to": 12}, "Select in time the bars"),
+        ({"from": 40, "to": 50}, "Select in time the bars"),
+        ({"command": "/no/such/program"}, "musictx has composed nothing."),
+        ({"command": ""}, "nil"),  # asked for, and not given
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_changes(project, said, tmp_path):
+    heard, takes = played(tmp_path, [sys.executable, "-c", ECHO], **project)
+    assert heard.startswith(said)
+    assert [name for name, _ in takes] == ["played"]
+
+
+@pytest.mark.slow
+def test_bars_are_composed_anew(tmp_path):
+    said, takes = played(tmp_path, [sys.executable, "-m", "musictx"])
+    assert said == "nil"
+    (_, tune), (_, new) = takes
+
+    def outside(notes):
+        # Bars 2 and 3 of the item: quarters 12 to 18 of the project, 2 to 8 of the item.
+        return [(a, p) for a, _, _, p, _, _ in notes if not 2 * 960 - 100 <= a < 8 * 960 - 100]
+
+    assert outside(new) == outside(tune)
+    assert [n for n in new if 2 * 960 - 100 <= n[0] < 8 * 960]
+    assert new != tune

@@ -1,0 +1,214 @@
+"""Training from the page, with a process that only writes what a training writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from musictx import midi, shipped
+from musictx.studio import training
+from musictx.studio.config import StudioConfig
+from musictx.studio.errors import Refused
+from musictx.studio.training import Trainings
+from tests.studio.studios import asked, with_studio
+
+#: What stands in for ``musictx train corpus.path=FOLDER out=RUN``: a row of losses every moment, a
+#: sample and a model with the second; it ends by SIGTERM as training does, or after 500 steps.
+TRAIN = """
+import json, pathlib, shutil, signal, sys, time
+corpus, out = (word.partition("=")[2] for word in sys.argv[2:])
+if pathlib.Path(corpus, "refuse").exists():
+    sys.exit("corpus.path=" + corpus + ": all 3 files are damaged")
+run = pathlib.Path(out)
+(run / "samples").mkdir(parents=True, exist_ok=True)
+(run / ".lock").write_text("process " + str(__import__("os").getpid()) + " on here")
+status = run / "status.json"
+step = json.loads(status.read_text())["step"] if status.exists() else 0
+def keep(finished):
+    status.write_text(json.dumps({"step": step, "seconds": 1.0, "finished": finished}))
+def leave(*_):
+    keep(False)
+    sys.exit(143)
+signal.signal(signal.SIGTERM, leave)
+table = run / "metrics.csv"
+if not table.exists():
+    table.write_text("step,train/loss,val/loss,lr\\n")
+while step < (500 if not pathlib.Path(corpus, "short").exists() else 3):
+    step += 1
+    with table.open("a") as rows:
+        print(step, 3 - step / 1000, 2.5 if step == 2 else "", 0.1, sep=",", file=rows)
+    if step == 2:
+        example = next(pathlib.Path(corpus).rglob("*.mid"))
+        shutil.copy(example, run / "samples" / "step-000002.mid")
+        (run / "model").mkdir(exist_ok=True)
+        (run / "model" / "config.yaml").write_text("")
+    time.sleep(0.01)
+keep(True)
+"""
+
+
+@pytest.fixture
+def music(tmp_path) -> Path:
+    """A folder with two pieces that keep to their beats, one that is played, and something else."""
+    folder = tmp_path / "my midi (live), 2"
+    (folder / "more").mkdir(parents=True)
+    for name in ("ode_to_joy", "frere_jacques"):
+        shutil.copy(shipped.examples()[name], folder / "more" / f"{name}.mid")
+    shutil.copy(shipped.examples()["mozart_k545"], folder / "mozart.mid")
+    (folder / "notes.txt").write_text("no music")
+    (folder / "broken.mid").write_bytes(b"no music either")
+    return folder
+
+
+SCRIPTED = (sys.executable, "-c", TRAIN)
+
+
+def made(tmp_path, **options) -> Trainings:
+    return Trainings(StudioConfig(folder=str(tmp_path / "studio"), **options), SCRIPTED)
+
+
+def until(check, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+def test_a_folder_is_looked_at_before_it_is_trained_on(tmp_path, music):
+    found = made(tmp_path).look(str(music))
+    assert (found["files"], found["read"], found["on_beats"]) == (4, 3, 2)
+    scores = [
+        midi.read(path.read_bytes()) for path in music.rglob("*.mid") if path.stem != "broken"
+    ]
+    seconds = sum(score.duration for score in scores)
+    assert found["density"] == round(sum(map(len, scores)) / seconds, 1)
+    assert found["hours"] == pytest.approx(seconds / 3 * 4 / 3600, abs=0.01)
+    assert found["model"] in ("piano", "song", None)
+    assert found["command"].startswith(f"musictx train 'corpus.path={music}' out=")
+    assert not (tmp_path / "studio").exists()  # to look changes nothing
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        (None, "folder: expected the way to a folder"),
+        (" ", "folder: expected the way to a folder"),
+        ("a\0b", "folder: expected the way to a folder"),
+        ("x" * 2000, "folder: expected the way to a folder"),
+        ("/no/such/folder", "/no/such/folder: there is no such folder"),
+        ("{music}/mozart.mid", "there is no such folder"),
+        ("{tmp}/empty", "there is no MIDI or MusicXML file"),
+        ("{tmp}/damaged", "none of the files that were looked at could be read"),
+    ],
+)
+def test_what_is_no_folder_of_music_is_said(typed, sentence, tmp_path, music):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "x.mid").write_bytes(b"none")
+    typed = typed.format(music=music, tmp=tmp_path) if isinstance(typed, str) else typed
+    with pytest.raises(Refused, match=sentence):
+        made(tmp_path).look(typed)
+
+
+def test_a_studio_for_other_machines_reads_no_folders(tmp_path, music):
+    for host in ("0.0.0.0", "::", "192.168.1.5"):
+        one = made(tmp_path, host=host)
+        for ask in (one.look, one.start):
+            with pytest.raises(Refused, match="other machines cannot reach"):
+                ask(str(music))
+
+
+def test_a_training_is_stopped_gone_on_with_and_finished(tmp_path, music):
+    one = made(tmp_path)
+    assert one.json() == {"state": "none"}
+    with pytest.raises(Refused, match="no model yet"):
+        one.model()
+    assert one.start(str(music))["state"] == "training"
+    with pytest.raises(Refused, match="under way already"):
+        one.start(str(music))
+    until(lambda: one.json()["step"] > 4)
+    one.stop()
+    until(lambda: one.json()["state"] == "stopped")
+    told = one.json()
+    assert told["rows"][1] == (2, 2.998, 2.5)
+    assert told["samples"] == [2]
+    score, name = one.sample(2)
+    assert (len(score) > 0, name) == (True, "after step 2")
+    with pytest.raises(Refused, match="no sample of step 3"):
+        one.sample(3)
+    assert one.models() == {told["model"]: one.model()}
+
+    again = made(tmp_path)  # a studio that was started anew
+    assert again.json() == told
+    again.start(str(music))
+    until(lambda: again.json()["step"] > told["step"])
+    kept = made(tmp_path)  # and one that was killed while its training went on
+    assert kept.json()["state"] == "training"
+    kept.stop()
+    again._process.wait(30)
+    assert kept.json()["state"] == "stopped"
+    (music / "short").touch()
+    again.start(str(music))
+    until(lambda: again.json()["state"] == "finished")
+
+
+def test_a_training_that_fails_says_why_and_one_ends_with_its_studio(tmp_path, music):
+    one = made(tmp_path)
+    (music / "refuse").touch()
+    one.start(str(music))
+    until(lambda: one.json()["state"] == "failed")
+    assert one.json()["said"] == f"corpus.path={music}: all 3 files are damaged"
+    (music / "refuse").unlink()
+    one.start(str(music))
+    until(lambda: one.json()["rows"])
+    one.close()
+    assert one.json()["state"] == "stopped"
+    with pytest.raises(ProcessLookupError):
+        os.kill(one._now()["pid"], 0)
+
+
+def test_the_routes_and_what_a_page_hears(tmp_path, music, monkeypatch):
+    monkeypatch.setattr(Trainings.__init__, "__defaults__", (SCRIPTED,))
+
+    async def script(client):
+        path = "/api/training"
+        assert await asked(client, "GET", path) == {"state": "none"}
+        await asked(client, "POST", f"{path}/look", 400, {"folder": "/etc/passwd"})
+        found = await asked(client, "POST", f"{path}/look", 200, {"folder": str(music)})
+        assert found["files"] == 4
+        begun = await asked(client, "POST", path, 202, {"folder": str(music)})
+        assert begun["command"] == found["command"]
+        for _ in range(600):
+            if (told := await asked(client, "GET", path))["step"] > 4:
+                break
+            await asyncio.sleep(0.05)
+        await asked(client, "DELETE", path, 204)
+        async with client.get(f"{path}/samples/2.wav") as answer:
+            assert answer.status == 200
+            assert (await answer.read()).startswith(b"RIFF")
+        async with client.get(f"{path}/samples/2.mid") as answer:
+            assert (await answer.read()).startswith(b"MThd")
+        await asked(client, "GET", f"{path}/samples/77.wav", 404)
+        used = await asked(client, "POST", f"{path}/use", 200)
+        assert used == {"model": told["model"]}
+        assert [*client.composer.learnt] == [told["model"]]
+        async with client.post(path, headers={"Origin": "http://evil.example"}) as answer:
+            assert answer.status == 403
+
+    with_studio(tmp_path / "studio", script)
+
+
+def test_a_table_of_metrics_that_is_damaged_is_read_as_far_as_it_goes(tmp_path):
+    table = tmp_path / "metrics.csv"
+    assert training._rows(table) == []
+    table.write_text("step,train/loss,val/loss\n1,2.5,\n2,nan,inf\n3,,2.25\nx,1,1\n")
+    assert training._rows(table) == [(1, 2.5, None), (3, None, 2.25)]
+    json.dumps(training._rows(table), allow_nan=False)
