@@ -74,7 +74,7 @@ class Beats:
         one of its own meter or less."""
         if len(self.meter_at) < 2:
             return False
-        first, own, later = self.meter_at[1], *self.bar_quarters[:2]
+        first, (own, later) = float(self.meter_at[1]), self.bar_quarters[:2].tolist()
         return bool(first < later - 1e-6 and first < own + 1e-6)
 
     def bar_line(self, quarters: float, bars: int = 0) -> float:
