@@ -22,7 +22,12 @@ from musictx.speed.native import build
 from musictx.speed.step import NativeStep, why_not
 from tests import compiler
 from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
-from tests.model.features import test_ahead, test_conditions, test_played
+from tests.model.features import (
+    test_ahead,
+    test_conditions,
+    test_echoes,
+    test_played,
+)
 from tests.speed import test_ring
 from tests.speed.test_ring import SCHEMES, V, ordinary, prefilled
 
@@ -130,6 +135,14 @@ def test_features_of_voices(features: list[dict[str, Any]], window: int) -> None
 def test_what_sounds(more: dict[str, int], window: int) -> None:
     model = make(features=[{"name": "sounding", **EVENTS, "loudness": [[20, 24, 1]], **more}])
     ids = torch.randint(4, V, (3, 120))
+    ids[:, 0] = 1
+    same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
+
+
+@pytest.mark.parametrize("window", [400, 50])
+def test_what_followed_the_last_time(window: int) -> None:
+    model = make(vocab_size=test_echoes.VOCAB, features=[{"name": "echoes", **test_echoes.GIVEN}])
+    ids = test_echoes.music(3, 160)
     ids[:, 0] = 1
     same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
 

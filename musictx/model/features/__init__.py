@@ -24,6 +24,7 @@ __all__ = ["BUILT_IN", "Feature", "NativeForm", "Options", "kind_of", "with_toke
 BUILT_IN = {
     "sounding": "musictx.model.features.sounding:Sounding",
     "conditions": "musictx.model.features.conditions:Conditions",
+    "echoes": "musictx.model.features.echoes:Echoes",
     "bars": "musictx.model.features.bars:Bars",
     "ahead": "musictx.model.features.ahead:Ahead",
     "harmony": "musictx.model.features.harmony:Harmony",

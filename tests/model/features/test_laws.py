@@ -10,11 +10,12 @@ from torch import Tensor
 
 from musictx.model.transformer import MusicTransformer
 from tests.chorale.features import test_grid, test_intervals
-from tests.model.features import test_conditions, test_sounding
+from tests.model.features import test_conditions, test_echoes, test_sounding
 
 #: Of each: a model, and a piece for a seed.
 FEATURES: dict[str, tuple[Any, Any]] = {
     "sounding": (test_sounding.model, lambda seed: test_sounding.music(1, 60, seed)),
+    "echoes": (test_echoes.model, lambda seed: test_echoes.music(1, 60, seed)),
     "intervals": (test_intervals.model, lambda seed: test_sounding.music(1, 60, seed) % 16),
     "conditions": (
         test_conditions.model,
@@ -55,7 +56,7 @@ def parts(model: MusicTransformer) -> dict[str, Tensor]:
     return {name: p for name, p in model.state_dict(keep_vars=True).items() if id(p) in own}
 
 
-@pytest.mark.parametrize("feature", ["sounding", "conditions"])
+@pytest.mark.parametrize("feature", ["sounding", "conditions", "echoes"])
 def test_given_to_a_model_later_it_changes_nothing_at_first(feature):
     make, piece = FEATURES[feature]
     made = MusicTransformer(**make().config.plain()).double().eval()  # not drawn: as it begins
