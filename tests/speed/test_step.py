@@ -22,12 +22,7 @@ from musictx.speed.native import build
 from musictx.speed.step import NativeStep, why_not
 from tests import compiler
 from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
-from tests.model.features import (
-    test_ahead,
-    test_conditions,
-    test_echoes,
-    test_played,
-)
+from tests.model.features import test_ahead, test_conditions, test_echoes
 from tests.speed import test_ring
 from tests.speed.test_ring import SCHEMES, V, ordinary, prefilled
 
@@ -187,14 +182,6 @@ def windows(rows: int, length: int) -> Tensor:
 )
 def test_groups_of_ids_as_one_token(model: dict[str, Any], prompt: int) -> None:
     made, ids = of_groups(**model), windows(2, 405)
-    want = made(ids).detach()[:, prompt - 1 :]
-    same(stepped(made, ids, prompt, 405), want)
-
-
-@pytest.mark.parametrize("prompt", [1, 3, 104])
-def test_notes_in_seconds(prompt: int) -> None:
-    made = test_played.model()
-    ids = torch.tensor([test_played.window(seed, 405) for seed in range(2)])
     want = made(ids).detach()[:, prompt - 1 :]
     same(stepped(made, ids, prompt, 405), want)
 

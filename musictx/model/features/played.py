@@ -136,8 +136,7 @@ class Played(keys.GroupFeature):
 
         # The last group of each row, where it stands, and the notes before the row.
         last, some = (number - 1).clamp(min=0), number > begins
-        first_bar = groups.bar - self.is_bar[groups.first].long()
-        bar = torch.where(some, groups.bar.gather(1, last), first_bar)
+        bar = torch.where(some, groups.bar.gather(1, last), groups.bar - self.is_bar[groups.first].long())
         now = torch.where(some, step.gather(1, last), bar * BAR_STEPS)
         latest = F.pad(torch.where(is_note, number, -1).cummax(1).values, (1, 0), value=-1)
         each = [latest[:, :-1]]
@@ -168,16 +167,14 @@ class Played(keys.GroupFeature):
         def wide(x: Tensor) -> Tensor:
             return x[:, :, None].expand(-1, -1, keys.SIZE, *x.shape[2:]).flatten(1, 2)[:, laid.new]
 
-        next_field = field.flatten(1)[:, laid.new]
-        early = (next_field == 0)[..., None]  # the place is not known yet
         return Seen(
-            next_field,
+            field.flatten(1)[:, laid.new],
             wide(base),
             wide(since),
             waits.flatten(1)[:, laid.new],
             wide(pitch),
-            wide(state).masked_fill(early, LATELY),
-            wide(left).masked_fill(early, 0),
+            wide(state),
+            wide(left),
             wide(shared),
         )
 
