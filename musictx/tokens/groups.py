@@ -382,8 +382,6 @@ class GroupTokenizer(VocabularyTokenizer):
         notes = self.score(bars, placed).notes.copy()
         for name in ("start", "end"):
             notes[name] *= factor
-        if not len(notes):
-            return ids[:0].astype(np.uint16)
         grid = self.grid(Score(notes=notes), 0.0)
         # A window has bars after its last group only where its piece ends.
         last = len(grid.bars) - 1

@@ -14,7 +14,6 @@ Related: :mod:`musictx.model.features.sounding` does the same for tokens of even
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +23,6 @@ from torch.nn import functional as F
 from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
 from musictx.model.features import group_keys as keys
-from musictx.model.features.base import NativeForm
 from musictx.model.features.pitches import by_interval, differences, precision
 from musictx.tokens.bars import STEPS
 from musictx.tokens.vocab import Tokenizer
@@ -146,7 +144,7 @@ class Played(keys.GroupFeature):
         valid = which >= begins[..., None]
         pitch = torch.where(valid, keys.at(tone, which), -1)
         begun, until = keys.at(step, which), keys.at(end, which)
-        since = torch.where(valid[:, :, 0], now - begun[:, :, 0], 0).clamp(min=0)
+        since = torch.where(valid[:, :, 0], now - begun[:, :, 0], 0)
 
         # The place that is written, where it is one.
         written = of.place[rows[:, :, 1]] > 0
@@ -238,27 +236,6 @@ class Played(keys.GroupFeature):
         more = worth.new_zeros(*x.shape[:2], self.longest)
         length = seen.until.clamp(1, self.longest) - 1
         return more.scatter_add(2, length, worth)
-
-    def native(self) -> NativeForm:
-        fields = {name: getattr(self, name) for name in (*keys.Table._fields, "steps", "waits")}
-        return NativeForm(
-            Path(__file__).with_name("played.h"),
-            "Played",
-            {
-                **fields,
-                "sounds": self.sounds,
-                "intervals": self.intervals,
-                "first_place": self.places.start,
-                "bar_id": self.bar_id,
-                "first_length": self.lengths.start,
-                "longest": self.longest,
-                "first_pitch": self.pitches.start,
-                "pitches": self.pitches.stop - self.pitches.start,
-                "low": self.low,
-                "chords": len(self.wanted),
-            },
-            scores=torch.cat([self.of_wait, self.of_end, self.of_interval, self.wanted]),
-        )
 
 
 class _Added(torch.autograd.Function):
