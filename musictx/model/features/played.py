@@ -42,7 +42,7 @@ ALONE, SHARED, ENDS = 0, 1, 2
 class Seen(NamedTuple):
     """What is known after each of (B, T) ids.
 
-    field   (B, T): which field of a group is next
+    field   (B, T): which field of a group is next; -1 in a group that is no note
     base    (B, T): place of the last group in its bar;  since  (B, T): steps from the last note there
     wait    (B, T): where a place was just written, 1 + the steps since the last note; else 0
     pitch   (B, T, NOTES): of the last notes, the latest first, -1 where there is none
@@ -157,7 +157,8 @@ class Played(keys.GroupFeature):
         state = torch.where(begun == here[..., None], NOW, torch.where(left > 0, SOUNDS, LATELY))
 
         note = written & ~groups.other
-        field = torch.arange(keys.SIZE, device=ids.device).expand_as(rows)
+        field = torch.arange(keys.SIZE, device=ids.device).expand_as(rows).clone()
+        field[:, :, 1:] = torch.where(note[..., None], field[:, :, 1:], -1)
         waits = torch.zeros_like(rows)
         waits[:, :, 1] = wait * note
         base = now - bar * BAR_STEPS
@@ -190,65 +191,45 @@ class Played(keys.GroupFeature):
     def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
         """``logits`` (B, T, vocab) and what is added to those of places, pitches and lengths."""
         logits = logits.clone()
-        first = int(seen.field[0, 0])  # ids of the same field stand a group apart, in all rows
-        kinds = (
-            (0, slice(self.places.start, self.bar_id + 1), self._places),
-            (2, self.pitches, self._pitches),
-            (3, self.lengths, self._lengths),
-        )
-        for field, ids, worth in kinds:
-            at = slice((field - first) % keys.SIZE, None, keys.SIZE)
-            if at.start < x.shape[1]:
-                more = worth(x[:, at], Seen(*(each[:, at] for each in seen)))
-                logits = _Added.apply(logits, more, at, ids)
+        for field, worth in ((0, self._places), (2, self._pitches), (3, self._lengths)):
+            where = seen.field == field
+            if where.any():
+                of = Seen(*(each[where] for each in seen))
+                logits[where] = worth(logits[where], x[where], of)
         return logits
 
-    def _places(self, x: Tensor, seen: Seen) -> Tensor:
-        """(B, n, places and the bar line): of places by the wait that each means, of a bar line by
+    def _places(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+        """(n, vocab) logits, those of places by the wait that each means, and that of a bar line by
         all waits that reach beyond the bar."""
         worth = F.linear(x, self.of_wait).float()
-        ahead = torch.arange(BAR_STEPS, device=x.device) - seen.base[..., None]
-        wait = (ahead + seen.since[..., None]).clamp(max=LONGEST_WAIT)
-        placed = worth.gather(2, torch.where(ahead < 0, WAITS - 1, wait))
+        ahead = torch.arange(BAR_STEPS, device=x.device) - seen.base[:, None]
+        wait = (ahead + seen.since[:, None]).clamp(max=LONGEST_WAIT)
+        placed = worth.gather(1, torch.where(ahead < 0, WAITS - 1, wait))
+        # Sums over all waits from each one on, the longest first.
+        longer = worth[:, : WAITS - 1].flip(1).logcumsumexp(1).flip(1)
         beyond = (BAR_STEPS - seen.base + seen.since).clamp(max=LONGEST_WAIT)
-        waits = torch.arange(WAITS - 1, device=x.device)
-        later = worth[..., : WAITS - 1].masked_fill(waits < beyond[..., None], -torch.inf)
-        return torch.cat([placed, later.logsumexp(-1, keepdim=True)], -1)
-
-    def _pitches(self, x: Tensor, seen: Seen) -> Tensor:
-        """(B, n, pitches): by their intervals to the last notes and to what sounds."""
-        count = self.pitches.stop - self.pitches.start
-        near = seen.pitch[..., :NEAR]
-        worth = F.linear(x, self.of_interval).float().unflatten(2, (NEAR, -1))
-        apart = torch.arange(count, device=x.device) - near[..., None] + count - 1
-        found = worth.gather(3, apart.clamp(0, 2 * count - 2)) * (near >= 0)[..., None]
-        kinds = torch.zeros(*x.shape[:2], KINDS * (count + 1), device=x.device, dtype=precision(x))
-        at = torch.where(seen.pitch >= 0, seen.pitch, count)
-        kinds.scatter_(2, seen.state * (count + 1) + at, 1.0)
-        known = kinds.unflatten(2, (KINDS, -1))[..., :-1].transpose(2, 3)
-        around = by_interval(x, known, self.intervals, self.wanted, self.apart)
-        return found.sum(2) + around
-
-    def _lengths(self, x: Tensor, seen: Seen) -> Tensor:
-        """(B, n, lengths): of those with which a note ends as one of the last."""
-        each = torch.arange(NOTES, device=x.device) * ENDS + seen.shared
-        worth = F.linear(x, self.of_end).float().gather(2, each) * (seen.until > 0)
-        more = worth.new_zeros(*x.shape[:2], self.longest)
-        length = seen.until.clamp(1, self.longest) - 1
-        return more.scatter_add(2, length, worth)
-
-
-class _Added(torch.autograd.Function):
-    """``logits[:, at, ids] += more`` in place, whose gradient copies nothing: views of the logits
-    of a training step would copy all of them each time."""
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, more: Tensor, at: slice, ids: slice) -> Tensor:
-        ctx.at, ctx.ids = at, ids
-        ctx.mark_dirty(logits)
-        logits[:, at, ids] += more
+        logits[:, self.places] += placed
+        logits[:, self.bar_id] += longer.gather(1, beyond[:, None])[:, 0]
         return logits
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        return grad, grad[:, ctx.at, ctx.ids], None, None
+    def _pitches(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+        """(n, vocab) logits, those of pitches by their intervals to the last notes."""
+        count = self.pitches.stop - self.pitches.start
+        near = seen.pitch[:, :NEAR]
+        worth = F.linear(x, self.of_interval).float().unflatten(1, (NEAR, -1))
+        apart = torch.arange(count, device=x.device) - near[..., None] + count - 1
+        found = worth.gather(2, apart.clamp(0, 2 * count - 2)) * (near >= 0)[..., None]
+        kinds = torch.zeros(len(x), KINDS, count + 1, device=x.device, dtype=precision(x))
+        at = torch.where(seen.pitch >= 0, seen.pitch, count)
+        kinds[torch.arange(len(x), device=x.device)[:, None], seen.state, at] = 1.0
+        known = kinds[..., :-1].transpose(1, 2)
+        around = by_interval(x[None], known[None], self.intervals, self.wanted, self.apart)[0]
+        logits[:, self.pitches] += found.sum(1) + around
+        return logits
+
+    def _lengths(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+        """(n, vocab) logits, those of lengths with which the note ends as one of the last does."""
+        each = torch.arange(NOTES, device=x.device) * ENDS + seen.shared
+        worth = F.linear(x, self.of_end).float().gather(1, each) * (seen.until > 0)
+        length = seen.until.clamp(1, self.longest) - 1 + self.lengths.start
+        return logits.scatter_add(1, length, worth)
