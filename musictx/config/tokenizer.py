@@ -40,11 +40,6 @@ class TokenizerConfig:
         True,
         "notes: also tokens for chords, from the file's markers or implied by its notes",
     )
-    clock: str = option(
-        "beats",
-        "notes: beats (music on a grid) or seconds (performances: steps of 10 ms, no chords)",
-        choices=("beats", "seconds"),
-    )
     ties: bool = option(False, "chorale: write held notes as ties instead of repeating their pitch")
     params: dict[str, Any] = option(
         {}, "options of a class of your own, tokenizer.params.NAME=VALUE"

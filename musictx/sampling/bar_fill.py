@@ -126,7 +126,7 @@ class BarPart:
     @property
     def seconds(self) -> float:
         """Of a step, in the tokens' own time."""
-        return self.tokenizer.step_seconds
+        return 60.0 / (STEPS * self.tokenizer.bpm)
 
     def again(self) -> BarPart:
         """Another part for the same notes, from the same beginning; before any is composed."""

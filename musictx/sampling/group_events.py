@@ -10,7 +10,7 @@ import numpy as np
 from musictx.notes import DRUMS
 from musictx.sampling.events import Event, Placed, Teller
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.group_ids import BAR, PLACED, write
+from musictx.tokens.group_ids import BAR, LONGEST, PLACED, write
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import Tokenizer
 
@@ -30,7 +30,7 @@ class GroupTeller(Teller):
         table = tokenizer.vocabulary
         self._opens = {table.id(kind): kind for kind in ("bar", KNOWN) if kind in table.kinds}
         self._line = write(np.array([(4, 2, 0)], BAR), np.empty(0, PLACED), table).tolist()
-        self._longest = table.id("length", tokenizer.longest)
+        self._longest = table.id("length", LONGEST)
         self._ahead = False
         self._ends: list[Event] = []  # a heap
         self._sounding: list[np.ndarray] = []

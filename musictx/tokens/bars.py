@@ -3,20 +3,16 @@
 A quarter note has :data:`STEPS` steps, so that sixteenths (6), triplet eighths (8), thirty-seconds
 (3) and triplet sixteenths (4) are whole numbers. Notes stand on the lines of these four grids,
 counted from the bar line; what lies beside them goes to the nearest one, half-way to the later.
-
-Music in seconds (:func:`in_seconds`) has a step of ten milliseconds and bars of one length, and
-notes may stand on every step.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.notes import METER, TEMPO, Score
+from musictx.notes import Score
 
 #: Steps in a quarter note.
 STEPS = 24
@@ -31,8 +27,6 @@ MOVED = 1 / 30
 NUMERATORS, EXPONENTS = 32, 5
 #: What stands for a meter that cannot.
 COMMON = (4, 2)
-#: Steps in a second, and the meter of a bar, where steps count seconds: a bar of 192 steps.
-STEPS_A_SECOND, SECONDS_METER = 100, (8, 4)
 
 
 class Meter(NamedTuple):
@@ -69,22 +63,14 @@ def nearest(steps: np.ndarray) -> np.ndarray:
     return quarter.astype(np.int64) * STEPS + within
 
 
-def in_seconds(score: Score) -> Score:
-    """``score`` with marks by which a step takes 1 / :data:`STEPS_A_SECOND` of a second, whatever
-    its beats."""
-    tempos = np.array([(0.0, 60.0 * STEPS_A_SECOND / STEPS)], TEMPO)
-    return replace(score, tempos=tempos, meters=np.array([(0.0, *SECONDS_METER)], METER), pulse=None)
-
-
 class Bars:
     """The bars of a piece on the clock of its file.
 
     score  whose tempo and meter marks count;  until  seconds up to which there are bars
-    every  notes may stand on every step, not only on those of a grid
     """
 
-    def __init__(self, score: Score, until: float, *, every: bool = False) -> None:
-        self.clock, self._every = Beats(score), every
+    def __init__(self, score: Score, until: float) -> None:
+        self.clock = Beats(score)
         last = float(self.clock.quarters(until)) * STEPS
         marks = np.round(self.clock.meter_at * STEPS, 6)
         lines, begin = [], 0
@@ -111,16 +97,12 @@ class Bars:
         """Times -> (steps on the grid, from the beginning of the file; how many steps each was
         moved)."""
         steps = np.round(self.clock.quarters(seconds) * STEPS, 6)
-        if self._every:
-            return np.floor(steps + 0.5).astype(np.int64), np.zeros(len(steps))
         line = self._line(steps)
         found = np.minimum(line + nearest(steps - line), self.after(steps))
         return found, np.abs(found - steps)
 
     def next(self, steps: np.ndarray) -> np.ndarray:
         """The next places on a grid after such places."""
-        if self._every:
-            return steps + 1
         line = self._line(steps)
         quarter, within = np.divmod(steps - line, STEPS)
         after = PLACES[np.searchsorted(PLACES, within, side="right")]

@@ -36,16 +36,13 @@ class GroupState(SoundingState):
     """State of a piece in the vocabulary of ``GroupTokenizer``; see :class:`GrammarState`.
 
     step_seconds  length of one step
-    every         notes may stand on every step, not only on those of a grid
     """
 
-    def __init__(
-        self, vocabulary: Vocabulary, step_seconds: float, *, every: bool = False
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, step_seconds: float) -> None:
         super().__init__()
         self._vocabulary, self._step_seconds = vocabulary, step_seconds
         self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
-        self._grid = np.tile(ON_GRID | every, self._size("place") // STEPS)
+        self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
         self._group: list[tuple[str, int]] = []
         self._bar_begins = self._bar_steps = 0

@@ -13,8 +13,8 @@ from musictx.tokens.vocab import SPECIALS, Vocabulary
 FIELDS_A_GROUP = 5
 #: Places in a bar that can be written: eight quarters.
 PLACES = 8 * STEPS
-#: The longest length, in steps of beats and of seconds; longer notes are divided.
-LONGEST, LONGEST_PLAYED = 8 * STEPS, 16 * STEPS
+#: The longest length, in steps; longer notes are divided.
+LONGEST = 8 * STEPS
 #: Steps of a drum stroke, decoded.
 DRUM_STEPS = STEPS // 4
 #: Sections that can be told apart; 0 is none.

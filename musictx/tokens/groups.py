@@ -16,12 +16,10 @@ A piece is a sequence of *groups* of five ids. The first id says what a group is
   last note ends.
 - A note longer than :data:`LONGEST` steps is divided; what continues a note has ``tie`` for its
   velocity. Bars longer than :data:`PLACES` are read as bars of four quarters.
-- With ``clock="seconds"``, for music that was played without a click, a step is ten milliseconds, a
-  bar takes 1.92 s and means nothing more, notes stand on every step, and there are no chords.
 - With ``controls=True`` windows can say what music is like, and what is known of it ahead
   (``tokens/ahead.py``).
-- Tempo is not written: the seconds of ids that count beats are those of 120 quarter notes a minute.
-  Laid into a file, notes follow its tempo marks (``sampling/timeline.py``).
+- Tempo is not written: the seconds of these ids are those of 120 quarter notes a minute. Laid into
+  a file, notes follow its tempo marks (``sampling/timeline.py``).
 """
 
 from __future__ import annotations
@@ -38,17 +36,8 @@ from musictx import chords as harmony
 from musictx import pedal
 from musictx.beats import BPM
 from musictx.config import TokenizerConfig
-from musictx.errors import ConfigError
 from musictx.notes import METER, NOTE, TEMPO, Score, order
-from musictx.tokens.bars import (
-    EXPONENTS,
-    MOVED,
-    NUMERATORS,
-    STEPS,
-    STEPS_A_SECOND,
-    Bars,
-    in_seconds,
-)
+from musictx.tokens.bars import EXPONENTS, MOVED, NUMERATORS, STEPS, Bars
 from musictx.tokens.controls import FIELDS as CONTROL_FIELDS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.group_grammar import GroupState
@@ -59,7 +48,6 @@ from musictx.tokens.group_ids import (
     DRUM_STEPS,
     FIELDS_A_GROUP,
     LONGEST,
-    LONGEST_PLAYED,
     PLACED,
     PLACES,
     SECTIONS,
@@ -89,6 +77,8 @@ class GroupTokenizer(VocabularyTokenizer):
     """
 
     name = "notes"
+    bpm = BPM
+    beats = True
     align = group = FIELDS_A_GROUP
 
     def __init__(
@@ -101,19 +91,8 @@ class GroupTokenizer(VocabularyTokenizer):
         sustain: bool = True,
         controls: bool = False,
         chords: bool = True,
-        clock: str = "beats",
     ) -> None:
-        TokenizerConfig("notes", tracks, low, high, velocity_bins=velocity_bins, clock=clock)
-        if clock == "seconds" and chords:
-            raise ConfigError(
-                "tokenizer.chords=true: with tokenizer.clock=seconds there are no bars that chords "
-                "could stand in; give tokenizer.chords=false"
-            )
-        self.beats = clock == "beats"
-        self.bpm = BPM if self.beats else None
-        #: Seconds of a step, in the tokens' own time.
-        self.step_seconds = 60.0 / (STEPS * BPM) if self.beats else 1.0 / STEPS_A_SECOND
-        self.longest = LONGEST if self.beats else LONGEST_PLAYED
+        TokenizerConfig("notes", tracks, low, high, velocity_bins=velocity_bins)
         self.tracks, self.low, self.high = tracks, low, high
         self.velocity_bins, self.sustain = velocity_bins, sustain
         self.controls, self.chords = controls, chords
@@ -129,7 +108,7 @@ class GroupTokenizer(VocabularyTokenizer):
             ("drum", 0, 127),
             ("root", 0, harmony.NONE.root),
             ("denominator", 0, EXPONENTS),
-            ("length", 1, self.longest),
+            ("length", 1, LONGEST),
             ("quality", 0, len(harmony.NAMES) - 1),
             ("section", 0, SECTIONS - 1),
             ("velocity", 1, self._velocities.bins),
@@ -151,7 +130,6 @@ class GroupTokenizer(VocabularyTokenizer):
             "sustain": self.sustain,
             "chords": self.chords,
         }
-        config |= {} if self.beats else {"clock": "seconds"}
         return config | ({"controls": True} if self.controls else {})
 
     @property
@@ -194,7 +172,7 @@ class GroupTokenizer(VocabularyTokenizer):
         notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
         if not len(notes):
             return 0.0
-        bars = self._bars_of(score, float(notes["end"].max()))
+        bars = Bars(self._writable(score), float(notes["end"].max()))
         return bars.seconds(bars.line_of(int(bars.place(notes["start"])[0].min())))
 
     def moved(self, score: Score) -> int:
@@ -202,7 +180,7 @@ class GroupTokenizer(VocabularyTokenizer):
         notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
         if not len(notes):
             return 0
-        bars = self._bars_of(score, float(notes["end"].max()))
+        bars = Bars(self._writable(score), float(notes["end"].max()))
         return int((bars.place(notes["start"])[1] > MOVED).sum())
 
     def opening(self, ids: np.ndarray, start: int) -> int:
@@ -210,25 +188,24 @@ class GroupTokenizer(VocabularyTokenizer):
         lines = np.flatnonzero(ids[: start + 1] == self.vocabulary.id("bar"))
         return int(lines[-1]) if len(lines) else 0
 
-    def _bars_of(self, score: Score, until: float) -> Bars:
-        """The bars of ``score`` as they can be written."""
-        if not self.beats:
-            return Bars(in_seconds(score), until, every=True)
+    def _writable(self, score: Score) -> Score:
+        """``score`` with bars that can be written."""
         quarters = score.meters["numerator"] * 4.0 / np.maximum(score.meters["denominator"], 1)
         too_long = quarters * STEPS > PLACES
-        if too_long.any():
-            meters = score.meters.copy()
-            meters["numerator"][too_long], meters["denominator"][too_long] = 4, 4
-            score = replace(score, meters=meters)
-        return Bars(score, until)
+        if not too_long.any():
+            return score
+        meters = score.meters.copy()
+        meters["numerator"][too_long], meters["denominator"][too_long] = 4, 4
+        return replace(score, meters=meters)
 
     def grid(self, score: Score, *moments: float) -> Grid:
         """The bars of ``score`` that hold its notes, and the ``moments`` in seconds, with the
         groups in them in the order of writing."""
         if self.sustain and len(score.pedals):
             score = pedal.fold_sustain(score)
+        score = self._writable(score)
         notes, left_out = writable_notes(score.notes, self.tracks, self.low, self.high)
-        bars = self._bars_of(score, max([0.0, *notes["end"].tolist(), *moments]))
+        bars = Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
         if not len(notes) and not moments:
             return Grid(np.empty(0, BAR), np.empty(0, PLACED), left_out, bars, 0)
         start, _ = bars.place(notes["start"])
@@ -241,12 +218,12 @@ class GroupTokenizer(VocabularyTokenizer):
         length = np.where(notes["drum"], 0, end - start)
         covered = bars.place(np.array(moments, float))[0].tolist()
         stop = max([*(start + length).tolist(), *covered])
-        pieces = [(start, part, pitch, np.minimum(length, self.longest), bins)]
-        while (length > self.longest).any():
-            rest = length > self.longest
-            start, part, pitch = start[rest] + self.longest, part[rest], pitch[rest]
-            length = length[rest] - self.longest
-            pieces.append((start, part, pitch, np.minimum(length, self.longest), length * 0))
+        pieces = [(start, part, pitch, np.minimum(length, LONGEST), bins)]
+        while (length > LONGEST).any():
+            rest = length > LONGEST
+            start, part, pitch = start[rest] + LONGEST, part[rest], pitch[rest]
+            length = length[rest] - LONGEST
+            pieces.append((start, part, pitch, np.minimum(length, LONGEST), length * 0))
         start, part, pitch, length, bins = (np.concatenate(column) for column in zip(*pieces))
         lines = bars.lines
         begins = [*start.tolist(), *covered[:1]]
@@ -317,18 +294,16 @@ class GroupTokenizer(VocabularyTokenizer):
                 if begun := open_notes[(*key, int(step[i]))]:
                     ends[begun[0]] = ends[i]
                     open_notes[(*key, int(ends[i]))].append(begun.pop(0))
-            elif placed["length"][i] == self.longest:
+            elif placed["length"][i] == LONGEST:
                 open_notes[(*key, int(ends[i]))].append(i)
         rows = placed[alone]
-        seconds = 1.0 / self.step_seconds
+        seconds = STEPS * self.bpm / 60.0
         notes = np.zeros(len(rows), NOTE)
         notes["start"], notes["end"] = step[alone] / seconds, ends[alone] / seconds
         notes["drum"] = rows["part"] == DRUM_PART
         notes["program"] = np.where(notes["drum"], 0, rows["part"])
         notes["pitch"], notes["velocity"] = rows["tone"], self._velocities.of_bin[rows["bin"]]
         notes["track"] = np.unique(rows["part"], return_inverse=True)[1].reshape(-1)
-        if not self.beats:
-            return Score(notes=notes)
         changed = np.append(
             True, np.any([np.diff(bars[n]) != 0 for n in ("numerator", "exponent")], axis=0)
         )
@@ -343,14 +318,14 @@ class GroupTokenizer(VocabularyTokenizer):
             (float(time), str(harmony.Chord(int(root), int(quality))))
             for time, root, quality in zip(step[chord] / seconds, said["tone"], said["length"])
         )
-        tempos = np.array([(0.0, BPM)], TEMPO)
+        tempos = np.array([(0.0, self.bpm)], TEMPO)
         return Score(notes=notes, tempos=tempos, meters=meters, markers=markers)
 
     # -------------------------------------------------------------------------------------- others
 
     def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> GroupState:
         """The state after ``prefix``; see :class:`musictx.tokens.group_grammar.GroupState`."""
-        state = GroupState(self.vocabulary, self.step_seconds, every=not self.beats)
+        state = GroupState(self.vocabulary, 60.0 / (STEPS * self.bpm))
         state.read(prefix)
         return state
 
@@ -358,9 +333,7 @@ class GroupTokenizer(VocabularyTokenizer):
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
         """Transposed, chords too; ``None`` if a pitch leaves the range. Beats are not stretched:
-        there ``stretch`` has no effect."""
-        if stretch != 1.0 and not self.beats:
-            ids = self._stretched(np.asarray(ids, np.int64), stretch)
+        ``stretch`` has no effect."""
         if semitones == 0:
             return ids
         array = np.asarray(ids, np.int64)
@@ -375,20 +348,6 @@ class GroupTokenizer(VocabularyTokenizer):
         rooted = (array >= root) & (array < root + 12)
         moved[rooted] = root + (array[rooted] - root + semitones) % 12
         return moved.astype(np.uint16)
-
-    def _stretched(self, ids: np.ndarray, factor: float) -> np.ndarray:
-        """A window of seconds, ``factor`` times as long; what is no whole group falls away."""
-        bars, placed = read(ids, self.vocabulary)
-        notes = self.score(bars, placed).notes.copy()
-        for name in ("start", "end"):
-            notes[name] *= factor
-        grid = self.grid(Score(notes=notes), 0.0)
-        # A window has bars after its last group only where its piece ends.
-        last = len(grid.bars) - 1
-        if len(placed) and len(bars) - 1 == placed["line"][-1]:
-            last = int(grid.placed["line"][-1])
-        inside = grid.placed["line"] <= last
-        return write(grid.bars[: last + 1], grid.placed[inside], self.vocabulary)
 
 
 def _sorted(placed: np.ndarray) -> np.ndarray:

@@ -28,7 +28,6 @@ BUILT_IN = {
     "bars": "musictx.model.features.bars:Bars",
     "ahead": "musictx.model.features.ahead:Ahead",
     "harmony": "musictx.model.features.harmony:Harmony",
-    "played": "musictx.model.features.played:Played",
 }
 
 
