@@ -9,7 +9,7 @@ namespace {
 struct Echoes : Feature {
   // As constants of echoes.py.
   static constexpr int64_t LENGTHS[] = {3, 4, 6, 8, 12, 16, 32}, CLASSES = 8;
-  static constexpr int64_t MOST_NOTES = 32, FARTHEST = 512;
+  static constexpr int64_t MOST_NOTES = 32, FARTHEST = 1024;
 
   struct Seen {
     int64_t length = 0, pitch = 0, steps = 0, level = 0;

@@ -12,7 +12,6 @@ cache (Grave et al. 2017).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from musictx.tokens.vocab import Tokenizer
 LENGTHS = (3, 4, 6, 8, 12, 16, 32)
 CLASSES = len(LENGTHS) + 1
 #: Runs are not told apart beyond so many notes, and are looked for so many notes back.
-MOST_NOTES, FARTHEST = 32, 512
+MOST_NOTES, FARTHEST = 32, 1024
 
 
 class Seen(NamedTuple):
@@ -81,7 +80,7 @@ class Echoes(Feature):
         loud = ranges("loudness", size, loudness, 0)
         self.low = int(begun[begun >= 0].min())
         self.pitches, self.levels = int(begun.max()) - self.low + 1, int(loud.max()) + 1
-        self.longest = int(time.max())
+        self.most_steps = int(time.max())
         self.keep(
             steps=time,
             starts=torch.where(begun >= 0, begun - self.low, -1),
@@ -89,7 +88,7 @@ class Echoes(Feature):
             time_class=time_classes(),
             # The id of each pitch, number of steps and level; 0 where there is none.
             on_id=_inverse(begun - self.low, self.pitches),
-            step_id=_inverse(time, self.longest + 1),
+            step_id=_inverse(time, self.most_steps + 1),
             loud_id=_inverse(loud, self.levels),
         )
         self.in_length = nn.Parameter(torch.zeros(CLASSES, width))
@@ -160,12 +159,13 @@ class Echoes(Feature):
         ids = torch.stack(
             [
                 self.on_id[seen.pitch],
-                self.step_id[seen.steps.clamp(max=self.longest)],
+                self.step_id[seen.steps.clamp(max=self.most_steps)],
                 self.loud_id[seen.level],
             ],
             2,
         )
-        return logits.scatter_add(2, ids, worth * ((seen.length > 0)[..., None] & (ids > 0)))
+        worth = worth * ((seen.length > 0)[..., None] & (ids > 0))
+        return logits.scatter_add(2, ids, worth.to(logits.dtype))
 
     def native(self) -> NativeForm:
         names = ("steps", "starts", "loud", "time_class", "on_id", "step_id", "loud_id")
@@ -177,7 +177,7 @@ class Echoes(Feature):
             {
                 **tables,
                 **{name: getattr(self, name) for name in weights},
-                "longest": self.longest,
+                "longest": self.most_steps,
                 "times": len(self.time_class),
             },
             scores=self.scores,

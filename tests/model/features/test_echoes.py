@@ -89,7 +89,8 @@ def test_what_followed_is_likelier_by_a_number_of_its_own():
         kind, pitch, steps, level = expected(ids[0, : at + 1].tolist())
         want = torch.zeros(VOCAB).double()
         if not kind:
-            assert not told[0, at].any() and not scored[0, at].any()
+            assert not told[0, at].any()
+            assert not scored[0, at].any()
             continue
         worth = (FEATURE.scores @ x[0, at]).reshape(3, -1)[:, kind]
         want[4 + pitch] = worth[0]
@@ -99,7 +100,9 @@ def test_what_followed_is_likelier_by_a_number_of_its_own():
             want[59 + level] = worth[2]
         torch.testing.assert_close(scored[0, at], want, rtol=1e-6, atol=1e-6)
         vector = FEATURE.in_length[kind] + FEATURE.in_pitch[pitch] + FEATURE.in_level[level]
-        vector = vector + FEATURE.in_steps[FEATURE.time_class[min(steps, len(FEATURE.time_class) - 1)]]
+        vector = (
+            vector + FEATURE.in_steps[FEATURE.time_class[min(steps, len(FEATURE.time_class) - 1)]]
+        )
         torch.testing.assert_close(told[0, at], vector)
 
 
