@@ -7,7 +7,6 @@ directions.
 from __future__ import annotations
 
 import dataclasses
-import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,8 +135,7 @@ def whole(value: Any, low: int, high: int, what: str) -> int:
 
 
 def _number(value: Any, low: float, high: float, what: str) -> float:
-    good = type(value) in (int, float) and math.isfinite(value) and low <= value <= high
-    if not good:
+    if type(value) not in (int, float) or not low <= value <= high:  # nor NaN
         raise Refused(f"{what}: expected a number from {low:g} to {high:g}, not {_shown(value)}")
     return float(value)
 

@@ -101,6 +101,7 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
         ({"add": [[2, 1.0, 0.5, 60, 80, 0]]}, "ends at 0.5 s, before it begins at 1 s"),
         ({"add": [[2, -1, 0.5, 60, 80, 0]]}, "add, seconds: expected a number from 0 to 86400"),
         ({"add": [[2, 0, float("nan"), 60, 80, 0]]}, "add, seconds: expected a number"),
+        ({"add": [[2, 10**400, 1, 60, 80, 0]]}, "add, seconds: expected a number from 0 to 86400"),
         ({"add": [[2, 0, 7201, 60, 80, 0]]}, "a piece lasts at most 7200 s"),
         ({"add": [[2, 0, 1, 128, 80, 0]]}, "add, pitch: expected a whole number from 0 to 127"),
         ({"add": [[2, 0, 1, 60, 0, 0]]}, "add, velocity: expected a whole number from 1 to 127"),
