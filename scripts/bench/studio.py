@@ -1,9 +1,9 @@
-"""How soon the studio's page answers: the first note after a click on Compose, frames of the roll.
+"""How soon the studio's page answers: the first sound after a click on Compose, frames of the roll.
 
     python -m scripts.bench.studio [times=5] [notes=10000] [frames=200]
 
-Needs what ``make journeys`` needs. The first note is that of the piano model continuing four bars,
-seen in the page, with a model that is warm. Then a piece of so many notes is scrolled, without a
+Needs what ``make journeys`` needs. The first note is that of a model continuing four bars, in its
+kind of music, with a model that is warm: seen in the page, and heard before the loudspeakers. Then a piece of so many notes is scrolled, without a
 graphics card, showing some bars and zoomed out until half of it is seen: drawing is the time of the
 page's own code in a frame, the frame the time from one to the next (16.7 ms is the screen's rate).
 Last, a note is moved.
@@ -25,6 +25,7 @@ from scripts.words import run as script
 from tests.browser.conftest import QUIET, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served
+from tests.browser.test_sound import LOUD, METER
 
 DEFAULTS = {"times": "5", "notes": "10000", "frames": "200"}
 #: Scrolls by some pixels each frame; `half` zooms out first.
@@ -63,9 +64,13 @@ def main(words: list[str]) -> None:
             browser = driver.chromium.launch(executable_path=chromium_path(), args=QUIET)
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             desk = Desk(page, served.url)
+            page.add_init_script(METER)
             print("| | median | 95 % | most |\n|---|--:|--:|--:|")
-            page.goto(f"{served.url}/")
-            _row("first note, s", [_first_note(desk) for _ in range(times + 1)][1:])
+            for model, example in (("piano", "Mozart K545"), ("song", "Ode to joy")):
+                page.goto(f"{served.url}/")
+                first = np.array([_first(desk, model, example) for _ in range(times + 1)])[1:]
+                _row(f"first note of {model} seen, s", first[:, 0])
+                _row(f"first note of {model} heard, s", first[:, 1])
             page.goto(f"{served.url}/")
             _open(desk, int(given["notes"]), Path(folder) / "many.mid")
             for half, view in ((False, "some bars"), (True, "half of the piece")):
@@ -85,18 +90,24 @@ def _row(what: str, values: list[float]) -> None:
     print(f"| {what} | {median:.2f} | {high:.2f} | {most:.2f} |", flush=True)
 
 
-def _first_note(desk: Desk) -> float:
-    """Seconds from the click to a note in the page; the first of all waits for the model too."""
+def _first(desk: Desk, model: str, example: str) -> tuple[float, float]:
+    """Seconds from the click to a note in the page, and to its sound; the first of all waits for
+    the model too."""
     if not desk.page.evaluate("Boolean(window.musictx?.piece)"):
-        desk.open_example("Mozart K545")
+        desk.open_example(example)
         desk.task("Continue")
+        desk.page.get_by_label("Model").select_option(model)
         desk.proposals(1)
     began = time.monotonic()
     take = desk.compose()
     desk.until(f"musictx.takes.get({take}).proposals[0].notes.length > 0", seconds=120)
-    took = time.monotonic() - began
+    seen = time.monotonic() - began
+    desk.until(f"loudness() > {LOUD}", seconds=120)
+    heard = time.monotonic() - began
     desk.composed(take)
-    return took
+    desk.page.evaluate("musictx.player.stop()")
+    desk.until("loudness() < 1e-3", seconds=60)
+    return seen, heard
 
 
 def _open(desk: Desk, count: int, path: Path) -> None:

@@ -233,6 +233,9 @@ def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_pa
     for name in ("piano", "song"):
         model = Models(StudioConfig()).chosen(name, "new")
         assert set(model.steering) == set(CONTROLS)  # the card of a model that comes along says it
+    for told in Models(StudioConfig()).json():  # in a line what it is for, not what it is made of
+        assert 20 < len(told["sentence"]) < 200
+        assert re.search(r"chorale|piano|song", told["sentence"])
     shutil.copytree(model.folder, tmp_path / "mine")
     card = tmp_path / "mine" / "CARD.md"
     plain = re.sub(r"## Steering\n\n(- .*\n)+\n", "", card.read_text())
