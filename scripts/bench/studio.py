@@ -3,10 +3,10 @@
     python -m scripts.bench.studio [times=5] [notes=10000] [frames=200]
 
 Needs what ``make journeys`` needs. The first note is that of a model continuing four bars, in its
-kind of music, with a model that is warm: seen in the page, and heard before the loudspeakers. Then a piece of so many notes is scrolled, without a
-graphics card, showing some bars and zoomed out until half of it is seen: drawing is the time of the
-page's own code in a frame, the frame the time from one to the next (16.7 ms is the screen's rate).
-Last, a note is moved.
+kind of music, with a model that is warm: seen in the page, and heard before the loudspeakers. Then
+a piece of so many notes is scrolled, without a graphics card, showing some bars and zoomed out
+until half of it is seen: drawing is the time of the page's own code in a frame, the frame the time
+from one to the next (16.7 ms is the screen's rate). Last, a note is moved.
 """
 
 from __future__ import annotations
