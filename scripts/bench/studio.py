@@ -96,7 +96,7 @@ def _first(desk: Desk, model: str, example: str) -> tuple[float, float]:
     if not desk.page.evaluate("Boolean(window.musictx?.piece)"):
         desk.open_example(example)
         desk.task("Continue")
-        desk.page.get_by_label("Model").select_option(model)
+        desk.model().select_option(model)
         desk.proposals(1)
     began = time.monotonic()
     take = desk.compose()

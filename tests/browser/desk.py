@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.request
 from collections.abc import Callable, Iterable
@@ -114,6 +115,11 @@ class Desk:
         self.until("musictx.models.length > 0")
         self.page.get_by_role("tab", name="Compose").click()
         self.page.get_by_role("radio", name=name).click()
+
+    def model(self) -> Locator:
+        """The field in which a model is chosen."""
+        label = self.page.locator("label.row").filter(has_text=re.compile("^Model"))
+        return label.locator("select")
 
     def set_slider(self, label: str, value: float) -> None:
         slider = self.page.get_by_role("slider", name=label, exact=True)

@@ -6,6 +6,7 @@ https://w3c.github.io/webdriver-bidi/ ; the little of it that the tests need.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -41,6 +42,7 @@ user_pref("network.connectivity-service.enabled", false);
 user_pref("services.settings.server", "data:,#remote-settings-dummy/v1");
 user_pref("browser.safebrowsing.update.enabled", false);
 user_pref("toolkit.telemetry.server", "");
+user_pref("media.autoplay.default", 0);
 """
 
 
@@ -60,7 +62,8 @@ class Firefox:
         )
         self.errors: list[str] = []
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
         self._count, self._waiting = 0, dict[int, asyncio.Future[Any]]()
         self._run(self._connect(self._address()))
         self.ask("session.new", capabilities={})
@@ -74,9 +77,10 @@ class Firefox:
 
         def listen() -> None:
             assert self._process.stderr is not None
-            for line in self._process.stderr:
-                if told := re.search(r"WebDriver BiDi listening on (ws://\S+)", line):
-                    found.append(told[1])
+            with contextlib.suppress(ValueError):  # closed
+                for line in self._process.stderr:
+                    if told := re.search(r"WebDriver BiDi listening on (ws://\S+)", line):
+                        found.append(told[1])
 
         threading.Thread(target=listen, daemon=True).start()
         end = time.monotonic() + START
@@ -164,6 +168,16 @@ class Firefox:
         self.ask("input.performActions", context=self._page, actions=[source])
 
     def close(self) -> None:
+        async def left() -> None:
+            await self._socket.close()
+            await self._http.close()
+            await self._reader
+
         self._process.terminate()
         self._process.wait(30)
+        self._run(left())
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        self._loop.close()
+        assert self._process.stderr is not None
+        self._process.stderr.close()

@@ -40,7 +40,7 @@ def settings(desk: Desk) -> tuple[str, str, str]:
     desk.until("musictx.models.length > 0")
     density = page.get_by_role("slider", name="Density", exact=True)
     return (
-        page.get_by_label("Model").locator("option:checked").inner_text(),
+        desk.model().locator("option:checked").inner_text(),
         page.get_by_label("Grid of new notes").input_value(),
         str(density.get_attribute("aria-valuetext")),
     )
@@ -51,7 +51,7 @@ def test_a_piece_keeps_its_own_settings_in_sight(desk):
     desk.open_example("Ode to joy")
     desk.task("Continue")
     first = settings(desk)
-    model = page.get_by_label("Model")
+    model = desk.model()
     model.select_option("piano")
     page.get_by_label("Grid of new notes").select_option("8t")
     page.get_by_role("button", name="Density: sparse").click()
@@ -83,7 +83,7 @@ def test_a_control_that_a_model_does_not_follow_is_not_offered(desk):
     for model in page.evaluate("musictx.models"):
         if "continue" not in model["tasks"]:
             continue
-        page.get_by_label("Model").select_option(model["name"])
+        desk.model().select_option(model["name"])
         shown = page.locator("#tab-0 > .settings").nth(2).get_by_role("slider")
         labels = [shown.nth(i).evaluate("e => e.labels[0].innerText") for i in range(shown.count())]
         assert labels == [control["label"] for control in model["controls"]]

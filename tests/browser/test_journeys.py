@@ -416,7 +416,7 @@ def test_13_train_a_model_on_a_folder(desk, studio, tmp_path):
     desk.until("musictx.models.some(m => m.name === x)", run)
     desk.open_example("Ode to joy")
     desk.task("Continue")
-    page.get_by_label("Model").select_option(run)
+    desk.model().select_option(run)
     desk.set_slider("Length", 1)
     desk.proposals(1)
     take = desk.composed(desk.compose())

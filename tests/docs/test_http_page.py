@@ -50,8 +50,9 @@ def test_the_examples_run_as_they_stand(tmp_path, monkeypatch):
         request = urllib.request.Request(f"{studio.url}/api/models", headers={"X-Musictx": "2"})
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request)
-        assert refused.value.code == 400
-        assert "version 1" in refused.value.read().decode()
-        assert refused.value.headers["X-Musictx"] == "1"
+        with refused.value as answer:
+            assert answer.code == 400
+            assert "version 1" in answer.read().decode()
+            assert answer.headers["X-Musictx"] == "1"
     finally:
         studio.stop()
