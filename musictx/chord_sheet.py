@@ -13,40 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import NAMES, NONE, ROOTS, Chord, annotated, named, recognised
+from musictx.chords import NAMES, NONE, ROOTS, Chord, annotated, recognised, symbol
 from musictx.errors import UserError
 from musictx.notes import Score
 
-#: The qualities of symbols -> those of :mod:`musictx.chords`.
-SYMBOLS = {
-    **dict.fromkeys(("", "maj", "M", "6", "add9", "5"), "maj"),
-    **dict.fromkeys(("m", "min", "-", "m6", "min6", "madd9"), "min"),
-    **dict.fromkeys(("7", "9", "11", "13", "dom7"), "7"),
-    **dict.fromkeys(("maj7", "M7", "ma7", "maj9", "M9", "Δ", "Δ7"), "maj7"),
-    **dict.fromkeys(("m7", "min7", "-7", "m9", "min9", "m11", "mi7"), "min7"),
-    **dict.fromkeys(("m7b5", "min7b5", "-7b5", "ø", "ø7", "hdim7"), "hdim7"),
-    **dict.fromkeys(("dim", "°", "o", "dim7", "°7", "o7"), "dim"),
-    **dict.fromkeys(("aug", "+", "+5", "aug7"), "aug"),
-    **{"sus2": "sus2", "sus4": "sus4", "sus": "sus4", "7sus4": "sus4", "9sus4": "sus4"},
-}
-_SYMBOL = re.compile(r"([A-G])([#♯b♭]?)([^/\s]*)(?:/[A-G][#♯b♭]?)?")
 #: Bars in a sheet at most, repeats included.
 MOST_BARS = 2000
 #: How the qualities are written.
 _WRITTEN = dict(zip(NAMES, ("", "", "m", "7", "maj7", "m7", "sus2", "sus4", "dim", "aug", "m7b5")))
-
-
-def symbol(text: str) -> Chord | None:
-    """The chord of a symbol such as ``F#m7`` or ``Bb:min7``; ``None`` if it is none."""
-    if text.upper().rstrip(".") in ("N", "NC", "N.C"):
-        return NONE
-    match = _SYMBOL.fullmatch(text)
-    quality = SYMBOLS.get(match[3].strip("()")) if match else None
-    if match is None or quality is None:
-        return named(text)
-    root = (0, 2, 4, 5, 7, 9, 11)["CDEFGAB".index(match[1])]
-    root += (match[2] in ("#", "♯")) - (match[2] in ("b", "♭"))
-    return Chord(root % 12, NAMES.index(quality))
 
 
 def written(chord: Chord) -> str:

@@ -1,10 +1,10 @@
 """Chords: their names, those that a file says, and those that its notes imply.
 
 A chord is a root and one of ten qualities; inversions and further tensions are left out. Files name
-chords in markers by the syntax of Harte et al. 2005 ("Symbolic representation of musical chords"):
-``C#:min7``, ``N`` for none. Where a file says nothing, :func:`recognised` takes for each half of a
-bar the chord whose tones are likeliest there and whose root lies in the bass, by a hidden Markov
-model in which chords tend to stay.
+chords in markers by the syntax of Harte et al. 2005 ("Symbolic representation of musical chords"),
+``C#:min7``, ``N`` for none, or by symbols as musicians write them, ``C#m7``, ``N.C.``. Where a file
+says nothing, :func:`recognised` takes for each half of a bar the chord whose tones are likeliest
+there and whose root lies in the bass, by a hidden Markov model in which chords tend to stay.
 """
 
 from __future__ import annotations
@@ -42,6 +42,21 @@ _REDUCED = {
     "9": "7", "11": "7", "13": "7", "maj13": "maj7", "min11": "min7", "1": "maj", "5": "maj",
     "": "maj",
 }  # fmt: skip
+#: The qualities of symbols -> those above.
+SYMBOLS = {
+    **dict.fromkeys(("", "maj", "M", "6", "add9", "5"), "maj"),
+    **dict.fromkeys(("m", "min", "-", "m6", "min6", "madd9"), "min"),
+    **dict.fromkeys(("7", "9", "11", "13", "dom7"), "7"),
+    **dict.fromkeys(("maj7", "M7", "ma7", "maj9", "M9", "Δ", "Δ7"), "maj7"),
+    **dict.fromkeys(("m7", "min7", "-7", "m9", "min9", "m11", "mi7"), "min7"),
+    **dict.fromkeys(("m7b5", "min7b5", "-7b5", "ø", "ø7", "hdim7"), "hdim7"),
+    **dict.fromkeys(("dim", "°", "o", "dim7", "°7", "o7"), "dim"),
+    **dict.fromkeys(("aug", "+", "+5", "aug7"), "aug"),
+    **{"sus2": "sus2", "sus4": "sus4", "sus": "sus4", "7sus4": "sus4", "9sus4": "sus4"},
+}
+_SYMBOL = re.compile(r"([A-G])([#♯b♭]?)([^/\s]*)(?:/[A-G][#♯b♭]?)?")
+#: What may as well be the name of a section, or a word.
+_LETTER = re.compile(r"[A-G](o|[0-9]*)")
 _NAME = re.compile(r"([A-G])([#b]*):([a-z0-9]*)(?:\([^)]*\))?(?:/[#b0-9]+)?")
 
 #: The recogniser. The share of what sounds within a chord that is its tones; how many independent
@@ -90,6 +105,19 @@ def named(text: str) -> Chord | None:
     return Chord(root % 12, NAMES.index(quality))
 
 
+def symbol(text: str) -> Chord | None:
+    """The chord of a symbol such as ``F#m7`` or ``Bb:min7``; ``None`` if it is none."""
+    if text.upper().rstrip(".") in ("N", "NC", "N.C"):
+        return NONE
+    match = _SYMBOL.fullmatch(text)
+    quality = SYMBOLS.get(match[3].strip("()")) if match else None
+    if match is None or quality is None:
+        return named(text)
+    root = (0, 2, 4, 5, 7, 9, 11)["CDEFGAB".index(match[1])]
+    root += (match[2] in ("#", "♯")) - (match[2] in ("b", "♭"))
+    return Chord(root % 12, NAMES.index(quality))
+
+
 def transposed(chord: Chord, semitones: int) -> Chord:
     """The same chord ``semitones`` higher."""
     return Chord((chord.root + semitones) % 12, chord.quality) if chord.quality else chord
@@ -98,11 +126,24 @@ def transposed(chord: Chord, semitones: int) -> Chord:
 def annotated(score: Score) -> list[tuple[float, Chord]]:
     """The chords in the markers of ``score``: seconds and chord, where it changes."""
     found: list[tuple[float, Chord]] = []
+    known = marked(score)
     for time, text in score.markers:
-        chord = named(text)
-        if chord is not None and (not found or chord != found[-1][1]):
-            found.append((time, chord))
+        if text in known and (not found or known[text] != found[-1][1]):
+            found.append((time, known[text]))
     return found
+
+
+def marked(score: Score) -> dict[str, Chord]:
+    """The markers of ``score`` that are chords: names such as ``C:min7``, or symbols such as
+    ``Cm7`` and ``G/B``; a letter, which may be a section's, only beside other symbols."""
+    texts = {text for _, text in score.markers}
+    names = {text: chord for text in texts if (chord := named(text)) is not None}
+    symbols = {
+        text: chord for text in texts - set(names) if (chord := symbol(text.strip())) is not None
+    }
+    if all(_LETTER.fullmatch(text.strip()) for text in symbols):
+        symbols = {}
+    return names | symbols
 
 
 def recognised(score: Score) -> list[tuple[float, Chord]]:

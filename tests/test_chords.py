@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from musictx import chords
 from musictx.beats import Beats
-from musictx.chords import CHORDS, NONE, Chord
-from musictx.notes import METER, Score
+from musictx.chords import CHORDS, NONE, Chord, annotated
+from musictx.evaluate.sections import sections
+from musictx.notes import METER, NOTE, Score
 
 quick = settings(deadline=None, max_examples=40)
 
@@ -82,3 +83,21 @@ def test_silence_has_no_chord():
     gap += [(12.0, 14.0, p, 64, 0, False, 0) for p in (36, 60, 64, 67)]
     found = chords.recognised(Score(gap))
     assert [chord for _, chord in found] == [Chord(0, 1), NONE, Chord(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (["Am7", "D", "G/B", "N.C.", "Verse"], ["A:min7", "D:maj", "G:maj", "N"]),
+        (["A", "B", "A2"], []),
+        (["A", "C:maj", "B", "F:maj/5"], ["C:maj", "F:maj"]),
+        (["Bb", "C"], ["Bb:maj", "C:maj"]),
+        (["Go", "Coda", "Bridge", "E"], []),
+    ],
+)
+def test_markers_are_chords_by_names_or_symbols_and_letters_only_beside_these(texts, found):
+    marks = tuple((2.0 * n, text) for n, text in enumerate(texts))
+    score = Score(np.array([(0, 12, 60, 80, 0, False, 0)], NOTE), markers=marks)
+    assert [str(chord) for _, chord in annotated(score)] == found
+    named = {one.name for one in sections(score)}
+    assert ({"A", "B"} <= named) == ({"A", "B"} <= set(texts))

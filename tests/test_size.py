@@ -18,19 +18,19 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3534,
-    "apps": 2475,
+    "": 3543,
+    "apps": 2502,
     "attention": 2985,
     "cli": 385,
     "compose": 1300,
     "config": 1823,
     "data": 2772,
     "evaluate": 1765,
-    "midi": 1440,
-    "model": 2834,
+    "midi": 1452,
+    "model": 3048,
     "musicxml": 1075,
     "render": 1471,
-    "sampling": 4310,
+    "sampling": 4382,
     "tokens": 2349,
     "train": 2482,
     "chorale": 3510,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4325,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_490, 44_980, 400, 149
+CORE, ALL, FILE, OPTIONS = 31_846, 45_328, 400, 149
 
 
 def lines() -> dict[str, int]:

@@ -19,7 +19,7 @@ import numpy as np
 from musictx.apps import infill, parts, tasks
 from musictx.beats import Beats
 from musictx.bundle import Bundle
-from musictx.chords import annotated, named, recognised
+from musictx.chords import annotated, marked, named, recognised
 from musictx.config import GenerateConfig, InfillConfig
 from musictx.config.composing import Steered
 from musictx.config.generate import sections_of
@@ -31,7 +31,10 @@ from musictx.sampling.music import Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.sampling.timeline import Timeline
+from musictx.sampling.unlike import Unlike
+from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import write
+from musictx.tokens.groups import Grid
 
 #: Bars of a section, where neither ``bars=`` nor a primer says; of a primer at most.
 BARS, MOST_BARS = 8, 64
@@ -101,9 +104,10 @@ class _Writing:
                     f"form={request.form}: the primer is its first section and has {self.bars} "
                     f"bars, expected 1 to {MOST_BARS}; give bars"
                 )
-            if not annotated(primer):
-                chords = tuple((time, str(chord)) for time, chord in recognised(primer))
-                primer = replace(primer, markers=tuple(sorted(primer.markers + chords)))
+            chords = [(at, str(one)) for at, one in annotated(primer) or recognised(primer)]
+            known = marked(primer)
+            others = [one for one in primer.markers if one[1] not in known]
+            primer = replace(primer, markers=tuple(sorted(others + chords)))
             self.piece = primer
             self._cut(min(last - self.first, self.bars))
 
@@ -158,7 +162,7 @@ class _Writing:
         before, count, tries = self.piece, self.count, []
         for _ in range(TRIES if earlier and stop - self.bars >= count else 1):
             self.piece, self.count = before, count
-            self._anew(stop)
+            self._anew(stop, sorted(earlier))
             alike = whole_likeness(self.piece)
             here = self.first + stop - self.bars
             near = [
@@ -171,9 +175,10 @@ class _Writing:
                 break
         self.piece, self.count = min(tries, key=lambda one: one[0])[1], stop
 
-    def _anew(self, stop: int) -> None:
-        """The bars up to ``stop`` go on from what there is. A piece begins in the meter that the
-        model chooses, so it may have fewer of them at first."""
+    def _anew(self, stop: int, earlier: Sequence[int] = ()) -> None:
+        """The bars up to ``stop`` go on from what there is, pulled away from the sections numbered
+        ``earlier``. A piece begins in the meter that the model chooses, so it may have fewer of
+        them at first."""
         while self.count < stop:
             primer = self._primer() if self.count else NOTHING
             request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
@@ -187,6 +192,7 @@ class _Writing:
                 request,
                 seeds=[seed],
                 steering=[steer],
+                constraints=self._unlike(stop, earlier),
                 progress=self._told(written),
             )
             ((_, sample),) = made
@@ -205,11 +211,37 @@ class _Writing:
             bars = Beats(self.piece).bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
-    def _primer(self) -> Primer:
-        """The piece, and the line of the bar in which it goes on."""
+    def _unlike(self, stop: int, earlier: Sequence[int]) -> list[Unlike]:
+        """The pull, where bars are equally long."""
+        if not earlier:
+            return []
+        grid = self._grid()
+        steps = {int(one) for one in np.diff(grid.clock.lines[grid.first :][: self.count + 1])}
+        if len(steps) > 1:
+            return []
+        notes = self.piece.notes
+        return [
+            Unlike(
+                self.tokenizer.vocabulary,
+                grid.placed,
+                [number * self.bars for number in earlier],
+                self.bars,
+                stop - self.bars,
+                steps=steps.pop(),
+                seconds=60.0 / (STEPS * self.tokenizer.bpm),
+                drums=bool(notes["drum"].mean() > 0.5),
+            )
+        ]
+
+    def _grid(self) -> Grid:
+        """What there is in bars, and the line of the bar in which it goes on."""
         score = parts.as_trained(self.bundle, self.piece)
         inside = float(Beats(score).seconds(self._line(self.count) + 1 / 8))  # of that bar
-        grid = self.tokenizer.grid(score, self.tokenizer.begins(score), inside)
+        return self.tokenizer.grid(score, self.tokenizer.begins(score), inside)
+
+    def _primer(self) -> Primer:
+        """The piece, and the line of the bar in which it goes on."""
+        score, grid = parts.as_trained(self.bundle, self.piece), self._grid()
         placed = grid.placed[grid.placed["line"] < len(grid.bars) - 1]
         ids = write(grid.bars, placed, self.tokenizer.vocabulary)
         return Primer(ids, self.tokenizer.grammar(ids).seconds, score)

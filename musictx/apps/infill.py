@@ -147,7 +147,8 @@ def composed(
         on_event=on_event,
     )
     for version in versions:
-        chosen = version.chords if isinstance(version, BarPart) else ()
+        # Chords of a gap are not written: other tracks stay as they are, that of markers too.
+        chosen = version.chords if isinstance(version, BarPart) and not task.closes else ()
         names = [name.capitalize() for name in wanted]
         yield _sample(bundle, task, placed(version.new), version.done, chosen, names)
 

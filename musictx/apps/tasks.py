@@ -181,7 +181,7 @@ def moment(option: str, place: str | None, clock: Beats) -> float:
         came = ": missing; give" if place is None else f"={place}: expected"
         raise UserError(f"{option}{came} a bar, {option}=5, or seconds, {option}=12.5s")
     bars = int(text) - (option == "from")
-    return float(clock.seconds(clock.bar_line(0.0, bars)))
+    return max(float(clock.seconds(clock.bar_line(0.0, bars))), 0.0)  # music may be early
 
 
 def find_tracks(score: Score, wanted: str, option: str) -> list[int]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.beats import Beats
+from musictx.chords import marked
 from musictx.evaluate.metre import bars_alike
 from musictx.notes import Score
 
@@ -44,10 +45,10 @@ def sections(score: Score) -> list[Section]:
     or more that name some, else :func:`found`."""
     if not len(score):
         return []
-    clock = Beats(score)
+    clock, known = Beats(score), marked(score)
     begins: dict[int, str] = {}
     for time, text in score.markers:
-        if _NAMES.fullmatch(text.strip()) and not text.strip().islower():
+        if _NAMES.fullmatch(text.strip()) and not text.strip().islower() and text not in known:
             number, since = clock.bar(float(clock.quarters(time)) + 1e-3)
             begins[number if since > 1 else number - 1] = text.strip()
     if len(begins) < 2:

@@ -26,7 +26,7 @@ from musictx.notes import Score
 COARSEST_SECONDS = 0.005
 #: What passed the limits of whoever read it passes here.
 _ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
-_NAME, _END, _TRACK = 0x03, b"\xff\x2f\0", b"MTrk"
+_NAME, _MARKER, _END, _TRACK = 0x03, 0x06, b"\xff\x2f\0", b"MTrk"
 #: Phases of one tick: ends of new notes, what is there, new pedals and beginnings of new notes.
 _OFF, _THERE, _ON = range(3)
 
@@ -54,19 +54,22 @@ def edited(score: Score) -> bytes | None:
 
     Notes that are not in the file come, those of the file that are not in the score go; pedals may
     come. New notes are put on the nearest ticks. One that sounds together with another of its pitch
-    in its part ends when MIDI's first in, first out leaves the other its end. Tracks of the score
+    in its part ends when MIDI's first in, first out leaves the other its end. New markers come on
+    the first new track, or else on the first of all. Tracks of the score
     that the file does not have are added at its end, each with its name and on a channel that no
     note of the file is on, if there is one; a file of format 0 becomes one of format 1 then.
 
     A new note of a part whose program changes sounds with that in force in the file.
 
-    None where the score has other marks, names, grid or programs than its file, pedals went, or a
-    new note lies further than :data:`COARSEST_SECONDS` from a tick.
+    None where the score has other marks, names, grid or programs than its file, pedals or markers
+    went, or a new note lies further than :data:`COARSEST_SECONDS` from a tick.
     """
     before = read_file(score.file, limits=_ANY)
     if not _same_marks(before, score):
         return None
-    if np.array_equal(before.notes, score.notes) and np.array_equal(before.pedals, score.pedals):
+    columns = ("notes", "pedals")
+    same = all(np.array_equal(getattr(before, c), getattr(score, c)) for c in columns)
+    if same and before.markers == score.markers:
         return score.file
     file = scan.scan(score.file, limits=_ANY)
     clock = clock_of(file, "")[1]
@@ -104,21 +107,29 @@ def edited(score: Score) -> bytes | None:
         at = int(clock.ticks(np.array(time)))
         tracks[track].new.append(_New(at, _ON, bytes([0xB0 | channel, 64, value])))
     free = _free_channels(parts)
+    marks = [
+        _text(int(clock.ticks(np.array(time))), _MARKER, text)
+        for time, text in sorted((Counter(score.markers) - Counter(before.markers)).elements())
+    ]
+    if marks and not added:
+        tracks[0].new += marks
     more = [
-        _new_track(rows, score.names.get(part, ""), _channel(rows, free))
-        for part, rows in sorted(added.items())
+        _new_track(rows, score.names.get(part, ""), _channel(rows, free), marks * (not number))
+        for number, (part, rows) in enumerate(sorted(added.items()))
     ]
     return _assembled(score.file, tracks, more)
 
 
 def _same_marks(before: Score, score: Score) -> bool:
-    """Whether a score has the marks, the grid and the names that were read from its file."""
+    """Whether a score has the marks, the grid and the names that were read from its file, and
+    perhaps more markers."""
     columns = ("tempos", "meters", "keys")
     same = all(np.array_equal(getattr(before, c), getattr(score, c)) for c in columns)
     grid = before.ticks_per_quarter == score.ticks_per_quarter
     parts = np.unique(before.notes["track"]).tolist()
     named = all(before.names.get(part) == score.names.get(part) for part in parts)
-    return same and grid and named and before.markers == score.markers
+    stay = not Counter(before.markers) - Counter(score.markers)
+    return same and grid and named and stay
 
 
 def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[Any], list[Any]]:
@@ -179,10 +190,15 @@ def _channel(rows: list[Any], free: dict[int, int]) -> int:
     return channel
 
 
-def _new_track(rows: list[Any], name: str, channel: int) -> bytes:
+def _text(tick: int, kind: int, text: str) -> _New:
+    """A name or a marker."""
+    coded = text.encode("utf-8", "replace")
+    return _New(tick, _OFF, bytes([0xFF, kind]) + number(len(coded)) + coded)
+
+
+def _new_track(rows: list[Any], name: str, channel: int, marks: list[_New]) -> bytes:
     """The contents of a track for a part that the file does not have."""
-    text = name.encode("utf-8", "replace")
-    new = [_New(0, _OFF, bytes([0xFF, _NAME]) + number(len(text)) + text)] if text else []
+    new = [_text(0, _NAME, name)] if name else []
     program = -1
     for row in sorted(rows, key=lambda row: row[0]):
         if row[2][4] != program:
@@ -190,7 +206,7 @@ def _new_track(rows: list[Any], name: str, channel: int) -> bytes:
             at = 0 if len(new) < 2 else row[0]
             new.append(_New(at, _ON, bytes([0xC0 | channel, program])))
         new += _notes(channel, [row])
-    return _written([], new, 0, b"")
+    return _written([], [*new, *marks], 0, b"")
 
 
 def _assembled(data: bytes, tracks: dict[int, _Track], more: list[bytes]) -> bytes:

@@ -165,10 +165,10 @@ def main(words: list[str]) -> None:
     others = [overlap(places(one), groove - places(one)) for one in drummers]
     print(f"{len(drummers)} drummers; overlap of each with the others {_mean(others)}")
     table, rows = np.zeros((4, 16)), {}
-    for name, whole, song in songs_of(given):
+    for number, (name, whole, song) in enumerate(songs_of(given)):
         named = chords.annotated(whole)
         if "drums" in several(given["parts"]):
-            drums = made_for(song, "drums", model, int(given["seed"]))
+            drums = made_for(song, "drums", model, int(given["seed"]) + number)
             table += places(drums)
             ends = {one.stop - 1 for one in sections(song)}
             at_ends, elsewhere = colours(drums, ends)

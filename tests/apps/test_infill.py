@@ -400,3 +400,14 @@ def test_a_track_on_which_nothing_stays_keeps_its_program(folder, band):
     new = of_track(made.score, "Bass")
     assert len(new) == made.notes > 0
     assert set(new["program"].tolist()) == {33}
+
+
+def test_the_first_bar_of_music_that_comes_early_begins_with_its_file():
+    """Its own bar line lies before the file; this was refused as a gap without length."""
+    at = np.maximum(np.arange(64) * 0.25 - 0.015, 0.0)
+    rows = [(a, a + 0.2, 60 + n % 5, 80, 0, False, 0) for n, a in enumerate(at)]
+    score = Score(np.array(rows, NOTE), tempos=np.array([(0.0, 120.0)], TEMPO),
+                  meters=np.array([(0.0, 4, 4)], METER), ticks_per_quarter=480)  # fmt: skip
+    task = tasks.gap(score, InfillConfig(begin="1", end="2"))
+    assert task.begin == 0.0
+    assert task.end == pytest.approx(4.0 - 0.015, abs=2e-3)

@@ -245,3 +245,22 @@ def test_what_a_file_cannot_say_is_written_anew(what: str) -> None:
 def test_a_damaged_file_is_no_file_to_write_into() -> None:
     assert not midi.read(file(f"00 90 3C 40 {END}")).file  # a note left open
     assert not midi.read(file(BODY)[:-6]).file
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_new_markers_come_on_the_first_track_or_the_first_new_one(kind: int) -> None:
+    """All other events stay where and what they are, and all other tracks byte for byte."""
+    score = midi.read(file(*[f"00 E0 40 7F {NOTE_ON_OFF} {END}", BODY][: kind + 1], kind=kind))
+    marked = replace(score, markers=tuple(sorted([*score.markers, (0.5, "C:maj"), (0.0, "A")])))
+    made = midi.to_bytes(marked)
+    assert chunks(made)[1:] == chunks(score.file)[1:]
+    assert midi.read(made).markers == marked.markers
+    assert np.array_equal(midi.read(made).notes, score.notes)
+    before, after = (Counter(others(data)[0]) for data in (score.file, made))
+    assert not before - after
+    assert sum((after - before).values()) == 2
+    new = np.array([(0.5, 1.0, 70, 90, 33, False, 7)], NOTE)
+    notes = np.concatenate([score.notes, new])
+    beside = midi.to_bytes(replace(marked, notes=notes, names={**score.names, 7: "bass"}))
+    assert chunks(beside)[:-1] == chunks(score.file)
+    assert midi.read(beside).markers == marked.markers

@@ -1,0 +1,77 @@
+"""A pull away from earlier bars: a new section is to be another one than those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from musictx.tokens.bars import STEPS
+from musictx.tokens.group_ids import CHORD, DRUM_PART
+from musictx.tokens.vocab import GrammarState, Vocabulary
+
+#: Nats for the chord that an earlier section has at a place, and for a note of a pitch class that
+#: begins there in one, to the sixteenth. The chord comes first, so it is what changes most.
+ROOT, TONE = 3.0, 1.5
+#: Steps in a sixteenth.
+SIXTEENTH = STEPS // 4
+
+
+class Unlike:
+    """Costs of what the bars of earlier sections have at the same place.
+
+    table   the vocabulary, of notes in groups
+    placed  the groups of the piece so far (:data:`musictx.tokens.group_ids.PLACED`)
+    begins  the first bar of each earlier section of ``bars`` bars, ``here`` that of the new one
+    steps   of a bar: all are equally long;  seconds  of a step
+    drums   whether strokes of drums are to be others too
+    """
+
+    def __init__(
+        self,
+        table: Vocabulary,
+        placed: np.ndarray,
+        begins: Sequence[int],
+        bars: int,
+        here: int,
+        *,
+        steps: int,
+        seconds: float,
+        drums: bool,
+    ) -> None:
+        self.table, self.steps, self.seconds = table, steps, seconds
+        parts = ["program", "drums"] if drums else ["program"]
+        self.counted = {table.kinds.index(kind) for kind in parts}
+        #: (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
+        self.tones = np.zeros((bars, -(-steps // SIXTEENTH), 12), bool)
+        self.roots = np.full((len(begins), bars * steps), -1)
+        self.here = here
+        for number, begin in enumerate(begins):
+            mine = placed[(placed["line"] >= begin) & (placed["line"] < begin + bars)]
+            line = mine["line"] - begin
+            note = (mine["part"] != CHORD) & ((mine["part"] != DRUM_PART) | drums)
+            at = np.minimum(mine["place"], steps - 1) // SIXTEENTH
+            self.tones[line[note], at[note], mine["tone"][note] % 12] = True
+            for one, bar in zip(mine, line):
+                if one["part"] == CHORD:
+                    self.roots[number, bar * steps + one["place"] :] = one["tone"]
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        found = np.zeros((len(states), self.table.size))
+        for row, state, ids in zip(found, states, past):
+            place, part = (self.table.token(int(one)) for one in ids[-2:])
+            if place[0] == "place" and part[0] in ("program", "drums", "harmony"):
+                bar = round(state.seconds / self.seconds) // self.steps - self.here
+                if 0 <= bar < len(self.tones):
+                    self._charge(row, bar, place[1], part[0])
+        return found
+
+    def _charge(self, row: np.ndarray, bar: int, place: int, part: str) -> None:
+        kind = {"program": "pitch", "drums": "drum", "harmony": "root"}[part]
+        ids = slice(*self.table.range(kind))
+        values = np.asarray(self.table.value_of[ids])
+        if part == "harmony":
+            row[ids] = ROOT * np.isin(values, self.roots[:, bar * self.steps + place])
+        elif self.table.kinds.index(part) in self.counted:
+            at = min(place, self.steps - 1) // SIXTEENTH
+            row[ids] = TONE * self.tones[bar, at][values % 12]

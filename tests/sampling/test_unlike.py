@@ -1,0 +1,63 @@
+"""A new section pays for what earlier ones have at the same place, and for nothing else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from musictx.sampling.unlike import ROOT, TONE, Unlike
+from musictx.tokens.bars import STEPS
+from musictx.tokens.group_ids import CHORD, DRUM_PART, write
+from tests.model.test_grouped import song
+from tests.sampling.test_bar_fill import TABLE, TOKENS
+
+BARS = 2
+SECONDS = 60.0 / (STEPS * TOKENS.bpm)
+
+
+@pytest.fixture(scope="module")
+def grid():
+    score = replace(song(bars=2 * BARS), markers=((0.0, "C"), (1.5, "F"), (3.0, "G")))
+    return TOKENS.grid(score)
+
+
+@pytest.mark.parametrize("drums", [False, True])
+def test_costs_are_those_of_the_bars_in_the_same_place(grid, drums):
+    """Oracle: by loops over the groups of the first section."""
+    steps = 3 * STEPS
+    mine = grid.placed[grid.placed["line"] < BARS]
+    unlike = Unlike(TABLE, grid.placed, [0], BARS, BARS, steps=steps, seconds=SECONDS, drums=drums)
+    for bar in range(BARS):
+        lines = grid.bars[: BARS + bar + 1]
+        before = write(lines, grid.placed[grid.placed["line"] < BARS + bar], TABLE)
+        state = TOKENS.grammar(before)
+        for place in (0, STEPS // 2, STEPS):
+            for part in (0, DRUM_PART, CHORD):
+                kind = {DRUM_PART: "drums", CHORD: "harmony"}.get(part, "program")
+                ids = [TABLE.id("place", place), TABLE.id(kind, 0)]
+                costs = unlike([state], np.array([[*before, *ids]]))[0]
+                expected = np.zeros(TABLE.size)
+                names = {DRUM_PART: "drum", CHORD: "root"}
+                for at in range(*TABLE.range(names.get(part, "pitch"))):
+                    tone = int(TABLE.value_of[at])
+                    if part == CHORD:
+                        root = -1
+                        for one in mine[mine["part"] == CHORD]:
+                            if (one["line"], one["place"]) <= (bar, place):
+                                root = one["tone"]
+                        expected[at] = ROOT * (tone == root)
+                        continue
+                    for one in mine[(mine["part"] != CHORD) & (mine["line"] == bar)]:
+                        near = one["place"] // 6 == place // 6 and one["tone"] % 12 == tone % 12
+                        if near and (drums or one["part"] != DRUM_PART):
+                            expected[at] = TONE * (drums or part != DRUM_PART)
+                np.testing.assert_array_equal(costs, expected)
+    assert (grid.placed["part"] == CHORD).any()
+
+
+def test_other_fields_and_other_bars_cost_nothing(grid):
+    unlike = Unlike(TABLE, grid.placed, [0], 1, 1, steps=72, seconds=SECONDS, drums=True)
+    early = write(grid.bars[:1], grid.placed[:0], TABLE)
+    for ids in ([TABLE.id("place", 0)], [TABLE.id("place", 0), TABLE.id("program", 0)]):
+        row = np.array([[*early, *ids]])
+        assert not unlike([TOKENS.grammar(early)], row).any()
