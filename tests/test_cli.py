@@ -151,7 +151,7 @@ def test_cfg_prints_the_configuration_and_runs_nothing(capsys, monkeypatch, tmp_
     status, out, _ = run("train", "--cfg", "hydra", capsys=capsys)
     assert (status, "seed:" in out) == (0, False)
     status, out, _ = run("train", "--cfg", "--package", "model", "model=tiny", capsys=capsys)
-    assert out.splitlines()[:2] == ["# @package model", "name: tiny"]
+    assert out.splitlines()[:2] == ["# @package model", "layers: 4"]
     assert run("train", "--cfg", "--package", "nothing", capsys=capsys)[0] == 2
 
 

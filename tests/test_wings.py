@@ -130,7 +130,7 @@ class Peals:
 RING = Command("ring", RingConfig, "bells.command:run", "Ring.", before="train")
 """,
     "bells/conf/ring.yaml": "defaults:\n  - ring_schema\n  - hydra: default\n  - _self_\n",
-    "bells/conf/model/bronze.yaml": "name: bronze\nlayers: 1\n",
+    "bells/conf/model/bronze.yaml": "layers: 1\n",
 }
 
 
