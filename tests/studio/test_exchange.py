@@ -230,11 +230,14 @@ def test_beats_reach_far_beyond_the_end_and_change_seldom():
 
 
 def test_a_file_comes_back_with_all_that_a_page_does_not_show():
-    """Bends, channels, the song's name and the ticks; where a track is another, anew."""
+    """Bends, channels, pedals that are no page's business, the song's name and the ticks; where a
+    track is another, anew."""
     lead = mido.MidiTrack([mido.MetaMessage("track_name", name="Lead")])
     for pitch in (60, 62, 64, 65):
         lead.append(mido.Message("note_on", channel=5, note=pitch, velocity=80))
         lead.append(mido.Message("pitchwheel", channel=5, pitch=500, time=192))
+        for pedal in (66, 67):  # sostenuto, soft
+            lead.append(mido.Message("control_change", channel=5, control=pedal, value=90))
         lead.append(mido.Message("note_off", channel=5, note=pitch, time=192))
     first = mido.MidiTrack([mido.MetaMessage("track_name", name="Harbour Waltz")])
     file = io.BytesIO()
@@ -249,6 +252,7 @@ def test_a_file_comes_back_with_all_that_a_page_does_not_show():
     assert back.ticks_per_beat == 384
     assert back.tracks[0].name == "Harbour Waltz"
     assert sum(event.type == "pitchwheel" for event in events) == 4
+    assert sum(event.type == "control_change" for event in events) == 8
     assert {event.channel for event in events if event.type == "note_on"} == {5}
     assert midi.read(midi.to_bytes(score)) == score
     document.tracks = (document.tracks[0]._replace(name="Flute"),)
