@@ -42,7 +42,6 @@ from musictx.tokens.vocab import SoftConstraint
 
 if TYPE_CHECKING:
     from musictx.evaluate.comparison import Comparison
-    from musictx.evaluate.conditional import Conditional
     from musictx.evaluate.likelihood import Likelihood
     from musictx.evaluate.nll import Evaluation
 
@@ -62,7 +61,6 @@ def generate(
     seed: int | Sequence[int] | None = 0,
     include_primer: bool = True,
     primer_seconds: float | None = None,
-    primer_tokens: int | None = None,
     end: str | None = None,
     bars: int | None = None,
     form: str | None = None,
@@ -71,7 +69,6 @@ def generate(
     loudness: float | str | None = None,
     register: float | str | None = None,
     polyphony: float | str | None = None,
-    feel: str | None = None,
     guidance: float = 1.0,
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
@@ -97,7 +94,7 @@ def generate(
     form      sections by letters, such as "AABA", each of ``bars`` bars: by default 8, or those of
               the primer, which is the first; by models that count bars ("song")
     quantise  grid for the new notes, by the primer's tempo: "16", "8", "8t" or "none"
-    density, loudness, register, polyphony, feel, guidance  what the music is to be like, in numbers
+    density, loudness, register, polyphony, guidance  what the music is to be like, in numbers
               or words (docs/composing.md); all but density want a model with control tokens
     constraints, processors  further soft constraints and rules (docs/sampling.md)
     context   tokens that the model looks back on; None: as many as in training
@@ -122,12 +119,10 @@ def generate(
         samples=samples,
         include_primer=include_primer,
         primer_seconds=primer_seconds,
-        primer_tokens=primer_tokens,
         quantise=quantise,
         loudness=loudness,
         register=register,
         polyphony=polyphony,
-        feel=feel,
         guidance=guidance,
         context=context,
     )
@@ -169,7 +164,6 @@ def stream(
     sampling: Sampling = None,
     seed: int | None = 0,
     primer_seconds: float | None = None,
-    primer_tokens: int | None = None,
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
     context: int | None = None,
@@ -188,7 +182,6 @@ def stream(
         sampling,
         seconds=seconds,
         primer_seconds=primer_seconds,
-        primer_tokens=primer_tokens,
         context=context,
     )
     return generating.stream(
@@ -215,7 +208,6 @@ def infill(
     loudness: float | str | None = None,
     register: float | str | None = None,
     polyphony: float | str | None = None,
-    feel: str | None = None,
     guidance: float = 1.0,
     quantise: str | int = "none",
     progress: Callable[[float], None] | None = None,
@@ -243,7 +235,6 @@ def infill(
         loudness=loudness,
         register=register,
         polyphony=polyphony,
-        feel=feel,
         guidance=guidance,
         quantise=quantise,
     )
@@ -269,7 +260,6 @@ def accompany(
     loudness: float | str | None = None,
     register: float | str | None = None,
     polyphony: float | str | None = None,
-    feel: str | None = None,
     guidance: float = 1.0,
     quantise: str | int = "none",
     progress: Callable[[float], None] | None = None,
@@ -300,7 +290,6 @@ def accompany(
         loudness=loudness,
         register=register,
         polyphony=polyphony,
-        feel=feel,
         guidance=guidance,
         quantise=quantise,
     )
@@ -354,7 +343,7 @@ def train(*options: str) -> Path:
     return trained.model
 
 
-def evaluate(*options: str) -> Evaluation | Conditional:
+def evaluate(*options: str) -> Evaluation:
     """Measure the likelihood of a corpus as ``musictx evaluate`` does and return the result, such
     as an :class:`~musictx.evaluate.nll.Evaluation`.
 

@@ -24,15 +24,15 @@ torch.set_num_threads(1)
 
 #: A value of every option that says what is to be composed; what is left out are :data:`OTHERS`.
 SAMPLING = {
-    "temperature": 0.8, "top_k": 5, "top_p": 0.9, "min_p": 0.02, "rules": 1.0,
+    "temperature": 0.8, "top_p": 0.9, "min_p": 0.02, "rules": 1.0,
     "longest_note": 0.5, "most_notes": 2, "strikes": 1, "key": "D", "scale": "pentatonic",
     "low": "C4", "high": "C5", "release": 1.0,
     "repetition": 2.0, "tonality": 1.0, "density": 4.0,
     "temperatures": {"note_on": 0.5},
 }  # fmt: skip
 VALUES = {f"sampling.{name}": value for name, value in SAMPLING.items()} | {
-    "samples": 2, "loudness": "p", "register": "high", "polyphony": "1.5", "feel": "calm",
-    "guidance": 1.5, "quantise": "16", "primer_seconds": 2.0, "primer_tokens": 20,
+    "samples": 2, "loudness": "p", "register": "high", "polyphony": "1.5",
+    "guidance": 1.5, "quantise": "16", "primer_seconds": 2.0,
     "include_primer": False, "seconds": 0.7, "bars": 1, "tokens": 30, "end": "natural",
     "context": 40, "begin": "3", "tracks": "1", "melody_track": "1", "chords": "| C | Am7 F |",
     "voices": ["bass"], "add": "piano", "form": "AAB",
@@ -133,7 +133,7 @@ def test_command_line_python_and_studio_make_the_same_notes(command, name, there
     if isinstance(line, str):
         return
     sampling = {n.partition(".")[2]: v for n, v in given.items() if n.startswith("sampling.")}
-    if name in ("loudness", "register", "polyphony", "feel"):
+    if name in ("loudness", "register", "polyphony"):
         return  # a page knows numbers alone: tests/studio/test_takes.py
     page = {n: v for n, v in given.items() if n in ("seconds", "bars", "samples", "guidance")}
     page |= {n: v for n, v in given.items() if n == "quantise"}

@@ -54,9 +54,9 @@ KINDS = {
 }
 STEERED = dict.fromkeys(("samples", "seed", "guidance"), "number")
 STEERED |= dict.fromkeys(("density", "loudness", "register", "polyphony"), "number")
-STEERED |= dict.fromkeys(("sampling", "feel", "quantise"), "text")
+STEERED |= dict.fromkeys(("sampling", "quantise"), "text")
 STEERED |= {"progress": "function", "on_event": "function"}
-LENGTHS = dict.fromkeys(("seconds", "primer_seconds", "primer_tokens", "context"), "number")
+LENGTHS = dict.fromkeys(("seconds", "primer_seconds", "context"), "number")
 RULES = {"constraints": "functions", "processors": "functions"}
 FUNCTIONS = {
     "generate": {

@@ -72,13 +72,13 @@ def run(config: CompareConfig) -> Comparison:
 
 
 def _of_a_wing(config: CompareConfig, bundle: Bundle | None) -> Measures | None:
-    """The measures of a wing, where the options say so, or the model or the corpus suits them;
-    ``None``: those of any music."""
-    for name, path in wings.everywhere("measures").items():
+    """The measures of a wing, where the model or the corpus suits them; ``None``: those of any
+    music."""
+    for path in wings.everywhere("measures").values():
         measures: Measures = wings.load(path)()
         suits = config.corpus.name in measures.corpora
         suits |= bundle is not None and bundle.tokenizer.name == measures.tokenizer
-        if config.measures == name or (config.measures == "auto" and suits):
+        if suits:
             return measures
     return None
 

@@ -183,13 +183,12 @@ def primer_of(
 ) -> Primer:
     """``music``, or as much of its beginning as ``request`` takes, in the tokens of the model;
     ``name`` is the option's value."""
-    seconds, tokens = request.primer_seconds, request.primer_tokens
+    seconds = request.primer_seconds
     if music is None:
         if not request.include_primer:
             raise UserError("include_primer=false: expected with a primer; give primer=FILE")
-        for option, value in (("primer_seconds", seconds), ("primer_tokens", tokens)):
-            if value is not None:
-                raise UserError(f"{option}={value:g}: expected with a primer; give primer=FILE")
+        if seconds is not None:
+            raise UserError(f"primer_seconds={seconds:g}: expected with a primer; give primer=FILE")
         return NOTHING
     name, tokenizer = name or "primer", bundle.tokenizer
     if tokenizer.voices > 1 and music.one_voice:
@@ -201,8 +200,8 @@ def primer_of(
         music = in_time(music)
     score = parts.as_trained(bundle, music)
     name = name if name == "primer" else f"primer={name}"
-    primer = encode_primer(tokenizer, score, seconds=seconds, tokens=tokens, name=name)
-    whole = request.bars is not None and seconds is None and tokens is None
+    primer = encode_primer(tokenizer, score, seconds=seconds, name=name)
+    whole = request.bars is not None and seconds is None
     return to_bar_line(tokenizer, primer) if whole else primer
 
 

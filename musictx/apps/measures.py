@@ -18,7 +18,7 @@ class Measures(Protocol):
     them is their own matter.
 
     tokenizer  the name of the tokens that such music is kept in; a model with them is measured so
-    corpora    and so are samples beside these, unless ``measures`` says otherwise
+    corpora    and so are samples beside these
     """
 
     tokenizer: str

@@ -78,7 +78,7 @@ CORE = (
         about="Write an accompaniment to a melody or chords, or add parts to a song.",
         examples=(
             "musictx accompany tune.mid",
-            "musictx accompany song.mid melody_track=voice feel=calm",
+            "musictx accompany song.mid melody_track=voice density=3",
             "musictx accompany song.mid add=bass,drums",
             "musictx accompany chords='| C | Am7 | F | G | x4'",
         ),

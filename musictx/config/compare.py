@@ -10,9 +10,8 @@ from musictx.config.composing import ModelFolder
 from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
 
-#: What a model can be asked for, and what can be measured; wings add theirs.
+#: What a model can be asked for; wings add theirs.
 TASKS = ("free", "continue", *wings.everywhere("tasks"))
-MEASURES = ("music", *wings.everywhere("measures"))
 
 
 @dataclass
@@ -47,12 +46,6 @@ class CompareConfig:
         f"with pieces=: {', '.join(TASKS)}: free (from nothing), continue (openings of real "
         "pieces), others as the measures have them",
         choices=TASKS,
-    )
-    measures: str = option(
-        "auto",
-        f"{', '.join(MEASURES)}: music (any), or what is measured of one kind of music; auto: what "
-        "suits the model or the corpus",
-        choices=("auto", *MEASURES),
     )
     seconds: float = option(
         45.0,

@@ -9,8 +9,6 @@ from musictx.config.checks import LARGEST_SEED, MOST_SAMPLES, check, device, opt
 from musictx.config.limits import HELP, Limits
 from musictx.config.sampling import SamplingConfig
 
-FEELS = ("calm", "busy", "bright", "dark")
-
 
 @dataclass
 class ModelFolder:
@@ -90,9 +88,6 @@ class Steered(Written):
     )
     polyphony: str | None = option(
         None, "notes at once in the new music, or thin, medium, full, any"
-    )
-    feel: str | None = option(
-        None, "several of the above in one word: " + ", ".join(FEELS), choices=FEELS
     )
     guidance: float = option(
         1.0,

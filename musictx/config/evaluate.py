@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import LARGEST_SEED, check, device, option, require
+from musictx.config.checks import check, device, option, require
 from musictx.config.composing import ModelFolder
 from musictx.config.corpus import CorpusConfig
 
@@ -29,13 +29,6 @@ class EvaluateConfig:
     windows: int | None = option(
         None, "measure only this many windows, spread evenly over the split", low=1
     )
-    batch: int = option(8, "windows at a time; changes speed and memory only", low=1, high=65_536)
-    task: str = option(
-        "free",
-        "what is known where notes are scored: free (what came before), infill (spans of 2-8 s, "
-        "with and without knowing what follows) or accompany (with and without the melody)",
-        choices=("free", "infill", "accompany"),
-    )
     out: str | None = option(
         None,
         "also write the result to this file: .json",
@@ -43,9 +36,6 @@ class EvaluateConfig:
         also="output output_dir save_dir resume",
     )
     device: str = option("auto", "auto, cpu, cuda, mps")
-    seed: int = option(
-        0, "task=infill and accompany: seed of what is known ahead", low=0, high=LARGEST_SEED
-    )
 
     def __post_init__(self) -> None:
         check(self)

@@ -23,9 +23,6 @@ class GenerateConfig(Steered):
     primer_seconds: float | None = option(
         None, "use only the first seconds of the primer", above=0, high=DAY
     )
-    primer_tokens: int | None = option(
-        None, "use only the first tokens of the primer", low=1, rare=True
-    )
     include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(
         None,
@@ -75,7 +72,7 @@ class GenerateConfig(Steered):
         if self.form is None:
             return
         sections_of(self.form)
-        for name in ("seconds", "tokens", "end", "primer_seconds", "primer_tokens"):
+        for name in ("seconds", "tokens", "end", "primer_seconds"):
             value = getattr(self, name)
             require(value is None, name, value, "none with form; bars says how long a section is")
         require(self.include_primer, "include_primer", False, "true with form")

@@ -16,7 +16,6 @@ class TokenSampling:
     temperature: float = option(
         1.0, "below 1 safer, above 1 wilder; 0 = always the likeliest token", low=0
     )
-    top_k: int = option(0, "draw among the k likeliest tokens; 0 = all", low=0)
     top_p: float | None = option(
         None,
         "draw among the likeliest tokens that together have this probability; 1 = all; null = 1 "

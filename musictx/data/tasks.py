@@ -95,7 +95,6 @@ class Tasks:
     melody   what accompany knows: "skyline" (the highest notes, or those above or below a random
              pitch, or of a random program), or the number of a program
     flat     share of the windows whose P is read as in a score
-    spans    of infill: shortest and longest, seconds;  locked  share of those with a known voice
     """
 
     def __init__(
@@ -104,14 +103,10 @@ class Tasks:
         weights: Mapping[str, float],
         melody: str = "skyline",
         flat: float = 0,
-        *,
-        spans: tuple[float, float] = GAP_SECONDS,
-        locked: float = LOCKED_SHARE,
     ) -> None:
         self.tokenizer = tokenizer
         self.vocabulary: Vocabulary = tokenizer.vocabulary
         self.weights, self.melody, self.flat = dict(weights), melody, flat
-        self.spans, self.locked = spans, locked
         self.per_second = 1000.0 / tokenizer.step_ms
         kinds = self.vocabulary.kinds
         self._controls = np.array([kinds.index(kind) for kind in controls.CONTROL_KINDS])
@@ -187,11 +182,11 @@ class Tasks:
         self, window: EventWindow, random: np.random.Generator, room: int, flat: bool
     ) -> Arranged | None:
         step = window.events["step"]
-        length = np.exp(random.uniform(*np.log(self.spans))) * self.per_second
+        length = np.exp(random.uniform(*np.log(GAP_SECONDS))) * self.per_second
         length = int(min(length, 0.6 * window.last))
         here = int(random.integers(max(int(LATEST_SHARE * window.last) - length, 0) + 1))
         span = window.strikes & (step >= here) & (step < here + length)
-        if random.random() < self.locked:
+        if random.random() < LOCKED_SHARE:
             span &= ~self._voice(window, random)
         if not span.any():
             return None

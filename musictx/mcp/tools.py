@@ -36,7 +36,7 @@ class Kind:
     without: tuple[str, ...] = ()
 
 
-_PRIMER = ("primer", "primer_seconds", "primer_tokens", "include_primer")
+_PRIMER = ("primer", "primer_seconds", "include_primer")
 _TOOLS = {
     "generate": Kind(
         "generate",

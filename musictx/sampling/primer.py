@@ -62,10 +62,9 @@ def encode_primer(
     score: Score,
     *,
     seconds: float | None = None,
-    tokens: int | None = None,
     name: str = "primer",
 ) -> Primer:
-    """``score`` as ids, whole or its first ``seconds`` / ``tokens``, whichever is shorter.
+    """``score`` as ids, whole or its first ``seconds``.
 
     The cut falls between two events: no event after ``seconds``, counted from the first note, is
     kept, and notes held at the cut are left open, so the model decides when they end. Raises
@@ -82,8 +81,6 @@ def encode_primer(
     state = tokenizer.grammar()
     kept, moment, notes, passed = 0, 0.0, 0, False
     for token_id in ids.tolist():
-        if tokens is not None and kept == tokens:
-            break
         state.advance(token_id)
         if passed := seconds is not None and state.seconds > seconds + 1e-6:
             break
@@ -91,8 +88,8 @@ def encode_primer(
     starts = tokenizer.decode(ids).notes["start"]
     if notes == 0 or not len(starts):
         raise UserError(
-            f"{name}: its first {kept} tokens (primer_seconds={seconds}, primer_tokens={tokens}) "
-            "hold no note yet; ask for more of it"
+            f"{name}: its first {seconds} s (primer_seconds={seconds}) hold no note yet; ask for "
+            "more of it"
         )
     if notes < len(starts):
         # The file is cut half-way between the last note that is kept and the first that is not.

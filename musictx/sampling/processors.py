@@ -1,4 +1,4 @@
-"""Rules that reshape the next token's distribution: temperature, top-k, top-p, min-p.
+"""Rules that reshape the next token's distribution: temperature, top-p, min-p.
 
 A processor takes the ids so far and the logits of the next one and returns new logits; a removed id
 has logit ``-inf``, what stays keeps its value (temperature scales it). Each is usable alone and in
@@ -35,7 +35,7 @@ class Temperature:
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         if self.value == 0:
-            return _keep_first(logits, 1)
+            return _likeliest(logits)
         # The likeliest is put at 0 before dividing: a tiny temperature then cannot overflow.
         return (logits - logits.amax(dim=-1, keepdim=True)) / self.value
 
@@ -57,16 +57,6 @@ class KindTemperature:
         # A kind that is forbidden altogether stays so.
         result[:, self.members] = torch.where(whole > _REMOVED, changed, mine)
         return result
-
-
-@dataclass(frozen=True)
-class TopK:
-    """The ``k`` likeliest ids stay (Fan et al. 2018, section 5); 0 keeps all."""
-
-    k: int
-
-    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        return logits if self.k == 0 else _keep_first(logits, self.k)
 
 
 @dataclass(frozen=True)
@@ -103,20 +93,18 @@ class MinP:
         return logits.masked_fill(logits < likeliest + math.log(self.share), _REMOVED)
 
 
-def _keep_first(logits: Tensor, k: int) -> Tensor:
-    """Only the ``k`` largest of each row, of equal ones those with the smaller id."""
-    if k >= logits.shape[-1]:
-        return logits
-    first = logits.sort(dim=-1, descending=True, stable=True).indices[..., :k]
+def _likeliest(logits: Tensor) -> Tensor:
+    """Only the largest of each row, of equal ones that with the smallest id."""
+    first = logits.sort(dim=-1, descending=True, stable=True).indices[..., :1]
     keep = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, first, True)
     return logits.masked_fill(~keep, _REMOVED)
 
 
 def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Processor]:
-    """The rules of ``config`` in the order temperature, top-k, top-p, min-p, without idle ones;
+    """The rules of ``config`` in the order temperature, top-p, min-p, without idle ones;
     temperatures by kind come first and need the ``tokenizer`` that knows the kinds.
 
-    The order matters: top-p and min-p look at the distribution as temperature and top-k left it.
+    The order matters: top-p and min-p look at the distribution as temperature left it.
     """
     if config.temperature == 0:
         return [Temperature(0.0)]
@@ -125,8 +113,6 @@ def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Pro
         rules.append(KindTemperature(_members(tokenizer, kind), value))
     if config.temperature != 1:
         rules.append(Temperature(config.temperature))
-    if config.top_k:
-        rules.append(TopK(config.top_k))
     top_p = config.top_p
     if top_p is None:
         events = tokenizer is not None and tokenizer.note_events is not None

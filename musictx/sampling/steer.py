@@ -51,7 +51,7 @@ def controls_of(request: Steered) -> dict[str, float]:
 
     Raises ``UserError`` for a word or a number that means nothing."""
     options = {name: getattr(request, name) for name in ("loudness", "register", "polyphony")}
-    return controls.control_values({"density": request.sampling.density, **options}, request.feel)
+    return controls.control_values({"density": request.sampling.density, **options})
 
 
 def steering(

@@ -63,13 +63,6 @@ KNOWN, STREAM, HERE = MARKS = ("known", "stream", "here")
 FIELDS = [(name, 0, len(control.edges) + 1) for name, control in CONTROLS.items()]
 FIELDS += [(mark, 0, 0) for mark in MARKS]
 CONTROL_KINDS = tuple(kind for kind, _, _ in FIELDS)
-#: Several controls in one word.
-FEEL: dict[str, dict[str, str | float]] = {
-    "calm": {"density": 3.4, "loudness": "p"},
-    "busy": {"density": 13.5, "polyphony": 5.0},
-    "bright": {"register": "high", "loudness": "f"},
-    "dark": {"register": "low", "loudness": "mp"},
-}
 
 
 def level(name: str, value: float) -> int:
@@ -107,20 +100,14 @@ def _covered(starts: np.ndarray, ends: np.ndarray) -> float:
     return float(np.maximum(ends - np.maximum(starts, before), 0.0).sum())
 
 
-def control_values(
-    options: Mapping[str, str | float | None], feel: str | None = None
-) -> dict[str, float]:
-    """A number for each control that ``options`` name in words or numbers.
-
-    ``feel`` is a word of :data:`FEEL`; options go before it. ``any``, or 0, leaves a control open:
-    0.0. Raises ``UserError`` for a word or number that means
-    nothing.
+def control_values(options: Mapping[str, str | float | None]) -> dict[str, float]:
+    """A number for each control that ``options`` name in words or numbers; ``any``, or 0, leaves a
+    control open: 0.0. Raises ``UserError`` for a word or number that means nothing.
     """
-    if feel is not None and feel not in FEEL:
-        raise UserError(f"feel={feel}: expected one of " + ", ".join(FEEL))
-    both = {**FEEL.get(feel or "", {}), **{k: v for k, v in options.items() if v is not None}}
     found = {}
-    for name, value in both.items():
+    for name, value in options.items():
+        if value is None:
+            continue
         control = CONTROLS[name]
         number: object = value
         if isinstance(value, str):

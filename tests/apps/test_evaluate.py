@@ -106,7 +106,7 @@ def test_parts_that_the_model_knows_by_name_are_kept_apart_in_another_corpus(tmp
 
 def test_the_json_file_states_result_protocol_and_model(trained, tmp_path, capsys):
     out = tmp_path / "new folder" / "result.json"
-    result = app.run(config(trained, out=str(out), split="train", window=12, stride=6, batch=3))
+    result = app.run(config(trained, out=str(out), split="train", window=12, stride=6))
     told = json.loads(out.read_text())
     assert told["nats_per_token"] == result.nats_per_token
     assert (told["split"], told["window"], told["stride"]) == ("train", 12, 6)

@@ -138,10 +138,6 @@ MISTAKES = {
         {"primer": "{tmp}/drums.mid"},
         "primer=.*drums.mid: none of its 2 notes .*drum",
     ),
-    "a primer cut too short": (
-        {"primer": "{tmp}/my tune.mid", "primer_tokens": 1},
-        "primer_tokens=1.* ask for more",
-    ),
     "a name with a folder": ({"name": "a/b"}, "name=a/b: expected a file name without folders"),
     "a name too long": ({"name": "n" * 250}, "name=nn.*: this is too long for a file name"),
     "a name twice": (

@@ -204,7 +204,7 @@ def test_music_can_be_steered_and_a_density_asked_of_any_model(plain, folder):
         usual = musictx.generate(str(model), **options)[0].ids.tolist()
         sparse = musictx.generate(str(model), density=1.5, **options)[0].ids.tolist()
         assert sparse != usual
-    asked = {"feel": "calm", "register": 80, "guidance": 3.0}
+    asked = {"density": 3.4, "loudness": "p", "register": 80, "guidance": 3.0}
     one, two = musictx.generate(str(folder), samples=2, **asked, **options)
     again = musictx.generate(str(folder), **asked, **options)[0]
     assert one.ids.tolist() == again.ids.tolist() != two.ids.tolist()

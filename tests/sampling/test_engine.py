@@ -9,7 +9,7 @@ import torch
 from musictx.errors import NotNumbers
 from musictx.sampling import engine
 from musictx.sampling.constraints import GrammarConstraint
-from musictx.sampling.processors import Temperature, TopK
+from musictx.sampling.processors import Temperature
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests import compiler
 from tests.model.features import test_ahead
@@ -311,11 +311,6 @@ def test_selected_rows_go_on_as_copies(cache):
         assert music.past.tolist() == [[BOS, 6, 9, 9], [BOS, 6, 9, 4], [BOS, 4, 7, 5]]
         whole = model(music.past)[:, -1].double()
     assert torch.allclose(music.logits, whole, atol=1e-5)
-
-
-def test_top_k_one_is_greedy():
-    model = make()
-    assert run(model, [BOS, 4], processors=[TopK(1)]) == run(model, [BOS, 4], processors=GREEDY)
 
 
 @pytest.mark.parametrize("cache", ["native", "growing"])

@@ -212,7 +212,7 @@ def test_an_interrupt_gives_what_there_is_of_each_piece(piano):
 
 def test_a_piece_comes_as_soon_as_it_is_done(piano):
     """At the step that ends it, not when the last of the batch is done."""
-    primers = [encode_primer(piano, TUNE, tokens=n) for n in (40, 40)]
+    primers = [encode_primer(piano, TUNE, seconds=2.4)] * 2
     eager = make(piano, eos=3.0, note_off=2.0)
     steps = []
     pieces = continuations(
@@ -309,7 +309,7 @@ def test_several_primers_of_one_length_are_continued_as_each_alone(piano):
     model = make(piano)
     bundle = SimpleNamespace(model=model, tokenizer=piano, card={})
     tunes = [TUNE, TUNE.with_notes(transposed(TUNE.notes, 3))]
-    request = GenerateConfig(seconds=2.0, samples=2, primer_tokens=20)
+    request = GenerateConfig(seconds=2.0, samples=2, primer_seconds=1.2)
     together = generate(bundle, request, tunes, seed=4)
     alone = [sample for tune in tunes for sample in generate(bundle, request, tune, seed=4)]
     assert [rows(s.score) for s in together] == [rows(s.score) for s in alone]
@@ -323,16 +323,16 @@ def transposed(notes, semitones):
 
 @settings(max_examples=20, deadline=None)
 @given(
-    tokens=st.lists(st.integers(20, 70), min_size=2, max_size=4),
+    lengths=st.lists(st.sampled_from([1.3, 2.1, 2.2, 3.0, 4.2]), min_size=2, max_size=4),
     levels=st.lists(st.sampled_from([(0, 0, 0, 0), (3, 0, 2, 0)]), min_size=4, max_size=4),
     shift=st.sampled_from([0.0, 0.013]),
 )
-def test_primers_that_are_alike_are_continued_together_as_alone(tokens, levels, shift):
+def test_primers_that_are_alike_are_continued_together_as_alone(lengths, levels, shift):
     """Pasts shorter and longer than the context; on beats, where a mark is read after them."""
     tokenizer = build(name="performance", low=48, high=84, velocity_bins=4, controls=True)
     model, context = make(tokenizer, context=40), 40
     beats = Score(notes=TUNE.notes, tempos=[(0.0, 120.0)]).shifted(shift)
-    primers = [encode_primer(tokenizer, beats, tokens=n) for n in tokens]
+    primers = [encode_primer(tokenizer, beats, seconds=n) for n in lengths]
     steering = [Steering(level) for level in levels[: len(primers)]]
     groups: dict = {}
     for row, (primer, steer) in enumerate(zip(primers, steering)):

@@ -24,11 +24,8 @@ def test_a_primer_in_seconds_keeps_no_event_after_them(piano, seconds):
     assert piano.encode(TUNE)[: len(primer.ids)].tolist() == primer.ids.tolist()
 
 
-def test_a_primer_in_tokens_keeps_so_many(piano):
-    whole = piano.encode(TUNE)
-    for count in (2, 9, 50):
-        assert encode_primer(piano, TUNE, tokens=count).ids.tolist() == whole[:count].tolist()
-    assert len(encode_primer(piano, TUNE, tokens=10**6).ids) == len(whole)
+def test_a_primer_shorter_than_the_seconds_is_whole(piano):
+    assert encode_primer(piano, TUNE, seconds=1e6).ids.tolist() == piano.encode(TUNE).tolist()
 
 
 def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
@@ -40,8 +37,9 @@ def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
         encode_primer(piano, score((0, 1, 20)))
     with pytest.raises(UserError, match="holds no notes"):
         encode_primer(piano, Score())
-    with pytest.raises(UserError, match=r"primer_tokens=1.* hold no note yet; ask for more"):
-        encode_primer(piano, TUNE, tokens=1)
+    from_beat_3 = Score(notes=TUNE.notes, tempos=[(0.0, 120.0)]).shifted(1.0)
+    with pytest.raises(UserError, match=r"primer_seconds=0.5.* hold no note yet; ask for more"):
+        encode_primer(build(name="notes"), from_beat_3, seconds=0.5)
 
 
 def test_of_a_long_primer_the_model_reads_the_end():
@@ -82,7 +80,7 @@ def test_a_rest_before_a_primer_does_not_tell_what_it_is_like():
 
 
 def test_a_row_of_the_shortest_primer_does_not_depend_on_the_others(piano):
-    short, long = (encode_primer(piano, TUNE, tokens=n) for n in (12, 30))
+    short, long = (encode_primer(piano, TUNE, seconds=n) for n in (0.7, 1.9))
     asked = {"seconds": 1.0, "note_limits": {"density": 4.0, "most_notes": 3}}
     model = make(piano, context=64)
     (alone,) = continue_each(model, piano, [short], seeds=[(3, 1)], **asked)
