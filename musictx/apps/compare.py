@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,9 @@ from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
 
-#: What decides generated samples, besides weights and primers.
-DECIDING = ("task", "seconds", "primer_seconds", "particles", "sampling", "seed")
-
 
 def run(config: CompareConfig) -> Comparison:
-    """Generate what is missing of the samples, measure them, print the table, write the file if
+    """Generate the samples that are asked for, measure them, print the table, write the file if
     there is to be one.
 
     Everything that can be wrong is found before the long work, and what is refused leaves no files.
@@ -159,22 +155,16 @@ def _tokenizer(config: CompareConfig, bundle: Bundle | None, wing: Measures | No
 def _generate(
     config: CompareConfig, bundle: Bundle, real: _Real, folder: Path, wing: Measures | None
 ) -> None:
-    by_wing = config.task in wings.everywhere("tasks")
-    pieces = real.for_the_wing()[: config.pieces] if by_wing else []
-    starts = [] if by_wing else _starts(config, bundle, real)
-    settings: dict[str, Any] = {name: repr(getattr(config, name)) for name in DECIDING}
-    settings["weights"] = _digest((bundle.folder / "model.safetensors").read_bytes())
-    beginnings = [start.primer.ids.tobytes() for start in starts]
-    beginnings += [wing.content(piece) for piece in pieces] if wing is not None else []
-    settings |= {"beginnings": _digest(b"".join(beginnings))}
-    out = SampleFolder(folder, settings)
-    if wing is not None and by_wing:
+    out = SampleFolder(folder)
+    if wing is not None and config.task in wings.everywhere("tasks"):
+        pieces = real.for_the_wing()[: config.pieces]
         with progress("composing", "pieces") as tell:
             wing.perform(
                 out, bundle, pieces, particles=config.particles, sampling=config.sampling,
                 seed=config.seed, progress=tell,
             )  # fmt: skip
         return
+    starts = _starts(config, bundle, real)
     with progress("generating", "seconds", config.pieces * config.seconds) as tell:
         request = GenerateConfig(
             seconds=config.seconds, sampling=config.sampling, seed=config.seed,
@@ -192,10 +182,6 @@ def _starts(config: CompareConfig, bundle: Bundle, real: _Real) -> list[Start]:
         for name, s in real.pieces(config.pieces)
     ]
     return [openings[i % len(openings)] for i in range(config.pieces)]
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 # ------------------------------------------------------------------------------------------ measure

@@ -32,10 +32,6 @@ class Measures(Protocol):
         """Pieces of a corpus."""
         ...
 
-    def content(self, piece: Any) -> bytes:
-        """What the piece is, to tell one from another."""
-        ...
-
     def perform(
         self,
         out: SampleFolder,
@@ -47,7 +43,7 @@ class Measures(Protocol):
         seed: int,
         progress: Callable[[int, int], None],
     ) -> None:
-        """The task of these measures: make what is missing of one sample for each piece."""
+        """The task of these measures: make one sample for each piece."""
         ...
 
     def compare(

@@ -25,7 +25,7 @@ from musictx.config import SamplingConfig
 from musictx.data.shards import Piece, Shards
 from musictx.errors import UserError
 from musictx.evaluate.comparison import Comparison, TableRow
-from musictx.evaluate.sets import TRAINING, files_in, name_in, read_list
+from musictx.evaluate.sets import TRAINING, files_in, name_in, seams_in
 from musictx.sampling.folder import SampleFolder
 
 #: Resamples of pieces from which the standard error of the rate of faults is taken.
@@ -64,7 +64,7 @@ class Chorales:
 
     def of_folder(self, folder: str | Path, option: str) -> list[Chorale]:
         """Every file of music in ``folder`` as four voices; ``UserError`` for one that has more."""
-        samples = read_list(folder)["samples"]
+        seams = seams_in(folder)
         chorales = []
         for file in files_in(folder, option):
             try:
@@ -72,7 +72,7 @@ class Chorales:
             except UserError as error:
                 raise UserError(f"{option}: {file}: {error}") from None
             name = name_in(folder, file)
-            seam = round(samples.get(name, {}).get("seam", 0.0) / STEP_SECONDS)
+            seam = round(seams.get(name, 0.0) / STEP_SECONDS)
             chorales.append(Chorale(name, grid, min(seam, len(grid))))
         return chorales
 
@@ -88,9 +88,6 @@ class Chorales:
             chorales.append(Chorale(piece.name, grid))
         return chorales
 
-    def content(self, piece: Chorale) -> bytes:
-        return piece.grid.pitches.tobytes()
-
     def perform(
         self,
         out: SampleFolder,
@@ -102,11 +99,11 @@ class Chorales:
         seed: int,
         progress: Callable[[int, int], None],
     ) -> None:
-        """Make what is missing of one harmonisation for the soprano of each chorale."""
+        """Make one harmonisation for the soprano of each chorale."""
         tokenizer = bundle.tokenizer
         assert isinstance(tokenizer, ChoraleTokenizer), "the command has seen to it"
-        for i in out.missing(len(pieces)):
-            melody, _ = melody_of(pieces[i].grid)
+        for i, piece in enumerate(pieces):
+            melody, _ = melody_of(piece.grid)
             harmony = harmonise(
                 bundle.model,
                 tokenizer,
@@ -115,7 +112,7 @@ class Chorales:
                 sampling=sampling,
                 seed=(seed, i),
             )
-            facts = {"source": pieces[i].name, "seam": 0.0, "ended": "melody"}
+            facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
             out.add(i, four.write(harmony.grid), **facts, nats_per_note=harmony.nats_per_note)
             out.write_list()
             progress(i + 1, len(pieces))

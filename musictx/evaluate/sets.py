@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from musictx.tokens.vocab import Tokenizer
 
 #: Names of the sets.
 SAMPLES, REAL, TRAINING = "samples", "real", "training"
-#: A file in a folder of generated samples: the settings, and where each sample's new music begins.
+#: A file in a folder of generated samples: where each sample's new music begins, and more.
 LIST = "samples.json"
 
 
@@ -79,17 +79,17 @@ def _read(file: Path, place: str | Path) -> Named:
     return Named(name_in(place, file), fold_sustain(formats.read(file)))
 
 
-def read_list(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """What :data:`LIST` says: the "settings", and of "samples" by name their "seam" and more; both
-    empty where there is no such file. Raises ``UserError`` for a damaged one."""
+def seams_in(folder: str | Path) -> dict[str, float]:
+    """Where, in seconds, the new music of each sample begins that :data:`LIST` names; empty where
+    there is no such file. Raises ``UserError`` for a damaged one."""
     path = Path(folder) / LIST
     if not path.is_file():
-        return {"settings": {}, "samples": {}}
+        return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        settings, samples = dict(content.get("settings", {})), content["samples"]
-        if all(0 <= sample.get("seam", 0) <= DAY for sample in samples.values()):
-            return {"settings": settings, "samples": samples}
+        samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
+        seams = {name: sample.get("seam", 0.0) for name, sample in samples.items()}
+        if all(0 <= seam <= DAY for seam in seams.values()):
+            return seams
     except (
         OSError,
         ValueError,
@@ -107,14 +107,14 @@ def read_samples(place: str | Path, start: float, seconds: float) -> list[Excerp
     """The excerpts to measure of generated or other files: ``seconds`` from ``start``, or from
     where the new music begins if :data:`LIST` says it. The chords that a file names are left out of
     a continuation: they are those of the piece that its primer is from."""
-    samples = read_list(place)["samples"]
+    seams = seams_in(place)
     excerpts = []
     for file in files_in(place, "samples"):
         name, score = _read(file, place)
-        seam = samples.get(name, {}).get("seam", 0.0)
+        seam = seams.get(name, 0.0)
         if seam > 0:
             score = replace(score, markers=())
-        excerpts.append(Excerpt(name, score, seam if name in samples else start, seconds))
+        excerpts.append(Excerpt(name, score, seam if name in seams else start, seconds))
     return excerpts
 
 

@@ -1,16 +1,16 @@
-"""Many samples as MIDI files in one folder: made in batches, and gone on with after a stop.
+"""Many samples as MIDI files in one folder, made in batches.
 
 ::
 
     000.mid, 001.mid, ...   the pieces, a continuation with its primer before it
-    samples.json            the settings they were made with, and of each: the piece its primer is
-                            from, the seconds at which its new music begins, what ended it
+    samples.json            of each: the piece its primer is from, the seconds at which its new
+                            music begins, what ended it
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from musictx import midi
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.errors import UserError
-from musictx.evaluate.sets import LIST, read_list
+from musictx.evaluate.sets import LIST
 from musictx.files import check_writable, write_text
 from musictx.notes import Score
 from musictx.sampling.music import Progress, continue_each
@@ -39,53 +39,31 @@ class Start:
 
 
 class SampleFolder:
-    """``folder`` and what is in it of ``settings``, which decide the samples.
+    """A new folder, or an empty one, that samples are written into.
 
-    Raises ``UserError`` if it holds something else, or samples that other settings have made.
+    Raises ``UserError`` if there is something in it.
     """
 
-    def __init__(self, folder: str | Path, settings: Mapping[str, Any]) -> None:
-        self.folder, self.settings = Path(folder), dict(settings)
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
         self.samples: dict[str, dict[str, Any]] = {}
-        if (self.folder / LIST).is_file():
-            known = read_list(self.folder)
-            other = [k for k in self.settings if known["settings"].get(k) != self.settings[k]]
-            if other:
-                raise UserError(
-                    f"samples={folder}: the samples there were made with other "
-                    f"{', '.join(other)}; give another folder or delete it"
-                )
-            self.samples = known["samples"]
-        elif self.folder.is_dir() and any(self.folder.iterdir()):
+        if self.folder.is_dir() and any(self.folder.iterdir()):
             raise UserError(
-                f"samples={folder}: there is something else in this folder; leave pieces= out to "
-                "measure it, or give an empty or new one to write into"
+                f"samples={folder}: there is something in it; leave pieces= out to measure it, or "
+                "give a new or empty folder to write into"
             )
         check_writable(self.folder, "samples")
 
-    def missing(self, count: int) -> list[int]:
-        """The numbers of those of the first ``count`` samples that are not there."""
-        return [i for i in range(count) if name(i) not in self.samples or not self.file(i).exists()]
-
-    def file(self, number: int) -> Path:
-        """Where sample ``number`` is or will be."""
-        return self.folder / f"{name(number)}.mid"
-
-    def add(self, number: int, score: Score, **told: Any) -> None:
-        """Write a sample; :meth:`write_list` makes it count."""
+    def add(self, number: int, score: Score, **facts: Any) -> None:
+        """Write a sample and what there is to know of it; :meth:`write_list` makes it count."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        midi.write(score, self.file(number))
-        self.samples[name(number)] = told
+        midi.write(score, self.folder / f"{number:03d}.mid")
+        self.samples[f"{number:03d}"] = facts
 
     def write_list(self) -> None:
         """samples.json, with all samples that were added."""
-        content = {"settings": self.settings, "samples": dict(sorted(self.samples.items()))}
+        content = {"samples": dict(sorted(self.samples.items()))}
         write_text(self.folder / LIST, json.dumps(content, indent=1) + "\n")
-
-
-def name(number: int) -> str:
-    """The name of a sample, without ending."""
-    return f"{number:03d}"
 
 
 def fill(
@@ -95,8 +73,8 @@ def fill(
     request: GenerateConfig,
     progress: Callable[[float], None] | None = None,
 ) -> None:
-    """Make what is missing of one sample for each of ``starts``, by the options of ``request``,
-    which has a seed and a length in seconds.
+    """Make one sample for each of ``starts``, by the options of ``request``, which has a seed and a
+    length in seconds.
 
     Sample i of seed s is that of ``musictx generate seed=s``. Primers of like length go together.
     progress  called with the seconds of all samples that are written so far
@@ -106,23 +84,21 @@ def fill(
     values = controls_of(request)
     order = sorted(range(len(starts)), key=lambda i: (len(starts[i].primer.ids), i))
     batches = [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
-    missing = set(out.missing(len(starts)))
     written = 0.0
     for numbers in batches:
-        if missing & set(numbers):
-            likes = [starts[i].primer.score for i in numbers]
-            samples = continue_each(
-                bundle,
-                [starts[i].primer for i in numbers],
-                request,
-                seeds=[(request.seed, i) for i in numbers],
-                steering=[steering(bundle, values, request.guidance, like=one) for one in likes],
-                progress=_in_all(progress, written, len(numbers)),
-            )
-            for i, sample in zip(numbers, samples):
-                source = starts[i].source
-                out.add(i, sample.score, source=source, seam=sample.seam, ended=sample.ended)
-            out.write_list()
+        likes = [starts[i].primer.score for i in numbers]
+        samples = continue_each(
+            bundle,
+            [starts[i].primer for i in numbers],
+            request,
+            seeds=[(request.seed, i) for i in numbers],
+            steering=[steering(bundle, values, request.guidance, like=one) for one in likes],
+            progress=_in_all(progress, written, len(numbers)),
+        )
+        for i, sample in zip(numbers, samples):
+            source = starts[i].source
+            out.add(i, sample.score, source=source, seam=sample.seam, ended=sample.ended)
+        out.write_list()
         written += request.seconds * len(numbers)
 
 
