@@ -25,9 +25,8 @@ torch.set_num_threads(1)
 #: A value of every option that says what is to be composed; what is left out are :data:`OTHERS`.
 SAMPLING = {
     "temperature": 0.8, "top_p": 0.9, "min_p": 0.02, "rules": 1.0,
-    "longest_note": 0.5, "most_notes": 2, "strikes": 1, "key": "D", "scale": "pentatonic",
-    "low": "C4", "high": "C5", "release": 1.0,
-    "repetition": 2.0, "tonality": 1.0, "density": 4.0,
+    "most_notes": 2, "habits": False, "key": "D", "scale": "pentatonic",
+    "low": "C4", "high": "C5", "density": 4.0,
     "temperatures": {"note_on": 0.5},
 }  # fmt: skip
 VALUES = {f"sampling.{name}": value for name, value in SAMPLING.items()} | {

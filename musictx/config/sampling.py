@@ -41,16 +41,13 @@ class TokenSampling:
 class SamplingConfig(TokenSampling):
     """How the next token is drawn, and which notes may sound."""
 
-    longest_note: float | None = option(
-        None, "longest note, seconds; null = as in the training corpus, 0 = any length", low=0
-    )
     most_notes: int | None = option(
         None, "most notes at once; null = as in the training corpus, 0 = any number", low=0
     )
-    strikes: int | None = option(
-        None,
-        "most strikes of one pitch within two seconds; null = as in the training corpus, 0 = any",
-        low=0,
+    habits: bool = option(
+        True,
+        "keep to what is usual in the training corpus: lengths of notes, notes at once, strikes of "
+        "one pitch, notes outside the scale, density; false = the model alone",
     )
     key: str | None = option(
         None, "key of the new notes, such as C, F#m or Bb; auto = the primer's; null = any"
@@ -62,25 +59,6 @@ class SamplingConfig(TokenSampling):
     )
     low: str | None = option(None, "lowest new note, such as C2 or 36")
     high: str | None = option(None, "highest new note, such as C6 or 84")
-    release: float = option(
-        0.3,
-        "pull towards ending a note that sounds longer than is usual in its register, nats per "
-        "second; 0 = none",
-        low=0,
-    )
-    repetition: float = option(
-        0.5,
-        "penalty for striking a pitch again within half a second, nats for each such note of "
-        "the last 32 beyond their share in the training corpus; 0 = none",
-        low=0,
-    )
-    tonality: float = option(
-        0.2,
-        "penalty for a pitch outside the scale of the primer and the last 128 notes, nats for each "
-        "of these notes outside it beyond their share in the training corpus and the primer; "
-        "0 = none",
-        low=0,
-    )
     density: float | None = option(
         None,
         "notes per second to aim at; null = as in the primer, without one as in the training "

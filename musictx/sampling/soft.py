@@ -41,10 +41,12 @@ WINDOW = 4.0
 #: How strongly a density is kept that is asked for, and one that is only usual: nats for each note
 #: a second too many or too few (scripts/LOG.md).
 ASKED_PULL, USUAL_PULL = 0.8, 0.1
+#: What sounds longer than is usual in its register is pulled to its end by so many nats a second;
+#: what strikes a pitch again within half a second, or leaves the scale, costs so many nats for each
+#: such note of the last ones beyond what is usual (scripts/LOG.md).
+RELEASE_PULL, REPETITION_COST, TONALITY_COST = 0.3, 0.5, 0.2
 #: Options that count strikes and releases.
-OF_EVENTS = (
-    *("longest_note", "most_notes", "strikes", "release", "repetition", "tonality", "density"),
-)
+OF_EVENTS = ("most_notes", "density")
 
 
 class Habit(NamedTuple):
@@ -257,32 +259,33 @@ def build(
             f"on {tokenizer.name} tokens: they tell no ends of notes",
         )
         return found
-    longest, most, strikes = LATEST * limits.longest, limits.most, limits.strikes
-    if sampling.longest_note is not None:
-        longest = np.full(128, sampling.longest_note or np.inf)
-    if sampling.most_notes is not None:
-        most = sampling.most_notes or None
-    if sampling.strikes is not None:
-        strikes = sampling.strikes or None
-    found.insert(0, Sustain(events, longest, most))
+    usual = limits if sampling.habits else NoteLimits.of(None)
+    most = usual.most if sampling.most_notes is None else sampling.most_notes or None
+    found.insert(0, Sustain(events, LATEST * usual.longest, most))
     if limits.instruments is not None and (events.program >= 0).any():
         found.insert(0, Instruments.of(tokenizer, limits.instruments, primers))
-    if strikes is not None:
-        found.append(Strikes(events, strikes))
-    if sampling.release:
-        found.append(Release(events, np.minimum(limits.longest, longest), sampling.release))
-    if sampling.repetition:
-        found.append(Repetition(events, sampling.repetition, limits.restruck))
-    if sampling.tonality:
-        # A few seconds keep to a scale more closely than the piece that they open.
-        shares = [[x for x in (one.in_scale, limits.in_scale) if x] for one in primers]
-        usual = [float(np.mean(some)) if some else None for some in shares]
-        home = pitches.homes(primers)
-        found.append(pitches.Tonality(events, sampling.tonality, usual, home))
-    if density != 0:
+    if sampling.habits:
+        found += _habits(events, limits, primers)
+    if density or (density is None and sampling.habits):
         pull = ASKED_PULL if density else USUAL_PULL
         targets = [density or one.density or limits.density for one in primers]
         found.append(Density(events, targets, pull, releases=bool(density)))
+    return found
+
+
+def _habits(
+    events: NoteEvents, limits: NoteLimits, primers: Sequence[Primer]
+) -> list[SoftConstraint]:
+    """What holds notes to the corpus and the primers: strikes of a pitch, lengths, scale."""
+    found: list[SoftConstraint] = []
+    if limits.strikes is not None:
+        found.append(Strikes(events, limits.strikes))
+    found.append(Release(events, limits.longest, RELEASE_PULL))
+    found.append(Repetition(events, REPETITION_COST, limits.restruck))
+    # A few seconds keep to a scale more closely than the piece that they open.
+    shares = [[x for x in (one.in_scale, limits.in_scale) if x] for one in primers]
+    usual = [float(np.mean(some)) if some else None for some in shares]
+    found.append(pitches.Tonality(events, TONALITY_COST, usual, pitches.homes(primers)))
     return found
 
 

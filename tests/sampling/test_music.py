@@ -302,7 +302,7 @@ def test_the_note_limits_of_the_corpus_hold_unless_options_say_otherwise(piano):
 
     assert _sounding(play()) == 3
     assert _sounding(play(most_notes=2)) == 2
-    assert _sounding(play(most_notes=0, longest_note=0)) > 3
+    assert _sounding(play(habits=False)) > 3
 
 
 def test_several_primers_of_one_length_are_continued_as_each_alone(piano):

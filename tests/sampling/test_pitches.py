@@ -96,14 +96,17 @@ def test_what_is_no_key_scale_or_pitch_is_said(asked, sentence):
         SamplingConfig(**asked)
 
 
-@pytest.mark.parametrize("asked", [{"most_notes": 12}, {"strikes": 3}, {"tonality": 1.0}])
-def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said(asked):
-    (name,) = asked
-    limits, off = NoteLimits.of(None), {"tonality": 0.0, "repetition": 0.0, "most_notes": 0}
+def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said():
+    limits, off = NoteLimits.of(None), {"habits": False, "most_notes": 0}
     soft.build(build("chorale"), SamplingConfig(**off), limits, [NOTHING])
-    with pytest.raises(ConfigError, match=rf"sampling\.{name}=.*: has no effect on chorale tokens"):
-        soft.build(build("chorale"), SamplingConfig(**asked), limits, [NOTHING])
-    assert soft.build(build(), SamplingConfig(**asked), limits, [NOTHING])
+    asked = SamplingConfig(most_notes=12)
+    with pytest.raises(ConfigError, match=r"sampling\.most_notes=12: has no effect on chorale tok"):
+        soft.build(build("chorale"), asked, limits, [NOTHING])
+    with pytest.raises(
+        ConfigError, match=r"sampling\.density=3.0: has no effect on chorale tokens"
+    ):
+        soft.build(build("chorale"), SamplingConfig(), limits, [NOTHING], density=3.0)
+    assert soft.build(build(), asked, limits, [NOTHING])
 
 
 def test_rules_without_four_voices_are_refused():

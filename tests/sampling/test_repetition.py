@@ -42,6 +42,6 @@ def test_a_strike_two_seconds_ago_counts_no_more():
 
 def test_the_corpus_sets_the_number_of_strikes():
     limits = soft.NoteLimits.of({"strikes": 7})
-    for asked, most in ((None, 7), (2, 2), (0, None)):
-        found = soft.build(PIANO, SamplingConfig(strikes=asked), limits, [NOTHING])
+    for habits, most in ((True, 7), (False, None)):
+        found = soft.build(PIANO, SamplingConfig(habits=habits), limits, [NOTHING])
         assert [c.most for c in found if isinstance(c, r.Strikes)] == [most] * (most is not None)

@@ -201,8 +201,10 @@ def test_what_is_built_follows_the_options_and_the_corpus():
     assert (home[0, 0], home.sum()) == (pitches.HOME, pitches.HOME)  # where its primer is
     assert built((3.0,), density=5.0)["Density"].targets == [5.0]
     assert [built(density=d)["Density"].pull for d in (None, 5.0)] == [0.1, 0.8]
-    none = built(release=0, repetition=0, tonality=0, density=0, longest_note=0, most_notes=0)
+    none = built(habits=False)
     assert set(none) == {"Sustain"}
+    assert set(built(habits=False, density=5.0)) == {"Sustain", "Density"}
+    assert "Density" not in built(density=0)
     assert none["Sustain"].most is None
     assert np.isinf(none["Sustain"].longest).all()
 
