@@ -145,8 +145,7 @@ class Score:
     tempos  dtype :data:`TEMPO`;  meters  dtype :data:`METER`;  keys  dtype :data:`KEY`: marks only,
             all times are in seconds.
     names   track -> its name, where it has one.
-    fermatas, figures   what notation says beside the notes: times of fermatas; and of the figures
-            of a bass what they say, (time, "6/#4").
+    fermatas  times of the fermatas of notation.
     markers  texts at times, by time: what MIDI files have so, chord symbols of notation.
     title, composer  what stands above the notes of notation; "" where it says nothing.
     ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (the first
@@ -169,7 +168,6 @@ class Score:
     names: Mapping[int, str] = field(default_factory=dict)
     ticks_per_quarter: int = 0
     fermatas: tuple[float, ...] = ()
-    figures: tuple[tuple[float, str], ...] = ()
     markers: tuple[tuple[float, str], ...] = ()
     title: str = ""
     composer: str = ""
@@ -250,9 +248,8 @@ class Score:
             array["time"] = np.maximum(array["time"] + seconds, 0.0)
             moved[name] = array
         fermatas = tuple(time + seconds for time in self.fermatas)
-        figures = tuple((time + seconds, text) for time, text in self.figures)
         markers = tuple((max(time + seconds, 0.0), text) for time, text in self.markers)
-        more: dict[str, Any] = {"fermatas": fermatas, "figures": figures, "markers": markers}
+        more: dict[str, Any] = {"fermatas": fermatas, "markers": markers}
         if self.pulse is not None:
             more["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
         return replace(self, notes=notes, file=b"", **more, **moved)

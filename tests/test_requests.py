@@ -35,7 +35,7 @@ VALUES = {f"sampling.{name}": value for name, value in SAMPLING.items()} | {
     "include_primer": False, "seconds": 0.7, "bars": 1, "tokens": 30, "end": "natural",
     "context": 40, "begin": "3", "tracks": "1", "melody_track": "1", "chords": "| C | Am7 F |",
     "voices": ["bass"], "add": "piano", "form": "AAB",
-    "phrase_ends": [2], "figures": "5 6 -", "particles": 3,
+    "phrase_ends": [2], "particles": 3,
 }  # fmt: skip
 #: Options of one command that need another value, or another beside them.
 MORE = {
@@ -43,7 +43,6 @@ MORE = {
     ("generate", "sampling.scale"): {"sampling.scale": "pentatonic", "sampling.key": "D"},
     ("generate", "end"): {"end": "natural", "seconds": 2.5},
     ("harmonise", "bars"): {"bars": "2-3"},
-    ("harmonise", "figures"): {"figures": "- " * 13, "voices": ["bass"]},
 }
 #: Music, the machine and files: beside the request.
 OTHERS = ("primer", "file", "melody", "seed", "device", "limits", "render", "out", "name")

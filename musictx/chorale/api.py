@@ -34,7 +34,6 @@ def harmonise(
     seed: int | None = 0,
     voices: Sequence[str] = ("soprano",),
     phrase_ends: Sequence[int] = (),
-    figures: str | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> list[Sample]:
     """``samples`` four-part chorales with ``melody`` as one of their voices.
@@ -47,7 +46,6 @@ def harmonise(
 
     voices     what stays: the voice that the melody is, or several of a file with a track for each
     phrase_ends  bars in which phrases end; default: under fermatas, or at long notes
-    figures    of a bass, one word for each of its notes: "5 6 6/5 - #"
     progress   called after each step with the share that is done; what it raises stops it at once
 
     Raises :class:`UserError` for wrong arguments and for a model that does not write chorales.
@@ -61,7 +59,6 @@ def harmonise(
         particles=particles,
         voices=listed("voices", voices),
         phrase_ends=listed("phrase_ends", phrase_ends),
-        figures=figures,
     )
     harmonies = harmonisations(
         bundle_of(model, tokenizer=request.tokenizer),

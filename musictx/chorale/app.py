@@ -152,7 +152,7 @@ def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
     """The melody in ``score``, with what ``request`` says of it."""
     voices = tuple(sorted(VOICES.index(voice) for voice in request.voices))
     try:
-        return Tune.of(score, voices, ends=request.phrase_ends, figures=request.figures)
+        return Tune.of(score, voices, ends=request.phrase_ends)
     except UserError as error:
         name = f"={request.melody}" if request.melody else ""
         raise UserError(f"melody{name}: {error}") from None

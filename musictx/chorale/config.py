@@ -40,11 +40,6 @@ class HarmoniseConfig(Written):
         "(MusicXML), else at long notes of every fourth or second bar",
         low=1,
     )
-    figures: str | None = option(
-        None,
-        "voices=[bass]: figures for each note of the bass, such as '5 6 6/5 - #' (-: no figure); "
-        "default: those of the file (MusicXML)",
-    )
     particles: int = option(
         PARTICLES,
         "harmonisations developed in parallel; more are better and slower",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chorale import figures as figured
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import PER_QUARTER, RANGES, SILENCE, VOICES, Grid
@@ -32,7 +31,6 @@ class Tune:
     off     notes of the file that do not stand on sixteenths
     score   the file
     ends    bars in which phrases end; none: as the fermatas of the file say, or its long notes
-    chords  step -> what the figures of the bass ask for
     """
 
     known: Grid
@@ -45,7 +43,6 @@ class Tune:
     off: int
     score: Score
     ends: tuple[int, ...] = ()
-    chords: Mapping[int, figured.Chord] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -54,18 +51,15 @@ class Tune:
         voices: tuple[int, ...] = (0,),
         *,
         ends: Sequence[int] = (),
-        figures: str | None = None,
     ) -> Tune:
         """What ``score`` gives of a chorale.
 
         voices  the soprano: the highest notes of ``score``; another one: its track in a file of
                 four, else the highest notes (of a bass the lowest); several: their tracks
         ends    bars in which phrases end
-        figures of a bass, as :func:`musictx.chorale.figures.read` takes them; default those of the
-                file
 
         Raises ``UserError`` for music of more than four voices, for none, and for a file that does
-        not have the voices, bars or bass notes asked for.
+        not have the voices or bars asked for.
         """
         tracks = len(np.unique(score.notes["track"][~score.notes["drum"]]))
         if len(voices) > 1 and tracks not in (len(VOICES), len(voices)):
@@ -87,8 +81,7 @@ class Tune:
         start = clock.quarters(score.notes["start"]) * PER_QUARTER
         off = int((np.abs(start - np.round(start)) > OFF).sum())
         key = keys.of_melody(known.pitches[:, voices[0]])
-        tune = cls(known, voices, fixed, shift, first, clock, key, off, score, tuple(ends))
-        return dataclasses.replace(tune, chords=tune._chords(figures))
+        return cls(known, voices, fixed, shift, first, clock, key, off, score, tuple(ends))
 
     @property
     def bar(self) -> int:
@@ -151,31 +144,6 @@ class Tune:
     def _step(self, seconds: float) -> int:
         """The step of the grid that begins at a time in the file."""
         return round(float(self.clock.quarters(seconds)) * PER_QUARTER) - self.first
-
-    def _chords(self, figures: str | None) -> dict[int, figured.Chord]:
-        bass = self.known.pitches[:, -1]
-        if len(VOICES) - 1 not in self.voices:
-            if figures:
-                raise UserError("figures: expected with voices=[bass]")
-            return {}
-        texts = {self._step(time): text for time, text in self.score.figures if text}
-        if figures is not None:
-            words = figured.read(figures)
-            notes = np.flatnonzero((bass >= 0) & ~self.known.tied[:, -1])
-            if len(words) != len(notes):
-                raise UserError(f"figures: {len(words)} words, expected one for {len(notes)} notes")
-            texts = {int(step): word for step, word in zip(notes, words) if word != "-"}
-        if len(self.score.keys):
-            fifths = int(self.score.keys["sharps"][0])
-        else:
-            minor = self.key is not None and self.key.mode == "minor"
-            major = (self.key.tonic if self.key is not None else 0) + 3 * minor
-            fifths = (7 * major + 5) % 12 - 5
-        return {
-            step: figured.chord(int(bass[step]), text, fifths)
-            for step, text in texts.items()
-            if 0 <= step < len(bass) and bass[step] >= 0
-        }
 
     def where(self, step: int) -> str:
         """A step of the grid as musicians count it in the file: ``bar 2 beat 1.5``."""
@@ -258,8 +226,6 @@ class Form:
     - the last bass is the tonic, where the melody's last note lets it be: a piece that ends away
       from home counts as much as several faults;
     - phrases end as pieces do (:func:`musictx.chorale.voice_leading.closes`), on the tonic or not;
-    - where the bass is figured, each note foreign to the chord, and each one that a figure names
-      and no voice has, counts as two faults;
     - no voice stands still for two bars while others move, and each further bar counts again.
     """
 
@@ -267,14 +233,10 @@ class Form:
     STILL = 2
     #: Faults that an end away from the tonic counts for.
     AWAY = 3
-    #: Faults that a note against the figures counts for.
-    FIGURED = 2
 
     def __init__(self, tune: Tune) -> None:
         self.key, self.bar, self.voices = tune.key, tune.bar, tune.voices
-        self.phrases, self.chords = tune.phrases(), tune.chords
-        self.lines = tune.known.pitches
-        self.lowest = max(set(range(len(VOICES))) - set(tune.voices), default=-1)
+        self.phrases = tune.phrases()
         line = tune.known.pitches[:, tune.voices[0]]
         sounding = np.flatnonzero(line >= 0)
         self.opening = int(sounding[0])
@@ -291,8 +253,6 @@ class Form:
         costs = np.zeros(choices.shape)
         if self.key is not None and step == self.opening and voice not in self.voices:
             costs += self._opens(choices, voice)
-        if step in self.chords and voice not in self.voices:
-            costs += self._against(table, choices, step, voice)
         home = self.ends_home and voice == len(VOICES) - 1 and voice not in self.voices
         if home and step >= self.last:
             costs += self._astray(choices)
@@ -320,27 +280,7 @@ class Form:
         places = [start for start, stop in ends if not voice_leading.closes(pitches[:stop])]
         if self.ends_home and self._astray(pitches[-1:, -1]).any():
             places.append(self.last)
-        for step in self.chords:
-            own = pitches[None, step, :, None]
-            free = set(range(len(VOICES))) - set(self.voices)
-            if any(self._against(pitches[None], own[:, v], step, v).any() for v in free):
-                places.append(step)
         return places
-
-    def _against(self, table: np.ndarray, choices: np.ndarray, step: int, voice: int) -> np.ndarray:
-        """(B, V): what counts against the figures of the bass."""
-        chord = self.chords[step]
-        wrong = (choices >= 0) & ~np.isin(choices % 12, list(chord.allowed))
-        faults = wrong.astype(float)
-        if voice == self.lowest:
-            lower = [self.lines[None, step, v] for v in self.voices if v > voice]
-            others = [*table[:, step, :voice].T, *lower] if voice else lower
-            for needed in chord.needed:
-                there = (choices >= 0) & (choices % 12 == needed)
-                for other in others:
-                    there |= ((other >= 0) & (other % 12 == needed))[:, None]
-                faults += ~there
-        return self.FIGURED * faults
 
     def _opens(self, choices: np.ndarray, voice: int) -> np.ndarray:
         assert self.key is not None

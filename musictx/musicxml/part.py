@@ -83,7 +83,6 @@ class XmlPart:
         self.meters: list[tuple[int, int, tuple[int, int]]] = []
         self.keys: list[tuple[int, int, tuple[int, bool]]] = []
         self.fermatas: list[tuple[int, int]] = []
-        self.figures: list[tuple[int, int, str]] = []
         self.chords: list[tuple[int, int, str]] = []
         for number, measure in enumerate(element.iterfind("measure")):
             self.lengths.append(self._measure(number, measure))
@@ -97,10 +96,7 @@ class XmlPart:
     def _measure(self, number: int, element: ET.Element) -> int:
         """Read one measure; returns its length."""
         length = position = onset = 0  # where the next note begins; where the last one did (chords)
-        figured = 0  # how long the figures told so far of the next note last
         for item in element:
-            if item.tag in ("note", "backup", "forward"):
-                figured = 0
             if item.tag == "note":
                 children = {child.tag: child for child in item}
                 if "grace" in children:
@@ -122,10 +118,6 @@ class XmlPart:
                 position += self._ticks(item.findtext("duration"), "forward")
             elif item.tag == "attributes":
                 self._attributes(item, number, position)
-            elif item.tag == "figured-bass":
-                figures = filter(None, map(_figure, item.iterfind("figure")))
-                self.figures.append((number, position + figured, "/".join(figures)))
-                figured += self._ticks(item.findtext("duration", "0"), "duration")
             elif item.tag == "harmony":
                 if name := _chord(item):
                     offset = self._ticks(item.findtext("offset", "0"), "offset")
@@ -209,14 +201,6 @@ def _meter(time: ET.Element) -> tuple[int, int] | None:
         if finest > 65535:
             return None
     return (int(bar * finest), finest) if 0 < bar * finest < 256 else None
-
-
-def _figure(element: ET.Element) -> str:
-    """A figure as musicians type it: ``6``, ``#6``, ``#``."""
-    prefix = _SIGNS.get((element.findtext("prefix") or "").strip(), "")
-    suffix = _SIGNS.get((element.findtext("suffix") or "").strip(), "")
-    number = (element.findtext("figure-number") or "").strip()
-    return (prefix or suffix) + (number if re.fullmatch("[2-9]", number) else "")
 
 
 def _chord(element: ET.Element) -> str:

@@ -47,7 +47,6 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
     _mark_bars(meters, starts, resolution)
     fermatas = {starts[measure] + at for part in parts for measure, at in part.fermatas}
     chords = {starts[m] + at: text for part in parts for m, at, text in part.chords}
-    figures = {starts[m] + at: text for part in parts for m, at, text in part.figures}
     clock = _Clock({0: bpm} if bpm is not None else tempos, resolution)
 
     rows = []
@@ -77,7 +76,6 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
         names={track: title[:100] for track, title in enumerate(titles) if title},
         ticks_per_quarter=_grid(resolution),
         fermatas=tuple(map(clock.seconds, sorted(fermatas))),
-        figures=tuple((clock.seconds(at), text) for at, text in sorted(figures.items())),
         markers=tuple((clock.seconds(at), text) for at, text in sorted(chords.items())),
         title=_told(root, "work/work-title") or _told(root, "movement-title"),
         composer=_told(root, "identification/creator[@type='composer']"),

@@ -68,7 +68,6 @@ class Change:
     meters: tuple[tuple[float, int, int], ...] | None = None
     keys: tuple[tuple[float, int, bool], ...] | None = None
     fermatas: tuple[float, ...] | None = None
-    figures: tuple[tuple[float, str], ...] | None = None
 
     def json(self) -> dict[str, Any]:
         """What it does, without what it leaves alone; :func:`recorded` is the inverse."""
@@ -84,7 +83,7 @@ class Change:
 
 
 #: Parts of a change that are given whole; an empty one says something.
-WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", "figures", "name")
+WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", "name")
 
 
 def recorded(data: Any) -> Change:
@@ -103,9 +102,10 @@ def parse(data: Any) -> Change:
 def parts(data: Any, rows: Mapping[str, Callable[[Any, str], Any]] | None = None) -> dict[str, Any]:
     """The parts of a change, or of a document in a journal, each value of it checked by ``rows``,
     in a journal by the bounds that a Score has."""
-    rows = _RECORDED if rows is None else rows
     if not isinstance(data, Mapping):
         raise Refused("operation: expected a JSON object")
+    if rows is None:  # older journals keep figures of a bass too
+        rows, data = _RECORDED, {name: data[name] for name in data if name != "figures"}
     unknown = set(data) - {"label", "name", *rows}
     if unknown:
         raise Refused(f"operation: no part is called {', '.join(map(repr, sorted(unknown)))}")
@@ -217,11 +217,6 @@ def _key(row: Any, what: str, most: int = 7) -> tuple[float, int, bool]:
     return _seconds(time, what), whole(sharps, -most, most, f"{what}, sharps"), bool(minor)
 
 
-def _figure(row: Any, what: str) -> tuple[float, str]:
-    time, text = _row(row, 2, what)
-    return _seconds(time, what), clean_name(text, f"{what}, text")
-
-
 _ROWS: dict[str, Callable[[Any, str], Any]] = {
     "remove": _id,
     "add": _named_note,
@@ -234,7 +229,6 @@ _ROWS: dict[str, Callable[[Any, str], Any]] = {
     "meters": _meter,
     "keys": _key,
     "fermatas": _seconds,
-    "figures": _figure,
 }
 
 

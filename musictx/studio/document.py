@@ -36,7 +36,7 @@ class Document:
     locked    numbers of the notes that composing leaves as they are
     next_id   the number of the next new note
     accepted  the proposals that are in the piece, which notes they brought and which left for them
-    fermatas, figures, composer   what notation says beside the notes, see
+    fermatas, composer   what notation says beside the notes, see
               :class:`musictx.notes.Score`
     """
 
@@ -53,7 +53,6 @@ class Document:
     keys: tuple[tuple[float, int, bool], ...] = ()
     ticks_per_quarter: int = 480
     fermatas: tuple[float, ...] = ()
-    figures: tuple[tuple[float, str], ...] = ()
     composer: str = ""
 
     @property

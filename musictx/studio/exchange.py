@@ -53,7 +53,6 @@ def document_of(score: Score, name: str = "") -> Document:
         keys=tuple(score.keys.tolist()),
         ticks_per_quarter=score.ticks_per_quarter,
         fermatas=tuple(score.fermatas),
-        figures=tuple((time, clean_name(text)) for time, text in score.figures),
         composer=clean_name(score.composer),
     )
 
@@ -135,7 +134,6 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
         names={track.id: track.name for track in document.tracks if track.name},
         ticks_per_quarter=document.ticks_per_quarter,
         fermatas=document.fermatas,
-        figures=document.figures,
         title="" if document.name.lower() == "untitled" else document.name,
         composer=document.composer,
     )
@@ -173,7 +171,6 @@ def part_of(score: Score, begin: float, end: float) -> Score:
         notes=chosen,
         pedals=np.concatenate(pedals) if pedals else score.pedals,
         fermatas=tuple(t - begin for t in score.fermatas if begin <= t < end),
-        figures=tuple((t - begin, text) for t, text in score.figures if begin <= t < end),
         **marks,
     )
 

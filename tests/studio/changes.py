@@ -60,7 +60,6 @@ def changes(draw, document: Document) -> Change:
         meters=draw(st.none() | meters),
         keys=draw(st.none() | keys),
         fermatas=draw(st.none() | st.lists(SECONDS, max_size=3).map(tuple)),
-        figures=draw(st.none() | st.lists(st.tuples(SECONDS, NAMES), max_size=2).map(tuple)),
     )
 
 

@@ -37,7 +37,7 @@ export function faster(piece, tempo) {
   const tempos = piece.tempos.length ? piece.tempos.map(([time, of]) => [at(time), of * factor]) : [[0, tempo]];
   return {
     tempos, meters: later(piece.meters), keys: later(piece.keys), pedals: later(piece.pedals),
-    fermatas: piece.fermatas.map(at), figures: later(piece.figures),
+    fermatas: piece.fermatas.map(at),
     change: [...piece.notes.values()].map((note) => ({ ...note, start: at(note.start), end: at(note.end) })),
   };
 }

@@ -26,7 +26,6 @@
  * @property {[number, number, boolean][]} keys  [time, sharps, minor]
  * @property {[number, number, number][]} pedals  [time, value, track]
  * @property {number[]} fermatas  times
- * @property {[number, string][]} figures  [time, figured bass]
  *
  * @typedef {object} Operation  one step that can be undone; any part but the label may be missing
  * @property {string} label
@@ -41,7 +40,6 @@
  * @property {[number, number, boolean][]} [keys]
  * @property {[number, number, number][]} [pedals]
  * @property {number[]} [fermatas]
- * @property {[number, string][]} [figures]
  * @property {string} [name]
  *
  * @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Ghost
