@@ -38,8 +38,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(INSTALLED)
-	$(BIN)/musictx harmonise ode_to_joy name=harmonised render=true out=demo
-	$(BIN)/musictx generate mozart_k545 model=piano seconds=15 name=sonata render=true out=demo
+	$(BIN)/musictx harmonise ode_to_joy render=true out=demo/harmonised.mid
+	$(BIN)/musictx generate mozart_k545 model=piano seconds=15 render=true out=demo/sonata.mid
 	@echo "Listen to demo/*.wav, look at demo/*.png, open demo/*.mid in any music program. Next:"
 	@echo "  $(BIN)/musictx harmonise YOUR_MELODY.mid"
 	@echo "  $(BIN)/musictx train FOLDER_OF_MIDI"

@@ -72,7 +72,6 @@ def generate(
     guidance: float = 1.0,
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
-    context: int | None = None,
     progress: Callable[[int, float], None] | None = None,
     on_event: OnEvent | None = None,
 ) -> list[Sample]:
@@ -97,7 +96,6 @@ def generate(
     density, loudness, register, polyphony, guidance  what the music is to be like, in numbers
               or words (docs/composing.md); all but density want a model with control tokens
     constraints, processors  further soft constraints and rules (docs/sampling.md)
-    context   tokens that the model looks back on; None: as many as in training
     progress  called after each step with the tokens just drawn and the seconds that the slowest
               piece has now
     on_event  called with the number of a piece, from 0, and an :class:`Event` as each new note
@@ -124,7 +122,6 @@ def generate(
         register=register,
         polyphony=polyphony,
         guidance=guidance,
-        context=context,
     )
     music: Score | list[Score] | None = None
     if isinstance(primer, list):
@@ -166,7 +163,6 @@ def stream(
     primer_seconds: float | None = None,
     constraints: Sequence[SoftConstraint] = (),
     processors: Sequence[Processor] = (),
-    context: int | None = None,
 ) -> Stream:
     """New music, or a continuation of ``primer``, as an iterator of
     :class:`~musictx.sampling.stream.Event`: notes that begin and end, as soon as they are known.
@@ -182,7 +178,6 @@ def stream(
         sampling,
         seconds=seconds,
         primer_seconds=primer_seconds,
-        context=context,
     )
     return generating.stream(
         bundle_of(model),

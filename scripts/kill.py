@@ -107,7 +107,7 @@ class Trials:
         model = self.folder / "model" / "run" / "model"
         if not model.is_dir():
             run(self._training(self.folder / "model"), self.folder / "log")
-        options = ["samples=6", "seconds=4", "seed=1", "name=x", "device=cpu"]
+        options = ["samples=6", "seconds=4", "seed=1", "device=cpu"]
         return ["generate", f"model={model}", f"out={place / 'pieces'}", *options]
 
     def streams(self, number: int) -> bool:

@@ -116,11 +116,11 @@ def test_any_printable_file_name_survives(name):
         (["seed=010"], {"seed": 10}),
         (["seed=null"], {"seed": None}),
         (
-            ["seconds=1e1", "render=yes", "name=007"],
-            {"seconds": 10.0, "render": True, "name": "007"},
+            ["seconds=1e1", "render=yes", "register=007"],
+            {"seconds": 10.0, "render": True, "register": "007"},
         ),
-        (["name='null'", "out=007"], {"name": "null", "out": "007"}),
-        (["+seed=3", "name=a: b #c"], {"seed": 3, "name": "a: b #c"}),
+        (["register='null'", "out=007"], {"register": "null", "out": "007"}),
+        (["+seed=3", "register=a: b #c"], {"seed": 3, "register": "a: b #c"}),
         (
             ["sampling.temperatures={note_on:0.5,x: 2}"],
             {"temperatures": {**SamplingConfig().temperatures, "note_on": 0.5, "x": 2.0}},
@@ -140,9 +140,9 @@ def test_values_are_read_as_their_option_declares_them(typed, expected):
 
 def test_the_home_folder_is_expanded_in_paths_only(monkeypatch):
     monkeypatch.setenv("HOME", "/home/someone")
-    made = c.compose("generate", ["out=~/a", "name=~b"])
+    made = c.compose("generate", ["out=~/a", "register=~b"])
     assert made.out == "/home/someone/a"
-    assert made.name == "~b"
+    assert made.register == "~b"
 
 
 def test_a_tilde_of_nobody_is_a_letter_of_a_name(tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ VALUES = {f"sampling.{name}": value for name, value in SAMPLING.items()} | {
     "samples": 2, "loudness": "p", "register": "high", "polyphony": "1.5",
     "guidance": 1.5, "quantise": "16", "primer_seconds": 2.0,
     "include_primer": False, "seconds": 0.7, "bars": 1, "tokens": 30, "end": "natural",
-    "context": 40, "begin": "3", "tracks": "1", "melody_track": "1", "chords": "| C | Am7 F |",
+    "begin": "3", "tracks": "1", "melody_track": "1", "chords": "| C | Am7 F |",
     "voices": ["bass"], "add": "piano", "form": "AAB",
     "phrase_ends": [2], "particles": 3,
 }  # fmt: skip
@@ -45,7 +45,7 @@ MORE = {
     ("harmonise", "bars"): {"bars": "2-3"},
 }
 #: Music, the machine and files: beside the request.
-OTHERS = ("primer", "file", "melody", "seed", "device", "limits", "render", "out", "name")
+OTHERS = ("primer", "file", "melody", "seed", "device", "limits", "render", "out")
 COMMANDS = {
     "generate": (GenerateConfig, {"seconds": 0.8}, "musictx.apps.generate"),
     "infill": (InfillConfig, {"begin": "2", "end": "2"}, "musictx.apps.infill"),

@@ -56,7 +56,7 @@ STEERED = dict.fromkeys(("samples", "seed", "guidance"), "number")
 STEERED |= dict.fromkeys(("density", "loudness", "register", "polyphony"), "number")
 STEERED |= dict.fromkeys(("sampling", "quantise"), "text")
 STEERED |= {"progress": "function", "on_event": "function"}
-LENGTHS = dict.fromkeys(("seconds", "primer_seconds", "context"), "number")
+LENGTHS = dict.fromkeys(("seconds", "primer_seconds"), "number")
 RULES = {"constraints": "functions", "processors": "functions"}
 FUNCTIONS = {
     "generate": {

@@ -97,7 +97,7 @@ def stream(
     processors: Sequence[Processor] = (),
 ) -> Stream:
     """New music, or a continuation, event by event (:class:`~musictx.sampling.stream.Stream`), by
-    the options of ``request`` about primer, length in seconds, sampling and context."""
+    the options of ``request`` about primer, length in seconds and sampling."""
     return Stream(
         bundle.model,
         bundle.tokenizer,
@@ -105,7 +105,6 @@ def stream(
         seed=seed,
         seconds=request.seconds,
         sampling=request.sampling,
-        context=request.context,
         note_limits=bundle.card.get("note_limits"),
         constraints=constraints,
         processors=processors,

@@ -132,22 +132,11 @@ def fresh_seed() -> int:
     return secrets.randbelow(10**6)
 
 
-def file_name(name: str | None, source: str | Path, seed: int) -> str:
-    """NAME-SEED, to which the number of the piece is added: the name as asked, or that of the music
-    or model ``source``."""
-    if name is not None:
-        name = name.removesuffix(".mid")
-        if not name or Path(name).name != name:
-            raise UserError(
-                f"name={name}: expected a file name without folders; out= names the folder"
-            )
-    elif isinstance(source, Path):
-        name = shipped.name_of(source.resolve())
-    else:
-        name = Path(source).stem
-    if len(os.fsencode(name)) > LONGEST:
-        raise UserError(f"name={name}: this is too long for a file name; give another, name=NAME")
-    return f"{name}-{seed}"
+def file_name(source: str | Path, seed: int) -> str:
+    """NAME-SEED, to which the number of the piece is added: the name of the music or model
+    ``source``."""
+    name = shipped.name_of(source.resolve()) if isinstance(source, Path) else Path(source).stem
+    return f"{os.fsencode(name)[:LONGEST].decode(errors='ignore')}-{seed}"
 
 
 @dataclass(frozen=True)
@@ -176,7 +165,7 @@ class Work:
             )
         where = choose(config, notice, on_beats)
         seed = fresh_seed() if config.seed is None else config.seed
-        stem = Path(config.out) / file_name(config.name, source or where, seed)
+        stem = Path(config.out) / file_name(source or where, seed)
         files.check_writable(stem.parent.parent if is_file(stem.parent) else stem.parent, "out")
         bundle = load(where, config.device)
         if config.seed is None:

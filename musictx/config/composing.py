@@ -69,9 +69,6 @@ class Written(Composing):
         path=True,
         also="output output_dir save_dir resume",
     )
-    name: str | None = option(
-        None, "file name without extension; default: name of the primer or model, and the seed"
-    )
 
 
 @dataclass

@@ -58,14 +58,6 @@ class GenerateConfig(Steered):
         "model (also earlier, where the model ends it); default: cut, for new chorales model",
         choices=("cut", "natural", "model"),
     )
-    context: int | None = option(
-        None,
-        "tokens that the model looks back on; default: as many as in training",
-        rare=True,
-        low=2,
-        high=2**20,
-        also="max_len seq_len",
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

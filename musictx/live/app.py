@@ -28,7 +28,6 @@ def run(config: PlayConfig) -> PlayReport:
             primer_seconds=config.primer_seconds,
             seconds=config.seconds,
             sampling=config.sampling,
-            context=config.context,
         )
         stream = generate.stream(bundle, request, score, seed=seed)
         report = PlayReport()

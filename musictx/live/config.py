@@ -17,12 +17,6 @@ class LiveConfig(Composing):
     output: str | None = option(
         None, "MIDI port to play to, socket:HOST:PORT, or a .mid file; default: the first MIDI port"
     )
-    context: int | None = option(
-        None,
-        "tokens that the model looks back on; default: as many as in training",
-        low=2,
-        also="max_len seq_len",
-    )
 
 
 @dataclass

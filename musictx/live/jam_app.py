@@ -17,9 +17,7 @@ def run(config: JamConfig) -> int:
     """Listen and answer until the port is closed or Ctrl-C; the number of answers."""
     with prepared(config) as (bundle, output, seed):
         source = ports.open_input(config.input)
-        request = GenerateConfig(
-            seconds=config.answer, sampling=config.sampling, context=config.context
-        )
+        request = GenerateConfig(seconds=config.answer, sampling=config.sampling)
 
         def compose(primer: Score, number: int) -> Stream:
             return generate.stream(bundle, request, primer, seed=[seed, number])

@@ -18,7 +18,6 @@ from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.data import layout
 from musictx.errors import UserError
-from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, soft, timeline
 from musictx.sampling import processors as reshape
 from musictx.sampling.batch import ROWS_AT_ONCE, Batch, Sample
@@ -65,7 +64,7 @@ def continuations(
 
     request   how long the new part is to be, how it ends (:func:`completed`), how tokens are drawn,
               what the score holds: the options ``seconds``, ``bars``, ``tokens``, ``end``,
-              ``sampling``, ``context``, ``quantise`` and ``include_primer``. What is usual in the
+              ``sampling``, ``quantise`` and ``include_primer``. What is usual in the
               corpus, for the options that leave it to the corpus, is in the model's card. Without
               the primer a score has only the notes struck after it, and time counts from its end
               (from the last bar line before it, if it keeps to beats).
@@ -86,7 +85,7 @@ def continuations(
     model, tokenizer = bundle.model, bundle.tokenizer
     request = completed(request, tokenizer, primers[0])
     sampling, limits = request.sampling, NoteLimits.of(bundle.card.get("note_limits"))
-    context = looked_back(model, tokenizer, request.context)
+    context = model.config.context
     steering = steering or [Steering()] * len(primers)
     # Notes in bars are as dense as their controls ask; soft constraints know no more of them.
     density = None if tokenizer.group > 1 and steering[0].levels else steering[0].density
@@ -157,15 +156,6 @@ def completed(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> 
     if seconds is None and request.bars is None and request.tokens is None:
         seconds = LONGEST if end == "model" else USUAL
     return replace(request, end=end, seconds=seconds)
-
-
-def looked_back(model: MusicTransformer, tokenizer: Tokenizer, context: int | None) -> int:
-    """Ids that the model looks back on: ``context``, by default its own; ``UserError`` for fewer
-    than two groups of events."""
-    if context is not None and context < 2 * tokenizer.align:
-        least = f"at least {2 * tokenizer.align} with {tokenizer.name} tokens"
-        raise UserError(f"context={context}: expected {least}")
-    return context or model.config.context
 
 
 def alike(

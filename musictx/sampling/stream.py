@@ -19,7 +19,7 @@ from musictx.sampling import engine, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.events import Event, reader
-from musictx.sampling.music import looked_back, prompts
+from musictx.sampling.music import prompts
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.soft import NoteLimits
@@ -31,7 +31,8 @@ class Stream(Iterator[Event]):
     """An iterator of events; ``close`` it, or leave its ``with`` block, and it stops.
 
     seconds   length of the music; ``None`` = until it is closed. Notes that sound then are ended.
-    context   ids that the model looks back on. It may be set while the stream runs: less is faster.
+    context   ids that the model looks back on, at first its own. It may be set while the stream
+              runs: less is faster.
     drawn     ids so far, the primer's included
 
     The other arguments are those of :func:`musictx.sampling.music.continuations`. Raises
@@ -47,7 +48,6 @@ class Stream(Iterator[Event]):
         seed: int | Sequence[int],
         seconds: float | None = None,
         sampling: SamplingConfig | None = None,
-        context: int | None = None,
         note_limits: Mapping[str, Any] | None = None,
         constraints: Sequence[SoftConstraint] = (),
         processors: Sequence[Processor] = (),
@@ -65,8 +65,8 @@ class Stream(Iterator[Event]):
         built += soft.build(tokenizer, sampling, limits, [primer], sampling.density)
         self._soft = soft.together(tokenizer, [*constraints, *built])
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]
-        self._context = looked_back(model, tokenizer, context)
-        room = 2 * max(self._context, model.config.context) * tokenizer.align
+        self._context = model.config.context
+        room = 2 * self._context * tokenizer.align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
         self.drawn = len(primer.ids)
         self._sounding: set[tuple[int, int]] = set()

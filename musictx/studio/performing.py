@@ -49,7 +49,7 @@ def ready(source: Input, bundle: Bundle) -> Ready:
     assert isinstance(request, GenerateConfig)
     primer = generate.primer_of(bundle, source.score, request, request.primer or "")
     steer = steering(bundle, controls_of(request), request.guidance, like=primer.score)
-    context = request.context or bundle.model.config.context
+    context = bundle.model.config.context
     options = repr(dataclasses.replace(request, seed=0, primer=None))
     same = options, alike(bundle.tokenizer, primer, steer, context)
     return Ready(primer, steer, same, request.samples * len(steer.rows))

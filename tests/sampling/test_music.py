@@ -337,7 +337,7 @@ def test_primers_that_are_alike_are_continued_together_as_alone(lengths, levels,
     groups: dict = {}
     for row, (primer, steer) in enumerate(zip(primers, steering)):
         groups.setdefault(music.alike(tokenizer, primer, steer, context), []).append(row)
-    asked = {"seconds": 1.0, "context": context}
+    asked = {"seconds": 1.0}
     for rows_ in groups.values():
         chosen = [primers[row] for row in rows_], [steering[row] for row in rows_]
         seeds = [(3, row) for row in rows_]
