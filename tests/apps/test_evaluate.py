@@ -168,7 +168,6 @@ def test_what_is_refused_leaves_no_folder_of_tokens(options, tmp_path, corpus, m
     ("options", "words"),
     [
         ({"window": 4, "stride": 5}, "stride=5: expected 1 to window=4"),
-        ({"task": "continue"}, "task=continue: expected one of free, infill, accompany"),
         ({"out": "result.txt"}, "out=result.txt: expected a file name that ends with .json"),
         ({"out": "result.csv"}, "out=result.csv: expected a file name that ends with .json"),
     ],
