@@ -44,7 +44,7 @@ SHORTEST = 4
 
 
 @dataclass(frozen=True)
-class Grid:
+class BeatFit:
     """How music stands to the beats of its file.
 
     kind      "grid": on the beats of the file; "shifted": on these late, early or swung; "free":
@@ -67,28 +67,28 @@ class Grid:
         return self.kind in ("grid", "shifted")
 
 
-def grid_of(score: Score) -> Grid:
+def grid_of(score: Score) -> BeatFit:
     """How ``score`` stands to its tempo marks, 120 quarter notes a minute where it has none."""
     onsets = _onsets(score)
     if len(onsets) < SHORTEST:
-        return Grid("short", 0.0)
+        return BeatFit("short", 0.0)
     clock = Beats(score)
     quarters = clock.quarters(onsets)
     there, exact = strength(quarters), exactness(quarters)
     if len(onsets) < FEWEST:
-        return Grid("grid" if exact == 1.0 else "short", there, 0.0, exact)
+        return BeatFit("grid" if exact == 1.0 else "short", there, 0.0, exact)
     swing = _swing(quarters)
     if swing > 0.5 and strength(straight(quarters, swing)) >= max(STRENGTH, there + GAIN):
-        return Grid("shifted", strength(straight(quarters, swing)), 0.0, exact, swing)
+        return BeatFit("shifted", strength(straight(quarters, swing)), 0.0, exact, swing)
     if exact >= MOSTLY:
-        return Grid("grid", there, 0.0, exact)
+        return BeatFit("grid", there, 0.0, exact)
     shift = _late(onsets, clock)
     shifted = clock.quarters(onsets - shift)
     moved = strength(shifted)
     small = abs(float(np.median(shifted - quarters))) < SMALL or moved - there < GAIN
     if not small and (moved >= STRENGTH or exactness(shifted) >= MOSTLY):
-        return Grid("shifted", moved, shift, exactness(shifted))
-    return Grid("grid" if there >= STRENGTH else "free", there, 0.0, exact)
+        return BeatFit("shifted", moved, shift, exactness(shifted))
+    return BeatFit("grid" if there >= STRENGTH else "free", there, 0.0, exact)
 
 
 def in_time(score: Score, *, tracking: bool = True) -> Score:

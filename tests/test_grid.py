@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
-from musictx.grid import Grid, grid_of, strength
+from musictx.grid import BeatFit, grid_of, strength
 from musictx.notes import NOTE, TEMPO, Score
 
 quick = settings(deadline=None, max_examples=40)
@@ -72,6 +72,6 @@ def test_strength_is_one_on_lines_and_small_for_random_onsets():
 
 
 def test_a_handful_of_notes_says_nothing_unless_all_stand_on_lines():
-    assert grid_of(piece(np.arange(1.0, 4.0))) == Grid("short", 0.0)
+    assert grid_of(piece(np.arange(1.0, 4.0))) == BeatFit("short", 0.0)
     assert grid_of(piece(np.arange(1.0, 8.0))).kind == "grid"
     assert grid_of(piece(np.append(np.arange(1.0, 8.0), 8.03))).kind == "short"

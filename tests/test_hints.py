@@ -27,7 +27,7 @@ def understood(words: list[str]) -> None:
         assert word == "--help" or (equals and name in known), word
 
 
-@pytest.mark.parametrize("group", hints.GROUPS)
+@pytest.mark.parametrize("group", hints.GROUP_SYNONYMS)
 def test_a_synonym_stands_for_a_group(group):
     assert group in GROUPS
 

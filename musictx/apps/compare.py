@@ -16,7 +16,7 @@ from musictx.evaluate import sets
 from musictx.evaluate.comparison import Comparison, compare, copy_index
 from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt, Named
 from musictx.progress import progress
-from musictx.sampling.folder import SampleFolder, Start, fill
+from musictx.sampling.folder import Opening, SampleFolder, fill
 from musictx.sampling.primer import encode_primer
 from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
@@ -173,12 +173,12 @@ def _generate(
         fill(out, bundle, starts, request, tell)
 
 
-def _starts(config: CompareConfig, bundle: Bundle, real: _Real) -> list[Start]:
+def _starts(config: CompareConfig, bundle: Bundle, real: _Real) -> list[Opening]:
     """Nothing, or the openings of real pieces, again from the first if there are too few."""
     if config.task == "free":
-        return [Start()] * config.pieces
+        return [Opening()] * config.pieces
     openings = [
-        Start(name, encode_primer(bundle.tokenizer, s, seconds=config.primer_seconds, name=name))
+        Opening(name, encode_primer(bundle.tokenizer, s, seconds=config.primer_seconds, name=name))
         for name, s in real.pieces(config.pieces)
     ]
     return [openings[i % len(openings)] for i in range(config.pieces)]

@@ -28,7 +28,7 @@ from musictx.grid import grid_of, in_time
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.events import OnEvent
-from musictx.sampling.music import USUAL, Progress, Sample, continuations
+from musictx.sampling.music import USUAL_SECONDS, Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer, encode_primer, to_bar_line
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Steering, controls_of, steering
@@ -174,7 +174,7 @@ def _total(config: GenerateConfig) -> tuple[float | None, str]:
     if config.tokens is not None and config.seconds is None:
         return float(config.tokens), "tokens"
     unknown = config.bars is not None or config.form is not None
-    return config.seconds or (None if unknown else USUAL), "seconds"
+    return config.seconds or (None if unknown else USUAL_SECONDS), "seconds"
 
 
 def primer_of(

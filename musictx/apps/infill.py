@@ -37,7 +37,7 @@ from musictx.sampling.batch import Ended
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
 from musictx.sampling.soft import Habit, NoteLimits
-from musictx.sampling.steer import FEWEST, controls_of, has_controls, steering, unable
+from musictx.sampling.steer import FEWEST_NOTES, controls_of, has_controls, steering, unable
 from musictx.tokens.group_ids import DRUM_PART
 
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
@@ -178,7 +178,7 @@ def habits_of(
     if task.closes:
         notes = parts.as_trained(bundle, task.score).notes
         for part, mine in parts_of(notes[np.isin(notes["track"], task.tracks)]).items():
-            if len(mine) >= FEWEST:
+            if len(mine) >= FEWEST_NOTES:
                 most, low, high = map(int, habit([at_once(mine)], [mine["pitch"]], [0.0])[:3])
                 more = 0 if part == DRUMS else MARGIN
                 found[part] = Habit(most, max(low - more, 0), min(high + more, 127))

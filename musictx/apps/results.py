@@ -23,7 +23,7 @@ from musictx.sampling.music import Progress, Sample
 from musictx.shipped import chosen
 
 #: Bytes of a name, so that seed, number and ending have room in the 255 of a file system.
-LONGEST = 200
+LONGEST_NAME_BYTES = 200
 #: Endings of the files of music that can be written, and what writes them.
 WRITERS = {".mid": midi.to_bytes, ".midi": midi.to_bytes, ".musicxml": musicxml.to_bytes}
 
@@ -136,7 +136,7 @@ def file_name(source: str | Path, seed: int) -> str:
     """NAME-SEED, to which the number of the piece is added: the name of the music or model
     ``source``."""
     name = shipped.name_of(source.resolve()) if isinstance(source, Path) else Path(source).stem
-    return f"{os.fsencode(name)[:LONGEST].decode(errors='ignore')}-{seed}"
+    return f"{os.fsencode(name)[:LONGEST_NAME_BYTES].decode(errors='ignore')}-{seed}"
 
 
 @dataclass(frozen=True)

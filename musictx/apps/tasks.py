@@ -18,13 +18,13 @@ from musictx.config.checks import require
 from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.notes import Score
-from musictx.sampling.steer import FEWEST
+from musictx.sampling.steer import FEWEST_NOTES
 from musictx.tokens.controls import measured
 
 #: A part that is to be composed is as dense as the music so many seconds around it.
-AROUND = 10.0
+AROUND_SECONDS = 10.0
 #: A gap reaches at most so many seconds over the end of the file.
-AFTER = 30.0
+AFTER_SECONDS = 30.0
 #: Characters of a file of chords that are read.
 LONGEST_SHEET = 65_536
 
@@ -79,10 +79,10 @@ def gap(score: Score, request: InfillConfig) -> Task:
             f"from={request.begin}: the file ends before that, after {score.duration:.1f} s, in "
             f"bar {bars}"
         )
-    if stop > score.duration + AFTER:
+    if stop > score.duration + AFTER_SECONDS:
         raise UserError(
             f"to={request.end}: that is {stop - score.duration:.0f} s after the end of the file, "
-            f"expected at most {AFTER:.0f}"
+            f"expected at most {AFTER_SECONDS:.0f}"
         )
     notes = score.notes
     if request.tracks is None:
@@ -101,7 +101,7 @@ def _around(
 ) -> dict[str, float]:
     """What the controls measure in the notes ``written`` around a gap and the ``others`` in it:
     their densities and polyphonies add up, loudness and register are means over their notes."""
-    near = _measured(written, max(start - AROUND, 0.0), min(stop + AROUND, end))
+    near = _measured(written, max(start - AROUND_SECONDS, 0.0), min(stop + AROUND_SECONDS, end))
     beside = _measured(others, start, min(stop, end)) if near else {}
     found = {}
     for name in near:
@@ -118,7 +118,7 @@ def _measured(notes: np.ndarray, first: float, last: float) -> dict[str, float]:
     notes = notes[(notes["start"] >= first) & (notes["start"] < last)].copy()
     for name in ("start", "end"):
         notes[name] -= first
-    return measured(notes, last - first) if len(notes) >= FEWEST else {}
+    return measured(notes, last - first) if len(notes) >= FEWEST_NOTES else {}
 
 
 def under(score: Score, request: AccompanyConfig) -> Task:

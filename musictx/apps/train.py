@@ -163,7 +163,7 @@ def finished_before(config: TrainConfig, folder: runs.RunFolder, say: Say) -> Tr
     return Trained(folder.model, status.get("validation_loss"))
 
 
-class Session(NamedTuple):
+class TrainingSession(NamedTuple):
     """All that a training needs, made and checked before anything is written."""
 
     lit: LitMusicTransformer
@@ -181,7 +181,7 @@ def assemble(
     tokenizer: Tokenizer,
     model: MusicTransformer,
     say: Say,
-) -> Session:
+) -> TrainingSession:
     """Module, data, callbacks, loggers and Trainer; ``UserError`` for options that cannot be."""
     lit = LitMusicTransformer(
         model.config.plain(),
@@ -227,14 +227,14 @@ def assemble(
     known = Run(save_model, sample, draw, told, StopRequest(tell=ranks.is_first()), config.seed)
     known.check = folder.still_there
     trainer = trainer_of(config, folder, bar, known, validates=bool(shards.pieces("validation")))
-    return Session(lit, data, trainer, path, bar, known)
+    return TrainingSession(lit, data, trainer, path, bar, known)
 
 
 def train(
     config: TrainConfig,
     folder: runs.RunFolder,
     shards: Shards,
-    session: Session,
+    session: TrainingSession,
     report: Report | None,
     say: Say,
 ) -> Trained:

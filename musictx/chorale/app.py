@@ -22,7 +22,7 @@ from musictx.chorale import voice_leading
 from musictx.chorale.config import HarmoniseConfig
 from musictx.chorale.gap import Gap
 from musictx.chorale.grid import VOICES
-from musictx.chorale.harmonise import Harmony, harmonise
+from musictx.chorale.harmonise import Harmonisation, harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Form, Tune
 from musictx.config import InfillConfig
@@ -42,7 +42,7 @@ def harmonisations(
     *,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
-) -> list[tuple[Harmony, Sample]]:
+) -> list[tuple[Harmonisation, Sample]]:
     """``request.samples`` times ``melody`` in four voices, in its bars and tempo. ``progress`` is
     called with the share that is done.
 
@@ -92,7 +92,7 @@ def pieces(
     request: HarmoniseConfig,
     seed: int,
     progress: Callable[[float], None],
-) -> Iterator[tuple[Harmony, Sample]]:
+) -> Iterator[tuple[Harmonisation, Sample]]:
     """Each harmony of ``tune``, and its piece; see :func:`harmonisations`. ``progress`` is called
     after each step with how much is done, of the steps of all; what it raises stops them."""
     tokenizer = bundle.tokenizer
@@ -158,7 +158,7 @@ def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
         raise UserError(f"melody{name}: {error}") from None
 
 
-def _checked(harmony: Harmony, tune: Tune) -> str:
+def _checked(harmony: Harmonisation, tune: Tune) -> str:
     """What a teacher would mark, in a line, with the bars of the file."""
     grid = harmony.grid
     assessment = voice_leading.assess(grid.pitches, grid.tied, bar=tune.bar)

@@ -42,7 +42,7 @@ def read_piece(
     return score, None
 
 
-class Chorales:
+class BachChorales:
     """The chorales as a :class:`musictx.data.corpora.Corpus`. They are known by the version of
     music21, so that nothing is read where the shards are up to date."""
 

@@ -56,7 +56,7 @@ class Chorale(NamedTuple):
         return [str(fault._replace(step=fault.step + self.seam)) for fault in faults]
 
 
-class Chorales:
+class ChoraleMeasures:
     """Chorales as :class:`musictx.apps.measures.Measures`; its task is to harmonise."""
 
     tokenizer = ChoraleTokenizer.name

@@ -26,16 +26,16 @@ from musictx.sampling import engine
 from musictx.tokens.vocab import BOS, EOS
 
 #: Places that are tried again, each at most so often.
-TRIES = 6
-AGAIN = 2
+TRIES_IN_ALL = 6
+TRIES_AT_ONE_PLACE = 2
 #: How much of the work is done when all has been written once, for the one who waits.
-FIRST = 0.6
+FIRST_WORK_SHARE = 0.6
 #: Beats before and after a fault that are written anew.
-AROUND = 2
+BEATS_AROUND = 2
 
 
 @dataclass(frozen=True)
-class Harmony:
+class Harmonisation:
     """grid: all four voices; nats_per_note: nats a token (one for each voice and sixteenth), known
     and free, under the model;
     ids: (4 T,) uint16"""
@@ -56,7 +56,7 @@ def harmonise(
     form: Form | None = None,
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[float], None] | None = None,
-) -> Harmony:
+) -> Harmonisation:
     """The best of ``particles`` ways to write the notes that are not known: the highest
     ln p - rules x faults.
 
@@ -76,9 +76,8 @@ def harmonise(
     def share(step: int, number: int) -> None:
         if progress is not None:
             passed = (number - 1) * len(known) + step
-            progress(
-                FIRST * step if not number else FIRST * len(known) + (1 - FIRST) * passed / TRIES
-            )
+            again = (1 - FIRST_WORK_SHARE) * passed / TRIES_IN_ALL if number else 0.0
+            progress(FIRST_WORK_SHARE * (len(known) if number else step) + again)
 
     def attempt(known: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Piece:
         pieces = filtered(
@@ -100,21 +99,21 @@ def harmonise(
 
     best = attempt(known, fixed, 0, int((~fixed).any(1).argmax()))
     often: dict[int, int] = {}
-    for number in range(1, TRIES + 1):
+    for number in range(1, TRIES_IN_ALL + 1):
         grid = read(tokenizer, best.ids, known, fixed)
         places = _faulty(grid, sampling.rules, form)
-        place = next((p for p in places if often.get(p, 0) < AGAIN), None)
+        place = next((p for p in places if often.get(p, 0) < TRIES_AT_ONE_PLACE), None)
         if place is None:
             break
         often[place] = often.get(place, 0) + 1
-        begin = max(place - AROUND, 0) * PER_QUARTER
+        begin = max(place - BEATS_AROUND, 0) * PER_QUARTER
         around = np.ones(fixed.shape, bool)
-        around[begin : (place + AROUND) * PER_QUARTER] = False
+        around[begin : (place + BEATS_AROUND) * PER_QUARTER] = False
         if not (fixed | around).all():
             again = attempt(grid, fixed | around, number, begin)
             best = max(best, again, key=lambda one: one.worth)
     grid = read(tokenizer, best.ids, known, fixed)
-    return Harmony(grid, -best.likely / len(best.ids), best.ids.astype(np.uint16))
+    return Harmonisation(grid, -best.likely / len(best.ids), best.ids.astype(np.uint16))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from musictx.evaluate import keys
 from musictx.notes import Score
 
 #: Notes further than this from a sixteenth, in sixteenths, do not fit the grid.
-OFF = 0.12
+OFF_SIXTEENTHS = 0.12
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Tune:
         fixed[:, voices] = True
         known = Grid(np.where(fixed, known.pitches, SILENCE), known.tied & fixed)
         start = clock.quarters(score.notes["start"]) * PER_QUARTER
-        off = int((np.abs(start - np.round(start)) > OFF).sum())
+        off = int((np.abs(start - np.round(start)) > OFF_SIXTEENTHS).sum())
         key = keys.of_melody(known.pitches[:, voices[0]])
         return cls(known, voices, fixed, shift, first, clock, key, off, score, tuple(ends))
 

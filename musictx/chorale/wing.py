@@ -7,7 +7,7 @@ from musictx.wings import Wing
 WING = Wing(
     name="chorale",
     tokenizers={"chorale": "musictx.chorale.tokenizer:ChoraleTokenizer"},
-    corpora={"bach": "musictx.chorale.bach:Chorales", "jsb": "musictx.chorale.jsb:Published"},
+    corpora={"bach": "musictx.chorale.bach:BachChorales", "jsb": "musictx.chorale.jsb:Published"},
     features={
         "intervals": "musictx.chorale.features.intervals:Intervals",
         "ages": "musictx.chorale.features.note_ages:NoteAges",
@@ -18,7 +18,7 @@ WING = Wing(
     },
     commands={"harmonise": "musictx.chorale.command:HARMONISE"},
     fills={"chorale": "musictx.chorale.app:filled"},
-    measures={"chorales": "musictx.chorale.evaluation:Chorales"},
+    measures={"chorales": "musictx.chorale.evaluation:ChoraleMeasures"},
     tasks={"harmonise": "chorales"},
     conf="musictx.chorale.conf",
     models=Path(__file__).with_name("models"),

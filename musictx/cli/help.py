@@ -11,7 +11,7 @@ from musictx.compose import COMMANDS, groups
 from musictx.compose.commands import main_file
 from musictx.config import SCHEMES, checks
 
-FLAGS = [
+FLAG_HELP = [
     ("--help=all", "every option"),
     ("--cfg job|hydra|all", "print the configuration as YAML and stop"),
     ("--multirun, -m", "run every combination of comma-separated values: seed=1,2,3"),
@@ -20,7 +20,7 @@ FLAGS = [
 ]
 #: Of commands that Hydra has no part in.
 PLAIN_FLAGS = [
-    FLAGS[0],
+    FLAG_HELP[0],
     ("--cfg job", "print the options as YAML and stop"),
     ("--config-dir DIR", "a folder of your own YAML files: DIR/sampling/mine.yaml"),
 ]
@@ -73,7 +73,7 @@ def command_help(command: str, *, every: bool = False, position: str = "huang") 
     if come:
         sections.append(("comes with musictx", come))
     left = len(known) - len(shown)
-    offered = FLAGS if main_file(command) else PLAIN_FLAGS
+    offered = FLAG_HELP if main_file(command) else PLAIN_FLAGS
     flags = [(flag, f"{text} ({left} more)" if left and n == 0 else text)
              for n, (flag, text) in enumerate(offered)]  # fmt: skip
     sections.append(("flags", flags))

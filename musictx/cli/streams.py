@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 
-class Stream:
+class ForgivingStream:
     """A text stream of which failed writes are kept in ``failed`` and not raised; after the first
     one all goes to the null device."""
 
@@ -52,7 +52,7 @@ def forgiving() -> Iterator[None]:
     if what was printed could not be written. Who has closed a pipe is told nothing."""
     before = sys.stdout, sys.stderr
     _open_closed()
-    out, err = (Stream(io.StringIO() if stream is None else stream) for stream in before)
+    out, err = (ForgivingStream(io.StringIO() if stream is None else stream) for stream in before)
     sys.stdout, sys.stderr = out, err
     try:
         yield

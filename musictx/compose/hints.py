@@ -9,7 +9,7 @@ from musictx.compose.commands import COMMANDS, known_options
 from musictx.config.trainer import NOT_OFFERED
 
 #: Groups, and the words of other programs for them; options say theirs themselves (``also``).
-GROUPS = {"experiment": "config", "optim": "optimizer", "tokenizer": "instruments"}
+GROUP_SYNONYMS = {"experiment": "config", "optim": "optimizer", "tokenizer": "instruments"}
 #: Options of other commands, and what does not exist but is often looked for.
 ELSEWHERE = {
     "tempo": "tempo, meter and key come with the music that is read",
@@ -33,7 +33,7 @@ SPELLINGS |= {spelling: c.name for c in COMMANDS.values() for spelling in c.spel
 
 def also(command: str) -> dict[str, Sequence[str]]:
     """The options and groups of a command that other programs have other words for: those words."""
-    words: dict[str, Sequence[str]] = {group: said.split() for group, said in GROUPS.items()}
+    words: dict[str, Sequence[str]] = {g: said.split() for g, said in GROUP_SYNONYMS.items()}
     return words | {n: f.metadata.get("also", ()) for n, f in known_options(command).items()}
 
 

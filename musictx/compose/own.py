@@ -25,7 +25,7 @@ GROUPS = ("model", "position", "tokenizer")
 PIANOS = range(8)
 #: Files that are looked at, spread evenly over the folder, and the share of them, or of their
 #: notes, that decides.
-FILES, SHARE = 20, 0.8
+FILES_READ, DECIDING_SHARE = 20, 0.8
 
 
 def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
@@ -61,7 +61,7 @@ class Looked(NamedTuple):
 
 
 def looked_at(folder: str) -> Looked:
-    """What is in ``folder``, by :data:`FILES` of its files."""
+    """What is in ``folder``, by :data:`FILES_READ` of its files."""
     import numpy as np  # a fifth of a second with what reads music; help has none to spare
 
     from musictx import formats
@@ -69,8 +69,8 @@ def looked_at(folder: str) -> Looked:
 
     root, notes, pianos, read, on_beats, seconds = Path(folder).expanduser(), 0, 0, 0, 0, 0.0
     files = sum(1 for _ in formats.walk(root, formats.SUFFIXES))
-    apart = max(1, files // FILES)
-    for file in islice(formats.walk(root, formats.SUFFIXES), 0, apart * FILES, apart):
+    apart = max(1, files // FILES_READ)
+    for file in islice(formats.walk(root, formats.SUFFIXES), 0, apart * FILES_READ, apart):
         try:
             score = formats.read(file.path)
         except UserError:  # preparing will say what is wrong
@@ -86,9 +86,9 @@ def looked_at(folder: str) -> Looked:
 def nearer(found: Looked) -> tuple[str | None, str]:
     """The model that is nearer to such music, None if none is, and why, in words."""
     _, read, on_beats, notes, pianos, _ = found
-    if read and on_beats >= SHARE * read:
+    if read and on_beats >= DECIDING_SHARE * read:
         return shipped.ON_BEATS, f"{on_beats} of {read} files keep to their beats"
-    if not notes or pianos >= SHARE * notes:
+    if not notes or pianos >= DECIDING_SHARE * notes:
         return shipped.DEFAULT, "this is piano music that was played"
     other = f"{100 * (1 - pianos / notes):.0f} % of the notes in {read} files are not a piano's"
     return None, f"{other}, and they keep to no beats"

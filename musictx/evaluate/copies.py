@@ -16,10 +16,10 @@ import numpy as np
 from musictx.evaluate.musical import pitched, steps
 from musictx.notes import Score
 
-#: Onset differences are compared in steps of so many seconds, and from LONGEST steps on all equal.
-STEP, LONGEST = 0.05, 1023
+#: Onset differences are compared in steps of so many seconds; so many steps and more are equal.
+STEP, LONGEST_STEPS = 0.05, 1023
 #: Spans of fewer notes do not count: so few are shared by all music.
-SHORTEST = 5
+SHORTEST_COPY = 5
 #: Base of the rolling hash, odd, modulo 2^64. Hashes only propose; what is found is compared.
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 
@@ -41,12 +41,12 @@ def symbols(score: Score) -> np.ndarray:
     """(n - 1,) int32, not negative: one number for each step from note to note; empty if n < 2."""
     notes = pitched(score)
     interval = np.diff(notes["pitch"].astype(np.int64)) + 128
-    time = np.minimum(steps(np.diff(notes["start"]), STEP), LONGEST)
-    return (interval * (LONGEST + 1) + time).astype(np.int32)
+    time = np.minimum(steps(np.diff(notes["start"]), STEP), LONGEST_STEPS)
+    return (interval * (LONGEST_STEPS + 1) + time).astype(np.int32)
 
 
 class CopyIndex:
-    """All spans of :data:`SHORTEST` notes of the training pieces, sorted by hash.
+    """All spans of :data:`SHORTEST_COPY` notes of the training pieces, sorted by hash.
 
     16 bytes a note: a table of 64-bit hashes, their places, and the symbols themselves.
     """
@@ -60,7 +60,7 @@ class CopyIndex:
         self._symbols = np.concatenate(parts)
         # Piece i begins after the i-th wall.
         self._walls = np.flatnonzero(self._symbols == -1)
-        hashes = _hashes(self._symbols, SHORTEST - 1)
+        hashes = _hashes(self._symbols, SHORTEST_COPY - 1)
         self._places = np.argsort(hashes, kind="stable").astype(np.int32)
         self._hashes = hashes[self._places]
 
@@ -68,7 +68,7 @@ class CopyIndex:
         """The longest span of a piece, as its steps, that is in the index; of equal ones the
         first."""
         best, start, where = 0, -1, -1
-        keys = _hashes(piece, SHORTEST - 1)
+        keys = _hashes(piece, SHORTEST_COPY - 1)
         low = np.searchsorted(self._hashes, keys, side="left")
         high = np.searchsorted(self._hashes, keys, side="right")
         for at in np.flatnonzero(high > low).tolist():
@@ -80,7 +80,7 @@ class CopyIndex:
             length, place = self._extend(piece[at:], places, best)
             if length > best:
                 best, start, where = length, at, place
-        if best < SHORTEST - 1:
+        if best < SHORTEST_COPY - 1:
             return NOTHING
         return Copy(best + 1, start, int(np.searchsorted(self._walls, where)) - 1)
 

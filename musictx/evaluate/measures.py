@@ -22,11 +22,11 @@ from musictx.grid import grid_of
 from musictx.notes import Score
 
 #: A silence longer than this is dead air, a pattern repeated for longer is stuck, seconds.
-DEAD_AIR, STUCK = 5.0, 5.0
+DEAD_AIR_SECONDS, STUCK_SECONDS = 5.0, 5.0
 #: Bars so far apart are laid on each other.
 BARS_APART = (1, 2, 4, 8, 16)
 #: Seconds apart at which themes of performances return; up to twice as many are looked at.
-LAG = 8.0
+LAG_SECONDS = 8.0
 
 #: Ten bins a decade from 10 ms to 10 s, none narrower than 10 ms, one below and one above. What is
 #: rounded to hundredths of a second stays in its bin: music on the grid of tokens fills them all.
@@ -58,11 +58,11 @@ def _of(measure: Callable[[Score], float], unit: str) -> Measure:
 
 
 def _silent(score: Score, seconds: float) -> float:
-    return float(musical.longest_silence(score, seconds) >= DEAD_AIR - musical.ROUNDING)
+    return float(musical.longest_silence(score, seconds) >= DEAD_AIR_SECONDS - musical.ROUNDING)
 
 
 def _stuck(score: Score) -> float:
-    return float(musical.stuck_seconds(score) >= STUCK - musical.ROUNDING)
+    return float(musical.stuck_seconds(score) >= STUCK_SECONDS - musical.ROUNDING)
 
 
 def _lengths(score: Score) -> np.ndarray:
@@ -80,12 +80,12 @@ MEASURES: dict[str, Measure] = {
     "polyphony": _of(musical.polyphony, "notes"),
     "re-struck notes": _of(musical.restruck, "share"),
     "in scale": _of(musical.scale_consistency, "share"),
-    f"self-similarity {LAG:g}-{2 * LAG:g} s": _of(
-        lambda score: musical.self_similarity(score, LAG), "0 to 1"
+    f"self-similarity {LAG_SECONDS:g}-{2 * LAG_SECONDS:g} s": _of(
+        lambda score: musical.self_similarity(score, LAG_SECONDS), "0 to 1"
     ),
     "returning runs": _of(musical.returning_runs, "share of notes"),
-    f"dead air of {DEAD_AIR:g} s": Measure(_silent, "share of pieces"),
-    f"stuck for {STUCK:g} s": _of(_stuck, "share of pieces"),
+    f"dead air of {DEAD_AIR_SECONDS:g} s": Measure(_silent, "share of pieces"),
+    f"stuck for {STUCK_SECONDS:g} s": _of(_stuck, "share of pieces"),
 }
 #: Of any music: name -> distribution.
 DISTRIBUTIONS: dict[str, Distribution] = {

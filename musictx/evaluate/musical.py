@@ -13,11 +13,11 @@ import numpy as np
 from musictx.notes import Score
 
 #: Frames of :func:`self_similarity`, seconds.
-FRAME = 0.25
+FRAME_SECONDS = 0.25
 #: A pattern is stuck only after so many turns: trills and accompaniments repeat a few times.
 TURNS = 4
 #: A note is re-struck if its pitch was struck less than so many seconds before.
-RESTRUCK = 0.5
+RESTRUCK_SECONDS = 0.5
 #: A run of so many melodic intervals returns if it comes again after more than so many seconds.
 RUN_INTERVALS, RETURN_SECONDS = 8, 8.0
 #: Differences of times that ought to be equal differ by less, so that it does not matter when a
@@ -116,7 +116,7 @@ def longest_silence(score: Score, seconds: float) -> float:
 def self_similarity(score: Score, lag: float) -> float:
     """How well the piece can be laid on itself ``lag`` to before ``2 lag`` seconds later: 0 to 1.
 
-    With x_t the onsets of each of 128 pitches in frame t (:data:`FRAME` seconds, from the first
+    With x_t the onsets of each of 128 pitches in frame t (:data:`FRAME_SECONDS`, from the first
     onset), S(l) = sum_t x_t . x_(t+l) / sqrt(sum_t |x_t|^2 sum_t |x_(t+l)|^2) over the frames that
     have both; the value is the largest S(l) of the band, since a performance has no bar to tell l.
     Lags above half the piece are left out: too little is left to compare. 1: an exact repetition.
@@ -125,11 +125,12 @@ def self_similarity(score: Score, lag: float) -> float:
     notes = pitched(score)
     if not len(notes):
         return np.nan
-    frames = ((notes["start"] - notes["start"][0]) / FRAME + 1e-6).astype(int)
+    frames = ((notes["start"] - notes["start"][0]) / FRAME_SECONDS + 1e-6).astype(int)
     onsets = np.zeros((frames[-1] + 1, 128))
     np.add.at(onsets, (frames, notes["pitch"]), 1.0)
     best = np.nan
-    for shift in range(round(lag / FRAME), min(round(2 * lag / FRAME), len(onsets) // 2 + 1)):
+    first, last = round(lag / FRAME_SECONDS), round(2 * lag / FRAME_SECONDS)
+    for shift in range(first, min(last, len(onsets) // 2 + 1)):
         before, after = onsets[:-shift], onsets[shift:]
         norm = float(np.sqrt((before**2).sum() * (after**2).sum()))
         if norm > 0:
@@ -138,14 +139,14 @@ def self_similarity(score: Score, lag: float) -> float:
 
 
 def restruck(score: Score) -> float:
-    """The share of notes whose pitch was struck less than :data:`RESTRUCK` seconds before. Empty:
-    nan; one note: 0."""
+    """The share of notes whose pitch was struck less than :data:`RESTRUCK_SECONDS` before.
+    Empty: nan; one note: 0."""
     notes = pitched(score)
     if not len(notes):
         return np.nan
     order = np.lexsort((notes["start"], notes["pitch"]))
     pitch, start = notes["pitch"][order], notes["start"][order]
-    again = (pitch[1:] == pitch[:-1]) & (np.diff(start) < RESTRUCK - ROUNDING)
+    again = (pitch[1:] == pitch[:-1]) & (np.diff(start) < RESTRUCK_SECONDS - ROUNDING)
     return float(again.sum() / len(notes))
 
 

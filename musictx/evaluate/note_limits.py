@@ -18,9 +18,9 @@ from musictx.tokens.controls import CONTROLS, measured
 from musictx.tokens.vocab import Tokenizer
 
 #: The share of notes (of strikes) that lie within a limit; the rest are taken for exceptions.
-SHARE = 0.95
+SHARE_WITHIN = 0.95
 #: A register is an octave, from C, and goes on into the next until it has so many notes.
-NOTES = 100
+NOTES_OF_A_REGISTER = 100
 #: Strikes of one pitch are counted over so many seconds; their number at this share of all strikes.
 STRIKES_WITHIN, STRIKES_SHARE = 2.0, 0.99
 #: Scale and self-similarity are those of so many seconds from the middle of each piece.
@@ -42,7 +42,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     last line.
 
     longest_note  [[lowest pitch, seconds], ...] by register: the first from pitch 0, each up to the
-                  next; seconds that :data:`SHARE` of its notes do not exceed
+                  next; seconds that :data:`SHARE_WITHIN` of its notes do not exceed
     most_notes    notes that sound at once, the one just struck included, at that share of strikes
     density       notes a second, the median of the pieces; left out where nothing has a length
     restruck      the share of notes whose pitch was struck less than half a second before
@@ -87,7 +87,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
             [low, _usual(length[(pitch >= low) & (pitch < high)])]
             for low, high in registers(np.bincount(pitch, minlength=128))
         ],
-        "most_notes": max(1, int(np.quantile(struck, SHARE, method="higher"))),
+        "most_notes": max(1, int(np.quantile(struck, SHARE_WITHIN, method="higher"))),
         "restruck": round(again / len(pitch), 4),
         "strikes": int(np.quantile(np.concatenate(strikes), STRIKES_SHARE, method="higher")),
         "instruments": sorted(parts),
@@ -119,7 +119,7 @@ def habit(
 ) -> list[float]:
     """What ``parts`` says of one: :func:`at_once` and pitches of each piece, notes a second."""
     pitch = np.concatenate(pitches)
-    most = max(1, int(np.quantile(np.concatenate(together), SHARE, method="higher")))
+    most = max(1, int(np.quantile(np.concatenate(together), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))
     return [most, low, high, round(float(np.median(rates)), 3)]
 
@@ -140,11 +140,11 @@ def registers(counts: np.ndarray) -> list[tuple[int, int]]:
     lows, notes = [0], 0
     for octave in range(12, 128, 12):
         notes += int(counts[octave - 12 : octave].sum())
-        if notes >= NOTES and counts[octave:].sum() >= NOTES:
+        if notes >= NOTES_OF_A_REGISTER and counts[octave:].sum() >= NOTES_OF_A_REGISTER:
             lows.append(octave)
             notes = 0
     return list(zip(lows, [*lows[1:], 128]))
 
 
 def _usual(lengths: np.ndarray) -> float:
-    return round(float(np.quantile(lengths, SHARE, method="higher")), 3)
+    return round(float(np.quantile(lengths, SHARE_WITHIN, method="higher")), 3)

@@ -19,7 +19,7 @@ from musictx.evaluate import keys
 from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, NoteEvents, Tokenizer
 
 #: Notes struck within so many seconds of each other are one chord.
-CHORD = 0.08
+CHORD_SECONDS = 0.08
 #: An ending takes so many seconds, and at most this share of the new music; music shorter than
 #: ``LEAST_MUSIC_SECONDS`` has no ending.
 MOST_SECONDS, MOST_SHARE, LEAST_MUSIC_SECONDS = 6.0, 0.5, 2.0
@@ -106,12 +106,13 @@ class _Moment:
     def weigh(self, row: np.ndarray, bass: int) -> None:
         """Add up what each id costs (V,)."""
         part = (self.state.seconds - self.begins) / self.left
-        if self.chord and self.sounded < CHORD:
+        if self.chord and self.sounded < CHORD_SECONDS:
             row[self.strikes & ~self._joining()] = np.inf
             row[self._waits_to(1.0)] = np.inf
             row[np.isin(self.events.release, list(self.chord))] = np.inf
             if self._older():  # it is let go soon
-                row[self.events.wait * (self.events.longest_wait or 0.0) > 2 * CHORD] = np.inf
+                waits = self.events.wait * (self.events.longest_wait or 0.0)
+                row[waits > 2 * CHORD_SECONDS] = np.inf
         elif self.chord or part >= SILENT_FROM:
             self._fall_silent(row, part)
         else:

@@ -31,7 +31,7 @@ BATCH = 16
 
 
 @dataclass(frozen=True)
-class Start:
+class Opening:
     """Where a sample begins: ``primer`` of the piece ``source``; by default from nothing."""
 
     source: str = ""
@@ -69,7 +69,7 @@ class SampleFolder:
 def fill(
     out: SampleFolder,
     bundle: Bundle,
-    starts: Sequence[Start],
+    starts: Sequence[Opening],
     request: GenerateConfig,
     progress: Callable[[float], None] | None = None,
 ) -> None:

@@ -31,7 +31,7 @@ from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import BOS, CUT, SoftConstraint, Tokenizer
 
 #: Seconds of a piece of no given length; those after which one ends that its model was to end.
-USUAL, LONGEST = 30.0, 120.0
+USUAL_SECONDS, LONGEST_SECONDS = 30.0, 120.0
 
 #: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
 Progress = Callable[[int, float], None]
@@ -147,14 +147,14 @@ def completed(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> 
             be cut in mid-phrase. ``cut``: at its length, notes that still sound end there;
             ``model``: or before, where the model ends it after a new note; ``natural``: it closes
             towards its length and falls silent, no note is cut (:mod:`musictx.sampling.ending`)
-    length  :data:`USUAL` seconds, or as long as the model likes where it ends the piece, up to
-            :data:`LONGEST` seconds
+    length  :data:`USUAL_SECONDS`, or as long as the model likes where it ends the piece, up to
+            :data:`LONGEST_SECONDS`
     """
     end, seconds = request.end, request.seconds
     if end is None:
         end = "cut" if len(primer.ids) or not tokenizer.voices else "model"
     if seconds is None and request.bars is None and request.tokens is None:
-        seconds = LONGEST if end == "model" else USUAL
+        seconds = LONGEST_SECONDS if end == "model" else USUAL_SECONDS
     return replace(request, end=end, seconds=seconds)
 
 

@@ -16,7 +16,7 @@ from musictx.sampling.primer import Primer
 from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
 #: How many of the last strikes a primer counts for when the scale is told.
-HOME = 128
+HOME_STRIKES = 128
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class Tonality:
 
 
 def homes(primers: Sequence[Primer]) -> np.ndarray:
-    """(B, 12) :data:`HOME` strikes, shared out among pitch classes as in each primer; 0 without."""
+    """(B, 12) :data:`HOME_STRIKES`, shared out among pitch classes as in each primer; 0 without."""
     found = np.zeros((len(primers), 12))
     for row, primer in zip(found, primers):
         if (score := primer.telling) is not None:
             counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
-            row[:] = HOME * counts / max(counts.sum(), 1)
+            row[:] = HOME_STRIKES * counts / max(counts.sum(), 1)
     return found
 
 

@@ -33,11 +33,11 @@ from musictx.tokens.vocab import (
 )
 
 #: The share of notes struck again within half a second, where the corpus's is not known.
-RESTRUCK = 0.25
+USUAL_RESTRUCK_SHARE = 0.25
 #: Notes end at the latest after so many times the length that is usual in their register.
-LATEST = 2.0
+TIMES_THE_USUAL_LENGTH = 2.0
 #: Density is measured over so many seconds.
-WINDOW = 4.0
+WINDOW_SECONDS = 4.0
 #: How strongly a density is kept that is asked for, and one that is only usual: nats for each note
 #: a second too many or too few (scripts/LOG.md).
 ASKED_PULL, USUAL_PULL = 0.8, 0.1
@@ -75,7 +75,7 @@ class NoteLimits:
     longest: np.ndarray
     most: int | None = None
     density: float | None = None
-    restruck: float = RESTRUCK
+    restruck: float = USUAL_RESTRUCK_SHARE
     strikes: int | None = None
     instruments: frozenset[int] | None = None
     in_scale: float | None = None
@@ -89,7 +89,7 @@ class NoteLimits:
         longest = np.full(128, np.inf)
         for low, seconds in card.get("longest_note") or []:
             longest[int(low) :] = seconds
-        share, strikes = card.get("restruck", RESTRUCK), card.get("strikes")
+        share, strikes = card.get("restruck", USUAL_RESTRUCK_SHARE), card.get("strikes")
         known = card.get("instruments")
         instruments = None if known is None else frozenset(known)
         most, density, in_scale = (card.get(n) for n in ("most_notes", "density", "in_scale"))
@@ -162,7 +162,7 @@ class Release:
 @dataclass(frozen=True)
 class Density:
     """Notes a second are fed back: strikes cost ``pull`` nats for each note a second that the last
-    :data:`WINDOW` seconds have above a row's target, and gain as much for each below; waiting gains
+    :data:`WINDOW_SECONDS` have above a row's target, and gain as much for each below; waiting gains
     what strikes cost, in proportion to its length. With ``releases`` these cost as much as strikes:
     otherwise notes would become short where many strikes are held back. A target of ``None`` leaves
     its row alone."""
@@ -180,7 +180,7 @@ class Density:
         return self.pull * np.outer(excess, acts - events.wait)
 
     def _rate(self, state: GrammarState) -> float:
-        span = min(max(state.seconds, 1.0), WINDOW)
+        span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
         since = state.seconds - span
         recent = takewhile(lambda strike: strike[0] > since - 1e-6, state.sounding.recent())
         return sum(1 for _ in recent) / span
@@ -261,7 +261,7 @@ def build(
         return found
     usual = limits if sampling.habits else NoteLimits.of(None)
     most = usual.most if sampling.most_notes is None else sampling.most_notes or None
-    found.insert(0, Sustain(events, LATEST * usual.longest, most))
+    found.insert(0, Sustain(events, TIMES_THE_USUAL_LENGTH * usual.longest, most))
     if limits.instruments is not None and (events.program >= 0).any():
         found.insert(0, Instruments.of(tokenizer, limits.instruments, primers))
     if sampling.habits:

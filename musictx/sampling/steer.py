@@ -18,7 +18,7 @@ from musictx.tokens import controls
 from musictx.tokens.vocab import Tokenizer
 
 #: Notes and seconds of a primer from which on it tells what it is like.
-FEWEST, SHORTEST = 8, 2.0
+FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def steering(
     measures = dict(around)
     if like is not None and tokenizer.beats:  # controls count by the tokens' own time
         like = tokenizer.decode(tokenizer.encode(like))
-    if like is not None and len(like) >= FEWEST:
+    if like is not None and len(like) >= FEWEST_NOTES:
         like = like.shifted(-float(like.notes["start"][0]))  # a rest before it tells nothing
-        if like.duration >= SHORTEST:
+        if like.duration >= SHORTEST_SECONDS:
             measures |= controls.measured(like.notes, like.duration)
     return Steering(tuple(controls.levels({**measures, **values})), guidance, density)
 

@@ -21,7 +21,7 @@ from musictx.tokens.vocab import Tokenizer
 #: Names of grids -> lines in a quarter note.
 GRIDS = {"16": 4, "8": 2, "8t": 3}
 #: A note of a gap begins so many seconds before its end at the latest.
-LEAST = 0.005
+LEAST_SECONDS = 0.005
 
 
 class Timeline:
@@ -87,7 +87,7 @@ def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
 def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float) -> np.ndarray:
     """``notes``, none of which begins before ``begin`` or at ``end`` or later, in seconds: those
     that rounding has moved out come back, to a line of the ``grid`` if one lies between."""
-    first, last = begin, max(begin, end - LEAST)
+    first, last = begin, max(begin, end - LEAST_SECONDS)
     if grid != "none":
         lines, clock = GRIDS[grid], Beats(score)
         low, high = (float(clock.quarters(at)) * lines for at in (begin, end))

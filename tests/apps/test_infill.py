@@ -313,7 +313,7 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
     asked.clear()
     musictx.infill(song, model, begin=4, end=5, register="any")
     near = music.notes
-    first, last = 5.625 - tasks.AROUND, 9.375 + tasks.AROUND
+    first, last = 5.625 - tasks.AROUND_SECONDS, 9.375 + tasks.AROUND_SECONDS
     near = near[(near["start"] >= first) & (near["start"] < last)]
     found = controls.measured(near, min(last, music.duration))
     expected = controls.levels({**found, "register": 0.0})

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.chorale.copies import Copies
-from musictx.evaluate.copies import SHORTEST
+from musictx.evaluate.copies import SHORTEST_COPY
 from tests.chorale.parts import chords, pieces
 
 
@@ -28,7 +28,7 @@ def longest_in_a_loop(piece, corpus):
                     up = ups.pop() if ups else None
                     n += 1
                 best = max(best, n)
-    return best if best >= SHORTEST else 0
+    return best if best >= SHORTEST_COPY else 0
 
 
 @settings(deadline=None, max_examples=150)
@@ -41,7 +41,7 @@ def test_longest_copied_against_every_pair_of_starts(piece, corpus, data):
         planted = np.vstack([piece, np.where(source >= 0, source + up, -1)])
         found = Copies(corpus).longest(planted)
         assert found == longest_in_a_loop(planted, corpus)
-        assert found >= len(source) or len(source) < SHORTEST
+        assert found >= len(source) or len(source) < SHORTEST_COPY
 
 
 def test_a_copy_does_not_run_on_from_one_piece_into_the_next():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from musictx.evaluate import copies
-from musictx.evaluate.copies import NOTHING, SHORTEST, STEP, symbols
+from musictx.evaluate.copies import NOTHING, SHORTEST_COPY, STEP, symbols
 from musictx.notes import Score
 
 NOTES = st.lists(st.tuples(st.sampled_from([0, 1]), st.sampled_from([60, 62])), max_size=16)
@@ -49,7 +49,7 @@ def longest_in_a_loop(asked, pieces):
                     n += 1
                 if n and n + 1 > best[0]:
                     best = (n + 1, i)
-    return best if best[0] >= SHORTEST else (0, -1)
+    return best if best[0] >= SHORTEST_COPY else (0, -1)
 
 
 @given(NOTES, st.lists(NOTES, max_size=4))

@@ -185,13 +185,13 @@ def test_self_similarity_against_a_loop(piece, lag):
         assert math.isnan(found)
         return
     first = rows[0][0]
-    frames = [int((s - first) / m.FRAME + 1e-6) for s, _, _ in rows]
+    frames = [int((s - first) / m.FRAME_SECONDS + 1e-6) for s, _, _ in rows]
     count = {}
     for frame, (_, _, pitch) in zip(frames, rows):
         count[frame, pitch] = count.get((frame, pitch), 0) + 1
     length, best = max(frames) + 1, math.nan
-    shift = round(lag / m.FRAME)
-    while shift < round(2 * lag / m.FRAME):
+    shift = round(lag / m.FRAME_SECONDS)
+    while shift < round(2 * lag / m.FRAME_SECONDS):
         if 2 * shift <= length:
             both = before = after = 0
             for t in range(length - shift):

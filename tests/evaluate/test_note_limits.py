@@ -20,7 +20,7 @@ def score(*notes, drum=False):
 
 def mark(values):
     """The smallest value that the share does not exceed."""
-    return sorted(values)[int(np.ceil(h.SHARE * (len(values) - 1)))]
+    return sorted(values)[int(np.ceil(h.SHARE_WITHIN * (len(values) - 1)))]
 
 
 @settings(max_examples=30, deadline=None)
@@ -53,7 +53,7 @@ def test_note_limits_against_loops(one):
         spread = max(max(n["start"] for n in mine) - min(n["start"] for n in mine), 1.0)
         assert rate == round(float(len(mine) / spread), 3)
     lengths = [n["end"] - n["start"] for n in notes]
-    if len(notes) < h.NOTES:  # too few to tell registers apart
+    if len(notes) < h.NOTES_OF_A_REGISTER:  # too few to tell registers apart
         assert found["longest_note"] == [[0, round(float(mark(lengths)), 3)]]
     middle = musical.excerpt(one, max(0.0, (one.duration - h.MIDDLE) / 2), h.MIDDLE)
     told = controls.measured(middle.notes[~middle.notes["drum"]], middle.duration)
@@ -91,9 +91,12 @@ def test_registers_are_octaves_with_enough_notes(seed):
     assert all(low % 12 == 0 for low, _ in found)
     if len(found) > 1:
         for low, high in found:
-            assert counts[low:high].sum() >= h.NOTES
+            assert counts[low:high].sum() >= h.NOTES_OF_A_REGISTER
             for octave in range(low + 12, high, 12):  # neither part would have been enough
-                assert counts[low:octave].sum() < h.NOTES or counts[octave:].sum() < h.NOTES
+                assert (
+                    counts[low:octave].sum() < h.NOTES_OF_A_REGISTER
+                    or counts[octave:].sum() < h.NOTES_OF_A_REGISTER
+                )
 
 
 def test_each_register_has_its_own_longest_note():

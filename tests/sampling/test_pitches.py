@@ -166,5 +166,5 @@ def test_a_primer_counts_for_so_many_strikes_if_it_can_tell():
     notes = [(i / 4, i / 4 + 0.2, 60 + (7 if i % 4 == 3 else 0)) for i in range(16)]
     enough = Primer(np.zeros(1, np.uint16), 4.0, score(*notes))
     home = pitches.homes([enough, NOTHING, Primer(np.zeros(1, np.uint16), 4.0, score(*notes[:7]))])
-    assert home[0, [0, 7]].tolist() == [0.75 * pitches.HOME, 0.25 * pitches.HOME]
-    assert home.sum() == pitches.HOME
+    assert home[0, [0, 7]].tolist() == [0.75 * pitches.HOME_STRIKES, 0.25 * pitches.HOME_STRIKES]
+    assert home.sum() == pitches.HOME_STRIKES

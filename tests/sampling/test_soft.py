@@ -189,7 +189,7 @@ def test_what_is_built_follows_the_options_and_the_corpus():
     full = built()
     assert set(full) == {"Sustain", "Release", "Repetition", "Tonality", "Density"}
     assert (full["Sustain"].most, full["Sustain"].longest[60]) == (15, 2.0)
-    assert full["Release"].usual[60] == 2.0 / soft.LATEST
+    assert full["Release"].usual[60] == 2.0 / soft.TIMES_THE_USUAL_LENGTH
     assert full["Density"].targets == [8.0]
     assert full["Repetition"].usual == 0.2
     assert built((3.0, None))["Density"].targets == [3.0, 8.0]
@@ -198,7 +198,7 @@ def test_what_is_built_follows_the_options_and_the_corpus():
         [0.93, 0.86]
     )  # one pitch lies within a scale
     home = built((3.0, None))["Tonality"].home
-    assert (home[0, 0], home.sum()) == (pitches.HOME, pitches.HOME)  # where its primer is
+    assert home[0, 0] == home.sum() == pitches.HOME_STRIKES  # where its primer is
     assert built((3.0,), density=5.0)["Density"].targets == [5.0]
     assert [built(density=d)["Density"].pull for d in (None, 5.0)] == [0.1, 0.8]
     none = built(habits=False)
