@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
 import pytest
@@ -11,7 +10,6 @@ from musictx import compose
 from musictx.compose import hints
 from musictx.compose.commands import known_options
 
-OPTIONS = {name for command in compose.COMMANDS for name in known_options(command)}
 GROUPS = {name for command in compose.COMMANDS for name in compose.groups(command)}
 
 
@@ -44,21 +42,3 @@ def test_words_of_other_programs_are_no_options_of_ours_and_lead_to_one(command)
 def test_a_foreign_command_leads_to_one_of_ours(other):
     assert other not in compose.COMMANDS
     understood(shlex.split(hints.SPELLINGS[other].partition(" (")[0]))
-
-
-@pytest.mark.parametrize("option", hints.ELSEWHERE)
-def test_what_is_elsewhere_is_where_the_hint_says(option):
-    sentence = hints.ELSEWHERE[option]
-    for command in re.findall(r"musictx (\w+)", sentence):
-        assert option in known_options(command)
-    for name in re.findall(r"([\w./]+)=", sentence):
-        assert name in OPTIONS | GROUPS or name == "hydra/sweeper", name
-
-
-@pytest.mark.parametrize("command", compose.COMMANDS)
-def test_no_command_is_told_of_music_that_it_does_not_read(command):
-    """``harmonise key=C`` was answered with a primer, which harmonise does not have."""
-    for option in ("tempo", "key", "instrument"):
-        answer = hints.unknown_option(command, option, [])
-        named = set(re.findall(r"\w+", answer)) & {"primer", "melody", "file"}
-        assert named <= set(known_options(command))

@@ -156,8 +156,6 @@ class Work:
         """As ``config`` says; ``source`` is the file it works on, if any, and whether its music
         keeps to its beats. ``notice`` is told a model and a seed that were not named."""
         _check_out(config.out)
-        if config.name is not None and is_file(config.out):
-            raise UserError(f"name={config.name}: expected none, as out={config.out} is the name")
         if config.render and not set(RENDERED) <= set(wings.everywhere("writers")):
             raise UserError(
                 "render=true: nothing here writes sound and pictures (musictx/render is missing); "

@@ -16,10 +16,6 @@ HARMONISE = Command(
     important=("model.path", "sampling.temperature", "sampling.rules"),
     comes=("models", "melodies"),
     spellings=("harmonize",),
-    answers={
-        "melody": "a melody is harmonised by musictx harmonise",
-        "particles": "harmonising is musictx harmonise",
-    },
     tried=("musictx harmonise melody.mid", "write three voices to it"),
     before="evaluate",
 )

@@ -56,7 +56,6 @@ CORE = (
         important=_SAMPLED,
         comes=("models", "openings"),
         spellings=("compose", "sample"),
-        answers={"primer": "a primer is continued by musictx generate"},
     ),
     Command(
         name="infill",
@@ -122,10 +121,6 @@ CORE = (
         important=("model.path", "corpus.path"),
         comes=("models",),
         spellings=("measure",),
-        answers={
-            "against": "samples are measured beside real music by musictx compare",
-            "pieces": "samples are measured beside real music by musictx compare",
-        },
     ),
     Command(
         name="doctor",

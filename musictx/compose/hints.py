@@ -10,17 +10,6 @@ from musictx.config.trainer import NOT_OFFERED
 
 #: Groups, and the words of other programs for them; options say theirs themselves (``also``).
 GROUP_SYNONYMS = {"experiment": "config", "optim": "optimizer", "tokenizer": "instruments"}
-#: Options of other commands, and what does not exist but is often looked for.
-ELSEWHERE = {
-    "tempo": "tempo, meter and key come with the music that is read",
-    "key": "tempo, meter and key come with the music that is read",
-    "instrument": "instruments come with the music that is read",
-    "debug": "trainer=debug is ten steps that look for faults, trainer.fast_dev_run=true one",
-    "hparams_search": "a search is -m hydra/sweeper=optuna, or a file of your own --config-dir",
-    "task_name": "runs are named by out=",
-    "extras": "--cfg job prints the configuration",
-}
-ELSEWHERE |= {option: said for c in COMMANDS.values() for option, said in c.answers.items()}
 #: What is typed for a command with options; commands say their other ``spellings`` themselves.
 SPELLINGS = {
     "finetune": "train init=MODEL",
@@ -55,9 +44,6 @@ def unknown_option(command: str, name: str, known: Sequence[str]) -> str:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
     near = meant(command, name, known)
     hint = f"did you mean {' or '.join(near[:3])}? " if near else ""
-    if not near:
-        elsewhere = ELSEWHERE.get(name.partition(".")[0])
-        hint = f"{elsewhere}; " if elsewhere else ""
     return f"{name}: no such option of musictx {command}; {hint}musictx {command} --help lists all"
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from musictx.config import checks
 
@@ -21,7 +20,6 @@ class Command:
     important   dotted options that the short help shows beside those without a dot
     comes       what comes with musictx that it takes: "models", "melodies", "openings"
     spellings   other words that are typed for it, in other programs or countries
-    answers     to options that other commands do not have: option -> sentence
     tried       of its examples, one for the overview, and what it does; () for none
     before      the command of the core that help lists after it; "" for the end of the list
     """
@@ -35,7 +33,6 @@ class Command:
     important: tuple[str, ...] = ()
     comes: tuple[str, ...] = ()
     spellings: tuple[str, ...] = ()
-    answers: Mapping[str, str] = field(default_factory=dict)
     tried: tuple[str, str] | tuple[()] = ()
     before: str = ""
 

@@ -1,4 +1,4 @@
-"""Rows of music that are written at once: how long each is to be, and what comes of it."""
+"""Pieces that are composed at once, each a row of a batch: when each ends, and its music."""
 
 from __future__ import annotations
 
@@ -99,8 +99,11 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
 
 
 class Batch:
-    """The rows that are written at once: what was drawn, how long they are to be, and what the
-    finished pieces are to be like."""
+    """Pieces that are composed at once, one a row.
+
+    It knows when each row ends, keeps the ids that were drawn, tells a listener of new notes, and
+    makes a :class:`Sample` of each row that has ended.
+    """
 
     def __init__(
         self, tokenizer: Tokenizer, primers: list[Primer], request: GenerateConfig
@@ -128,7 +131,7 @@ class Batch:
         self.most_tokens = min(n for n in limits if n is not None)
 
     def endings(self, sampling: SamplingConfig) -> list[SoftConstraint]:
-        """The constraint that closes the rows, if they are to have a natural end."""
+        """The soft constraint that brings rows to a close, where their end is "natural"."""
         if self.end != "natural":
             return []
         until = [-np.inf if end is None else end for end in self.until]
@@ -156,7 +159,7 @@ class Batch:
             self._tellers.append(teller(self.tokenizer, self.primers[row].ids, placed, tell))
 
     def take(self, ids: Tensor) -> int:
-        """One id a row; how many rows still write."""
+        """Record the id drawn for each row; returns how many rows had not ended before."""
         count = 0
         for row, token_id in enumerate(ids.tolist()):
             if token_id != PAD:
@@ -167,11 +170,11 @@ class Batch:
         return count
 
     def written(self) -> float:
-        """Seconds that the slowest row has."""
+        """Seconds of new music in the row that has the least."""
         return min(s.seconds - p.seconds for s, p in zip(self.constraint.states, self.primers))
 
     def finished(self, all_rows: bool = False) -> list[int]:
-        """Rows that have ended and were not told before."""
+        """The rows that have ended since the last call; with ``all_rows`` the others too."""
         done = self.constraint.done().tolist()
         rows = [r for r, ended in enumerate(done) if (ended or all_rows) and r not in self._told]
         self._told.update(rows)
@@ -197,7 +200,7 @@ class Batch:
         return notes
 
     def sample(self, row: int, interrupted: bool = False) -> Sample:
-        """Decode the row, end it where it is to end, tell new notes from old."""
+        """The finished piece of a row: its ids decoded, cut at its length, joined to the primer."""
         primer, until, drawn = self.primers[row], self.until[row], self.drawn[row]
         line = self.lines[row]
         written = self.constraint.states[row].seconds

@@ -100,10 +100,13 @@ class GrammarConstraint(Constraint):
 def charged(
     allowed: np.ndarray, costs: Iterable[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray | float]:
-    """What is still allowed, (B, V) bool, and what it costs in all, in nats, finite.
+    """Apply soft constraints to the ids that hard constraints have ``allowed``.
 
-    costs  (B, V) or (V,) each. An infinite one forbids, unless a row would be left with nothing to
-           draw: then that one of ``costs`` forbids nothing in that row. The first come first.
+    costs  what each soft constraint charges, in nats: (B, V), or (V,) for all rows. They are
+           applied in order. An infinite cost forbids an id. Where a constraint would forbid all ids
+           that are left in a row, it forbids none of them in that row.
+
+    Returns the ids that are still allowed, (B, V) bool, and the sum of their finite costs in nats.
     """
     total: np.ndarray | float = 0.0
     for cost in costs:

@@ -1,4 +1,4 @@
-"""A primer: the beginning that a model is to continue, as ids, and where it stands in its file."""
+"""A primer: the music that a model is to continue, as ids, and where those end in its file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ LAPS = 1 / 8
 
 @dataclass(frozen=True)
 class Primer:
-    """The ids of a primer, the time in seconds at which they stop, and their music (``None`` for a
-    new piece)."""
+    """Music that is continued.
+
+    ids      (n,) uint16, empty for a new piece
+    seconds  the time at which the ids stop, counted by the tokens
+    score    the music that the ids were read from, as far as it is used; ``None`` for a new piece
+    """
 
     ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint16))
     seconds: float = 0.0

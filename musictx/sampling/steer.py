@@ -1,4 +1,5 @@
-"""Steering: what is asked of the music as levels of control tokens, and how strongly."""
+"""Steering: which levels of control tokens stand in front of the music, and how strictly they are
+followed."""
 
 from __future__ import annotations
 
@@ -101,8 +102,13 @@ def unable(tokenizer: Tokenizer) -> str:
 
 @dataclass(frozen=True)
 class Guidance:
-    """Classifier-free guidance (Ho and Salimans 2022): of twice as many rows as pieces the first
-    half knows what is asked, the second half does not; both get any + strength * (asked - any)."""
+    """Classifier-free guidance (Ho and Salimans 2022).
+
+    Each piece is two rows. The row in the first half of the batch has the controls that are asked
+    for in front of it, its twin in the second half has none. From their log-probabilities
+    ``asked`` and ``anything`` both rows get anything + strength * (asked - anything), so that they
+    draw the same id. A strength above 1 goes beyond what the model would do by itself.
+    """
 
     strength: float
 
