@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from musictx.apps import generate as generating
 from musictx.arguments import (
+    as_list,
     bundle_of,
     constraints_of,
-    function,
-    listed,
     music_of,
+    optional_function,
     processors_of,
     seed_of,
-    steered,
-    whole,
+    steered_request,
+    whole_number,
 )
 from musictx.bundle import Bundle
 from musictx.config import (
@@ -105,7 +105,7 @@ def generate(
     Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
     tokens can hold.
     """
-    request = steered(
+    request = steered_request(
         GenerateConfig,
         sampling,
         density,
@@ -138,8 +138,8 @@ def generate(
         seed=_seeds(seed, music),
         constraints=constraints_of(constraints),
         processors=processors_of(processors),
-        progress=function("progress", progress),
-        on_event=function("on_event", on_event),
+        progress=optional_function("progress", progress),
+        on_event=optional_function("on_event", on_event),
     )
 
 
@@ -150,7 +150,7 @@ def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
         raise UserError(
             f"seed={shown(seed)}: expected a number, or a list with one for each primer"
         )
-    return [whole("seed", one, 0) for one in seed]
+    return [whole_number("seed", one, 0) for one in seed]
 
 
 def stream(
@@ -173,7 +173,7 @@ def stream(
     block. Raises :class:`UserError` as there, and for a model whose tokens write notes with their
     length (MidiTok's), since these are known too late.
     """
-    request = steered(
+    request = steered_request(
         GenerateConfig,
         sampling,
         seconds=seconds,
@@ -219,7 +219,7 @@ def infill(
     develop many ways side by side, tell no events.
     Raises :class:`UserError` for wrong arguments and for another model.
     """
-    request = steered(
+    request = steered_request(
         InfillConfig,
         sampling,
         density,
@@ -237,7 +237,7 @@ def infill(
 
 
 def _joined(name: str, tracks: Any) -> str:
-    return ",".join(shown(track) for track in listed(name, tracks))
+    return ",".join(shown(track) for track in as_list(name, tracks))
 
 
 def accompany(
@@ -273,7 +273,7 @@ def accompany(
     The model has control tokens; other arguments as in :func:`generate` and :func:`infill`. Raises
     :class:`UserError` for wrong arguments and for a model without control tokens.
     """
-    request = steered(
+    request = steered_request(
         AccompanyConfig,
         sampling,
         density,
@@ -307,8 +307,8 @@ def _composed_around(
 
     task = task_of(request, score)
     more: dict[str, Any] = {
-        "progress": function("progress", progress),
-        "on_event": function("on_event", on_event),
+        "progress": optional_function("progress", progress),
+        "on_event": optional_function("on_event", on_event),
     }
     with_chords = getattr(request, "chords", None) is not None
     bundle = bundle_of(model, score=score, on_beats=with_chords)

@@ -107,7 +107,7 @@ def seed_of(seed: Any) -> int:
     if seed is None:
         seed = secrets.randbelow(2**31)
         print(f"seed: {seed}", flush=True)
-    return whole("seed", seed, 0)
+    return whole_number("seed", seed, 0)
 
 
 def request_of(kind: type[Request], **options: Any) -> Request:
@@ -126,7 +126,7 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def steered(
+def steered_request(
     kind: type[Music],
     sampling: Any,
     density: float | str | None = None,
@@ -145,7 +145,7 @@ def steered(
     return request_of(kind, sampling=drawn, quantise=shown(quantise), **options)
 
 
-def whole(name: str, value: Any, low: int) -> int:
+def whole_number(name: str, value: Any, low: int) -> int:
     """``value`` if it is a whole number of at least ``low``."""
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**31:
@@ -154,7 +154,7 @@ def whole(name: str, value: Any, low: int) -> int:
     return value
 
 
-def functions(name: str, given: Any) -> tuple[Any, ...]:
+def list_of_functions(name: str, given: Any) -> tuple[Any, ...]:
     """``given`` if it is a list of functions."""
     if not isinstance(given, (list, tuple)) or not all(map(callable, given)):
         raise UserError(f"{name}={shown(given)}: expected a list of functions")
@@ -179,7 +179,7 @@ def processors_of(given: Any) -> list[Processor]:
 
         return checked
 
-    return [held(number, one) for number, one in enumerate(functions("processors", given))]
+    return [held(number, one) for number, one in enumerate(list_of_functions("processors", given))]
 
 
 def constraints_of(given: Any) -> list[SoftConstraint]:
@@ -198,7 +198,7 @@ def constraints_of(given: Any) -> list[SoftConstraint]:
 
         return checked
 
-    return [held(number, one) for number, one in enumerate(functions("constraints", given))]
+    return [held(number, one) for number, one in enumerate(list_of_functions("constraints", given))]
 
 
 def _of_shape(found: Any) -> str:
@@ -206,14 +206,14 @@ def _of_shape(found: Any) -> str:
     return type(found).__name__ if shape is None else f"shape {tuple(shape)}"
 
 
-def function(name: str, given: Any) -> Any:
+def optional_function(name: str, given: Any) -> Any:
     """``given`` if it is a function or None."""
     if given is not None and not callable(given):
         raise UserError(f"{name}={shown(given)}: expected a function")
     return given
 
 
-def listed(name: str, given: Any) -> list[Any]:
+def as_list(name: str, given: Any) -> list[Any]:
     """``given`` as a list; a text or a number is one of one thing."""
     if isinstance(given, (list, tuple, range)):
         return [plain(one) for one in given]

@@ -45,7 +45,7 @@ class Wing:
     writers     functions (score, path, **more) that write a file of sound or of a picture, by the
                 ending of its name (``formats.writer``); a picture takes ``seam``, the second at
                 which new music begins
-    measures    classes of ``apps.measures.Measures`` for ``measures`` of compare
+    measures    classes of ``apps.wing_measures.WingMeasures`` for ``measures`` of compare
     checks      functions that say in a sentence what this machine has, by what doctor calls it
     tasks       of compare that only certain measures know: task -> name of the measures
     conf        package whose YAML files join those of conf/, "" for none: a command with a file

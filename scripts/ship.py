@@ -26,7 +26,7 @@ from typing import Any
 import yaml
 
 from musictx import bundle
-from musictx.apps.measured import find_shards
+from musictx.apps.measuring import find_shards
 from musictx.compose import compose
 from musictx.data.shards import Shards
 from musictx.errors import UserError

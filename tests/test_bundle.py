@@ -14,7 +14,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
-from musictx.apps import measured
+from musictx.apps import measuring
 from musictx.errors import UserError
 from musictx.files import PART
 from musictx.model.transformer import MusicTransformer
@@ -482,5 +482,5 @@ def test_weights_of_a_foreign_kind_are_refused(folder):
 def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
     told = r"card is damaged; give corpus\.path=DIR|card: corpus.name=this:Zen: .*may not import"
     with pytest.raises(UserError, match=told):
-        measured._corpus_of({"corpus": corpus})
+        measuring._corpus_of({"corpus": corpus})
     assert "this" not in sys.modules

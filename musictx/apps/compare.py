@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from musictx import wings
-from musictx.apps.measured import check_file, described, find_shards, unnamed, write_result
-from musictx.apps.measures import Measures
+from musictx.apps.measuring import check_file, described, find_shards, unnamed, write_result
+from musictx.apps.wing_measures import WingMeasures
 from musictx.bundle import Bundle, load
 from musictx.config import CompareConfig, GenerateConfig
 from musictx.data.shards import Shards, is_shards
@@ -67,11 +67,11 @@ def run(config: CompareConfig) -> Comparison:
     return result
 
 
-def _of_a_wing(config: CompareConfig, bundle: Bundle | None) -> Measures | None:
+def _of_a_wing(config: CompareConfig, bundle: Bundle | None) -> WingMeasures | None:
     """The measures of a wing, where the model or the corpus suits them; ``None``: those of any
     music."""
     for path in wings.everywhere("measures").values():
-        measures: Measures = wings.load(path)()
+        measures: WingMeasures = wings.load(path)()
         suits = config.corpus.name in measures.corpora
         suits |= bundle is not None and bundle.tokenizer.name == measures.tokenizer
         if suits:
@@ -88,7 +88,9 @@ class _Real:
     """The real music: files of ``against``, or pieces of the split of a corpus; and the training
     split of the corpus, if there is one."""
 
-    def __init__(self, config: CompareConfig, bundle: Bundle | None, wing: Measures | None) -> None:
+    def __init__(
+        self, config: CompareConfig, bundle: Bundle | None, wing: WingMeasures | None
+    ) -> None:
         self.config, self.bundle, self.wing = config, bundle, wing
         self.shards: Shards | None = None
         self.tokenizer: Tokenizer | None = None
@@ -135,7 +137,9 @@ class _Real:
         return self.shards is not None and self.shards.totals("train").pieces > 0
 
 
-def _tokenizer(config: CompareConfig, bundle: Bundle | None, wing: Measures | None) -> Tokenizer:
+def _tokenizer(
+    config: CompareConfig, bundle: Bundle | None, wing: WingMeasures | None
+) -> Tokenizer:
     """The model's; without a model that of the shards, or one that keeps the music well."""
     if bundle is not None:
         return bundle.tokenizer
@@ -153,7 +157,7 @@ def _tokenizer(config: CompareConfig, bundle: Bundle | None, wing: Measures | No
 
 
 def _generate(
-    config: CompareConfig, bundle: Bundle, real: _Real, folder: Path, wing: Measures | None
+    config: CompareConfig, bundle: Bundle, real: _Real, folder: Path, wing: WingMeasures | None
 ) -> None:
     out = SampleFolder(folder)
     if wing is not None and config.task in wings.everywhere("tasks"):
@@ -202,7 +206,7 @@ def _any_music(config: CompareConfig, real: _Real, place: Path) -> Comparison:
     return compare(compared, copies)
 
 
-def _by_a_wing(config: CompareConfig, real: _Real, place: Path, wing: Measures) -> Comparison:
+def _by_a_wing(config: CompareConfig, real: _Real, place: Path, wing: WingMeasures) -> Comparison:
     samples = wing.of_folder(place, "samples")
     if config.pieces:
         samples = samples[: config.pieces]

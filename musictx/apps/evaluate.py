@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from musictx.apps.measured import check_file, count, described, find_shards, write_result
+from musictx.apps.measuring import check_file, count, described, find_shards, write_result
 from musictx.bundle import load
 from musictx.config import EvaluateConfig
 from musictx.evaluate import nll

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from musictx.arguments import (
+    as_list,
     bundle_of,
-    function,
-    listed,
     music_of,
+    optional_function,
     request_of,
     sampling_of,
     seed_of,
@@ -57,14 +57,14 @@ def harmonise(
         sampling=sampling_of(sampling, TokenSampling),
         samples=samples,
         particles=particles,
-        voices=listed("voices", voices),
-        phrase_ends=listed("phrase_ends", phrase_ends),
+        voices=as_list("voices", voices),
+        phrase_ends=as_list("phrase_ends", phrase_ends),
     )
     harmonies = harmonisations(
         bundle_of(model, tokenizer=request.tokenizer),
         music_of(melody, "melody"),
         request,
         seed=seed_of(seed),
-        progress=function("progress", progress),
+        progress=optional_function("progress", progress),
     )
     return [sample for _, sample in harmonies]

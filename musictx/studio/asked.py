@@ -68,7 +68,7 @@ class Request:
 
         Raises :class:`UserError` for what cannot be asked for.
         """
-        from musictx.arguments import sampling_of, steered  # torch is loaded by then
+        from musictx.arguments import sampling_of, steered_request  # torch is loaded by then
 
         common = {"model": ModelFolder(model.word), "seed": seed, "samples": self.samples, **more}
         if self.task == "harmonise":
@@ -78,7 +78,7 @@ class Request:
         common |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
         kinds: dict[str, type[Steered]] = {"accompany": AccompanyConfig, "replace": InfillConfig}
         kind = kinds.get("replace" if self.task == "vary" else self.task, GenerateConfig)
-        return steered(kind, self.sampling, self.controls.get("density"), **common)
+        return steered_request(kind, self.sampling, self.controls.get("density"), **common)
 
     def name_file(self, config: Any, file: str) -> None:
         """Put the name of its file into the options of a command."""

@@ -18,7 +18,7 @@ import yaml
 
 import musictx
 from musictx import bundle, formats, midi, musicxml
-from musictx.apps import measured
+from musictx.apps import measuring
 from musictx.compose import COMMANDS, compose
 from musictx.compose.commands import known_options
 from musictx.config import TrainConfig
@@ -107,7 +107,7 @@ def make_card(rng: Random, examples: Path, folder: Path) -> Path:
 
 
 def ask_card(path: Path) -> object:
-    return measured._corpus_of(bundle.load(path).card)
+    return measuring._corpus_of(bundle.load(path).card)
 
 
 def write_band(folder: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import bundle, files
-from musictx.apps.measured import find_shards
+from musictx.apps.measuring import find_shards
 from musictx.compose import compose
 from musictx.errors import UserError
 from scripts.reproduce.calibration import calibrated, fit

@@ -13,7 +13,7 @@ from musictx.evaluate.comparison import Comparison
 from musictx.sampling.folder import SampleFolder
 
 
-class Measures(Protocol):
+class WingMeasures(Protocol):
     """Samples of one kind of music beside real pieces, in a wing's own way. What a piece is to
     them is their own matter.
 
