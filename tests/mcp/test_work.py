@@ -96,7 +96,7 @@ def test_arguments_become_the_words_of_a_command_line(tool, given, expected, pla
         ("generate", {"samples": "9"}, "samples=9: expected at most 8"),
         ("generate", {"samples": "+9.0"}, "samples=.9.0: expected at most 8"),
         ("generate", {"seconds": "${oc.env:HOME}"}, "expected text, a number"),
-        ("generate", {"name": {"a": 1}}, "expected text, a number"),
+        ("generate", {"register": {"a": 1}}, "expected text, a number"),
         ("generate", {"out": "../other"}, "expected a place inside"),
         ("generate", {"out": "/tmp"}, "expected a place inside"),
         ("generate", {"out": "away/x"}, "expected a place inside"),
