@@ -21,8 +21,6 @@ from musictx.tokens.vocab import Tokenizer
 SHARE_WITHIN = 0.95
 #: A register is an octave, from C, and goes on into the next until it has so many notes.
 NOTES_OF_A_REGISTER = 100
-#: Strikes of one pitch are counted over so many seconds; their number at this share of all strikes.
-STRIKES_WITHIN, STRIKES_SHARE = 2.0, 0.99
 #: Scale and self-similarity are those of so many seconds from the middle of each piece.
 MIDDLE = 30.0
 #: From so many pieces, or up to twice as many, the note limits of a corpus are read.
@@ -46,7 +44,6 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     most_notes    notes that sound at once, the one just struck included, at that share of strikes
     density       notes a second, the median of the pieces; left out where nothing has a length
     restruck      the share of notes whose pitch was struck less than half a second before
-    strikes       strikes of one pitch within two seconds, which 99 % of strikes do not exceed
     in_scale      the median of 30 seconds from the middle of each piece
     loudness, register, polyphony  the same of what the controls of these names measure
     instruments   the General MIDI programs that occur, 128 for drums
@@ -56,7 +53,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     """
     pitches, lengths, together = [np.empty(0, int)], [np.empty(0)], [np.empty(0, int)]
     densities, again = [], 0.0
-    strikes, in_scale = [np.empty(0, int)], []
+    in_scale: list[float] = []
     like: dict[str, list[float]] = {name: [] for name in CONTROLS if name != "density"}
     parts: dict[int, list[tuple[np.ndarray, np.ndarray, float]]] = {}
     for score in scores:
@@ -73,7 +70,6 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         if span > 0:
             densities.append(len(notes) / span)
         again += restruck(score) * len(notes)
-        strikes.append(within(notes["pitch"].astype(int), notes["start"]))
         middle = excerpt(score, max(0.0, (score.duration - MIDDLE) / 2), MIDDLE)
         in_scale.append(scale_consistency(middle))
         levels = measured(middle.notes, middle.duration)
@@ -89,7 +85,6 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         ],
         "most_notes": max(1, int(np.quantile(struck, SHARE_WITHIN, method="higher"))),
         "restruck": round(again / len(pitch), 4),
-        "strikes": int(np.quantile(np.concatenate(strikes), STRIKES_SHARE, method="higher")),
         "instruments": sorted(parts),
         "parts": [[part, *habit(*zip(*rows))] for part, rows in sorted(parts.items())],
     }
@@ -122,16 +117,6 @@ def habit(
     most = max(1, int(np.quantile(np.concatenate(together), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))
     return [most, low, high, round(float(np.median(rates)), 3)]
-
-
-def within(pitch: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """(n,) for each strike: how often its pitch was struck in the :data:`STRIKES_WITHIN` seconds up
-    to it, itself included; strikes in the order of their pitches."""
-    order = np.lexsort((start, pitch))
-    # One column of time for all pitches: each pitch far after the one before it.
-    far = (float(np.ptp(start)) if len(start) else 0.0) + 2 * STRIKES_WITHIN
-    time = start[order] + pitch[order] * far
-    return np.arange(1, len(time) + 1) - np.searchsorted(time, time - STRIKES_WITHIN + 1e-6)
 
 
 def registers(counts: np.ndarray) -> list[tuple[int, int]]:

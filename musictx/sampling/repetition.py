@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from musictx.evaluate.note_limits import STRIKES_WITHIN
 from musictx.tokens.vocab import GrammarState, NoteEvents
 
 #: Of so many strikes, those are counted whose pitch was struck within so many seconds before.
@@ -36,24 +34,6 @@ class Repetition:
             late = [p for p, at in last.items() if state.seconds - at < AGAIN_SECONDS - 1e-6]
             if over > 0 and late:
                 row[among(self.events.strike, late)] = self.cost * over
-        return costs
-
-
-@dataclass(frozen=True)
-class Strikes:
-    """A pitch is struck ``most`` times at most within two seconds, infinite cost beyond."""
-
-    events: NoteEvents
-    most: int
-
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        costs = np.zeros((len(states), len(self.events.strike)))
-        for row, state in zip(costs, states):
-            since = state.seconds - STRIKES_WITHIN + 1e-6
-            recent = [pitch for at, pitch in state.sounding.recent() if at >= since]
-            if len(recent) >= self.most:
-                often = [pitch for pitch, count in Counter(recent).items() if count >= self.most]
-                row[among(self.events.strike, often)] = np.inf
         return costs
 
 

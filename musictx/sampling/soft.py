@@ -22,7 +22,7 @@ from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.constraints import charged
 from musictx.sampling.primer import Primer
-from musictx.sampling.repetition import Repetition, Strikes, among
+from musictx.sampling.repetition import Repetition, among
 from musictx.tokens.vocab import (
     SPECIALS,
     GrammarState,
@@ -66,7 +66,6 @@ class NoteLimits:
     most      notes that few moments exceed; ``None`` = not known
     density   notes struck in a second; ``None`` = not known
     restruck  share of notes whose pitch was struck less than half a second before
-    strikes   strikes of a pitch within two seconds that few exceed; ``None`` = not known
     instruments  programs that occur, 128 for drums; ``None`` = not known
     in_scale  share of notes within one scale; ``None`` = not known
     parts     program, 128 for drums -> its habit
@@ -76,7 +75,6 @@ class NoteLimits:
     most: int | None = None
     density: float | None = None
     restruck: float = USUAL_RESTRUCK_SHARE
-    strikes: int | None = None
     instruments: frozenset[int] | None = None
     in_scale: float | None = None
     parts: Mapping[int, Habit] = field(default_factory=dict)
@@ -89,13 +87,13 @@ class NoteLimits:
         longest = np.full(128, np.inf)
         for low, seconds in card.get("longest_note") or []:
             longest[int(low) :] = seconds
-        share, strikes = card.get("restruck", USUAL_RESTRUCK_SHARE), card.get("strikes")
+        share = card.get("restruck", USUAL_RESTRUCK_SHARE)
         known = card.get("instruments")
         instruments = None if known is None else frozenset(known)
         most, density, in_scale = (card.get(n) for n in ("most_notes", "density", "in_scale"))
         rows = card.get("parts") or []
         parts = {int(one): Habit(int(n), int(a), int(b), rate) for one, n, a, b, rate in rows}
-        return cls(longest, most, density, share, strikes, instruments, in_scale, parts)
+        return cls(longest, most, density, share, instruments, in_scale, parts)
 
 
 @dataclass(frozen=True)
@@ -276,10 +274,8 @@ def build(
 def _habits(
     events: NoteEvents, limits: NoteLimits, primers: Sequence[Primer]
 ) -> list[SoftConstraint]:
-    """What holds notes to the corpus and the primers: strikes of a pitch, lengths, scale."""
+    """What holds notes to the corpus and the primers: repetition, lengths, scale."""
     found: list[SoftConstraint] = []
-    if limits.strikes is not None:
-        found.append(Strikes(events, limits.strikes))
     found.append(Release(events, limits.longest, RELEASE_PULL))
     found.append(Repetition(events, REPETITION_COST, limits.restruck))
     # A few seconds keep to a scale more closely than the piece that they open.

@@ -112,7 +112,7 @@ def ask_card(path: Path) -> object:
 
 def write_band(folder: Path) -> None:
     corpus = {"name": "folder", "programs": {"tune": 73, "bass": 33}, "tasks": {"melody": "73"}}
-    limits = {"longest_note": [[0, 2.0]], "instruments": [0, 33, 73], "most_notes": 8, "strikes": 5}
+    limits = {"longest_note": [[0, 2.0]], "instruments": [0, 33, 73], "most_notes": 8}
     limits |= {"density": 4.0, "restruck": 0.1, "in_scale": 0.9, "parts": [[33, 1, 28, 60, 2.0]]}
     tokens = {"name": "notes", "low": 28, "high": 90, "controls": True, "tracks": "programs"}
     card = {"title": "x", "corpus": corpus, "note_limits": limits}

@@ -119,20 +119,3 @@ def test_several_pieces_are_one_corpus_and_drums_do_not_count():
     assert (both["longest_note"], both["most_notes"]) == ([[0, 1.0]], 1)
     assert both["density"] == statistics.median([3 / 2, 1.0])
     assert h.note_limits([drums]) == {}
-
-
-@settings(max_examples=30, deadline=None)
-@given(scores())
-def test_strikes_of_a_pitch_within_two_seconds_against_loops(one):
-    notes = [n for n in one.notes if not n["drum"]]
-    if not notes:
-        return
-    counts = [
-        sum(
-            other["pitch"] == note["pitch"] and note["start"] - 2.0 + 1e-6 <= other["start"]
-            for other in sorted(notes, key=lambda n: (n["start"], n["pitch"]))[: i + 1]
-        )
-        for i, note in enumerate(sorted(notes, key=lambda n: (n["start"], n["pitch"])))
-    ]
-    rank = int(np.ceil(0.99 * (len(counts) - 1)))
-    assert h.note_limits([one])["strikes"] == sorted(counts)[rank]
