@@ -20,14 +20,14 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 ROOMS = {
     "": 3525,
     "apps": 2430,
-    "attention": 2985,
+    "attention": 2942,
     "cli": 385,
     "compose": 1280,
     "config": 1760,
     "data": 2770,
     "evaluate": 1570,
     "midi": 1452,
-    "model": 3048,
+    "model": 3020,
     "musicxml": 1055,
     "render": 1470,
     "sampling": 4330,
@@ -36,11 +36,11 @@ ROOMS = {
     "chorale": 3365,
     "live": 630,
     "mcp": 590,
-    "speed": 2960,
+    "speed": 2773,
     "studio": 4315,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_390, 44_700, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_319, 44_442, 400, 137
 
 
 def lines() -> dict[str, int]:

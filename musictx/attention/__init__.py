@@ -3,14 +3,13 @@
 from musictx.attention import positions
 from musictx.attention.api import IMPLEMENTATIONS, attend, why_not
 from musictx.attention.module import RelativeAttention
-from musictx.attention.terms import Axis, Blocks, Ring, Span, Terms
+from musictx.attention.terms import Axis, Blocks, Span, Terms
 
 __all__ = [
     "IMPLEMENTATIONS",
     "Axis",
     "Blocks",
     "RelativeAttention",
-    "Ring",
     "Span",
     "Terms",
     "attend",

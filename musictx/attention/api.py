@@ -32,7 +32,7 @@ from musictx.attention.capabilities import AttentionJob, Capabilities
 from musictx.attention.labels import widened
 from musictx.attention.operators import has_tangents
 from musictx.attention.setting import Setting
-from musictx.attention.terms import KeyPositions, Ring, Span, Terms
+from musictx.attention.terms import Positions, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
 _OURS: dict[str, Any] = {
@@ -57,8 +57,8 @@ def attend(
     v: Tensor,
     terms: Terms | None = None,
     *,
-    query_positions: KeyPositions | tuple[KeyPositions, ...] | None = None,
-    key_positions: KeyPositions | tuple[KeyPositions, ...] | None = None,
+    query_positions: Positions | tuple[Positions, ...] | None = None,
+    key_positions: Positions | tuple[Positions, ...] | None = None,
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
@@ -70,8 +70,7 @@ def attend(
     terms            what the position scheme adds to the logits; None: plain attention
     query_positions  where queries stand; key_positions where keys stand: a Span, an int64 tensor
                      (T,) or (B, T), or a tuple of these, one for each coordinate of ``terms.axes``;
-                     keys may stand in a Ring. Both None: keys stand at 0, 1, 2, ..., and the
-                     queries are the last of them
+                     both None: keys stand at 0, 1, 2, ..., and the queries are the last of them
     causal           hide keys whose first coordinate is greater than the query's
     query_pieces     int64 (B, Tq), key_pieces (B, Tk): hide keys of other pieces; both or neither
     dropout          share of attention weights set to 0, the others scaled up; give 0 when not
@@ -238,7 +237,7 @@ def _tables(terms: Terms, heads: int, size: int) -> list[tuple[str, Tensor, list
 
 
 def _check_positions(
-    name: str, positions: tuple[KeyPositions, ...], batch: int, length: int, terms: Terms
+    name: str, positions: tuple[Positions, ...], batch: int, length: int, terms: Terms
 ) -> None:
     needed = terms.coordinates
     if len(positions) < needed:
@@ -246,7 +245,7 @@ def _check_positions(
             f"attend: {name} has {len(positions)} coordinate(s), the terms measure {needed}"
         )
     for one in positions:
-        if isinstance(one, Span | Ring):
+        if isinstance(one, Span):
             if len(one) != length:
                 raise ValueError(f"attend: {name} has length {len(one)}, expected {length}")
         elif one.dtype != torch.int64 or one.shape not in ((length,), (batch, length)):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Ring, Span, Terms
+from musictx.attention.terms import Span, Terms
 
 #: How queries and keys stand to each other, each a special case of the next: the same tokens; the
 #: queries are the last of the keys; both consecutive; anything.
@@ -145,8 +145,6 @@ def job(terms: Terms, setting: Setting, q: Tensor | None = None) -> AttentionJob
 def _layout(setting: Setting) -> tuple[str, bool]:
     """(how the positions lie, whether it is a single causal query)."""
     queries, keys, causal = setting.query_positions[0], setting.key_positions[0], setting.causal
-    if isinstance(keys, Ring):  # the newest token asks
-        return ANY, causal and len(queries) == 1
     if not (isinstance(queries, Span) and isinstance(keys, Span)):
         return ANY, False
     one = causal and len(queries) == 1 and queries.start >= keys.stop - 1

@@ -2,8 +2,7 @@
 
 The relative logits of all distances are q E^T, one product with the table, shared by the whole
 batch. Over consecutive keys they are turned round: a slice, in which the distance of the oldest key
-comes first. In a ring each key picks its own. Gradients and every device come for free, and with a
-ring every shape is the same whatever the position.
+comes first. Gradients and every device come for free.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch.nn import functional as F
 from musictx.attention.capabilities import ANY, Capabilities
 from musictx.attention.labels import by_key
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Axis, KeyPositions, Span, Terms, as_tensor
+from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor
 
 CAN = Capabilities(axes=None, further=True, labels="numbers", forward_mode=True, positions=ANY)
 
@@ -86,7 +85,7 @@ def _with_slice(logits: Tensor, position: Tensor, axis: Axis, query: Span, keys:
 
 
 def _of_values(
-    weights: Tensor, table: Tensor, axis: Axis, query: KeyPositions, keys: KeyPositions
+    weights: Tensor, table: Tensor, axis: Axis, query: Positions, keys: Positions
 ) -> Tensor:
     """What the table of values adds: (B, H, 1, D)."""
     if isinstance(query, Span) and isinstance(keys, Span):

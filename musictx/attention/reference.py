@@ -16,12 +16,12 @@ from torch.nn import functional as F
 
 from musictx.attention.capabilities import Capabilities
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Blocks, KeyPositions, Terms, as_tensor
+from musictx.attention.terms import Blocks, Positions, Terms, as_tensor
 
 CAN = Capabilities(axes=None, further=True, labels="numbers", forward_mode=True, positions="any")
 
 
-def coordinates(positions: tuple[KeyPositions, ...], device: torch.device) -> list[Tensor]:
+def coordinates(positions: tuple[Positions, ...], device: torch.device) -> list[Tensor]:
     """Each coordinate as an int64 tensor (1, T) or (B, T)."""
     return [as_tensor(p, device) for p in positions]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from musictx.attention.terms import Blocks, KeyPositions, Positions, Ring, Span
+from musictx.attention.terms import Blocks, Positions, Span
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,8 +18,8 @@ class Setting:
     query_pieces, key_pieces        int64 (B, Tq) and (B, Tk), or both None
     """
 
-    query_positions: tuple[KeyPositions, ...]
-    key_positions: tuple[KeyPositions, ...]
+    query_positions: tuple[Positions, ...]
+    key_positions: tuple[Positions, ...]
     causal: bool = True
     query_pieces: Tensor | None = None
     key_pieces: Tensor | None = None
@@ -41,7 +41,4 @@ class Setting:
 
     def along(self, blocks: Blocks) -> tuple[Positions, Positions]:
         """Where queries and keys stand along the coordinate of ``blocks``."""
-        at, over = (x[blocks.coordinate] for x in (self.query_positions, self.key_positions))
-        assert not isinstance(at, Ring)
-        assert not isinstance(over, Ring)
-        return at, over
+        return self.query_positions[blocks.coordinate], self.key_positions[blocks.coordinate]

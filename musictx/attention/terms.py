@@ -53,46 +53,11 @@ class Span:
         return torch.arange(self.start, self.stop, device=device)
 
 
-#: A position after all others: causal attention never looks at a key that stands there.
-NOWHERE = 2**40
-
-
-@dataclass(frozen=True, eq=False)
-class Ring:
-    """Keys in a ring of slots, of which token p has slot p mod the number of slots.
-
-    newest, oldest  (1,) int64: the position of the last token written, and of the first one that
-                    counts. Numbers on the device, so that a step of decoding is the same work
-                    wherever it stands (a CUDA graph, ``torch.compile``)
-    positions       (slots,) int64: the position of each slot's token, NOWHERE for an empty slot
-    """
-
-    newest: Tensor
-    oldest: Tensor
-    positions: Tensor
-
-    @classmethod
-    def of(cls, newest: Tensor, oldest: Tensor, slots: int) -> Ring:
-        """The ring after the token at ``newest`` was written."""
-        slot = torch.arange(slots, device=newest.device)
-        positions = newest - (newest - slot).remainder(slots)
-        return cls(newest, oldest, positions.masked_fill(positions < oldest, NOWHERE))
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def tensor(self, device: torch.device | str | None = None) -> Tensor:
-        """The positions as an int64 tensor (slots,)."""
-        return self.positions if device is None else self.positions.to(device)
-
-
-#: Where queries stand: a Span, or an int64 tensor (T,) or (B, T).
+#: Where tokens stand: a Span, or an int64 tensor (T,) or (B, T).
 Positions = Span | Tensor
-#: Where keys stand: so too, or in a Ring.
-KeyPositions = Span | Ring | Tensor
 
 
-def as_tensor(positions: KeyPositions, device: torch.device) -> Tensor:
+def as_tensor(positions: Positions, device: torch.device) -> Tensor:
     """Positions as an int64 tensor (1, T) or (B, T)."""
     found = positions.to(device) if isinstance(positions, Tensor) else positions.tensor(device)
     return found if found.dim() == 2 else found[None]
@@ -268,7 +233,7 @@ class Terms:
             measured.append(self.blocks.coordinate)
         return 1 + max(measured, default=ORDER)
 
-    def needed(self, positions: KeyPositions | Sequence[KeyPositions]) -> tuple[KeyPositions, ...]:
+    def needed(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
         """Of the coordinates in ``positions`` those that are looked at."""
-        several = (positions,) if isinstance(positions, KeyPositions) else tuple(positions)
+        several = (positions,) if isinstance(positions, Positions) else tuple(positions)
         return several[: self.coordinates]

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from musictx.attention import attend
 from musictx.attention.positions import PositionScheme
-from musictx.attention.terms import KeyPositions, Positions
-from musictx.model.cache import Cache
+from musictx.attention.terms import Positions
+from musictx.model.cache import KVCache
 
 
 class Where(NamedTuple):
@@ -22,7 +22,7 @@ class Where(NamedTuple):
     """
 
     queries: tuple[Positions, ...]
-    keys: tuple[KeyPositions, ...]
+    keys: tuple[Positions, ...]
     pieces: Tensor | None
     reach: int
 
@@ -61,7 +61,7 @@ class Attention(nn.Module):
         scheme: PositionScheme,
         layer: int,
         where: Where,
-        cache: Cache | None,
+        cache: KVCache | None,
         first: list[Tensor],
     ) -> Tensor:
         """(rows, count, width) -> the same. ``first`` is a list that all layers of one pass share:
@@ -123,7 +123,7 @@ class Block(nn.Module):
         scheme: PositionScheme,
         layer: int,
         where: Where,
-        cache: Cache | None,
+        cache: KVCache | None,
         first: list[Tensor],
     ) -> Tensor:
         branch = self.attention(self.attention_norm(x), scheme, layer, where, cache, first)

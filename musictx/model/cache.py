@@ -4,49 +4,21 @@ The buffers are allocated once. Positions are kept beside the keys: ``start`` is
 the oldest key still held, so that dropping old tokens changes no distance between the others. The
 ids are kept too, for what looks at earlier tokens, and the further coordinates that a position
 scheme reads off them.
-
-:class:`Cache` is what the model asks of a cache. Two keep it: :class:`KVCache`, of any length, and
-for steps that a CUDA graph can record ``RingCache`` (speed/ring.py).
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import KeyPositions, Positions, Span
-
-
-class Cache(Protocol):
-    """What a forward pass needs of a cache. It calls :meth:`where`, :meth:`reach`, :meth:`last` and
-    :meth:`earlier` for the new tokens, then :meth:`note`, then :meth:`append` once a layer."""
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def layers(self) -> int: ...
-
-    @property
-    def capacity(self) -> int: ...
-
-    def where(self, count: int) -> tuple[Positions, KeyPositions]: ...
-
-    def reach(self, count: int) -> int: ...
-
-    def last(self) -> Tensor | None: ...
-
-    def earlier(self, count: int) -> Tensor: ...
-
-    def note(self, ids: Tensor, coordinates: Tensor) -> Tensor: ...
-
-    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]: ...
+from musictx.attention.terms import Positions, Span
 
 
 class KVCache:
     """Keys and values of each layer: (rows, heads, up to ``capacity`` tokens, head_dim).
+
+    A forward pass calls :meth:`where`, :meth:`reach`, :meth:`last` and :meth:`earlier` for the new
+    tokens, then :meth:`note`, then :meth:`append` once a layer.
 
     A forward pass appends the same number of tokens to every layer, in order of layers; ``length``
     grows when the last layer has appended. A pass that broke off half-way leaves nothing behind:
@@ -103,7 +75,7 @@ class KVCache:
         """(rows, coordinates, length) of the tokens held: a view."""
         return self._coordinates[:, :, self._offset : self._offset + self.length]
 
-    def where(self, count: int) -> tuple[Positions, KeyPositions]:
+    def where(self, count: int) -> tuple[Positions, Positions]:
         """Where the next ``count`` tokens stand, and the keys that they look at, themselves
         included."""
         return Span(self.next_position, count), Span(self.start, self.length + count)

@@ -13,11 +13,11 @@ from torch.nn import functional as F
 from musictx.attention import positions as schemes
 from musictx.attention.api import IMPLEMENTATIONS, why_not
 from musictx.attention.positions.absolute import AddedPositions
-from musictx.attention.terms import FURTHER, KeyPositions, Positions, Span, as_tensor
+from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
 from musictx.errors import ConfigError
 from musictx.model import grouped
 from musictx.model.block import Block, Where
-from musictx.model.cache import Cache, KVCache
+from musictx.model.cache import KVCache
 from musictx.model.cascade import Cascade
 from musictx.model.config import FeatureConfig, NetworkConfig, SchemeConfig
 from musictx.model.features import Feature, kind_of
@@ -203,7 +203,7 @@ class MusicTransformer(nn.Module):
         *,
         positions: Positions | None = None,
         piece_ids: Tensor | None = None,
-        cache: Cache | GroupCache | None = None,
+        cache: KVCache | GroupCache | None = None,
     ) -> Tensor:
         """Logits (B, T, vocab) in float32 of the token after each of ``ids`` (B, T) int64.
 
@@ -229,7 +229,7 @@ class MusicTransformer(nn.Module):
         *,
         positions: Positions | None = None,
         piece_ids: Tensor | None = None,
-        cache: Cache | GroupCache | None = None,
+        cache: KVCache | GroupCache | None = None,
     ) -> Tensor:
         """What the output matrix reads, (B, T, width): embeddings of the music up to each token.
 
@@ -242,7 +242,7 @@ class MusicTransformer(nn.Module):
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
-        cache: Cache | GroupCache | None,
+        cache: KVCache | GroupCache | None,
     ) -> tuple[Tensor, list[Any]]:
         """The normed output of the last layer (B, T, width), and what each feature has read."""
         if self.cascade is not None:
@@ -269,7 +269,7 @@ class MusicTransformer(nn.Module):
             x = feature.finish(x, its)
         return self.norm(x), seen
 
-    def _through(self, x: Tensor, where: Where, cache: Cache | None) -> Tensor:
+    def _through(self, x: Tensor, where: Where, cache: KVCache | None) -> Tensor:
         """``x`` (B, T, width) after the last layer."""
         x = self.dropout(x)
         first: list[Tensor] = []
@@ -278,7 +278,7 @@ class MusicTransformer(nn.Module):
         return x
 
     def _grouped(
-        self, ids: Tensor, piece_ids: Tensor | None, cache: Cache | GroupCache | None
+        self, ids: Tensor, piece_ids: Tensor | None, cache: KVCache | GroupCache | None
     ) -> tuple[Tensor, list[Any]]:
         """As :meth:`_pass`, for a network that takes a group of ids as one step."""
         assert self.cascade is not None
@@ -307,12 +307,12 @@ class MusicTransformer(nn.Module):
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
-        cache: Cache | None,
+        cache: KVCache | None,
     ) -> Where:
         """Where the tokens stand, and the keys that they look at."""
         count = ids.shape[1]
         order: Positions
-        over: KeyPositions
+        over: Positions
         if cache is not None:
             order, over = cache.where(count)
             reach = cache.reach(count)
@@ -323,7 +323,7 @@ class MusicTransformer(nn.Module):
         if piece_ids is not None and positions is None:
             places = _positions_in_piece(piece_ids)
         queries: tuple[Positions, ...] = (order, places)
-        keys: tuple[KeyPositions, ...] = (over, places if cache is None else over)
+        keys: tuple[Positions, ...] = (over, places if cache is None else over)
         as_query = as_key = ids[:, None][:, :0]  # no coordinates (rows, 0, count)
         if self.position.further:
             last = None if cache is None else cache.last()
@@ -339,7 +339,7 @@ class MusicTransformer(nn.Module):
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
-        cache: Cache | None,
+        cache: KVCache | None,
     ) -> None:
         if ids.dim() != 2 or ids.shape[1] == 0:
             raise ValueError(f"ids have shape {tuple(ids.shape)}, expected (rows, tokens >= 1)")
@@ -357,7 +357,7 @@ class MusicTransformer(nn.Module):
                 )
 
 
-def _earlier(feature: Feature, ids: Tensor, cache: Cache | None) -> Tensor:
+def _earlier(feature: Feature, ids: Tensor, cache: KVCache | None) -> Tensor:
     """The ids before ``ids`` that ``feature`` looks at, (B, N)."""
     if cache is None:
         return ids[:, :0]

@@ -1,1 +1,1 @@
-"""The same music sooner: kernels in C++ and Triton, and steps of decoding as one call each."""
+"""The same music sooner: kernels in C++ and Triton, and a step of decoding as one call."""

@@ -1,4 +1,4 @@
-"""What makes musictx fast: attention in C++ and Triton, and steps of decoding as one call each."""
+"""What makes musictx fast: attention in C++ and Triton, and a step of decoding as one call."""
 
 from musictx.wings import Wing
 
@@ -13,5 +13,5 @@ WING = Wing(
         "compiler": "musictx.speed.native.build:check",
         "GPU kernels": "musictx.speed.trial:check",
     },
-    steps={"native": "musictx.speed.step:NativeStep", "ring": "musictx.speed.graph:RingStep"},
+    steps={"native": "musictx.speed.step:NativeStep"},
 )

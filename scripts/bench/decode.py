@@ -1,4 +1,4 @@
-"""Tokens a second of generation: in C++, over a growing cache, over a ring, without any cache.
+"""Tokens a second of generation: in C++, over a growing cache, without any cache.
 
     python -m scripts.bench.decode [model=paper] [prompt=1024] [tokens=64] [rows=1,16] [device=cpu]
     python -m scripts.bench.decode model=piano prompt=500 rows=1,16
@@ -7,8 +7,7 @@
 
 All draw by the same seeds from the same model, by ``sampling.engine``: a file of conf/model,
 untrained, or a model that comes with musictx, whose context the prompt and the tokens must fit.
-Prompts are the model's own. Before anything is printed the ids are compared. On CUDA the step over
-a ring is one recorded graph.
+Prompts are the model's own. Before anything is printed the ids are compared.
 
 Rows continue one prompt with seeds of their own, as the samples of ``musictx generate`` do
 (``prompts=own``: each its own prompt). At the end stand the ratios that are asked of the step.

@@ -11,7 +11,7 @@ from tests import compiler
 
 V = 12
 GREEDY = [Temperature(0.0)]
-CACHES = ["growing", "ring", pytest.param("native", marks=compiler.needed)]
+CACHES = ["growing", pytest.param("native", marks=compiler.needed)]
 
 
 def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):

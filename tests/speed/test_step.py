@@ -23,8 +23,8 @@ from musictx.speed.step import NativeStep, why_not
 from tests import compiler
 from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
 from tests.model.features import test_ahead, test_conditions, test_echoes
-from tests.speed import test_ring
-from tests.speed.test_ring import SCHEMES, V, ordinary, prefilled
+from tests.speed import steps
+from tests.speed.steps import SCHEMES, V, ordinary, prefilled
 
 #: Relative to the norm of the logits.
 CLOSE = 1e-5
@@ -34,7 +34,7 @@ pytestmark = compiler.needed
 
 
 def make(scheme: str = "huang", **more: Any) -> MusicTransformer:
-    model = test_ring.make(scheme)
+    model = steps.make(scheme)
     if more:
         model = MusicTransformer(**{**model.config.plain(), **more}).eval()
         with torch.no_grad():
@@ -44,7 +44,7 @@ def make(scheme: str = "huang", **more: Any) -> MusicTransformer:
 
 
 def stepped(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> Tensor:
-    """As ``test_ring.stepped``, natively."""
+    """Logits after ids prompt - 1, prompt, ..., by steps in C++."""
     with torch.no_grad():
         cache = model.new_cache(rows=len(ids), capacity=window)
         found = [model(ids[:, :prompt], cache=cache)[:, -1]]

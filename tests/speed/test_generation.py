@@ -1,4 +1,4 @@
-"""Generation over a ring, in torch and in C++, draws the ids of generation over a growing cache."""
+"""Generation by steps in C++ draws the ids of generation over a growing cache."""
 
 from __future__ import annotations
 
@@ -9,55 +9,48 @@ import torch
 
 from musictx.sampling import engine
 from musictx.sampling.processors import Temperature, TopP
-from musictx.speed.graph import RingStep
 from musictx.speed.step import NativeStep
 from musictx.tokens.vocab import BOS, CUT, PAD
 from tests import compiler
-from tests.sampling.engines import CACHES, GREEDY, make
-from tests.speed import test_ring
+from tests.sampling.engines import GREEDY, make
+from tests.speed import steps
 
-STEPS = [RingStep, pytest.param(NativeStep, marks=compiler.needed)]
 SCHEMES = ["huang", "rotary", "sinusoidal", "learned", "alibi", "t5", "none"]
 
 
-ring = pytest.mark.parametrize("ring", CACHES[1:])
-
-
-def both(model, prompt, ring, **more):
-    """Ids over a growing cache and over a ring, (rows, tokens)."""
+def both(model, prompt, **more):
+    """Ids over a growing cache and by steps in C++, (rows, tokens)."""
     return [
         torch.stack(list(engine.generate(model, prompt, cache=cache, **more)), dim=1).tolist()
-        for cache in ("growing", ring)
+        for cache in ("growing", "native")
     ]
 
 
 @pytest.mark.parametrize("rules", [GREEDY, [Temperature(2.0), TopP(0.8)]], ids=["greedy", "drawn"])
 @pytest.mark.parametrize("scheme", SCHEMES)
-@ring
-def test_the_same_ids_within_the_context(scheme, rules, ring):
+@compiler.needed
+def test_the_same_ids_within_the_context(scheme, rules):
     model = make(context=40, scheme=scheme)
-    wanted, got = both(
-        model, [BOS, 4, 5, 9], ring, max_tokens=36, seeds=[3, (1, 5), 9], processors=rules
-    )
+    wanted, got = both(model, [BOS, 4, 5, 9], max_tokens=36, seeds=[3, (1, 5), 9], processors=rules)
     assert got == wanted
     assert len({tuple(row) for row in got}) == (1 if rules == GREEDY else 3)
 
 
 @pytest.mark.parametrize("scheme", ["sinusoidal", "learned"])
-@ring
-def test_absolute_positions_are_read_again_where_the_window_is_full(scheme, ring):
+@compiler.needed
+def test_absolute_positions_are_read_again_where_the_window_is_full(scheme):
     model = make(context=10, scheme=scheme)
-    wanted, got = both(model, [BOS, 4], ring, max_tokens=30, seeds=[0, 1])
+    wanted, got = both(model, [BOS, 4], max_tokens=30, seeds=[0, 1])
     assert got == wanted
 
 
-@ring
-def test_a_full_window_slides_by_one(ring):
+@compiler.needed
+def test_a_full_window_slides_by_one():
     """With one layer a key depends on its own token only, so the window says it all."""
     model = make(context=10, layers=1)
     ids = [BOS]
     for step in engine.generate(
-        model, ids, max_tokens=60, seeds=[0], processors=GREEDY, cache=ring
+        model, ids, max_tokens=60, seeds=[0], processors=GREEDY, cache="native"
     ):
         with torch.no_grad():
             logits = model(torch.tensor([ids[-10:]]))[0, -1]
@@ -68,20 +61,20 @@ def test_a_full_window_slides_by_one(ring):
 
 
 def test_an_unknown_cache_is_named():
-    with pytest.raises(ValueError, match="cache=static: expected one of auto, native, ring"):
+    with pytest.raises(ValueError, match="cache=static: expected one of auto, native"):
         next(engine.generate(make(), [BOS], max_tokens=1, seeds=[0], cache="static"))
 
 
 @pytest.mark.parametrize("capacity", [6, 13])
 @pytest.mark.parametrize("scheme", ["huang", "two_d"])
-@pytest.mark.parametrize("step", STEPS)
+@compiler.needed
 @torch.no_grad()
-def test_a_cache_that_has_slid_is_taken_over_where_another_was(step, scheme, capacity):
+def test_a_cache_that_has_slid_is_taken_over_where_another_was(scheme, capacity):
     """Its tokens go to the slots of their positions; of too many the last remain."""
-    model = test_ring.make(scheme)
-    ids = torch.randint(test_ring.V, (2, 20))
-    taken = step(model, test_ring.prefilled(model, ids[:1, :9], 9), rows=2, capacity=capacity)
-    cache = test_ring.prefilled(model, ids[:, :15], 20)
+    model = steps.make(scheme)
+    ids = torch.randint(steps.V, (2, 20))
+    taken = NativeStep(model, steps.prefilled(model, ids[:1, :9], 9), rows=2, capacity=capacity)
+    cache = steps.prefilled(model, ids[:, :15], 20)
     cache.slide(4)  # positions 4..14
     taken.load(cache)
     for token in ids[:, 15:].split(1, dim=1):
