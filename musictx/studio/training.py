@@ -49,7 +49,7 @@ def held(folder: str) -> dict[str, Any]:
     found = looked_at(folder)
     (model, why), seconds = nearer(found), max(found.seconds, 1e-9)
     hours = seconds / max(found.read, 1) * found.files / 3600
-    told = {"files": found.files, "read": found.read, "on_beats": found.on_beats}
+    told: dict[str, Any] = {"files": found.files, "read": found.read, "on_beats": found.on_beats}
     told |= {"density": round(found.notes / seconds, 1), "hours": round(hours, 2)}
     return told | {"model": model, "why": why}
 
@@ -228,11 +228,11 @@ class Trainings:
 
 def _rows(path: Path) -> list[tuple[int, float | None, float | None]]:
     """(step, loss in training, loss in validation) of a table of metrics; None: not measured."""
-    rows = []
+    rows: list[tuple[int, float | None, float | None]] = []
     with suppress(OSError, csv.Error, ValueError, KeyError), path.open(encoding="utf-8") as table:
         for row in csv.DictReader(table):
             train, val = (float(row.get(name) or "nan") for name in ("train/loss", "val/loss"))
-            told = [one if np.isfinite(one) else None for one in (train, val)]
-            if told != [None, None]:
+            told = (train if np.isfinite(train) else None, val if np.isfinite(val) else None)
+            if told != (None, None):
                 rows.append((int(row["step"]), *told))
     return rows
