@@ -12,7 +12,7 @@ import numpy as np
 
 from musictx import chord_sheet
 from musictx.beats import Beats
-from musictx.chords import named as chord_of
+from musictx.chords import marked
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
@@ -154,7 +154,10 @@ def under(score: Score, request: AccompanyConfig) -> Task:
         kept = replace(kept, pulse=score.pulse)
         clock = Beats(score)
         first, last = (clock.bar(float(clock.quarters(at)) - 1e-6)[0] for at in (begin + 2e-6, end))
-        others = tuple(one for one in kept.markers if chord_of(one[1]) is None)
+        lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
+        first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet
+        known = marked(kept)
+        others = tuple(one for one in kept.markers if one[1] not in known)
         laid = chord_sheet.laid(bars, clock, first - 1, last)
         kept = replace(kept, markers=tuple(sorted(others + laid)))
     density = len(notes) / max(end - begin, 1.0)

@@ -5,8 +5,8 @@
 Of each style's performances in 4/4 those that are not held out are measured: the share of bars
 with a stroke of each kind at each place. The card gets :data:`DRUMMERS` of them, taken one by one
 so that their mean comes nearest to the mean of all; and as many of those who play along with songs
-(``bands.STYLES``) as the usual ones. With ``model`` they are written into that folder's
-configuration and card, else printed.
+(``bands.STYLES``), without triplets, as the usual ones. With ``model`` they are written into that
+folder's configuration and card, else printed.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ DEFAULTS = {"groove": "", "model": ""}
 #: Drummers of a style in the card; a style has so many performances at least, and so many of them
 #: are held out, every third where the validation split has fewer.
 DRUMMERS, FEWEST, HELD_OUT = 8, 10, 4
+#: The share of triplets that the usual drummers have at most: most songs are straight.
+TRIPLETS = 0.02
 #: The places of a bar in quarter notes.
 AT = np.array([q + at / STEPS for q in range(drummers.QUARTERS) for at in drummers.PLACES])
 
@@ -80,6 +82,13 @@ def strokes(score: Score) -> tuple[np.ndarray, int]:
     return table, int(bar.max()) + 1
 
 
+def straight(table: tuple[np.ndarray, int]) -> bool:
+    """Whether hardly a stroke of a drummer is a triplet."""
+    triplet = np.isin(np.array(drummers.PLACES) % 6, (2, 4))
+    strokes_at = table[0].sum(0).reshape(-1, len(drummers.PLACES)).sum(0)
+    return bool(strokes_at[triplet].sum() <= TRIPLETS * strokes_at.sum())
+
+
 def chosen(tables: list[tuple[np.ndarray, int]]) -> list[np.ndarray]:
     """Of the half of the drummers ``tables`` who repeat their bars most those whose mean comes
     nearest to that of all, as rates; of those who play a kick or a snare twice a bar."""
@@ -105,7 +114,7 @@ def main(words: list[str]) -> None:
     for one in performances(Path(given["groove"])):
         if not one.held_out:
             by_style[one.style].append(strokes(one.score))
-    usual = [table for style in STYLES.split("|") for table in by_style.get(style, ())]
+    usual = [one for style in STYLES.split("|") for one in by_style.get(style, ()) if straight(one)]
     styles = {drummers.USUAL: usual} | {name: by_style[name] for name in sorted(by_style)}
     told = {name: [drummers.written(one) for one in chosen(some)] for name, some in styles.items()}
     if not given["model"]:

@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import musictx
 from musictx import cli, shipped
+from musictx.apps import tasks
 from musictx.beats import Beats
 from musictx.chord_sheet import bars_of, laid, sheet, text_of
+from musictx.config import AccompanyConfig
 from musictx.errors import UserError
+from musictx.notes import METER, NOTE, TEMPO, Score
 from tests.untrained import saved
 
 
@@ -77,3 +81,26 @@ def test_models_that_follow_no_chords_say_so(tmp_path):
         musictx.accompany("ode_to_joy", piano, chords="| C |")
     with pytest.raises(UserError, match="expected a melody, or chords="):
         musictx.accompany(model=piano)
+
+
+@pytest.mark.parametrize(("meter", "pickup"), [((3, 4), 1.0), ((6, 8), 0.5), ((4, 4), 0.0)])
+def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
+    """Under a change of tempo, too; what the file says of chords goes."""
+
+    def seconds(quarter):
+        return 0.6 * quarter if quarter < 6 else 3.6 + 0.4 * (quarter - 6)
+
+    at = np.arange(0, 12, 0.5)
+    rows = [(seconds(q), seconds(q + 0.45), 60 + n % 7, 80, 0, False, 0) for n, q in enumerate(at)]
+    meters = [(seconds(pickup), *meter)]
+    if pickup:
+        meters = [(0.0, 1, meter[1]), *meters]
+    tune = Score(np.array(rows, NOTE), tempos=np.array([(0, 100), (3.6, 150)], TEMPO),
+                 meters=np.array(meters, METER), ticks_per_quarter=480,
+                 markers=((0.0, "Am7"), (1.2, "D"), (2.4, "E:min")))  # fmt: skip
+    found = tasks.under(tune, AccompanyConfig(chords="| C | G/B Am7 | N.C. |")).kept.markers
+    bar = 4 * meter[0] / meter[1]
+    places = [(0, "C:maj"), (1, "G:maj"), (1.5, "A:min7"), (2, "N")]
+    expected = [(seconds(pickup + bar * n), name) for n, name in places]
+    assert [name for _, name in found[:4]] == [name for _, name in expected]
+    assert [time for time, _ in found[:4]] == pytest.approx([time for time, _ in expected])
