@@ -1,4 +1,4 @@
-"""The core of the journeys in Firefox: draw, select, compose, accept, undo, hear, notation, export.
+"""The core of the journeys in Firefox: draw, select, compose, accept, undo, play, settings.
 
 The tests of Chromium say more; these say that nothing of it is Chromium's alone.
 """
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from musictx import midi
 from tests.browser.conftest import COMPOSED, SOON
 from tests.browser.firefox import Firefox
 from tests.browser.served import Served
@@ -106,21 +105,13 @@ def test_bars_are_replaced_heard_accepted_and_undone(page):
     assert sorted(n["id"] for n in back) == sorted(n["id"] for n in before)
 
 
-def test_playing_notation_and_an_export(page):
+def test_playing_and_stopping_by_keys(page):
     open_example(page, "Frere jacques")
     page.evaluate("musictx.roll.focus()")
     page.press(" ")
     ask(page, "musictx.player.playing")
     page.press(" ")
     ask(page, "!musictx.player.playing")
-    page.press("v")
-    ask(page, "document.querySelectorAll('#notation svg path').length > 50")
-    page.click("document.querySelector('summary[aria-label=Export]')")
-    link = seen(".menu[open] a", "MIDI")
-    ask(page, link)
-    bytes_of = "r => r.arrayBuffer().then(b => [...new Uint8Array(b)])"
-    file = bytes(page.evaluate(f"fetch({link}.href).then({bytes_of})"))
-    assert len(midi.read(file)) == page.evaluate("musictx.piece.notes.size")
 
 
 def test_settings_of_a_piece_survive_a_reload(page, studio):
