@@ -19,7 +19,7 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3525,
-    "apps": 2431,
+    "apps": 2432,
     "attention": 2940,
     "cli": 385,
     "compose": 1280,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4315,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_319, 44_445, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_319, 44_446, 400, 137
 
 
 def lines() -> dict[str, int]:
