@@ -91,10 +91,10 @@ def rows(
     if kind == "chorales":
         there = [split for split in ("validation", "test") if shards.pieces(split)]
         return {split: {"split": split, "window": window} for split in there}
-    trained_on = model.config.context
+    composes_in = model.config.context
     found: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
-    if trained_on != window:
-        found[f"windows of {trained_on}, as in training"] = {"window": trained_on}
+    if composes_in != window:
+        found[f"windows of {composes_in}, as it composes"] = {"window": composes_in}
     if not rehearsal:
         found[f"windows of {window}, a quarter apart"] = {
             "window": window,

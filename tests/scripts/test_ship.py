@@ -30,7 +30,7 @@ def test_a_shipped_model_states_its_numbers_and_nothing_private(ship, tmp_path):
     numbers = made.card["numbers"]
     for name, way in {
         "windows of 16": {"window": 16},
-        "windows of 24, as in training": {},
+        "windows of 24, as it composes": {},
         "windows of 16, a quarter apart": {"window": 16, "stride": 4},
     }.items():
         wanted = evaluate(made.model, shards, **way)
