@@ -146,7 +146,8 @@ class Score:
             all times are in seconds.
     names   track -> its name, where it has one.
     fermatas  times of the fermatas of notation.
-    markers  texts at times, by time: what MIDI files have so, chord symbols of notation.
+    markers  texts at times, by time: what MIDI files have so, chord symbols of notation; lyrics
+            likewise, syllable by syllable.
     title, composer  what stands above the notes of notation; "" where it says nothing.
     ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (the first
             from the beginning on, 120 without any); 0 if it has none. Writing a MIDI file keeps it.
@@ -171,6 +172,7 @@ class Score:
     markers: tuple[tuple[float, str], ...] = ()
     title: str = ""
     composer: str = ""
+    lyrics: tuple[tuple[float, str], ...] = ()
     pulse: Pulse | None = None
     file: bytes = field(default=b"", repr=False)
 
@@ -248,8 +250,9 @@ class Score:
             array["time"] = np.maximum(array["time"] + seconds, 0.0)
             moved[name] = array
         fermatas = tuple(time + seconds for time in self.fermatas)
-        markers = tuple((max(time + seconds, 0.0), text) for time, text in self.markers)
-        more: dict[str, Any] = {"fermatas": fermatas, "markers": markers}
+        more: dict[str, Any] = {"fermatas": fermatas}
+        for name in ("markers", "lyrics"):
+            more[name] = tuple((max(t + seconds, 0.0), text) for t, text in getattr(self, name))
         if self.pulse is not None:
             more["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
         return replace(self, notes=notes, file=b"", **more, **moved)

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3525,
+    "": 3527,
     "apps": 2432,
     "attention": 2940,
     "cli": 385,
@@ -26,10 +26,10 @@ ROOMS = {
     "config": 1760,
     "data": 2770,
     "evaluate": 1570,
-    "midi": 1452,
+    "midi": 1537,
     "model": 3020,
-    "musicxml": 1055,
-    "render": 1470,
+    "musicxml": 1059,
+    "render": 1476,
     "sampling": 4330,
     "tokens": 2335,
     "train": 2482,
@@ -37,10 +37,10 @@ ROOMS = {
     "live": 630,
     "mcp": 590,
     "speed": 2770,
-    "studio": 4315,
+    "studio": 4475,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_319, 44_446, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_411, 44_708, 400, 137
 
 
 def lines() -> dict[str, int]:

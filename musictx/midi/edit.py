@@ -25,13 +25,15 @@ from musictx.notes import Score
 #: file, asks for a file with finer ones.
 COARSEST_SECONDS = 0.005
 #: What passed the limits of whoever read it passes here.
-_ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
+ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
 _NAME, _MARKER, _END, _TRACK = 0x03, 0x06, b"\xff\x2f\0", b"MTrk"
+#: Of a score what is played.
+_PLAYED = ("notes", "pedals")
 #: Phases of one tick: ends of new notes, what is there, new pedals and beginnings of new notes.
-_OFF, _THERE, _ON = range(3)
+OFF, THERE, ON = range(3)
 
 
-class _New(NamedTuple):
+class NewMessage(NamedTuple):
     """A message to be added."""
 
     tick: int
@@ -40,38 +42,41 @@ class _New(NamedTuple):
 
 
 @dataclass
-class _Track:
+class TrackEdit:
     """What changes in a track of the file."""
 
     gone: set[int] = field(default_factory=set)
     """Which of its events in ``scan.File.events`` go, counted from its first;"""
-    new: list[_New] = field(default_factory=list)
+    new: list[NewMessage] = field(default_factory=list)
     """and what comes."""
+    unmarked: bool = False
+    """Its markers go."""
+    reset: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Channel and number of a controller -> the tick up to which its movements go."""
 
 
 def edited(score: Score) -> bytes | None:
     """``score.file`` with the notes of ``score``, or None where the file cannot say them.
 
     Notes that are not in the file come, those of the file that are not in the score go; pedals may
-    come. New notes are put on the nearest ticks. One that sounds together with another of its pitch
-    in its part ends when MIDI's first in, first out leaves the other its end. New markers come on
-    the first new track, or else on the first of all. Tracks of the score
+    come; markers are those of the score, new ones on the first new track, or else on the first of
+    all. New notes are put on the nearest ticks. One that sounds together with another of its pitch
+    in its part ends when MIDI's first in, first out leaves the other its end. Tracks of the score
     that the file does not have are added at its end, each with its name and on a channel that no
     note of the file is on, if there is one; a file of format 0 becomes one of format 1 then.
 
     A new note of a part whose program changes sounds with that in force in the file.
 
-    None where the score has other marks, names, grid or programs than its file, pedals or markers
+    None where the score has other marks, names, grid or programs than its file, pedals
     went, or a new note lies further than :data:`COARSEST_SECONDS` from a tick.
     """
-    before = read_file(score.file, limits=_ANY)
+    before = read_file(score.file, limits=ANY)
     if not _same_marks(before, score):
         return None
-    columns = ("notes", "pedals")
-    same = all(np.array_equal(getattr(before, c), getattr(score, c)) for c in columns)
-    if same and before.markers == score.markers:
+    marked = before.markers == score.markers
+    if marked and all(np.array_equal(getattr(before, c), getattr(score, c)) for c in _PLAYED):
         return score.file
-    file = scan.scan(score.file, limits=_ANY)
+    file = scan.scan(score.file, limits=ANY)
     clock = clock_of(file, "")[1]
     parts = FileParts.of(file, clock, Counter())
     gone, came = _difference(before.notes, score.notes)
@@ -82,7 +87,7 @@ def edited(score: Score) -> bytes | None:
         return None
     first_event = np.searchsorted(file.events["track"], np.arange(len(file.ends)))
     places = parts.channels[np.argsort(parts.rank)].tolist()  # MIDI track * 16 + channel of each
-    tracks: defaultdict[int, _Track] = defaultdict(_Track)
+    tracks: defaultdict[int, TrackEdit] = defaultdict(TrackEdit)
     stay = np.ones(len(parts.notes), bool)
     for index in _found(parts.notes, gone):
         stay[index] = False
@@ -105,11 +110,16 @@ def edited(score: Score) -> bytes | None:
             continue
         track, channel = divmod(places[part], 16)
         at = int(clock.ticks(np.array(time)))
-        tracks[track].new.append(_New(at, _ON, bytes([0xB0 | channel, 64, value])))
+        tracks[track].new.append(NewMessage(at, ON, bytes([0xB0 | channel, 64, value])))
     free = _free_channels(parts)
+    came_marks = Counter(score.markers) - Counter(before.markers)
+    if Counter(before.markers) - Counter(score.markers):
+        came_marks = Counter(score.markers)
+        for track, *_ in file.markers:
+            tracks[track].unmarked = True
     marks = [
         _text(int(clock.ticks(np.array(time))), _MARKER, text)
-        for time, text in sorted((Counter(score.markers) - Counter(before.markers)).elements())
+        for time, text in sorted(came_marks.elements())
     ]
     if marks and not added:
         tracks[0].new += marks
@@ -117,7 +127,7 @@ def edited(score: Score) -> bytes | None:
         _new_track(rows, score.names.get(part, ""), _channel(rows, free), marks * (not number))
         for number, (part, rows) in enumerate(sorted(added.items()))
     ]
-    return _assembled(score.file, tracks, more)
+    return assembled(score.file, tracks, more)
 
 
 def _same_marks(before: Score, score: Score) -> bool:
@@ -128,8 +138,7 @@ def _same_marks(before: Score, score: Score) -> bool:
     grid = before.ticks_per_quarter == score.ticks_per_quarter
     parts = np.unique(before.notes["track"]).tolist()
     named = all(before.names.get(part) == score.names.get(part) for part in parts)
-    stay = not Counter(before.markers) - Counter(score.markers)
-    return same and grid and named and stay
+    return same and grid and named and before.lyrics == score.lyrics
 
 
 def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[Any], list[Any]]:
@@ -166,12 +175,12 @@ def _fitted(rows: list[Any], there: np.ndarray, clock: scan.TickClock) -> list[A
     return fitted
 
 
-def _notes(channel: int, rows: Iterable[Any]) -> list[_New]:
+def _notes(channel: int, rows: Iterable[Any]) -> list[NewMessage]:
     """The messages of notes."""
     found = []
     for begin, end, row in rows:
-        found.append(_New(begin, _ON, bytes([0x90 | channel, row[2], row[3]])))
-        found.append(_New(end, _OFF, bytes([0x80 | channel, row[2], 0])))
+        found.append(NewMessage(begin, ON, bytes([0x90 | channel, row[2], row[3]])))
+        found.append(NewMessage(end, OFF, bytes([0x80 | channel, row[2], 0])))
     return found
 
 
@@ -190,13 +199,13 @@ def _channel(rows: list[Any], free: dict[int, int]) -> int:
     return channel
 
 
-def _text(tick: int, kind: int, text: str) -> _New:
+def _text(tick: int, kind: int, text: str) -> NewMessage:
     """A name or a marker."""
     coded = text.encode("utf-8", "replace")
-    return _New(tick, _OFF, bytes([0xFF, kind]) + number(len(coded)) + coded)
+    return NewMessage(tick, OFF, bytes([0xFF, kind]) + number(len(coded)) + coded)
 
 
-def _new_track(rows: list[Any], name: str, channel: int, marks: list[_New]) -> bytes:
+def _new_track(rows: list[Any], name: str, channel: int, marks: list[NewMessage]) -> bytes:
     """The contents of a track for a part that the file does not have."""
     new = [_text(0, _NAME, name)] if name else []
     program = -1
@@ -204,12 +213,12 @@ def _new_track(rows: list[Any], name: str, channel: int, marks: list[_New]) -> b
         if row[2][4] != program:
             program = row[2][4]
             at = 0 if len(new) < 2 else row[0]
-            new.append(_New(at, _ON, bytes([0xC0 | channel, program])))
+            new.append(NewMessage(at, ON, bytes([0xC0 | channel, program])))
         new += _notes(channel, [row])
     return _written([], [*new, *marks], 0, b"")
 
 
-def _assembled(data: bytes, tracks: dict[int, _Track], more: list[bytes]) -> bytes:
+def assembled(data: bytes, tracks: dict[int, TrackEdit], more: list[bytes]) -> bytes:
     """``data`` with some tracks made anew and ``more`` after the last."""
     out, copied, count = [], 0, 0
     for begin, end in scan.track_chunks(data, Counter()):
@@ -228,11 +237,11 @@ def _assembled(data: bytes, tracks: dict[int, _Track], more: list[bytes]) -> byt
     return made[:8] + kind.to_bytes(2, "big") + (count + len(more)).to_bytes(2, "big") + made[12:]
 
 
-def _remade(chunk: bytes, change: _Track) -> bytes:
+def _remade(chunk: bytes, change: TrackEdit) -> bytes:
     """The contents of a track with a change."""
     there, counted, end = [], 0, len(chunk)
     last = tick = 0
-    for tick, status, at, stop in _messages(chunk):
+    for tick, status, at, stop in messages(chunk):
         body = chunk[at:stop]
         if status < 0xF0:
             body = body if body[0] & 0x80 else bytes([status]) + body
@@ -241,14 +250,18 @@ def _remade(chunk: bytes, change: _Track) -> bytes:
                 counted += 1
                 if counted - 1 in change.gone:
                     continue
+            if kind == 0xB and tick <= change.reset.get((body[0] & 15, body[1]), -1):
+                continue
         elif body[:2] == _END[:2]:
             last, end = tick, stop
             break
+        elif change.unmarked and body[0] == 0xFF and body[1] == _MARKER:
+            continue
         there.append((tick, body))
     return _written(there, change.new, last, chunk[end:])
 
 
-def _messages(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
+def messages(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
     """Of a track that is whole: tick and status of each message, where it begins, without a status
     that is left out, and where it ends."""
     at = tick = status = 0
@@ -271,9 +284,11 @@ def _messages(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
         yield tick, status, begin, at
 
 
-def _written(there: list[tuple[int, bytes]], new: list[_New], last: int, rest: bytes) -> bytes:
+def _written(
+    there: list[tuple[int, bytes]], new: list[NewMessage], last: int, rest: bytes
+) -> bytes:
     """Messages in the order of their ticks, an end of track at ``last`` or after them, ``rest``."""
-    rows = [_New(tick, _THERE, body) for tick, body in there] + new
+    rows = [NewMessage(tick, THERE, body) for tick, body in there] + new
     rows.sort(key=lambda row: row[:2])
     out, now = [], 0
     for tick, _, body in rows:

@@ -88,7 +88,8 @@ def read(
         keys=np.array(marks[2], KEY),
         names=_names(file.names, parts),
         ticks_per_quarter=0 if file.division & 0x8000 else file.division,
-        markers=_markers(file, clock, limits.seconds),
+        markers=_texts(file.markers, clock, limits.seconds),
+        lyrics=_texts(file.lyrics, clock, limits.seconds),
         file=b"" if found else smf.bare(source),
     )
 
@@ -198,8 +199,10 @@ def _pedals(
     return arranged(pedals, pedals["time"])
 
 
-def _markers(file: smf.File, clock: smf.TickClock, until: float) -> tuple[tuple[float, str], ...]:
-    marks = [(float(clock.seconds(tick)), text) for _, tick, text in file.markers]
+def _texts(
+    texts: list[tuple[int, int, str]], clock: smf.TickClock, until: float
+) -> tuple[tuple[float, str], ...]:
+    marks = [(float(clock.seconds(tick)), text) for _, tick, text in texts]
     return tuple(sorted((mark for mark in marks if mark[0] <= until), key=lambda mark: mark[0]))
 
 

@@ -35,7 +35,8 @@ CHANNEL_EVENT = np.dtype(
 DEFAULT_TEMPO = 500_000
 #: Ticks above this are the work of damage; below it, ticks times tempo fits 64 bits.
 _LAST_TICK = 2**36
-_NAME, _MARKER, _END, _TEMPO, _METER, _KEY = 0x03, 0x06, 0x2F, 0x51, 0x58, 0x59
+_NAME, _LYRIC, _MARKER, _END = 0x03, 0x05, 0x06, 0x2F
+_TEMPO, _METER, _KEY = 0x51, 0x58, 0x59
 #: A mark of tempo, meter, key or text takes the memory of about so many events.
 MARK_EVENTS = 10
 #: Characters of a text that are kept.
@@ -66,6 +67,7 @@ class File:
     """Track -> its name, where it has one."""
     markers: list[tuple[int, int, str]] = field(default_factory=list)
     """(track, tick, text)"""
+    lyrics: list[tuple[int, int, str]] = field(default_factory=list)
 
 
 def scan(
@@ -131,6 +133,7 @@ def scan(
         keys=tracks.keys,
         names=tracks.names,
         markers=tracks.markers,
+        lyrics=tracks.lyrics,
     )
 
 
@@ -185,6 +188,7 @@ class _Tracks:
         self.keys: list[tuple[int, int, int, bool]] = []
         self.names: dict[int, str] = {}
         self.markers: list[tuple[int, int, str]] = []
+        self.lyrics: list[tuple[int, int, str]] = []
         self.found: Counter = Counter()
 
     def total(self) -> int:
@@ -266,7 +270,7 @@ class _Tracks:
     def _mark(self, kind: int, tick: int, payload: bytes) -> None:
         """A meta event, of those that are kept."""
         track = len(self.ends)
-        if kind in (_TEMPO, _METER, _KEY, _MARKER):
+        if kind in (_TEMPO, _METER, _KEY, _MARKER, _LYRIC):
             self.marks += 1
             if self.marks > self.most_marks:
                 raise MidiError(
@@ -287,8 +291,8 @@ class _Tracks:
         elif kind == _NAME and track not in self.names:
             if text := _text(payload):
                 self.names[track] = text
-        elif kind == _MARKER and (text := _text(payload)):
-            self.markers.append((track, tick, text))
+        elif kind in (_MARKER, _LYRIC) and (text := _text(payload)):
+            (self.markers if kind == _MARKER else self.lyrics).append((track, tick, text))
 
     def events(self) -> np.ndarray:
         """All events as columns; counts the bytes that are out of range."""

@@ -60,7 +60,7 @@ def to_bytes(score: Score) -> bytes:
         return written
     columns = (score.pedals, score.tempos, score.meters, score.keys)
     last = max(score.duration, *(float(rows["time"].max(initial=0.0)) for rows in columns))
-    last = max([last, *(time for time, _ in score.markers)])
+    last = max([last, *(time for time, _ in (*score.markers, *score.lyrics))])
     if last > LONGEST_SECONDS:
         raise UserError(f"score: {last:.0f} s long, expected at most {LONGEST_SECONDS} s (a day)")
     parts = parts_of(score)
@@ -161,11 +161,12 @@ class TickGrid(NamedTuple):
 #: Ranks of events at one tick, the name of a track before all of them.
 _NAME, _PROGRAM, _PEDAL, _OFF, _ON = range(-1, 4)
 #: What a meta event begins with, and kinds of such events.
-_META, _TRACK_NAME, _MARKER, _TEMPO, _METER, _KEY = 0xFF, 0x03, 0x06, 0x51, 0x58, 0x59
+_META, _TRACK_NAME, _LYRIC, _MARKER = 0xFF, 0x03, 0x05, 0x06
+_TEMPO, _METER, _KEY = 0x51, 0x58, 0x59
 
 
 def _marks(score: Score, grid: TickGrid) -> tuple[list[np.ndarray], list[bytes]]:
-    """Tempos, meters, keys and markers: the file's first track, and the texts of the markers."""
+    """Tempos, meters, keys, markers and lyrics: the file's first track, and their texts."""
     rates = np.clip(np.rint(6e7 / grid.bpm), 1, 2**24 - 1).astype(np.int64)
     rate = (rates >> shift & 0xFF for shift in (16, 8, 0))
     tempos = encode.events(0, grid.ticks, 0, np.arange(len(rates)), _META, _TEMPO, 3, *rate)
@@ -179,10 +180,12 @@ def _marks(score: Score, grid: TickGrid) -> tuple[list[np.ndarray], list[bytes]]
     ticks, sharps = grid.of_seconds(score.keys["time"]), score.keys["sharps"]
     key = sharps.view(np.uint8), score.keys["minor"]
     keys = encode.events(0, ticks, 2, np.arange(len(ticks)), _META, _KEY, 2, *key)
-    times = np.array([time for time, _ in score.markers])
-    markers = _texts(0, grid.of_seconds(times), 3, 0, _MARKER)
-    texts = [_coded(text) for _, text in score.markers]
-    return [tempos, meters, keys[np.abs(sharps.astype(int)) <= 7], markers], texts
+    tables, texts = [tempos, meters, keys[np.abs(sharps.astype(int)) <= 7]], list[bytes]()
+    for kind, said in ((_MARKER, score.markers), (_LYRIC, score.lyrics)):
+        times = np.array([time for time, _ in said])
+        tables.append(_texts(0, grid.of_seconds(times), 3, len(texts), kind))
+        texts += [_coded(text) for _, text in said]
+    return tables, texts
 
 
 def _channels(parts: list[MidiPart]) -> np.ndarray:

@@ -84,6 +84,7 @@ class XmlPart:
         self.keys: list[tuple[int, int, tuple[int, bool]]] = []
         self.fermatas: list[tuple[int, int]] = []
         self.chords: list[tuple[int, int, str]] = []
+        self.lyrics: list[tuple[int, int, str]] = []
         for number, measure in enumerate(element.iterfind("measure")):
             self.lengths.append(self._measure(number, measure))
 
@@ -112,6 +113,8 @@ class XmlPart:
                         self.notes.append((number, head))
                     if item.find("notations/fermata") is not None:
                         self.fermatas.append((number, onset))
+                    if text := " ".join((item.findtext("lyric/text") or "").split()):
+                        self.lyrics.append((number, onset, text[:100]))
             elif item.tag == "backup":
                 position -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":

@@ -47,6 +47,7 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
     _mark_bars(meters, starts, resolution)
     fermatas = {starts[measure] + at for part in parts for measure, at in part.fermatas}
     chords = {starts[m] + at: text for part in parts for m, at, text in part.chords}
+    lyrics = {starts[m] + at: text for part in reversed(parts) for m, at, text in part.lyrics}
     clock = _Clock({0: bpm} if bpm is not None else tempos, resolution)
 
     rows = []
@@ -79,6 +80,7 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
         markers=tuple((clock.seconds(at), text) for at, text in sorted(chords.items())),
         title=_told(root, "work/work-title") or _told(root, "movement-title"),
         composer=_told(root, "identification/creator[@type='composer']"),
+        lyrics=tuple((clock.seconds(at), text) for at, text in sorted(lyrics.items())),
     )
 
 

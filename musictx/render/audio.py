@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import wave
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -46,13 +46,15 @@ def write(
     reverb: bool = True,
     limits: Limits | None = None,
     on_block: Callable[[], None] | None = None,
+    mix: Mapping[int, tuple[float, float]] | None = None,
 ) -> Path:
     """Write ``score`` as a WAV file, stereo, 16 bits; returns its path.
 
     ``sample_rate`` in hertz. ``soundfont`` is an SF2 or SF3 file, by default the one that comes
     with musictx. The piece is scaled as a whole so that its loudest sample is 1 dB under full
     scale; it never clips. The file appears whole or not at all. ``on_block`` is called after every
-    :data:`BLOCK_SECONDS` of sound; what it raises ends the work.
+    :data:`BLOCK_SECONDS` of sound; what it raises ends the work. ``mix`` says of tracks by which
+    factor they are louder, and how far to the right they are moved, from -1 to 1.
 
     Raises :class:`UserError` for a Score without notes, a file that is no sound font and a piece
     longer than ``limits.wav_seconds``, :class:`WriteError` where the machine cannot write.
@@ -68,7 +70,7 @@ def write(
             f"(limits.wav_seconds={limits.wav_seconds})"
         )
     font = SoundFont(OURS if soundfont is None else soundfont, limits)
-    sound = blocks(score, sample_rate=sample_rate, soundfont=font, reverb=reverb)
+    sound = blocks(score, sample_rate=sample_rate, soundfont=font, reverb=reverb, mix=mix)
     with atomic(path) as beside, tempfile.TemporaryFile(dir=path.parent) as scratch:
         peak = _spool(sound, scratch, on_block)
         scale = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
@@ -82,6 +84,7 @@ def blocks(
     sample_rate: int = 44100,
     soundfont: SoundFont | str | Path | None = None,
     reverb: bool = True,
+    mix: Mapping[int, tuple[float, float]] | None = None,
 ) -> Iterator[np.ndarray]:
     """Our sampler's sound of ``score``, piece by piece: (n, 2) float32, left and right.
 
@@ -91,7 +94,7 @@ def blocks(
     font = soundfont
     if not isinstance(font, SoundFont):
         font = SoundFont(OURS if font is None else font)
-    dry = _mixed(score, font, sample_rate, _whole_hops(BLOCK_SECONDS * sample_rate))
+    dry = _mixed(score, font, sample_rate, _whole_hops(BLOCK_SECONDS * sample_rate), mix or {})
     if not reverb:
         yield from (block.T for block in dry)
         return
@@ -105,7 +108,9 @@ def _whole_hops(frames: float) -> int:
     return max(1, round(frames / HOP)) * HOP
 
 
-def _mixed(score: Score, font: SoundFont, rate: int, size: int) -> Iterator[np.ndarray]:
+def _mixed(
+    score: Score, font: SoundFont, rate: int, size: int, mix: Mapping[int, tuple[float, float]]
+) -> Iterator[np.ndarray]:
     """(2, n) blocks of ``size`` frames, the last one shorter.
 
     A note is rendered whole when it begins; what reaches past the block waits in the buffer. So
@@ -115,7 +120,8 @@ def _mixed(score: Score, font: SoundFont, rate: int, size: int) -> Iterator[np.n
     notes = fold_sustain(score).notes
     buffer = np.zeros((2, 2 * size), np.float32)
     base = last = 0
-    for start, end, pitch, velocity, program, drum, _ in notes.tolist():
+    for start, end, pitch, velocity, program, drum, track in notes.tolist():
+        gain, right = mix.get(track, (1.0, 0.0))
         first = round(start * rate)
         while first >= base + size:
             yield buffer[:, :size].copy()
@@ -127,9 +133,10 @@ def _mixed(score: Score, font: SoundFont, rate: int, size: int) -> Iterator[np.n
             if b > buffer.shape[1]:
                 more = np.zeros((2, b - buffer.shape[1] + size), np.float32)
                 buffer = np.concatenate((buffer, more), axis=1)
-            angle = zone.pan * np.pi / 2  # equal power: as loud in the middle as at the sides
-            buffer[0, a:b] += sound * np.float32(np.cos(angle))
-            buffer[1, a:b] += sound * np.float32(np.sin(angle))
+            # Equal power: as loud in the middle as at the sides.
+            angle = min(max(zone.pan + right / 2, 0.0), 1.0) * np.pi / 2
+            buffer[0, a:b] += sound * np.float32(gain * np.cos(angle))
+            buffer[1, a:b] += sound * np.float32(gain * np.sin(angle))
             last = max(last, base + b)
     while base < last:
         yield buffer[:, : min(size, last - base)].copy()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from aiohttp import web
@@ -21,13 +21,15 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.studio import exchange, uploads
 from musictx.studio.change import clean_name, parse
+from musictx.studio.composing import Composers
 from musictx.studio.config import StudioConfig
+from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.events import Hub, message
-from musictx.studio.exports import TYPES, Exports, Wanted
+from musictx.studio.exports import TYPES, Exports, Wanted, music_of
 from musictx.studio.guard import Guard
 from musictx.studio.requests import body, json_object, moment, whole_number
-from musictx.studio.session import Publish, Session
+from musictx.studio.session import Session
 from musictx.studio.sessions import ID, Sessions
 from musictx.studio.training import Trainings
 
@@ -37,21 +39,6 @@ THREADS = 4
 #: Seconds between signs of life on a stream of events.
 ALIVE_SECONDS = 15.0
 S = f"/api/sessions/{{session:{ID}}}"
-
-
-class Composing(Protocol):
-    """What ``musictx/studio/composer.py`` offers; any thread may call it. A Take is a dict as it
-    goes to the page."""
-
-    def models(self) -> list[dict[str, Any]]: ...
-    def learn(self, name: str, folder: Path) -> None: ...
-    def submit(self, session: Session, request: dict[str, Any]) -> dict[str, Any]: ...
-    def takes(self, session: Session) -> list[dict[str, Any]]: ...
-    def cancel(self, session: Session, number: int) -> None: ...
-    def close(self) -> None: ...
-
-
-Composers = Callable[[Sessions, Publish, StudioConfig], Composing]
 
 
 class Studio:
@@ -142,6 +129,14 @@ class Studio:
     async def restore(self, request: web.Request) -> web.Response:
         await self.run(self.sessions.restore, request.match_info["session"])
         return web.Response(status=204)
+
+    async def chords(self, request: web.Request) -> web.Response:
+        one = await self.session(request)
+        return _answer(await self.run(exchange.chords_of, one.copy()))
+
+    async def controllers(self, request: web.Request) -> web.Response:
+        one = await self.session(request)
+        return _answer(await self.run(exchange.controllers_of, one.copy(), one.start()))
 
     # ------------------------------------------------------------------------------ operations
 
@@ -244,14 +239,14 @@ class Studio:
     def _export(self, session: Session, what: tuple[Any, ...], gone: Callable[[], bool]) -> Path:
         document, pair = session.copy(), what[0]
 
-        def score() -> Score:
+        wanted = Wanted._make((session.id, document.revision, *what, document.name))
+
+        def music() -> tuple[Document, Score]:
             if pair is not None:
                 document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
-            whole = what[1:] == ("mid", None, None)
-            return exchange.in_file(document, session.start() if whole else b"")
+            return music_of(document, session.start(), wanted)
 
-        wanted = Wanted._make((session.id, document.revision, *what, document.name))
-        return self.exports.file(wanted, score, gone)
+        return self.exports.file(wanted, music, gone)
 
     # -------------------------------------------------------------------------------- training
 
@@ -279,7 +274,9 @@ class Studio:
         step, kind = int(request.match_info["step"]), request.match_info["kind"]
         score, name = await self.run(self.training.sample, step)
         wanted = Wanted(self.training.json()["command"], step, None, kind, None, None, name)
-        make = partial(self.exports.file, wanted, lambda: score, lambda: self._closing)
+        make = partial(
+            self.exports.file, wanted, lambda: (Document(), score), lambda: self._closing
+        )
         path = await asyncio.get_running_loop().run_in_executor(self._sound, make)
         return web.FileResponse(path, headers={"Content-Type": TYPES[kind]})
 
@@ -345,6 +342,8 @@ class Studio:
             get(S, self.get),
             delete(S, self.delete),
             post(f"{S}/restore", self.restore),
+            get(f"{S}/chords", self.chords),
+            get(f"{S}/controllers", self.controllers),
             post(f"{S}/ops", self.ops),
             post(f"{S}/undo", self.undo),
             post(f"{S}/redo", self.redo),

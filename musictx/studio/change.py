@@ -22,15 +22,27 @@ Note = tuple[float, float, int, int, int]
 NamedNote = tuple[int, float, float, int, int, int]
 #: Characters of a name that are kept.
 LONGEST_NAME = 80
+#: What a mixer sets -> the controller that says so in MIDI.
+MIXER = {"volume": 7, "pan": 10, "reverb": 91}
 
 
 class Track(NamedTuple):
-    """A part of the piece; ``name`` may be empty."""
+    """A part of the piece; ``name`` may be empty. Then how it sounds beside others, by MIDI."""
 
     id: int
     name: str
     program: int
     drum: bool
+    volume: int = 100
+    pan: int = 64
+    reverb: int = 40
+    mute: bool = False
+    solo: bool = False
+
+    @property
+    def kind(self) -> tuple[str, int, bool]:
+        """What it is, however it sounds."""
+        return self.name, self.program, self.drum
 
 
 class Accepted(NamedTuple):
@@ -68,6 +80,9 @@ class Change:
     meters: tuple[tuple[float, int, int], ...] | None = None
     keys: tuple[tuple[float, int, bool], ...] | None = None
     fermatas: tuple[float, ...] | None = None
+    markers: tuple[tuple[float, str], ...] | None = None
+    lyrics: tuple[tuple[float, str], ...] | None = None
+    favourites: tuple[tuple[int, int], ...] | None = None
 
     def json(self) -> dict[str, Any]:
         """What it does, without what it leaves alone; :func:`recorded` is the inverse."""
@@ -83,7 +98,8 @@ class Change:
 
 
 #: Parts of a change that are given whole; an empty one says something.
-WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", "name")
+TEXTS = ("markers", "lyrics")
+WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "favourites", "name")
 
 
 def recorded(data: Any) -> Change:
@@ -185,11 +201,14 @@ def track(row: Any, what: str = "tracks") -> Track:
     """A track from JSON, checked."""
     if not isinstance(row, Mapping) or not {"id", "program"} <= set(row):
         raise Refused(f"{what}: expected rows with id, name, program and drum, not {_shown(row)}")
+    usual = Track._field_defaults
+    sound: dict[str, Any] = {n: whole(row.get(n, usual[n]), 0, 127, f"{what}, {n}") for n in MIXER}
     return Track(
         whole(row["id"], 0, 65_534, f"{what}, id"),
         clean_name(row.get("name", ""), f"{what}, name"),
         whole(row["program"], 0, 127, f"{what}, program"),
-        bool(row.get("drum", False)),
+        **sound,
+        **{name: bool(row.get(name, False)) for name in ("drum", "mute", "solo")},
     )
 
 
@@ -217,6 +236,16 @@ def _key(row: Any, what: str, most: int = 7) -> tuple[float, int, bool]:
     return _seconds(time, what), whole(sharps, -most, most, f"{what}, sharps"), bool(minor)
 
 
+def _said(row: Any, what: str) -> tuple[float, str]:
+    time, text = _row(row, 2, what)
+    return _seconds(time, what), clean_name(text, f"{what}, text")
+
+
+def _pair(row: Any, what: str) -> tuple[int, int]:
+    take, proposal = _row(row, 2, what)
+    return whole(take, 1, 10**9, what), whole(proposal, 1, 1000, what)
+
+
 _ROWS: dict[str, Callable[[Any, str], Any]] = {
     "remove": _id,
     "add": _named_note,
@@ -229,6 +258,8 @@ _ROWS: dict[str, Callable[[Any, str], Any]] = {
     "meters": _meter,
     "keys": _key,
     "fermatas": _seconds,
+    **dict.fromkeys(TEXTS, _said),
+    "favourites": _pair,
 }
 
 

@@ -36,8 +36,8 @@ class Document:
     locked    numbers of the notes that composing leaves as they are
     next_id   the number of the next new note
     accepted  the proposals that are in the piece, which notes they brought and which left for them
-    fermatas, composer   what notation says beside the notes, see
-              :class:`musictx.notes.Score`
+    fermatas, markers, lyrics, composer   see :class:`musictx.notes.Score`
+    favourites  (take, proposal) of those that somebody marked
     """
 
     name: str = ""
@@ -54,6 +54,9 @@ class Document:
     ticks_per_quarter: int = 480
     fermatas: tuple[float, ...] = ()
     composer: str = ""
+    markers: tuple[tuple[float, str], ...] = ()
+    lyrics: tuple[tuple[float, str], ...] = ()
+    favourites: tuple[tuple[int, int], ...] = ()
 
     @property
     def duration(self) -> float:
@@ -226,7 +229,8 @@ class Document:
         """The document whose :meth:`state` was written down. :class:`Refused`, ``KeyError`` or
         ``TypeError`` for what is none."""
         lists = {"add": state["notes"], "lock": state["locked"], "accept": state["accepted"]}
-        found = parts({**lists, **{name: state[name] for name in WHOLE}})
+        lists |= {name: state[name] for name in WHOLE if name in state}  # older ones had fewer
+        found = parts(lists)
         notes = {number: tuple(values) for number, *values in found.pop("add")}
         document = cls(
             notes=notes,
@@ -250,7 +254,7 @@ def _places(
     spare = [track for track in tracks if track.id in emptied]
     all_of, places = list(tracks), {track.id: track.id for track in tracks}
     for brought in map(track, proposal.get("tracks") or []):
-        same = next((t for t in spare if t[1:] == brought[1:]), None)
+        same = next((t for t in spare if t.kind == brought.kind), None)
         if same is not None:
             spare.remove(same)
         else:

@@ -11,10 +11,13 @@ import numpy as np
 
 from musictx import midi
 from musictx.beats import Beats
+from musictx.chords import recognised
 from musictx.grid import FEWEST, exactness, grid_of
+from musictx.midi.controls import beginning, controllers
+from musictx.midi.edit import ANY
 from musictx.midi.names import part_names
 from musictx.notes import METER, NOTE, TEMPO, Score
-from musictx.studio.change import Change, Track, clean_name
+from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.document import Document
 
 #: What the tracks of a harmonised tune are called, in the order of the alphabet.
@@ -30,8 +33,9 @@ def document_of(score: Score, name: str = "") -> Document:
     notes = score.notes
     kinds, which = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
     parts = [(int(t), int(p), bool(d)) for t, d, p in kinds.tolist()]
+    set_to = _mixers(score.file) if score.file else {}
     tracks = [
-        Track(i, clean_name(score.names.get(part[0], "")), part[1], part[2])
+        Track(i, clean_name(score.names.get(part[0], "")), *part[1:], **set_to.get(part[0], {}))
         for i, part in enumerate(parts)
     ]
     columns = (notes[c].tolist() for c in ("start", "end", "pitch", "velocity"))
@@ -53,8 +57,59 @@ def document_of(score: Score, name: str = "") -> Document:
         keys=tuple(score.keys.tolist()),
         ticks_per_quarter=score.ticks_per_quarter,
         fermatas=tuple(score.fermatas),
+        **{n: tuple((t, clean_name(text)) for t, text in getattr(score, n)) for n in TEXTS},
         composer=clean_name(score.composer),
     )
+
+
+def _mixers(data: bytes) -> dict[int, dict[str, int]]:
+    """Part of a MIDI file -> what its controllers set before its first note is heard."""
+    found: dict[int, dict[str, int]] = {}
+    notes = midi.read(data, limits=ANY).notes
+    for (part, number), rows in controllers(data).items():
+        first = notes["start"][notes["track"] == part].min()
+        for name in (name for name, of in MIXER.items() if of == number):
+            values = [value for time, value in rows if time <= first]
+            found.setdefault(part, {}).update({name: values[-1]} if values else {})
+    return found
+
+
+def mixed(document: Document, score: Score, data: bytes) -> bytes:
+    """``data``, the MIDI file of ``score``, whose tracks sound as those of ``document``."""
+    there, tracks = _mixers(data), {track.id: track for track in document.tracks}
+    wanted: dict[int, dict[int, int]] = {}
+    for part, of in enumerate(np.unique(score.notes["track"]).tolist()):
+        for name, number in MIXER.items():
+            usual = Track._field_defaults[name]
+            value = getattr(tracks.get(of), name, usual)
+            if value != there.get(part, {}).get(name, usual):
+                wanted.setdefault(part, {})[number] = value
+    return beginning(data, wanted)
+
+
+def gains(document: Document) -> dict[int, tuple[float, float]]:
+    """Track -> how loud it sounds, 1 as usual, and how far to the right, -1 to 1."""
+    return {t.id: ((t.volume / 100) ** 2, (t.pan - 64) / 64) for t in document.tracks}
+
+
+def in_order(document: Document) -> Document:
+    """``document`` with its tracks numbered in their order, as files have them."""
+    place = {track.id: n for n, track in enumerate(document.tracks)}
+    if list(place) == sorted(place):
+        return document
+    return dataclasses.replace(
+        document,
+        tracks=tuple(track._replace(id=n) for n, track in enumerate(document.tracks)),
+        notes={number: (*note[:4], place[note[4]]) for number, note in document.notes.items()},
+        pedals=tuple((time, value, place[of]) for time, value, of in document.pedals),
+    )
+
+
+def heard(document: Document) -> list[int]:
+    """Numbers of the notes that sound, since their track is not mute, or alone."""
+    solo = any(track.solo for track in document.tracks)
+    on = {track.id for track in document.tracks if (track.solo if solo else not track.mute)}
+    return [number for number, note in document.notes.items() if note[4] in on]
 
 
 def shown_names(tracks: Sequence[Track]) -> dict[int, str]:
@@ -116,6 +171,11 @@ def lines_of(document: Document) -> str:
     return "8t" if near["8t"] > near["16"] else "16"
 
 
+def chords_of(document: Document) -> list[tuple[float, str]]:
+    """The chords that its notes imply, as markers name them: seconds and name of each change."""
+    return [(time, str(chord)) for time, chord in recognised(score_of(document))]
+
+
 def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
     """The document, or those of its notes that have these ``numbers``, as a Score."""
     wanted = None if numbers is None else set(numbers)
@@ -134,6 +194,7 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
         names={track.id: track.name for track in document.tracks if track.name},
         ticks_per_quarter=document.ticks_per_quarter,
         fermatas=document.fermatas,
+        **{name: getattr(document, name) for name in TEXTS},
         title="" if document.name.lower() == "untitled" else document.name,
         composer=document.composer,
     )
@@ -147,9 +208,20 @@ def in_file(document: Document, data: bytes) -> Score:
         return score
     start = midi.read(data)
     before = {track.id: track for track in document_of(start).tracks}
-    same = all(before.get(track.id, track) == track for track in document.tracks)
+    same = all(before.get(track.id, track).kind == track.kind for track in document.tracks)
     same &= sorted(before) == np.unique(start.notes["track"]).tolist()
     return dataclasses.replace(score, file=data) if same else score
+
+
+def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
+    """What a MIDI file of it has beside notes and the sustain pedal, as ``data``, the one that it
+    began with: track, number of the controller, (seconds, value) of each movement."""
+    score = in_file(document, data)
+    if not score.file:
+        return []
+    ids = np.unique(score.notes["track"]).tolist()
+    found = controllers(midi.to_bytes(score))
+    return [(ids[part], number, rows) for (part, number), rows in found.items() if number != 64]
 
 
 def part_of(score: Score, begin: float, end: float) -> Score:
@@ -171,6 +243,10 @@ def part_of(score: Score, begin: float, end: float) -> Score:
         notes=chosen,
         pedals=np.concatenate(pedals) if pedals else score.pedals,
         fermatas=tuple(t - begin for t in score.fermatas if begin <= t < end),
+        **{
+            n: tuple((t - begin, s) for t, s in getattr(score, n) if begin <= t < end)
+            for n in TEXTS
+        },
         **marks,
     )
 

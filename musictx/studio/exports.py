@@ -14,10 +14,12 @@ from typing import NamedTuple
 from musictx import formats
 from musictx.data.apart import apart
 from musictx.errors import UserError
+from musictx.files import write_bytes
 from musictx.notes import Score
+from musictx.studio import exchange
 from musictx.studio.config import StudioLimits
+from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import part_of
 
 #: Ending -> what a browser is told that it is.
 TYPES = {
@@ -56,8 +58,14 @@ class Exports:
         self._count = itertools.count()
         self.close()  # what a killed one left
 
-    def file(self, wanted: Wanted, score: Callable[[], Score], gone: Callable[[], bool]) -> Path:
-        """The file that is ``wanted`` of the piece that ``score`` gives, made unless it is there.
+    def file(
+        self,
+        wanted: Wanted,
+        document: Callable[[], tuple[Document, Score]],
+        gone: Callable[[], bool],
+    ) -> Path:
+        """The file that is ``wanted`` of the piece that ``document`` gives, made unless it is
+        there.
 
         ``gone`` tells whether nobody waits for it any more, and then it is not made.
         :class:`UserError` for what cannot be written in this kind of file.
@@ -72,15 +80,19 @@ class Exports:
                 raise Refused("nobody waits for this any more", 499)
 
         go_on()
-        part = _part(score(), wanted)
+        whole, score = document()
+        part = _part(score, wanted)
         name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", wanted.title)[:60].strip(". ") or "music"
         path = self._folder / str(next(self._count)) / f"{name}.{wanted.kind}"
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             if wanted.kind == "wav":
-                formats.writer(path)(part, path, limits=self._limits, on_block=go_on)
+                mix = exchange.gains(whole)
+                formats.writer(path)(part, path, limits=self._limits, on_block=go_on, mix=mix)
             else:
                 apart(formats.write, part, path, limits=self._limits)
+            if wanted.kind == "mid":
+                write_bytes(path, exchange.mixed(whole, part, path.read_bytes()))
         except UserError as error:
             if wanted.kind == "musicxml" and "grid" in str(error):
                 sentence = "this music is on no grid of beats, so it has no notation; quantise it"
@@ -97,13 +109,23 @@ class Exports:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def music_of(document: Document, start: bytes, wanted: Wanted) -> tuple[Document, Score]:
+    """What is written of a document that began with the MIDI file ``start``: its tracks in their
+    order, in sound those that are heard."""
+    ordered = exchange.in_order(document)
+    if wanted.kind == "wav":
+        return ordered, exchange.score_of(ordered, exchange.heard(ordered))
+    whole = (wanted.kind, wanted.begin, wanted.end) == ("mid", None, None)
+    return ordered, exchange.in_file(ordered, start if whole else b"")
+
+
 def _part(score: Score, wanted: Wanted) -> Score:
     if wanted.begin is not None or wanted.end is not None:
         begin = wanted.begin or 0.0
         end = score.duration if wanted.end is None else wanted.end
         if end <= begin:
             raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
-        score = part_of(score, begin, end)
+        score = exchange.part_of(score, begin, end)
     if not len(score) and wanted.kind != "mid":
         raise Refused("there are no notes here to export")
     return score

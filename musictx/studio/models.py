@@ -49,6 +49,7 @@ class Model:
     programs     it keeps instruments, and drums, apart
     bpm          quarter notes a minute by which it counts beats; None: it counts seconds
     steering     control -> how well it follows it, as its card says, where that was measured
+    chords       it follows those that markers name
     suits        the kinds of music (:func:`~musictx.studio.exchange.music_of`) that it is the usual
                  model for
     """
@@ -62,6 +63,7 @@ class Model:
     controls: bool
     programs: bool
     bpm: float | None
+    chords: bool
     suits: tuple[str, ...]
     steering: Mapping[str, float] = field(default_factory=dict)
 
@@ -86,6 +88,7 @@ class Model:
             bool(told.get("controls")),
             told.get("tracks") == "programs",
             tokens.bpm if tokens is not None and tokens.beats else None,
+            bool(getattr(tokens, "chords", False)),
             suits,
             steering,
         )
@@ -121,6 +124,7 @@ class Model:
             "ignores": [SLIDERS[name][0] for name in self.ignores],
             "suits": list(self.suits),
             "beats": self.bpm is not None,
+            "chords": self.chords,
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter, defaultdict, deque
+from dataclasses import replace
 
 import mido
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.midi.pairs import pair
+from musictx.notes import Score
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 
 
@@ -267,3 +269,10 @@ def test_markers_are_read_from_any_track_and_written_again():
     assert midi.read(midi.to_bytes(score)).markers == score.markers
     later = score.shifted(2.0)
     assert later.markers == ((2.5, "B:maj"), (2.5, "Coda"), (3.0, "N"))
+
+
+def test_lyrics_are_read_and_written_again():
+    lyrics = ((0.5, "Frère"), (1.0, "Jacques"))
+    score = midi.read(midi.to_bytes(Score(notes=[(0, 2, 60, 80, 0, False, 0)], lyrics=lyrics)))
+    assert (score.lyrics, score.markers) == (lyrics, ())
+    assert midi.read(midi.to_bytes(replace(score, file=b""))).lyrics == lyrics

@@ -188,3 +188,15 @@ def test_programs_and_drums_of_the_installed_font_sound_sane():
     for i, part in enumerate(parts):
         peak = np.abs(samples[i * 8000 : i * 8000 + 4000]).max()
         assert 0.02 < peak < 1, part
+
+
+def test_a_mix_makes_tracks_louder_and_moves_them(font):
+    notes = [(0.0, 0.5, 69, 90, 0, False, 0), (5.0, 5.5, 69, 90, 0, False, 1)]
+    options = {"soundfont": font, "reverb": False}
+    plain = f.sound_of(Score(notes=notes), **options)
+    mixed = f.sound_of(Score(notes=notes), mix={0: (0.5, 0.0), 1: (1.0, 1.0)}, **options)
+    first, second = slice(0, 22050), slice(5 * 44100, None)
+    assert np.allclose(mixed[first], plain[first] / 2, atol=1e-6)
+    left, right = np.abs(mixed[second]).max(axis=0)
+    assert left < 1e-3 * right
+    assert right > 0.01

@@ -45,6 +45,7 @@ def changes(draw, document: Document) -> Change:
     meters = st.lists(
         st.tuples(SECONDS, st.integers(1, 9), st.sampled_from([2, 4, 8])), max_size=3
     ).map(tuple)
+    texts = st.none() | st.lists(st.tuples(SECONDS, NAMES), max_size=3).map(tuple)
     keys = st.lists(st.tuples(SECONDS, st.integers(-7, 7), st.booleans()), max_size=2).map(tuple)
     return Change(
         label=draw(st.sampled_from(["", "move 3 notes"])),
@@ -58,6 +59,9 @@ def changes(draw, document: Document) -> Change:
         pedals=draw(st.none() | pedals),
         tempos=draw(st.none() | tempos),
         meters=draw(st.none() | meters),
+        markers=draw(texts),
+        lyrics=draw(texts),
+        favourites=draw(st.none() | st.just(((1, 2),))),
         keys=draw(st.none() | keys),
         fermatas=draw(st.none() | st.lists(SECONDS, max_size=3).map(tuple)),
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from musictx import midi, musicxml, shipped
 from musictx.beats import Beats
+from musictx.midi.controls import controllers
 from musictx.notes import Score
 from musictx.studio import exchange
 from musictx.studio.asked import Request, bars
@@ -257,3 +258,49 @@ def test_a_file_comes_back_with_all_that_a_page_does_not_show():
     document.tracks = (document.tracks[0]._replace(name="Flute"),)
     renamed = midi.read(midi.to_bytes(exchange.in_file(document, data)))
     assert renamed.names == {0: "Flute"}
+
+
+def test_markers_and_lyrics_come_along_into_parts_and_files():
+    said = {"markers": ((0.5, "A:min7"), (2.0, "Verse")), "lyrics": ((0.5, "la"),)}
+    score = Score(notes=[(0, 3, 60, 80, 0, False, 0)], **said)
+    document = document_of(score)
+    back = Document.restored(json.loads(json.dumps(document.state())))
+    assert {name: getattr(score_of(back), name) for name in said} == said
+    part = part_of(score, 0.5, 1.5)
+    assert (part.markers, part.lyrics) == (((0.0, "A:min7"),), ((0.0, "la"),))
+    state = document.state()
+    del state["markers"], state["lyrics"]  # as they were written before
+    assert Document.restored(state).notes == document.notes
+
+
+def test_chords_are_found_in_the_notes():
+    def triad(at: float, *pitches: int) -> list[tuple]:
+        return [(at, at + 2, pitch, 80, 0, False, 0) for pitch in pitches]
+
+    score = Score(notes=triad(0, 48, 52, 55, 60) + triad(2, 43, 55, 59, 62))
+    assert exchange.chords_of(document_of(score)) == [(0.0, "C:maj"), (2.0, "G:maj")]
+
+
+def test_a_mixer_is_read_from_a_file_and_written_into_it():
+    rows = [(i, i + 1, 60, 80, 0, False, i % 2) for i in range(4)]
+    data = midi.to_bytes(Score(notes=rows, ticks_per_quarter=480))
+    document = document_of(midi.read(data))
+    score = exchange.in_file(document, data)
+    assert exchange.mixed(document, score, data) == data  # as usual: nothing is said of it
+    first, second = document.tracks
+    document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
+    assert set(exchange.heard(document)) == {1, 3}
+    ordered = exchange.in_order(document)
+    assert [track.id for track in ordered.tracks] == [0, 1]
+    score = exchange.in_file(ordered, data)
+    made = exchange.mixed(ordered, score, midi.to_bytes(score))
+    again = document_of(midi.read(made))
+    assert [(t.volume, t.pan, t.reverb) for t in again.tracks] == [(100, 0, 90), (20, 64, 40)]
+    assert again.notes[0][4] == 1  # the first note is on what is now the second track
+    assert {7, 10, 91} == {number for _, number in controllers(made)}
+    state = json.loads(json.dumps(document.state()))
+    assert Document.restored(state).tracks == document.tracks
+    for track in state["tracks"]:
+        for name in ("volume", "pan", "reverb", "mute", "solo"):
+            del track[name]  # as they were written before
+    assert Document.restored(state).tracks[1] == first

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from musictx.chorale import app as harmonise
 from musictx.chorale.gap import Gap
+from musictx.chords import annotated, named
 from musictx.config import ModelFolder
 from musictx.notes import NOTE, Score
 from musictx.studio import exchange
@@ -297,3 +298,12 @@ def test_a_variation_is_asked_to_be_like_what_it_varies(piano):
     assert (beats.sampling.density, beats.polyphony) == (config.sampling.density, None)
     asked = prepare(document, replace(request, controls={"density": 9.0}), piano, 0).config
     assert asked.sampling.density == 9.0
+
+
+def test_chords_above_the_bars_are_in_the_file_that_is_accompanied():
+    document = exchange.document_of(song())
+    document.markers = ((0.0, "A:min7"), (1.0, "Verse"), (2.0, "F:maj"))
+    model = Models(StudioConfig()).chosen("song", "accompany")
+    assert model.chords
+    source = prepare(document, Request("accompany", 0.0, document.duration), model, 0)
+    assert annotated(source.task.kept) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from musictx.chords import SYMBOLS, named, symbol
 
 HERE = Path(__file__).parent / "page"
 PAGE = Path(__file__).parents[2] / "musictx" / "studio" / "page"
@@ -52,3 +55,17 @@ def test_every_import_and_every_style_is_there() -> None:
 def test_files_are_short() -> None:
     for path in (*PAGE.glob("js/**/*.js"), *PAGE.glob("style/*.css")):
         assert len(path.read_text().splitlines()) <= 400, path.name
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+def test_chords_are_read_as_the_command_line_reads_them() -> None:
+    words = [root + symbol for root in ("C", "F#", "Bb", "E♭") for symbol in SYMBOLS]
+    words += ["N.C.", "nc", "C/E", "Am7/G", "A:min7", "H", "Verse", "C13b9", "C:", ""]
+    module = (PAGE / "js" / "document" / "harmony.js").as_uri()
+    script = f"import {{ chordNamed }} from '{module}'; const words = {json.dumps(words)};"
+    script += "console.log(JSON.stringify(words.map(chordNamed)));"
+    asked = [str(NODE), "--input-type=module", "-e", script]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    ours = [None if word == "" else symbol(word) for word in words]
+    theirs = [None if name is None else named(name) for name in json.loads(done.stdout)]
+    assert theirs == ours

@@ -272,7 +272,7 @@ def test_an_export_ends_when_nobody_waits_for_it(tmp_path, monkeypatch):
     """A long sound may not hold up the next one, nor the end of the studio."""
     told = []
 
-    def endless(score, path, *, limits, on_block):
+    def endless(score, path, *, limits, on_block, mix):
         told.append("begun")
         while True:
             on_block()

@@ -3,7 +3,7 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import * as edits from "../../../musictx/studio/page/js/document/edits.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
-import { keyWords, opening, retimed } from "../../../musictx/studio/page/js/document/timing.js";
+import { changes, keyWords, opening, pickup, retimed, unchanged } from "../../../musictx/studio/page/js/document/timing.js";
 import { hull, notesIn, Selection } from "../../../musictx/studio/page/js/selection.js";
 import { beatsOf, pieceOf, randomly, randomNotes, rows, whole } from "./music.mjs";
 
@@ -176,4 +176,67 @@ test("meter and key are those of the beginning, later ones stay; nothing differe
   assert.deepEqual([opening(waltz).beats, opening(waltz).unit], [3, 4], "the meter of the piece, not that of its pick-up");
   assert.deepEqual(retimed(waltz, { ...opening(waltz), beats: 4 }, true).meters, [[0, 1, 4], [0.5, 4, 4]]);
   assert.deepEqual([keyWords(0, false), keyWords(7, true), keyWords(-7, false)], ["C major", "A♯ minor", "C♭ major"]);
+});
+
+test("in another tempo from the middle on every note keeps its beat, and what is before its seconds", () => {
+  const piece = pieceOf(randomNotes(randomly(19), 40), {
+    tempos: [[0, 100], [10, 60], [20, 90]], meters: [[0, 4, 4], [9.6, 3, 4]], keys: [[12, 2, true]], pedals: [[3, 127, 0], [11, 0, 0]], markers: [[25, "C:maj"]],
+  });
+  const from = 4.8;
+  assert.deepEqual(changes(piece), [9.6, 10, 12, 20]);
+  const operation = retimed(piece, { ...opening(piece, from), tempo: 140 }, true, from);
+  const after = apply(piece, operation);
+  assert.deepEqual(after.tempos.map(([, tempo]) => tempo), [100, 140, 60, 90]);
+  for (const note of piece.notes.values()) {
+    for (const end of ["start", "end"]) {
+      assert.ok(Math.abs(quarters(after, after.notes.get(note.id)[end]) - quarters(piece, note[end])) < 1e-6);
+      if (note[end] <= from) assert.equal(after.notes.get(note.id)[end], note[end]);
+    }
+  }
+  for (const marks of ["meters", "keys", "pedals", "markers"]) {
+    after[marks].forEach(([time], i) => assert.ok(Math.abs(quarters(after, time) - quarters(piece, piece[marks][i][0])) < 1e-6));
+  }
+  const back = apply(after, unchanged(after, from));
+  for (const note of piece.notes.values()) assert.ok(Math.abs(back.notes.get(note.id).start - note.start) < 1e-9, "and back");
+  assert.deepEqual(back.tempos.map(([, tempo]) => tempo), [100, 60, 90]);
+  const grid = apply(piece, retimed(piece, { ...opening(piece, from), tempo: 140 }, false, from));
+  assert.deepEqual(rows(grid), rows(piece));
+});
+
+test("meter and key change in the middle, and are taken away again", () => {
+  const piece = pieceOf([[0, 0, 9, 60, 80, 0]], { tempos: [[0, 120]], meters: [[0, 4, 4]], keys: [[0, 0, false]] });
+  const changed = apply(piece, retimed(piece, { ...opening(piece, 4), beats: 3, unit: 8, key: { sharps: 2, minor: false } }, true, 4));
+  assert.deepEqual([changed.meters, changed.keys], [[[0, 4, 4], [4, 3, 8]], [[0, 0, false], [4, 2, false]]]);
+  assert.deepEqual(opening(changed, 5), { tempo: 120, beats: 3, unit: 8, key: { sharps: 2, minor: false } });
+  assert.deepEqual(opening(changed, 3).beats, 4);
+  const back = apply(changed, unchanged(changed, 4));
+  assert.deepEqual([back.meters, back.keys], [piece.meters, piece.keys]);
+});
+
+test("a pick-up is a short bar before the meter, and the meter of the piece is the one after it", () => {
+  const piece = pieceOf([[0, 0, 9, 60, 80, 0]], { tempos: [[0, 120]], meters: [[0, 4, 4], [16.5, 3, 4]] });
+  const short = apply(piece, retimed(piece, { ...opening(piece), pickup: 1 }, true));
+  assert.deepEqual(short.meters, [[0, 1, 4], [0.5, 4, 4], [16.5, 3, 4]]);
+  assert.deepEqual([pickup(short), opening(short).beats, changes(short)], [1, 4, [16.5]]);
+  assert.equal(retimed(short, { ...opening(short), pickup: 1 }, true), null);
+  const without = apply(short, retimed(short, { ...opening(short), pickup: 0 }, true));
+  assert.deepEqual(without.meters, piece.meters);
+  assert.equal(pickup(pieceOf([], { tempos: [[0, 120]], meters: [[0, 2, 4], [4, 4, 4]] })), 0, "four bars of 2/4 are none");
+});
+
+test("notes are quantised as far as asked, with swing, and their lengths too", () => {
+  const note = (start, end) => [{ id: 0, start, end, pitch: 60, velocity: 80, track: 0 }];
+  const to = (start, end, how) => edits.quantise(note(start, end), beats, 4, { ...edits.STRAIGHT, ...how })?.change[0];
+  const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9, `${a} is not ${b}`);
+  near(to(0.15, 0.3).start, 0.125); // a beat lasts half a second
+  near(to(0.15, 0.3, { strength: 0.5 }).start, 0.1375);
+  near(to(0.15, 0.3, { strength: 0.5 }).end - 0.1375, 0.15);
+  near(to(0.13, 0.3, { swing: 2 / 3 }).start, 0.25 * (2 / 3));
+  near(to(0.26, 0.3, { swing: 2 / 3 }).start, 0.25);
+  const long = to(0.15, 0.3, { lengths: true });
+  near(long.end, 0.25);
+  near(to(0.15, 0.18, { lengths: true }).end, 0.25); // one line at least
+  near(to(0.15, 0.33, { lengths: true, strength: 0.5 }).end, 0.3525);
+  near(edits.quantise(note(0.15, 0.3), beats, 3, { ...edits.STRAIGHT, swing: 0.7 }).change[0].start, 1 / 6, "triplets do not swing");
+  assert.equal(to(0.125, 0.375, { lengths: true }), undefined);
 });

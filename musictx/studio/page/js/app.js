@@ -7,10 +7,13 @@
 import { Emitter } from "./core/emitter.js";
 import { get, ServerError } from "./core/api.js";
 import { Beats } from "./document/beats.js";
+import { STRAIGHT } from "./document/edits.js";
+import { audible } from "./document/mixer.js";
 import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
 import { placeOf, Takes } from "./document/takes.js";
 import { Selection } from "./selection.js";
+import { remembered } from "./sound/remember.js";
 
 /** @typedef {import("./document/types.js").Piece} Piece */
 /** @typedef {import("./document/types.js").Note} Note */
@@ -39,10 +42,11 @@ import { Selection } from "./selection.js";
 /**
  * piece: another state of the document. opened: another document (or none). selection: notes, bars
  * or tracks. takes: news of a take (null: of all). shown: another proposal is shown in the roll.
- * settings: tool, grid, theme. mix: muted or solo tracks. cursor: the roll's cursor has moved.
+ * settings: tool, grid, theme. mix: a track sounds otherwise. cursor: the roll's cursor has moved. chords: others were
+ * found in the notes.
  * play: the player began, ended, or jumped. say: something for screen readers.
  * ask: the panel is to be set as a take was asked. message: a sentence for everybody. connection: is the server there?
- * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, play: Player, say: string, message: {text: string, kind: "error" | "done", holds?: (piece: Piece) => boolean, back?: () => void}, connection: boolean}>}
+ * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, chords: null, play: Player, say: string, message: {text: string, kind: "error" | "done", holds?: (piece: Piece) => boolean, back?: () => void}, connection: boolean}>}
  */
 export class App extends Emitter {
   mirror = new Mirror();
@@ -56,16 +60,16 @@ export class App extends Emitter {
   player = /** @type {any} */ (null);
   /** Set by js/roll/: the part of the piece that is seen. @type {import("./roll/roll.js").Roll} */
   roll = /** @type {any} */ (null);
-  settings = { tool: "select", division: 4, follow: true };
+  settings = { tool: "select", division: 4, follow: true, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
   /** The take and the proposal that are shown as ghost notes. */
   shown = { take: /** @type {number | null} */ (null), proposal: 1 };
   /** The cursor of the roll, for the keys. */
   cursor = { time: 0, pitch: 60 };
-  muted = /** @type {Set<number>} */ (new Set());
-  solo = /** @type {Set<number>} */ (new Set());
+  /** How a track sounds while a slider of the mixer moves. @type {{id: number, change: object} | null} */
+  mixing = null;
   online = true;
   /** What keys and buttons of other parts can ask for; the panels fill this in. */
-  actions = { compose() {}, listen() {}, accept() {}, setAside() {}, record() {}, notation() {} };
+  actions = { compose() {}, listen() {}, accept() {}, other() {}, setAside() {}, record() {}, notation() {}, print() {} };
 
   constructor() {
     super();
@@ -73,6 +77,7 @@ export class App extends Emitter {
       this.beats = new Beats(piece.beats);
       this.selection.prune(piece);
       this.emit("piece", piece);
+      this.emit("mix", null);
     });
     this.mirror.on("refused", (error) => this.fail(error));
     this.mirror.on("state", (state) => state !== "saving" && this.#connected(state === "saved"));
@@ -103,8 +108,6 @@ export class App extends Emitter {
   /** Shows a document of the server's. */
   open(document) {
     this.selection.clear();
-    this.muted.clear();
-    this.solo.clear();
     this.shown = { take: null, proposal: 1 };
     this.takes.reset(document.takes ?? []);
     this.mirror.show(document);
@@ -170,7 +173,13 @@ export class App extends Emitter {
 
   /** Is a track to be heard? */
   audible(track) {
-    return this.solo.size ? this.solo.has(track) : !this.muted.has(track);
+    return audible(this.piece?.tracks ?? [], track);
+  }
+
+  /** The tracks as they sound now. @returns {import("./document/types.js").Track[]} */
+  get mixed() {
+    const tracks = this.piece?.tracks ?? [];
+    return this.mixing ? tracks.map((track) => (track.id === this.mixing?.id ? { ...track, ...this.mixing.change } : track)) : tracks;
   }
 
   /** Moves the cursor of the roll. */

@@ -71,13 +71,47 @@ export function louder(notes, by) {
   });
 }
 
+/** Each as hard as drawn: note -> velocity. @param {Note[]} notes @param {Map<number, number>} velocities */
+export function struck(notes, velocities) {
+  return changed("struck anew", notes, (note) => {
+    const velocity = clampVelocity(velocities.get(note.id) ?? note.velocity);
+    return velocity === note.velocity ? note : { ...note, velocity };
+  });
+}
+
 const clampVelocity = (velocity) => Math.min(127, Math.max(1, Math.round(velocity)));
 
-/** Starts to the grid; lengths stay. @param {Note[]} notes @param {Beats} beats */
-export function quantise(notes, beats, division) {
+/** Straight and whole: to the lines, starts alone. */
+export const STRAIGHT = { strength: 1, swing: 0.5, lengths: false };
+
+/** The line of the grid nearest to a moment, every second one as late in its pair as swing says. @param {Beats} beats */
+function line(beats, seconds, division, swing) {
+  if (division % 2 || swing === 0.5) return beats.snap(seconds, division);
+  const index = beats.index(seconds);
+  const begin = beats.time(index);
+  const step = (beats.time(index + 1) - begin) / division;
+  const lines = Array.from({ length: division + 1 }, (_, k) => begin + (k % 2 ? k - 1 + 2 * swing : k) * step);
+  return lines.reduce((best, at) => (Math.abs(at - seconds) < Math.abs(best - seconds) - 1e-9 ? at : best));
+}
+
+/**
+ * Starts to the grid, as far of the way as `strength` says (0 to 1); with `lengths` the ends too, else the
+ * lengths stay. `swing` is where in a pair of lines the second one stands: 0.5 straight, 2/3 as triplets.
+ * @param {Note[]} notes @param {Beats} beats
+ */
+export function quantise(notes, beats, division, { strength, swing, lengths } = STRAIGHT) {
+  const lines = division || 4;
   return changed("quantised", notes, (note) => {
-    const start = beats.snap(note.start, division || 4);
-    return Math.abs(start - note.start) < 1e-6 ? note : { ...note, start, end: note.end + start - note.start };
+    const at = line(beats, note.start, lines, swing);
+    const start = note.start + (at - note.start) * strength;
+    let end = note.end + start - note.start;
+    if (lengths) {
+      const to = line(beats, note.end, lines, swing);
+      const least = at + (beats.step(at, lines, 1) - at) / 2;
+      end = note.end + ((to > least ? to : line(beats, beats.step(at, lines, 1), lines, swing)) - note.end) * strength;
+      end = Math.max(end, start + SHORTEST);
+    }
+    return Math.abs(start - note.start) < 1e-6 && Math.abs(end - note.end) < 1e-6 ? note : { ...note, start, end };
   });
 }
 

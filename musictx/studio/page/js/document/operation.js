@@ -42,8 +42,8 @@ export function apply(piece, operation) {
   for (const id of operation.unlock ?? []) locked.delete(id);
   let duration = 0;
   for (const note of notes.values()) if (note.end > duration) duration = note.end;
-  const { tracks, tempos, meters, keys, pedals, fermatas, name } = { ...piece, ...defined(operation) };
-  return { ...piece, notes, locked, next_id, duration, tracks, tempos, meters, keys, pedals, fermatas, name };
+  const { tracks, tempos, meters, keys, pedals, fermatas, markers, lyrics, favourites, name } = { ...piece, ...defined(operation) };
+  return { ...piece, notes, locked, next_id, duration, tracks, tempos, meters, keys, pedals, fermatas, markers, lyrics, favourites, name };
 }
 
 /** What is sent for an operation. @param {Operation} operation @param {number} revision */

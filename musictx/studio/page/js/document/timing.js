@@ -9,66 +9,157 @@ const MINOR = ["A♭", "E♭", "B♭", "F", "C", "G", "D", "A", "E", "B", "F♯"
 /** "E♭ major" of so many sharps (flats below 0). */
 export const keyWords = (sharps, minor) => `${(minor ? MINOR : MAJOR)[sharps + 7]} ${minor ? "minor" : "major"}`;
 
-/** Which mark says the meter of the piece: the second one where it begins with a pick-up, which is bar 0. @param {Piece} piece */
-const mainMeter = ({ beats }) => (beats?.[0]?.[1] === 0 ? 1 : 0);
+/** Marks of tempo as a clock: seconds there and quarter notes here. */
+class Clock {
+  /** @param {[number, number][]} tempos */
+  constructor(tempos) {
+    const marks = tempos.length ? tempos : [[0, 120]];
+    /** @type {{time: number, at: number, bpm: number}[]} */
+    this.marks = [];
+    for (const [time, bpm] of marks) {
+      const last = this.marks.at(-1);
+      if (last && time <= last.time) last.bpm = bpm;
+      else if (last) this.marks.push({ time, at: last.at + ((time - last.time) * last.bpm) / 60, bpm });
+      else this.marks.push({ time: 0, at: 0, bpm });
+    }
+  }
 
-/** The tempo, meter (not that of a pick-up) and key that a piece begins with; key is null where none is marked. @param {Piece} piece */
-export function opening(piece) {
+  /** Quarter notes from the beginning. */
+  quarters(seconds) {
+    const mark = this.marks.findLast(({ time }) => time <= seconds) ?? this.marks[0];
+    return mark.at + ((seconds - mark.time) * mark.bpm) / 60;
+  }
+
+  /** @param {number} quarters */
+  seconds(quarters) {
+    const mark = this.marks.findLast(({ at }) => at <= quarters) ?? this.marks[0];
+    return mark.time + ((quarters - mark.at) * 60) / mark.bpm;
+  }
+}
+
+const NEAR = 1e-3; // seconds that count as the same moment
+/** The last of some marks until a moment. @template {[number, ...any[]]} Mark @param {Mark[]} marks @returns {Mark | undefined} */
+const until = (marks, time) => marks.findLast(([at]) => at <= time + NEAR) ?? marks[0];
+
+/** Beats of the pick-up bar, 0 without one: what comes before the second meter is then shorter than its bars, and one bar at most (musictx/beats.py). @param {Piece} piece */
+export function pickup({ meters, tempos }) {
+  if (meters.length < 2) return 0;
+  const [[, beats, unit], [time, above, below]] = meters;
+  const first = new Clock(tempos).quarters(time);
+  return first < (4 * above) / below - 1e-6 && first < (4 * beats) / unit + 1e-6 ? Math.round(first * unit * 25) / 100 : 0;
+}
+
+/** The tempo, meter and key at a moment, of a piece with a pick-up those after it; key is null where none is marked. @param {Piece} piece @param {number} [time] */
+export function opening(piece, time = 0) {
   const { tempos, meters, keys } = piece;
-  const [, tempo] = tempos[0] ?? [0, 120];
-  const [, beats, unit] = meters[mainMeter(piece)] ?? [0, 4, 4];
-  const key = keys[0] ? { sharps: keys[0][1], minor: Boolean(keys[0][2]) } : null;
+  const [, tempo] = until(tempos, time) ?? [0, 120];
+  const [, beats, unit] = (pickup(piece) && time < meters[1][0] ? meters[1] : until(meters, time)) ?? [0, 4, 4];
+  const mark = keys.findLast(([at]) => at <= time + NEAR) ?? (time ? undefined : keys[0]);
+  const key = mark ? { sharps: mark[1], minor: Boolean(mark[2]) } : null;
   return { tempo, beats, unit, key };
 }
 
-/** A list of marks whose first one, from the beginning on, is another. */
-const opened = (marks, ...values) => [[0, ...values], ...marks.slice(1)];
+/** Where something of these changes after the beginning: seconds. @param {Piece} piece */
+export function changes(piece) {
+  const first = pickup(piece) ? piece.meters[1][0] : 0;
+  const times = [...piece.tempos, ...piece.meters, ...piece.keys].map(([time]) => time).filter((time) => time > first + NEAR);
+  return [...new Set(times)].sort((a, b) => a - b).filter((time, i, all) => !i || time - all[i - 1] > NEAR);
+}
+
+/** Marks with another one at a moment, in the place of what stood there; without values that goes only. */
+const marked = (marks, time, ...values) =>
+  [...marks.filter(([at]) => Math.abs(at - time) > NEAR), ...(values.length ? [[time, ...values]] : [])].sort((a, b) => a[0] - b[0]);
 
 /**
- * The piece in another tempo: all that happens in it moves, so that every note keeps its beat. A
- * piece of several tempos gets faster or slower as a whole. @param {Piece} piece @returns {Partial<Operation>}
+ * All that happens in a piece in other seconds.
+ * @param {Piece} piece @param {(seconds: number) => number} at @returns {Partial<Operation>}
  */
-export function faster(piece, tempo) {
-  const factor = tempo / opening(piece).tempo;
-  const at = (seconds) => seconds / factor;
+function moved(piece, at) {
   /** @type {(marks: any[]) => any[]} */
   const later = (marks) => marks.map(([time, ...rest]) => [at(time), ...rest]);
-  /** @type {[number, number][]} */
-  const tempos = piece.tempos.length ? piece.tempos.map(([time, of]) => [at(time), of * factor]) : [[0, tempo]];
   return {
-    tempos, meters: later(piece.meters), keys: later(piece.keys), pedals: later(piece.pedals),
-    fermatas: piece.fermatas.map(at),
+    meters: later(piece.meters), keys: later(piece.keys), pedals: later(piece.pedals),
+    fermatas: piece.fermatas.map(at), markers: later(piece.markers), lyrics: later(piece.lyrics),
     change: [...piece.notes.values()].map((note) => ({ ...note, start: at(note.start), end: at(note.end) })),
   };
 }
 
 /**
- * What makes a piece begin with another tempo, meter or key; null when nothing is different.
+ * The piece in another tempo from the beginning: all that happens in it moves, so that every note keeps
+ * its beat. A piece of several tempos gets faster or slower as a whole. @param {Piece} piece @returns {Partial<Operation>}
+ */
+export function faster(piece, tempo) {
+  const factor = tempo / opening(piece).tempo;
+  const tempos = piece.tempos.length ? piece.tempos.map(([time, of]) => /** @type {[number, number]} */ ([time / factor, of * factor])) : [[0, tempo]];
+  return { tempos: /** @type {[number, number][]} */ (tempos), ...moved(piece, (seconds) => seconds / factor) };
+}
+
+/**
+ * The piece with another tempo from a moment to the next mark; null: as before it. Every note keeps its beat.
+ * @param {Piece} piece @param {number} from @param {number | null} tempo @returns {Partial<Operation>}
+ */
+function paced(piece, from, tempo) {
+  const old = new Clock(piece.tempos);
+  const wanted = tempo === null ? marked(piece.tempos, from) : marked(piece.tempos.length ? piece.tempos : [[0, 120]], from, tempo);
+  // Marks stand at their quarter notes; the seconds follow.
+  const tempos = /** @type {[number, number][]} */ ([]);
+  wanted.forEach(([time, bpm], i) => {
+    const at = i ? new Clock(tempos).seconds(old.quarters(time)) : 0;
+    tempos.push([at, bpm]);
+  });
+  const clock = new Clock(tempos);
+  return { tempos, ...moved(piece, (seconds) => (seconds < from ? seconds : clock.seconds(old.quarters(seconds)))) };
+}
+
+/**
+ * What gives a piece another tempo, meter or key from a moment on; null when nothing is different.
  * @param {Piece} piece
- * @param {{tempo: number, beats: number, unit: number, key: {sharps: number, minor: boolean} | null}} wish
+ * @param {{tempo: number, beats: number, unit: number, key: {sharps: number, minor: boolean} | null, pickup?: number}} wish
  * @param {boolean} follow  notes keep their beats; else they keep their seconds, and only the grid moves
+ * @param {number} [from]  seconds: a bar line; 0 is the beginning, where a pick-up may stand
  * @returns {Operation | null}
  */
-export function retimed(piece, wish, follow) {
-  const now = opening(piece);
+export function retimed(piece, wish, follow, from = 0) {
+  const now = opening(piece, from);
   /** @type {Operation} */
   const operation = { label: "" };
   const said = [];
   if (Math.abs(wish.tempo - now.tempo) > 1e-6) {
-    Object.assign(operation, follow ? faster(piece, wish.tempo) : { tempos: [[0, wish.tempo]] });
+    if (!follow) operation.tempos = /** @type {any} */ (from ? marked(piece.tempos.length ? piece.tempos : [[0, 120]], from, wish.tempo) : [[0, wish.tempo]]);
+    else Object.assign(operation, from ? paced(piece, from, wish.tempo) : faster(piece, wish.tempo));
     said.push(`tempo ${Math.round(wish.tempo * 10) / 10}`);
   }
-  if (wish.beats !== now.beats || wish.unit !== now.unit) {
-    const [marks, main] = [operation.meters ?? piece.meters, mainMeter(piece)];
-    operation.meters = /** @type {any} */ (main ? marks.map((mark, i) => (i === main ? [mark[0], wish.beats, wish.unit] : mark)) : opened(marks, wish.beats, wish.unit));
-    said.push(`${wish.beats}/${wish.unit}`);
+  const before = pickup(piece);
+  const short = from ? before : Math.min(wish.pickup ?? before, wish.beats - 1);
+  if (wish.beats !== now.beats || wish.unit !== now.unit || short !== before) {
+    const meters = operation.meters ?? piece.meters;
+    if (from) operation.meters = marked(meters.length ? meters : [[0, 4, 4]], from, wish.beats, wish.unit);
+    else {
+      const clock = new Clock(operation.tempos ?? piece.tempos);
+      const at = short === before ? meters[before ? 1 : 0]?.[0] ?? 0 : short ? clock.seconds((4 * short) / wish.unit) : 0;
+      const first = short ? [short === before ? meters[0] : [0, short, wish.unit]] : [];
+      operation.meters = /** @type {any} */ ([...first, [short ? at : 0, wish.beats, wish.unit], ...meters.slice(before ? 2 : 1)]);
+    }
+    if (wish.beats !== now.beats || wish.unit !== now.unit) said.push(`${wish.beats}/${wish.unit}`);
+    if (short !== before) said.push(short ? `pick-up of ${short}` : "no pick-up");
   }
   const { key } = wish;
   if (key?.sharps !== now.key?.sharps || key?.minor !== now.key?.minor) {
-    const later = (operation.keys ?? piece.keys).slice(1);
-    operation.keys = /** @type {any} */ (key ? [[0, key.sharps, key.minor], ...later] : later);
+    const keys = operation.keys ?? piece.keys;
+    if (from) operation.keys = key ? marked(keys, from, key.sharps, key.minor) : marked(keys, from);
+    else operation.keys = /** @type {any} */ ([...(key ? [[0, key.sharps, key.minor]] : []), ...keys.slice(1)]);
     said.push(key ? keyWords(key.sharps, key.minor) : "no key");
   }
   operation.label = said.join(", ");
   return said.length ? operation : null;
+}
+
+/** Takes away what changes at a moment; notes keep their beats. @param {Piece} piece @param {number} from @returns {Operation} */
+export function unchanged(piece, from) {
+  const tempo = piece.tempos.some(([time]) => Math.abs(time - from) <= NEAR);
+  /** @type {Partial<Operation>} */
+  const operation = tempo ? paced(piece, from, null) : {};
+  // From there on the seconds of other marks may be others; this one is not moved.
+  for (const name of /** @type {const} */ (["meters", "keys"])) operation[name] = /** @type {any} */ (marked(operation[name] ?? piece[name], from));
+  return { ...operation, label: "change of tempo, meter or key taken away" };
 }

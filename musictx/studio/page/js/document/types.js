@@ -2,7 +2,8 @@
  * What the page and the server speak of; see also musictx/studio/document.py. Times are seconds.
  *
  * @typedef {{id: number, start: number, end: number, pitch: number, velocity: number, track: number}} Note
- * @typedef {{id: number, name: string, program: number, drum: boolean}} Track
+ * @typedef {{id: number, name: string, program: number, drum: boolean, volume?: number, pan?: number, reverb?: number, mute?: boolean, solo?: boolean}} Track
+ *   what it lacks is as usual, see document/mixer.js
  * @typedef {[time: number, bar: number, beat: number]} Beat
  *
  * @typedef {object} Piece  the server's Document, its notes by id
@@ -26,6 +27,9 @@
  * @property {[number, number, boolean][]} keys  [time, sharps, minor]
  * @property {[number, number, number][]} pedals  [time, value, track]
  * @property {number[]} fermatas  times
+ * @property {[number, string][]} markers  [time, text]: chords, as document/harmony.js reads them, and sections
+ * @property {[number, string][]} lyrics  [time, syllable]
+ * @property {[number, number][]} favourites  [take, proposal]
  *
  * @typedef {object} Operation  one step that can be undone; any part but the label may be missing
  * @property {string} label
@@ -40,6 +44,9 @@
  * @property {[number, number, boolean][]} [keys]
  * @property {[number, number, number][]} [pedals]
  * @property {number[]} [fermatas]
+ * @property {[number, string][]} [markers]
+ * @property {[number, string][]} [lyrics]
+ * @property {[number, number][]} [favourites]
  * @property {string} [name]
  *
  * @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Ghost
@@ -84,7 +91,7 @@
  * @property {string} unit
  * @property {Record<string, number>} words
  *
- * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Control[], ignores: string[], suits: string[], beats: boolean}} Model
+ * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Control[], ignores: string[], suits: string[], beats: boolean, chords: boolean}} Model
  */
 
 export {};

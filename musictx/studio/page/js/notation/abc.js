@@ -1,5 +1,5 @@
 // A document as text in ABC notation, with the place of every note in it. Pure.
-import { barsOf, gridded, QUARTER } from "./grid.js";
+import { barsOf, gridded, QUARTER, quartersOf } from "./grid.js";
 import { keyName, likelyKey, signature, spelled } from "./spelling.js";
 import { partsOf } from "./voices.js";
 
@@ -11,11 +11,11 @@ const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 
 /**
  * @param {import("./grid.js").Sheet & {tracks: any[]}} document
- * @param {{barsPerLine?: number, first?: number, last?: number, tracks?: Iterable<number>}} [options] first and
- *     last: bars, counted from 0
+ * @param {{barsPerLine?: number, first?: number, last?: number, tracks?: Iterable<number>, chords?: [number, string][], sections?: [number, string][], lyrics?: [number, string][], numbered?: boolean}} [options] first and
+ *     last: bars, counted from 0; chords, sections, lyrics: seconds and text; numbered: bars have numbers
  * @returns {{abc: string, marks: Mark[], onGrid: number, bars: number}}
  */
-export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, tracks } = {}) {
+export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, tracks, chords = [], sections = [], lyrics = [], numbered = false } = {}) {
   const wanted = tracks && new Set(tracks);
   const all = barsOf(document);
   const bars = all.slice(first, last + 1);
@@ -30,6 +30,7 @@ export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, t
   const keyOf = (bar) => bar.key ?? guessed;
   const [opening] = bars;
   let abc = `X:1\nM:${opening.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${keyName(keyOf(opening))}\n`;
+  if (numbered) abc = abc.replace("X:1\n", `X:1\n%%barnumbers 0\n%%setbarnb ${opening.number}\n`);
   const rows = [];
   let number = 0;
   for (const part of parts) {
@@ -41,22 +42,37 @@ export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, t
       rows.push({ number, chords, quiet: v > 0 });
     }));
   }
+  const quarters = quartersOf(document);
+  const placed = (said, word) => said.map(([time, text]) => ({ at: Math.round(quarters(time) * QUARTER), text: word(text) }));
+  const above = [...placed(sections, (text) => `"^${quoted(text)}"`), ...placed(chords, (text) => `"${text === "N.C." ? "^" : ""}${quoted(text)}"`)];
+  const sung = placed(lyrics, syllable);
   /** @type {Mark[]} */
   const marks = [];
   for (let a = 0; a < bars.length; a += barsPerLine) {
     for (const row of rows) {
       abc += `V:${row.number}\n`;
+      const words = [];
       for (let i = a; i < Math.min(a + barsPerLine, bars.length); i++) {
         const bar = bars[i], before = bars[i - 1];
         if (before && String(before.meter) !== String(bar.meter)) abc += `[M:${bar.meter.join("/")}]`;
         if (before && String(keyOf(before)) !== String(keyOf(bar))) abc += `[K:${keyName(keyOf(bar))}]`;
-        for (const { text, chord, start, end } of barText(row, bar, keyOf(bar))) {
+        const tokens = barText(row, bar, keyOf(bar));
+        const places = tokens.flatMap(({ start }) => (start === undefined ? [] : [start]));
+        for (const { text, chord, start, end } of tokens) {
+          if (row.number === 1 && start !== undefined) {
+            // What is said at a place stands over the first sign from there on, or the last of the bar.
+            const next = places[places.indexOf(start) + 1] ?? bar.at + bar.ticks;
+            const before = start === places[0] ? bar.at : start;
+            for (const { at, text: said } of above) if (at >= before && at < next && at < bar.at + bar.ticks) abc += said;
+            if (chord) words.push(chord.start < start ? "_" : sung.find(({ at }) => Math.abs(at - start) < 3)?.text ?? "*");
+          }
           if (chord) marks.push({ from: abc.length, to: abc.length + text.length, ids: chord.notes.map((n) => n.id), start, end });
           abc += text;
         }
         abc += i === bars.length - 1 ? "|]" : "|";
       }
       abc += "\n";
+      if (words.some((word) => word !== "*" && word !== "_")) abc += `w:${words.join(" ")}\n`;
     }
   }
   return { abc, marks, onGrid, bars: all.length };
@@ -80,7 +96,7 @@ function barText({ chords, quiet }, bar, key) {
   const end = bar.at + bar.ticks;
   const beat = beatOf(bar);
   const inside = chords.filter((chord) => chord.start < end && chord.end > bar.at);
-  if (!inside.length) return [{ text: quiet ? `x${length(bar.ticks)}` : `z${length(bar.ticks)}` }];
+  if (!inside.length) return [{ text: quiet ? `x${length(bar.ticks)}` : `z${length(bar.ticks)}`, start: bar.at }];
   /** @type {{start: number, end: number, chord: any}[]} */
   const spans = [];
   let at = bar.at;
@@ -111,7 +127,7 @@ function barText({ chords, quiet }, bar, key) {
     const ticks = (piece.end - piece.start) * (triplet ? 1.5 : 1);
     if (!piece.chord) {
       // The bracket of a triplet hangs on its first and last sign, so those are never invisible.
-      tokens.push({ text: `${quiet && !triplet ? "x" : "z"}${length(ticks)}` });
+      tokens.push({ text: `${quiet && !triplet ? "x" : "z"}${length(ticks)}`, start: piece.start });
       return;
     }
     const tied = piece.chord.start < bar.at;
@@ -180,6 +196,11 @@ function length(ticks) {
   const [a, b] = [over / divisor, under / divisor];
   return b === 1 ? (a === 1 ? "" : String(a)) : `${a}/${b}`;
 }
+
+/** A text between quotes. */
+const quoted = (text) => text.replace(/["\\%\n]/g, "");
+/** A syllable under a note: what ABC reads as signs is taken out. */
+const syllable = (text) => text.replace(/["\\%\n|*_]/g, "").replace(/-+$/, "").replaceAll("-", "\\-").trim().replace(/\s+/g, "~") || "*";
 
 const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 const plain = (name) => String(name ?? "").replace(/[^\p{L}\p{N} .,'-]/gu, "").slice(0, 24).trim();

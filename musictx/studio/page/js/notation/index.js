@@ -1,7 +1,9 @@
 /** The piece as notation, in the place of the roll: abcjs draws what abc.js writes. */
 
 import { h, iconButton } from "../core/dom.js";
+import { chordLabel, sectionsOf } from "../document/harmony.js";
 import { toAbc } from "./abc.js";
+import { mountPrint } from "./print.js";
 
 const ABCJS = new URL("../../vendor/abcjs/abcjs.min.js", import.meta.url);
 const BAR_WIDTH = 230; // pixels that a bar takes, about
@@ -9,7 +11,7 @@ const MOST_BARS = 400; // more are drawn no sooner than somebody waits for them
 
 /** abcjs is a script of the older kind: it makes a global. */
 let loading = null;
-const abcjs = () => (loading ??= new Promise((resolve, reject) => {
+export const abcjs = () => (loading ??= new Promise((resolve, reject) => {
   document.head.append(h("script", {
     src: ABCJS.href, onload: () => resolve(/** @type {any} */ (window).ABCJS), onerror: () => reject(new Error("abcjs is missing")),
   }));
@@ -19,7 +21,7 @@ const abcjs = () => (loading ??= new Promise((resolve, reject) => {
  * abcjs puts a style sheet into its picture, for dragging, which this page does not do; the content
  * security policy would refuse it, with a complaint in the console.
  */
-function withoutStyles(draw) {
+export function withoutStyles(draw) {
   const make = document.createElementNS;
   document.createElementNS = (space, name) => make.call(document, space, name === "style" ? "metadata" : name);
   try {
@@ -27,6 +29,13 @@ function withoutStyles(draw) {
   } finally {
     document.createElementNS = make;
   }
+}
+
+/** What stands above and under the staves. @param {import("../app.js").App} app @returns {{chords: [number, string][], sections: [number, string][], lyrics: [number, string][]}} */
+export function said(app) {
+  const chords = app.roll.above.own ? app.roll.above.chords : [];
+  const plain = (name) => chordLabel(name).replaceAll("♯", "#").replaceAll("♭", "b");
+  return { chords: chords.map(([time, name]) => [time, plain(name)]), sections: sectionsOf(app.piece), lyrics: app.piece.lyrics ?? [] };
 }
 
 /** @param {import("../app.js").App} app @param {HTMLElement} frame  of the roll @param {HTMLElement} tools */
@@ -73,7 +82,7 @@ export function mountNotation(app, frame, tools) {
     const width = Math.max(300, view.clientWidth - 72);
     const document = { ...piece, notes: [...piece.notes.values()].map((n) => [n.id, n.start, n.end, n.pitch, n.velocity, n.track]) };
     const { abc, marks: found, onGrid, bars } = toAbc(document, {
-      barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), last: MOST_BARS - 1,
+      barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), last: MOST_BARS - 1, numbered: true, ...said(app),
     });
     marks = found;
     const drums = piece.tracks.some((track) => track.drum);
@@ -138,6 +147,7 @@ export function mountNotation(app, frame, tools) {
   }
 
   app.actions.notation = toggle;
+  mountPrint(app);
   app.on("piece", refresh);
   app.on("opened", refresh);
   app.on("selection", showSelection);

@@ -6,6 +6,7 @@ import { count } from "../document/words.js";
 import { slider } from "./slider.js";
 import { taskPicture } from "./pictures.js";
 import { remember, remembered } from "../sound/remember.js";
+import { write } from "../document/harmony.js";
 import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
 
 const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
@@ -88,7 +89,7 @@ export function mountCompose(app, panel) {
       words: (value) => String(value), onchange: (value) => { wish.guidance = value; },
     });
     guidance.hidden = !Object.keys(wish.controls).length;
-    fill(who, modelSelect(able), gridded(wish) && gridSelect());
+    fill(who, modelSelect(able), gridded(wish) && gridSelect(), chordsLine(able));
     fill(moreBody, guidance, temperature(), keySelect(), seedField());
     refresh();
   }
@@ -124,6 +125,15 @@ export function mountCompose(app, panel) {
     const select = h("select", { onchange: () => { wish.quantise = select.value; } },
       ...GRIDS.map(([value, label]) => h("option", { value, selected: value === wish.quantise }, label)));
     return h("label.row", null, "Grid of new notes", select);
+  }
+
+  /** Which chords the model follows: those above the bars. */
+  function chordsLine(able) {
+    if (!app.piece || !able?.chords || !["replace", "vary", "accompany"].includes(wish.task)) return null;
+    const { own, found } = app.roll.above;
+    if (own) return h("p.hint", null, "It follows the chords above the bars.");
+    const take = h("button.small", { type: "button", onclick: () => app.change(write(app.piece, found)) }, "Follow the chords found");
+    return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), found.length > 0 && take);
   }
 
   function seedField() {
@@ -206,9 +216,13 @@ export function mountCompose(app, panel) {
   });
   for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && remember(`wish.${app.piece.id}`, wish));
   let known = "";
-  app.on("piece", ({ id, music }) => { // another kind of music has another model
-    if (known !== (known = `${id} ${music}`)) build();
-  });
+  const fresh = () => { // another kind of music has another model; chords may be followed
+    const { id, music } = app.piece;
+    const { own, found } = app.roll.above;
+    if (known !== (known = `${id} ${music} ${own} ${found.length > 0}`)) build();
+  };
+  app.on("piece", fresh);
+  app.on("chords", fresh);
   for (const event of ["piece", "selection"]) app.on(/** @type {any} */ (event), refresh);
   build();
 }

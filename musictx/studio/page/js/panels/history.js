@@ -1,19 +1,28 @@
 /** The history: every take with its seed and the command that makes it again; it may be hundreds, so nothing is made of them until it is seen. */
 
+import { remove, session } from "../core/api.js";
 import { fill, h, icon, keyed } from "../core/dom.js";
-import { stateLine } from "../document/takes.js";
+import { isRunning, stateLine } from "../document/takes.js";
 import { count, when } from "../document/words.js";
 
 /** @param {import("../app.js").App} app @param {HTMLElement} panel */
 export function mountHistory(app, panel) {
   const list = h("ol.takes", { "aria-label": "Takes, newest first" });
   const none = h("p.hint.empty", null, "What you ask for is listed here, with its seed and the command that makes the same notes on the command line.");
-  fill(panel, none, list);
+  const queued = () => app.takes.list.filter((take) => take.state === "waiting");
+  const clear = h("button.small", {
+    type: "button", async onclick() {
+      await Promise.all(queued().map((take) => app.reach(remove(session(app.piece.id, "takes", String(take.id))))));
+      app.say("queue cleared");
+    },
+  });
+  fill(panel, none, h("div.queue", null, clear), list);
 
   /** @param {import("../document/types.js").Take} of */
   function entry({ id, label, made, command }) {
     const remarks = h("small");
     const kept = h("small.accepted");
+    const stop = h("button.small", { type: "button", onclick: () => app.reach(remove(session(app.piece.id, "takes", String(id)))) }, "Stop");
     const show = h("button.small", { type: "button", onclick: () => app.show(id, accepted(app.takes.get(id))[0] ?? 1) });
     const again = h("button.small.quiet", { type: "button", title: "Sets the panel as it was, with this seed", onclick: () => app.emit("ask", app.takes.get(id)) }, icon("again"), "As asked");
     const copy = h("button.icon.small", {
@@ -22,16 +31,18 @@ export function mountHistory(app, panel) {
     const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, kept,
       command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy),
       command?.includes("PATH/TO/") && h("p.hint", null, "Write where the model is in the place of PATH/TO/. The page is told no folder of your machine."),
-      h("div.buttons", null, show, again));
+      h("div.buttons", null, show, again, stop));
 
     /** @param {import("../document/types.js").Take} take */
     function update(take) {
       const numbers = accepted(take);
-      remarks.textContent = stateLine(take);
+      const stars = (app.piece?.favourites ?? []).filter(([of]) => of === id).map(([, number]) => number);
+      remarks.textContent = stateLine(take) + (stars.length ? ` · favourite ${stars.join(", ")}` : "");
       fill(kept, icon("check"), `proposal ${numbers.join(", ")} accepted`);
       kept.hidden = !numbers.length;
       show.textContent = `Show ${count(take.proposals.length, "proposal")}`;
       show.disabled = !take.proposals.some((proposal) => proposal.notes.length);
+      stop.hidden = !isRunning(take);
       element.classList.toggle("on", id === app.shown.take);
       element.classList.toggle("aside", take.aside);
     }
@@ -45,6 +56,8 @@ export function mountHistory(app, panel) {
     if (!panel.clientWidth) return;
     const takes = app.takes.list;
     none.hidden = takes.length > 0;
+    clear.hidden = !queued().length;
+    clear.textContent = `Clear the queue: ${count(queued().length, "take")}`;
     keyed(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
   }
 

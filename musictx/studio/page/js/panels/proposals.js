@@ -6,6 +6,8 @@ import { isRunning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
 import { hearing } from "../sound/along.js";
 import { exportLink } from "../shell/export.js";
+import { favoured, isFavourite } from "../document/mix.js";
+import { openMixing } from "./mixing.js";
 import { drawSmall } from "./smallroll.js";
 
 /** @typedef {import("../document/types.js").Take} Take */
@@ -17,11 +19,14 @@ export function mountProposals(app, tray) {
   const state = h("span.state", { role: "status" });
   const progress = h("div.progress", { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 });
   const aside = h("button.small", { type: "button", onclick: (event) => event.detail < 2 && setAside() }); // not with the second click on "Stop"
+  const mix = h("button.small", { type: "button", onclick: () => { const pair = both(); if (pair) openMixing(app, pair.take, pair.proposals); } });
   const cards = h("ul.cards");
+  /** The two that were looked at last: A and B. @type {{take: number, numbers: number[]}} */
+  let last = { take: 0, numbers: [] };
   const canvases = /** @type {Map<number, HTMLCanvasElement>} */ (new Map());
   let frame = 0;
   fill(tray, progress,
-    h("header", null, title, state, h("span.gap"), aside, iconButton("close", "Close the proposals; the history keeps them", () => app.show(null))), cards);
+    h("header", null, title, state, h("span.gap"), mix, aside, iconButton("close", "Close the proposals; the history keeps them", () => app.show(null))), cards);
 
   const shownTake = () => app.takes.get(app.shown.take);
 
@@ -38,8 +43,32 @@ export function mountProposals(app, tray) {
     aside.textContent = isRunning(take) ? "Stop" : "Set aside";
     aside.title = "Alt+X";
     aside.hidden = take.aside && !isRunning(take);
+    const pair = both();
+    mix.hidden = !pair;
+    if (pair) mix.textContent = `Mix ${pair.proposals.map((each) => each.number).join(" and ")} …`;
+    mix.title = "One proposal in some bars, the other in the others. Alt+B goes from one to the other";
     keyed(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
     paint();
+  }
+
+  /** A and B, where both are finished. */
+  function both() {
+    const take = shownTake();
+    if (!take || last.take !== take.id || take.proposals.some((each) => app.accepted(take, each))) return null;
+    const proposals = last.numbers.map((number) => take.proposals.find((each) => each.number === number)).filter((each) => each?.state === "done").sort((a, b) => a.number - b.number);
+    return proposals.length === 2 ? { take, proposals } : null;
+  }
+
+  /** From A to B and back; what plays goes on where it is. */
+  function other() {
+    const take = shownTake();
+    if (!take) return;
+    const number = last.numbers.find((each) => each !== app.shown.proposal) ?? take.proposals.find((each) => each.number !== app.shown.proposal)?.number;
+    if (number === undefined) return;
+    const { playing, position } = app.player;
+    app.show(take.id, number);
+    if (playing) app.player.play(position, hearing(app, take, number));
+    app.say(`proposal ${number}`);
   }
 
   /** @param {Proposal} of */
@@ -53,8 +82,10 @@ export function mountProposals(app, tray) {
     const accept = h("button.small", { type: "button", title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => keep(now().take, now().proposal) }, icon("check"), "Accept");
     const file = exportLink(app, "mid", { take: id, proposal: number }, icon("export"));
     set(file, { title: "The piece with this proposal as MIDI: click, or drag it into another program", "aria-label": `Save the piece with proposal ${number} as MIDI` });
+    const star = iconButton("star", `Proposal ${number}: a favourite`, () => app.change(favoured(app.piece, id, number)), { "aria-pressed": false });
+    star.classList.add("small", "star");
     const remark = h("p.hint.remark");
-    const element = h("li.card", null, show, remark, h("div.buttons", null, listen, file, accept));
+    const element = h("li.card", null, show, remark, h("div.buttons", null, listen, star, file, accept));
 
     /** @param {Proposal} proposal */
     function update(proposal) {
@@ -71,6 +102,8 @@ export function mountProposals(app, tray) {
       accept.disabled = !ready;
       accept.classList.toggle("gold", on && ready);
       file.hidden = proposal.state !== "done";
+      star.setAttribute("aria-pressed", String(isFavourite(app.piece, id, number)));
+      star.hidden = proposal.state !== "done";
       element.classList.toggle("on", on);
     }
     return { element, update };
@@ -130,6 +163,13 @@ export function mountProposals(app, tray) {
     listen: withShown(hear),
     accept: withShown((take, proposal) => proposal.state === "done" && !app.accepted(take, proposal) && keep(take, proposal)),
     setAside,
+    other,
+  });
+  app.on("shown", (shown) => {
+    if (!shown) return;
+    const { take, proposal } = shown;
+    const before = last.take === take.id ? last.numbers.filter((number) => number !== proposal.number) : [];
+    last = { take: take.id, numbers: [...before.slice(-1), proposal.number] };
   });
   app.takes.on("notes", ({ take }) => {
     if (take.id !== app.shown.take) return;

@@ -2,6 +2,7 @@
 
 import { fill, h, iconButton, keyed, set } from "../core/dom.js";
 import { freeNotes, toTrack } from "../document/edits.js";
+import { duplicated, isLocked, level, locked, MIXER, panWords, reordered, tracked } from "../document/mixer.js";
 import { PROGRAMS } from "../document/programs.js";
 import { cleanName, count, instrument, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
@@ -35,20 +36,22 @@ export function mountTracks(app, panel) {
     const button = h("button.pick", {
       type: "button", onclick: (event) => pick(id, event.shiftKey || event.ctrlKey || event.metaKey), ondblclick: () => edit(id),
     }, name, sound);
-    const flag = (letter, word, set) => ({
-      word, set,
+    const flag = (letter, word) => ({
+      word,
       button: h(`button.flag.${word}`, {
         type: "button",
         onclick() {
-          if (!set.delete(id)) set.add(id);
-          app.emit("mix", null);
+          const track = app.piece.tracks.find((each) => each.id === id);
+          app.change(tracked(app.piece, id, { [word]: !track?.[word] }, `${word} ${trackName(track)}`));
         },
       }, letter),
     });
-    const flags = [flag("M", "mute", app.muted), flag("S", "solo", app.solo)];
+    const flags = [flag("M", "mute"), flag("S", "solo")];
+    const volume = fader(id, "volume");
+    const pan = fader(id, "pan");
     const more = iconButton("more", "", () => edit(id));
     let form = /** @type {ReturnType<typeof editor> | null} */ (null); // made when it is first opened
-    const element = h("li.track", null, button, h("span", null, ...flags.map((flag) => flag.button)), more);
+    const element = h("li.track", null, button, h("span", null, ...flags.map((flag) => flag.button)), more, h("div.faders", null, volume.input, pan.input));
 
     /** @param {Track} track */
     function update(track, place) {
@@ -58,7 +61,8 @@ export function mountTracks(app, panel) {
       name.textContent = label;
       sound.textContent = instrument(track);
       set(button, { title: `${notes}. Click to select this track`, "aria-label": `${label} ${instrument(track)}, ${notes}${selected ? ", selected" : ""}` });
-      for (const flag of flags) set(flag.button, { title: `${flag.word} ${label}`, "aria-label": `${flag.word} ${label}`, "aria-pressed": String(flag.set.has(id)) });
+      for (const flag of flags) set(flag.button, { title: `${flag.word} ${label}`, "aria-label": `${flag.word} ${label}`, "aria-pressed": String(Boolean(track[flag.word])) });
+      for (const each of [volume, pan]) each.update(track, label);
       set(more, { title: "Name and instrument", "aria-label": `Name and instrument of ${label}`, "aria-expanded": String(editing === id) });
       element.style.setProperty("--colour", trackColour(track, place));
       element.classList.toggle("selected", selected);
@@ -71,6 +75,43 @@ export function mountTracks(app, panel) {
     return { element, update };
   }
 
+  /** A slider of the mixer, heard while it moves. @param {number} id @param {import("../document/mixer.js").Part} part */
+  function fader(id, part) {
+    const words = part === "pan" ? panWords : (value) => `${Math.round((value / 127) * 100)} %`;
+    const input = h(`input.fader.${part}`, {
+      type: "range", min: 0, max: 127, step: 1,
+      oninput() {
+        say(Number(input.value));
+        app.mixing = { id, change: { [part]: Number(input.value) } };
+        app.emit("mix", null);
+      },
+      onchange() {
+        app.mixing = null;
+        const track = app.piece.tracks.find((each) => each.id === id);
+        app.change(tracked(app.piece, id, { [part]: Number(input.value) }, `${part} of ${trackName(track)} ${words(Number(input.value))}`));
+      },
+      ondblclick() {
+        input.value = String(MIXER[part].usual);
+        input.dispatchEvent(new Event("change"));
+      },
+    });
+    let name = "";
+    const say = (value) => {
+      input.style.setProperty("--part", `${(value / 127) * 100}%`);
+      set(input, { title: `${part[0].toUpperCase()}${part.slice(1)}: ${words(value)}. Double click: as usual`, "aria-label": `${part} of ${name}`, "aria-valuetext": words(value) });
+    };
+    return {
+      input,
+      /** @param {Track} track */
+      update(track, label) {
+        name = label;
+        const value = level(track, part);
+        if (!(app.mixing?.id === id && part in app.mixing.change)) input.value = String(value);
+        say(Number(input.value));
+      },
+    };
+  }
+
   /** The form below a track's row. */
   function editor(id) {
     const now = () => app.piece.tracks.find((track) => track.id === id);
@@ -79,8 +120,14 @@ export function mountTracks(app, panel) {
       ...PROGRAMS.map((label, i) => h("option", { value: String(i) }, label)), h("option", { value: "drums" }, "Drums"));
     const take = h("button.small", { type: "button", onclick: () => app.change(toTrack(freeNotes(app.piece, app.selection.notes), id)) });
     const away = h("button.small", { type: "button", onclick: () => drop(now()) }, "Delete this track");
+    const lock = h("button.small", { type: "button", onclick: () => app.change(locked(app.piece, id)) });
+    const copy = h("button.small", { type: "button", onclick: () => app.change(duplicated(app.piece, id)) }, "Duplicate");
+    const up = h("button.small", { type: "button", onclick: () => app.change(reordered(app.piece, id, -1)) }, "Up");
+    const down = h("button.small", { type: "button", onclick: () => app.change(reordered(app.piece, id, 1)) }, "Down");
+    const reverb = fader(id, "reverb");
     const element = h("div.edit", { onkeydown: (event) => event.key === "Escape" && edit(id) },
-      h("label", null, "Name", name), h("label", null, "Instrument", sound), take, away);
+      h("label", null, "Name", name), h("label", null, "Instrument", sound), h("label", null, "Reverb", reverb.input),
+      h("div.buttons", null, lock, copy, up, down), take, away);
 
     /** @param {Track} track */
     function update(track) {
@@ -90,6 +137,11 @@ export function mountTracks(app, panel) {
       take.textContent = `Move ${count(others, "selected note")} here`;
       take.hidden = !others;
       away.hidden = app.piece.tracks.length < 2;
+      lock.textContent = isLocked(app.piece, id) ? "Unlock all notes" : "Lock all notes";
+      const place = app.piece.tracks.findIndex((each) => each.id === id);
+      up.disabled = place === 0;
+      down.disabled = place === app.piece.tracks.length - 1;
+      reverb.update(track, trackName(track));
     }
     return { element, update };
   }
@@ -111,8 +163,7 @@ export function mountTracks(app, panel) {
 
   /** @param {Track} track @param {Partial<Track>} change */
   function save(track, change) {
-    const tracks = app.piece.tracks.map((each) => (each.id === track.id ? { ...each, ...change } : each));
-    app.change({ label: `change track ${trackName(track)}`, tracks });
+    app.change(tracked(app.piece, track.id, change));
   }
 
   async function add() {

@@ -16,7 +16,7 @@ const ramps = new Map();
 export function palette() {
   return {
     ...colours("paper", "panel", "ink", "ink-2", "line", "gold", "gold-ink", "playhead", "select", "focus", "on-gold",
-      "key-white", "key-black", "row-white", "row-black", "row-line", "grid", "beat", "bar", "sunk"),
+      "key-white", "key-black", "row-white", "row-black", "row-tonic", "row-line", "grid", "beat", "bar", "sunk"),
     dark: isDark(),
   };
 }

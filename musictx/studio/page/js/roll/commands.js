@@ -2,6 +2,7 @@
 
 import * as edits from "../document/edits.js";
 import { count, noteWords, pitchWords, positionWords, stretchWords, trackName } from "../document/words.js";
+import { openQuantise } from "./quantise.js";
 import { openTable } from "./table.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -55,6 +56,8 @@ function walking(app) {
     { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, what: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
     { keys: ["PageUp", "PageDown"], group, what: "One bar back, on", run: ({ key }) => go(bar(key === "PageUp" ? -1 : 1)) },
     { keys: ["Home", "End"], group, what: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.piece.duration) },
+    { keys: ["C"], group, what: "Write a chord above the bars here", run: () => app.roll.above.write("chord", app.beats.floor(app.cursor.time, 1)) },
+    { keys: ["M"], group, what: "Write a section above the bars here", run: () => app.roll.above.write("section", app.beats.bar(app.cursor.time).begin) },
     { keys: ["P"], group, what: "Put the playhead at the cursor", run: () => { app.player.seek(app.cursor.time); app.say("playhead here"); } },
   ];
 }
@@ -130,7 +133,7 @@ export const selectedEdits = (app) => {
   return {
     apply,
     erase: () => apply(edits.erase),
-    quantise: () => apply((notes) => edits.quantise(notes, app.beats, app.settings.division)),
+    quantise: () => apply((notes) => edits.quantise(notes, app.beats, app.settings.division, app.settings.quantise)),
     louder: (by) => apply((notes) => edits.louder(notes, by)),
     lock() {
       const operation = edits.toggleLock(app.piece, [...selection.notes]);
@@ -187,6 +190,7 @@ function editing(app) {
     { keys: ["Alt+Shift+ArrowLeft", "Alt+Shift+ArrowRight"], group, what: "Shorter, longer by one step", run: ({ key }) => lengthen(key === "ArrowLeft" ? -1 : 1) },
     { keys: ["<", ">"], group, what: "Louder (opening hairpin), softer", run: ({ key }) => actions.louder(key === "<" ? 8 : -8) },
     { keys: ["Q"], group, what: "Quantise the starts to the grid", run: actions.quantise },
+    { keys: ["Shift+Q"], group, what: "Quantise: how strictly, with swing, lengths too", run: () => openQuantise(app, actions.quantise) },
     { keys: ["L"], group, what: "Lock or unlock: no task changes locked notes", run: actions.lock },
     { keys: ["Delete", "Backspace"], group, what: "Delete", run: actions.erase },
     { keys: ["Ctrl+C", "Ctrl+X"], group, what: "Copy, cut", run: ({ key }) => { actions.copy(); if (key.toLowerCase() === "x") actions.erase(); } },
@@ -213,7 +217,10 @@ function looking(app) {
     { keys: ["-"], group, what: "Zoom out", run: () => zoom(0.8) },
     { keys: ["Alt++", "Alt+=", "Alt+-"], group, what: "Zoom in, out (pitch)", run: ({ key }) => zoomPitch(key === "-" ? 0.87 : 1.15) },
     { keys: ["0"], group, what: "See the piece from its beginning", run: () => app.roll.fit() },
+    { keys: ["F"], group, what: "Zoom to fit what is selected, or the whole piece", run: () => app.roll.fitAll() },
+    { keys: ["K"], group, what: "Shade what is not in the scale of the key, or the black keys", run: () => { app.set({ scale: !app.settings.scale }); app.say(app.settings.scale ? "scale of the key" : "black keys"); } },
     { keys: ["D"], group, what: "Draw, or select", run: () => app.set({ tool: app.settings.tool === "draw" ? "select" : "draw" }) },
+    { keys: ["E"], group, what: "The lane of velocities, pedals and controllers", run: () => app.roll.lane.toggle() },
     { keys: ["N"], group, what: "The notes as a table", run: () => openTable(app) },
   ];
 }

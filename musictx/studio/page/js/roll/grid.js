@@ -5,17 +5,32 @@
 const BLACK = new Set([1, 3, 6, 8, 10]);
 export const isBlack = (pitch) => BLACK.has(pitch % 12);
 
-/** @param {CanvasRenderingContext2D} ctx @param {View} view @param {import("../document/beats.js").Beats} beats */
-export function drawGrid(ctx, view, beats, division, colours) {
+/** The pitch classes of a key, and its tonic; a minor key has those of its relative major. */
+export function scaleOf(sharps, minor) {
+  const major = (((sharps * 7) % 12) + 12) % 12;
+  return { classes: new Set([0, 2, 4, 5, 7, 9, 11].map((step) => (major + step) % 12)), tonic: (major + (minor ? 9 : 0)) % 12 };
+}
+
+/** @param {CanvasRenderingContext2D} ctx @param {View} view @param {import("../document/beats.js").Beats} beats @param {[number, number, boolean][]} [keys]  whose scales are shaded; without any the black keys are */
+export function drawGrid(ctx, view, beats, division, colours, keys = []) {
   const { width, height } = view;
   ctx.fillStyle = colours["row-white"];
   ctx.fillRect(0, 0, width, height);
   const low = Math.max(0, Math.floor(view.bottom));
   const high = Math.min(127, Math.ceil(view.top));
-  ctx.fillStyle = colours["row-black"];
-  for (let pitch = low; pitch <= high; pitch++) {
-    if (isBlack(pitch)) ctx.fillRect(0, Math.round(view.y(pitch)), width, Math.round(view.row));
-  }
+  const shades = keys.length ? keys : [[0, null, false]];
+  shades.forEach(([time, sharps, minor], i) => {
+    const left = i ? Math.max(0, view.x(time)) : 0; // the first one holds from the beginning on
+    const right = i + 1 < shades.length ? Math.min(width, view.x(shades[i + 1][0])) : width;
+    if (right <= left) return;
+    const scale = sharps === null ? null : scaleOf(sharps, minor);
+    for (let pitch = low; pitch <= high; pitch++) {
+      const tonic = scale?.tonic === pitch % 12;
+      if (!tonic && (scale ? scale.classes.has(pitch % 12) : !isBlack(pitch))) continue;
+      ctx.fillStyle = tonic ? colours["row-tonic"] : colours["row-black"];
+      ctx.fillRect(left, Math.round(view.y(pitch)), right - left, Math.round(view.row));
+    }
+  });
   ctx.fillStyle = colours["row-line"];
   for (let pitch = low; pitch <= high; pitch++) {
     // Between B and C the octave, between E and F the other place without a black key.

@@ -4,9 +4,11 @@ import { h, fill } from "../core/dom.js";
 import { frontier, leaving, returning } from "../document/takes.js";
 import { count } from "../document/words.js";
 import { onSystemTheme } from "../shell/theme.js";
+import { Above } from "./above.js";
 import { palette, ramp, trackColour } from "./colours.js";
 import { drawGrid } from "./grid.js";
 import { NoteIndex } from "./index.js";
+import { Lane } from "./lane.js";
 import { drawKeys, drawRuler } from "./margins.js";
 import { drawNotes } from "./notes.js";
 import * as over from "./overlay.js";
@@ -49,8 +51,10 @@ export class Roll {
     this.empty = h("p.empty-roll", { hidden: true }, "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.");
     this.element.append(this.empty);
     this.overview = new Overview(this);
+    this.above = new Above(this);
+    this.lane = new Lane(this);
     this.corner = h("div.corner");
-    fill(frame, this.corner, this.canvases.ruler, this.canvases.keys, this.element, this.overview.canvas,
+    fill(frame, h("div.corner.above"), this.above.canvas, this.corner, this.canvases.ruler, this.canvases.keys, this.element, this.lane.corner, this.lane.canvas, this.overview.canvas,
       h("p.unseen#roll-help", null, "Arrow keys move the cursor, with Control they go from note to note. Enter selects a note, or draws one. A question mark lists all keys."));
     this.contexts = Object.fromEntries(Object.entries(this.canvases).map(([name, each]) => [name, each.getContext("2d")]));
     mountPointer(app, this);
@@ -77,7 +81,7 @@ export class Roll {
       app.point(first?.start ?? 0, first?.pitch ?? 60);
       this.focus();
     });
-    app.on("selection", () => this.invalidate(this.#meant === app.selection.tracks ? "over" : "back"));
+    app.on("selection", () => this.invalidate(this.#meant === app.selection.tracks && !this.lane.shown ? "over" : "back"));
     app.on("shown", (shown) => {
       this.#measure();
       this.invalidate();
@@ -139,6 +143,17 @@ export class Roll {
     this.invalidate();
   }
 
+  /** Shows what is selected, or all of the piece, as a whole. */
+  fitAll() {
+    const { app } = this;
+    const { stretch } = app.selection.scope(app.piece);
+    const { begin, end } = stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.piece.duration, app.beats.time(4))).end };
+    const pitches = this.index.between(begin, end).map((note) => note.pitch);
+    const span = (of, otherwise) => pitches.reduce((best, pitch) => of(best, pitch), pitches.length ? pitches[0] : otherwise);
+    this.view.fit(begin, end, span(Math.min, 54), span(Math.max, 76));
+    this.wander();
+  }
+
   /** Scrolls to a stretch, and zooms out if it is longer than what is seen. */
   lookAt({ begin, end }) {
     const { view } = this;
@@ -183,6 +198,8 @@ export class Roll {
     const sizes = { ruler: [width, RULER], keys: [this.corner.clientWidth, height], back: [width, height], over: [width, height] };
     for (const [name, [w, tall]] of Object.entries(sizes)) sizeCanvas(this.canvases[name], w, tall);
     this.overview.resize();
+    this.above.fit();
+    this.lane.resize();
     this.#lit = "?";
     this.#frame = 0;
     this.#stale.back = true;
@@ -217,7 +234,8 @@ export class Roll {
     const gone = new Set([...leaving, ...this.dragged.map((note) => note.id)]);
     this.#meant = app.selection.tracks;
     const ctx = begin(this.contexts.back);
-    drawGrid(ctx, view, app.beats, app.settings.division, colours);
+    drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
+    this.lane.draw(visible.filter((note) => !gone.has(note.id)));
     drawNotes(ctx, view, visible, { tracks: piece.tracks, tracksMeant: this.#meant, gone, dark: colours.dark });
   }
 
@@ -243,6 +261,7 @@ export class Roll {
     over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
     over.drawPlayhead(ctx, view, player.position, colours);
     drawRuler(begin(this.contexts.ruler), view, RULER, app.beats, selection.range, player.position, colours);
+    this.above.draw();
     this.#drawKeys(piece, shown?.proposal, gone);
   }
 

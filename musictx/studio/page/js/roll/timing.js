@@ -1,7 +1,7 @@
 /** The button that says tempo and meter, and the dialog that sets them. */
 
 import { h } from "../core/dom.js";
-import { keyWords, opening, retimed } from "../document/timing.js";
+import { changes, keyWords, opening, pickup, retimed, unchanged } from "../document/timing.js";
 import { openDialog } from "../shell/dialog.js";
 
 const UNITS = [2, 4, 8, 16];
@@ -23,41 +23,76 @@ export function timingButton(app) {
 
 /** @param {import("../app.js").App} app */
 function openTiming(app) {
-  const { piece } = app;
-  const now = opening(piece);
-  const several = piece.tempos.length > 1;
-  const tempo = h("input", { type: "number", min: 10, max: 400, step: "any", value: String(Math.round(now.tempo * 100) / 100), required: true });
-  const beats = h("input", { type: "number", min: 1, max: 32, step: 1, value: String(now.beats), "aria-label": "Beats of a bar", required: true });
-  const unit = h("select", { "aria-label": "Unit of a beat" }, ...UNITS.map((of) => h("option", { value: String(of), selected: of === now.unit }, String(of))));
+  const { piece, beats: bars } = app;
+  const known = changes(piece);
+  const here = bars.bar(app.selection.range?.begin ?? app.cursor.time).begin;
+  const first = pickup(piece) ? piece.meters[1][0] : 0;
+  const near = (time) => known.some((at) => Math.abs(at - time) < 1e-2);
+  const places = [...known, ...(here > first + 1e-2 && !near(here) ? [here] : [])].sort((a, b) => a - b);
+  let from = 0;
+  const label = (time) => `bar ${bars.bar(time + 1e-3).number}${near(time) ? ", where something changes" : ""}`;
+  const place = h("select", { onchange: () => { from = Number(place.value); show(); } },
+    h("option", { value: "0" }, "the beginning"), ...places.map((time) => h("option", { value: String(time) }, label(time))));
+  const tempo = h("input", { type: "number", min: 10, max: 400, step: "any", required: true });
+  const beats = h("input", { type: "number", min: 1, max: 32, step: 1, "aria-label": "Beats of a bar", required: true });
+  const unit = h("select", { "aria-label": "Unit of a beat" }, ...UNITS.map((of) => h("option", { value: String(of) }, String(of))));
+  const short = h("input", { type: "number", min: 0, max: 31, step: "any", required: true });
   const keys = [["", "not marked"], ...[false, true].flatMap((minor) => SHARPS.map((sharps) => [`${sharps} ${minor}`, keyWords(sharps, minor)]))];
-  const key = h("select", null, ...keys.map(([value, label]) =>
-    h("option", { value, selected: value === (now.key ? `${now.key.sharps} ${now.key.minor}` : "") }, label)));
-  const way = (value, label, sentence, checked) => h("label.choice", null, h("input", { type: "radio", name: "way", value, checked }),
-    h("span", null, h("b", null, label), h("small", null, sentence)));
+  const key = h("select", null, ...keys.map(([value, label]) => h("option", { value }, label)));
+  const way = (value, label, checked) => {
+    const sentence = h("small");
+    return { sentence, element: h("label.choice", null, h("input", { type: "radio", name: "way", value, checked }), h("span", null, h("b", null, label), sentence)) };
+  };
+  const ways = [way("beats", "Notes keep their beats", true), way("seconds", "Notes keep their seconds", false)];
+  const hint = h("p.hint");
+  const shortRow = h("label.row", null, "Pick-up, beats before bar 1", short);
+  const away = h("button", { type: "button", onclick: () => done(unchanged(app.piece, from)) }, "Take this change away");
+  let now = opening(piece);
+
+  /** Fills in what holds from the place that is chosen. */
+  function show() {
+    now = opening(piece, from);
+    const several = piece.tempos.length > 1;
+    tempo.value = String(Math.round(now.tempo * 100) / 100);
+    beats.value = String(now.beats);
+    unit.value = String(now.unit);
+    short.value = String(pickup(piece));
+    key.value = now.key ? `${now.key.sharps} ${now.key.minor}` : "";
+    shortRow.hidden = from > 0;
+    away.hidden = !near(from);
+    ways[0].sentence.textContent = from ? "What follows gets faster or slower, up to the next change." : several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.";
+    ways[1].sentence.textContent = from || !several ? "Only the grid moves: for playing that was recorded without one." : "Only the grid moves; the tempo changes go.";
+    hint.textContent = from ? "It holds from this bar to the next change." : known.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";
+  }
+
+  function done(operation) {
+    if (operation) app.selection.drop();
+    app.change(operation);
+    dialog.close();
+  }
+
   const form = h("form.timing-form", {
     onsubmit(event) {
       event.preventDefault();
       const exact = Math.abs(Number(tempo.value) - Math.round(now.tempo * 100) / 100) < 1e-9;
       const [sharps, minor] = key.value.split(" ");
       const wish = {
-        tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value),
+        tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value), pickup: Number(short.value) === pickup(piece) ? pickup(piece) : Math.round(Number(short.value)),
         key: key.value ? { sharps: Number(sharps), minor: minor === "true" } : null,
       };
-      const follow = new FormData(form).get("way") === "beats";
-      const operation = retimed(app.piece, wish, follow);
-      if (operation) app.selection.drop();
-      app.change(operation);
-      dialog.close();
+      done(retimed(app.piece, wish, new FormData(form).get("way") === "beats", from));
     },
   },
+    h("label.row", { hidden: !places.length }, "From", place),
     h("label.row", null, "Tempo, quarter notes a minute", tempo),
-    h("fieldset", null, h("legend.unseen", null, "What notes do when the tempo changes"),
-      way("beats", "Notes keep their beats", several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.", true),
-      way("seconds", "Notes keep their seconds", several ? "Only the grid moves; the tempo changes go." : "Only the grid moves: for playing that was recorded without one.", false)),
+    h("fieldset", null, h("legend.unseen", null, "What notes do when the tempo changes"), ...ways.map((each) => each.element)),
     h("div.row", null, "Meter", h("span.meter", null, beats, "/", unit)),
-    h("label.row", null, "Key", key),
-    h("p.hint", null, piece.meters.length > 1 || piece.keys.length > 1 ? "Later changes of meter and key stay where they are." : "All holds from the beginning of the piece."),
-    h("div.buttons", null, h("button.gold", { type: "submit" }, "Change")));
+    shortRow, h("label.row", null, "Key", key), hint,
+    h("div.buttons", null, away, h("button.gold", { type: "submit" }, "Change")));
+  // Who has selected a bar in the middle means that one.
+  if (app.selection.range && here > first + 1e-2) from = places.find((time) => Math.abs(time - here) < 1e-2) ?? 0;
+  place.value = String(from);
+  show();
   const dialog = openDialog("Tempo, meter, key", form);
   dialog.classList.add("narrow");
 }

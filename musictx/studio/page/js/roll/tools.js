@@ -4,6 +4,7 @@ import { fill, h, iconButton } from "../core/dom.js";
 import { opening } from "../document/timing.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
+import { openQuantise } from "./quantise.js";
 import { openTable } from "./table.js";
 import { timingButton } from "./timing.js";
 
@@ -31,9 +32,11 @@ export function mountTools(app, bar) {
   const lock = iconButton("lock", "Lock (L): tasks leave these notes as they are", actions.lock);
   const some = h("span.some", { hidden: true },
     h("label.loudness", { title: "Loudness" }, loudness, mark),
-    iconButton("quantise", "Quantise to the grid (Q)", actions.quantise), lock,
+    iconButton("quantise", "Quantise to the grid (Q)", actions.quantise),
+    h("button.icon.how", { type: "button", title: "How to quantise (Shift+Q)", "aria-label": "How to quantise (Shift+Q)", onclick: () => openQuantise(app, actions.quantise) }, "▾"), lock,
     iconButton("erase", "Delete (Del)", actions.erase),
     iconButton("close", "Select nothing (Esc)", () => app.selection.drop()));
+  const lane = iconButton("lane", "The lane of velocities and controllers (E)", () => app.roll.lane.toggle(), { "aria-pressed": false });
   let mean = 80; // velocity of the selected notes
   const zoom = (factor) => {
     const { view } = app.roll;
@@ -42,8 +45,8 @@ export function mountTools(app, bar) {
   };
   fill(bar, h("span.group", null, select, draw), timingButton(app), h("label.grid", null, grid), what, some, h("span.gap"),
     h("span.group.zoom", null, iconButton("minus", "Zoom out (-)", () => zoom(0.8)), iconButton("plus", "Zoom in (+)", () => zoom(1.25)),
-      iconButton("fit", "See the piece from its beginning (0)", () => app.roll.fit())),
-    iconButton("table", "The notes as a table (N)", () => openTable(app)));
+      iconButton("fit", "Zoom to fit what is selected, or the whole piece (F)", () => app.roll.fitAll())),
+    lane, iconButton("table", "The notes as a table (N)", () => openTable(app)));
 
   loudness.addEventListener("input", () => showLoudness(Number(loudness.value)));
   // All get louder or softer by as much, so that what stands out still does.
@@ -60,6 +63,7 @@ export function mountTools(app, bar) {
     select.setAttribute("aria-pressed", String(app.settings.tool === "select"));
     draw.setAttribute("aria-pressed", String(app.settings.tool === "draw"));
     grid.value = String(app.settings.division);
+    lane.setAttribute("aria-pressed", String(app.roll.lane.shown));
   }
 
   function showSelection() {

@@ -1,7 +1,7 @@
 /** The part of the piece that the roll shows: seconds and pitches <-> pixels. */
 
 /** Bounds of the zoom: pixels a second, and pixels a semitone. */
-export const SCALE = { low: 4, high: 1200 };
+export const SCALE = { low: 0.5, high: 1200 };
 export const ROW = { low: 4, high: 36 };
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), Math.max(low, high));

@@ -51,7 +51,8 @@ export function mountHeader(app, header) {
     const { stretch } = app.selection.range ? app.selection.scope(app.piece) : { stretch: null };
     const item = (suffix, label, sentence, query = {}) =>
       exportLink(app, suffix, query, icon("export"), label, sentence && h("small", null, sentence));
-    const links = FORMATS.map(([suffix, label, sentence]) => item(suffix, label, sentence));
+    const print = h("button", { type: "button", onclick: () => app.actions.print() }, icon("score"), "Print", h("small", null, "or PDF, by the browser"));
+    const links = [...FORMATS.map(([suffix, label, sentence]) => item(suffix, label, sentence)), print];
     if (!stretch) return [...links, h("hr"), h("small", null, "Drag MIDI out of this menu into another program.")];
     return [...links, h("hr"), ...FORMATS.slice(0, 3).map(([suffix, label]) => item(suffix, `Selected bars as ${label}`, "", stretch))];
   }

@@ -119,7 +119,7 @@ export function mountSound(app, bar) {
     player.stop();
     page.seek(0);
   });
-  app.on("mix", () => player.setMix(app.muted, app.solo));
+  app.on("mix", () => player.setMix(app.mixed));
   app.on("selection", () => {
     if (loop && player.playing && !listening && !input.recording) follow();
   });

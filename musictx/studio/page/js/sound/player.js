@@ -1,5 +1,6 @@
 // Playing: the document or a proposal, from a moment, in a loop; single notes; the metronome.
 import { channelsOf, clickEvents, heldEvents, METRONOME, noteEvents, pedalEvents, prepared, standingPedals } from "./schedule.js";
+import { controllers } from "../document/mixer.js";
 import { createOutput } from "./output.js";
 import { Transport } from "./transport.js";
 import { playFile } from "./fallback.js";
@@ -33,7 +34,8 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
   let run = null; // what is playing
   let started = 0; // counts plays, so that a stop while loading holds
   let metronome = false;
-  let muted = new Set(), soloed = new Set();
+  /** The tracks of the document, as they are mixed. @type {any[]} */
+  let tracks = [];
   let cursor = 0;
 
   function become(next, why) {
@@ -51,9 +53,11 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     return channels;
   }
 
+  /** Volume, pan and reverb of each channel; those of new tracks are as usual. */
   function mix(synth, channels) {
-    const silent = (id) => muted.has(id) || (soloed.size > 0 && !soloed.has(id));
-    synth.send([...channels].map(([id, channel]) => [0, channel, 0xb0, 7, silent(id) ? 0 : 100]));
+    const known = new Set(tracks.map((track) => track.id));
+    const all = controllers([...tracks, ...[...channels.keys()].filter((id) => !known.has(id)).map((id) => ({ id }))]);
+    synth.send([...channels].flatMap(([id, channel]) => (all.get(id) ?? []).map(([number, value]) => [0, channel, 0xb0, number, value])));
   }
 
   async function play(from = cursor, /** @type {PlayOptions} */ options = {}) {
@@ -70,7 +74,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
       frame();
       return;
     }
-    let { tracks } = ask();
+    let { tracks: playing } = ask();
     let channels = await arrange(ask(), synth);
     if (mine !== started) return;
     const clicks = options.countIn ?? [];
@@ -95,8 +99,8 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
           return false;
         });
       }
-      if (current.tracks !== tracks) {
-        tracks = current.tracks;
+      if (current.tracks !== playing) {
+        playing = current.tracks;
         arrange(current, synth).then((found) => { channels = found; });
       }
       const pedals = current.pedals ?? [];
@@ -203,10 +207,11 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     set metronome(on) { metronome = on; },
     get volume() { return output.volume; },
     set volume(/** @type {number} */ share) { output.volume = share; },
-    /** Which tracks are silent, which alone sound: iterables of track ids. */
-    setMix(mutedTracks, soloedTracks) {
-      [muted, soloed] = [new Set(mutedTracks), new Set(soloedTracks)];
-      run?.retune?.();
+    /** How the tracks of the document sound: see document/mixer.js. */
+    setMix(/** @type {any[]} */ mixed) {
+      const before = JSON.stringify([...controllers(tracks)]);
+      tracks = mixed;
+      if (before !== JSON.stringify([...controllers(tracks)])) run?.retune?.();
     },
     /** Load everything, after a gesture; playing does so too. */
     prepare: () => output.synth(),

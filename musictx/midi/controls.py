@@ -1,0 +1,60 @@
+"""Controllers of the parts of a MIDI file: what it says, and others at its beginning."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from musictx.midi import edit, scan
+from musictx.midi.read import FileParts, clock_of
+
+
+def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
+    """(part, number) -> (seconds, value) of each movement of the controllers of a whole file, bare,
+    of format 0 or 1. As with pedals, those in a MIDI track without notes on their channel move all
+    parts on it."""
+    file = scan.scan(data, limits=edit.ANY)
+    clock = clock_of(file, "")[1]
+    places = _places(file, clock)
+    found: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
+    for track, chunk in _tracks(data):
+        for tick, status, _, stop in edit.messages(chunk):
+            if status >> 4 != 0xB:
+                continue
+            own = [k for k, place in enumerate(places) if place == track * 16 + status % 16]
+            for part in own or [k for k, place in enumerate(places) if place % 16 == status % 16]:
+                moved = float(clock.seconds(tick)), chunk[stop - 1]
+                found[part, chunk[stop - 2]].append(moved)
+    return {key: sorted(rows, key=lambda row: row[0]) for key, rows in found.items()}
+
+
+def beginning(data: bytes, wanted: Mapping[int, Mapping[int, int]]) -> bytes:
+    """The file with controllers of parts as ``wanted``, part -> number -> value, from its beginning
+    on: what it said of them up to the first note of the part gives way."""
+    file = scan.scan(data, limits=edit.ANY)
+    clock = clock_of(file, "")[1]
+    places, changes = _places(file, clock), defaultdict[int, edit.TrackEdit](edit.TrackEdit)
+    keyed = file.events[(file.events["status"] >> 4 == 9) & (file.events["b"] > 0)]
+    for part, values in wanted.items():
+        track, channel = divmod(places[part], 16)
+        mine = (keyed["track"] == track) & (keyed["status"] % 16 == channel)
+        first = int(keyed["tick"][mine].min())
+        for number, value in values.items():
+            changes[track].reset[channel, number] = first
+            body = bytes([0xB0 | channel, number, value])
+            changes[track].new.append(edit.NewMessage(0, edit.ON if first else edit.OFF, body))
+    return edit.assembled(data, changes, [])
+
+
+def _places(file: scan.File, clock: scan.TickClock) -> list[int]:
+    """MIDI track * 16 + channel of each part."""
+    parts = FileParts.of(file, clock, Counter())
+    places: list[int] = parts.channels[np.argsort(parts.rank)].tolist()
+    return places
+
+
+def _tracks(data: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, (begin, end) in enumerate(scan.track_chunks(data, Counter())):
+        yield number, data[begin:end]

@@ -1,0 +1,94 @@
+/** Chords, sections and lyrics above the bars: what markers say, and edits of them as operations. Pure. */
+
+/** @typedef {import("./types.js").Piece} Piece */
+/** @typedef {import("./types.js").Operation} Operation */
+/** @typedef {[time: number, text: string]} Said */
+
+/** Symbols of musicians -> qualities as markers name them (musictx/chord_sheet.py). */
+const SYMBOLS = {
+  maj: ["", "maj", "M", "6", "add9", "5"], min: ["m", "min", "-", "m6", "min6", "madd9"], 7: ["7", "9", "11", "13", "dom7"],
+  maj7: ["maj7", "M7", "ma7", "maj9", "M9", "Δ", "Δ7"], min7: ["m7", "min7", "-7", "m9", "min9", "m11", "mi7"],
+  hdim7: ["m7b5", "min7b5", "-7b5", "ø", "ø7", "hdim7"], dim: ["dim", "°", "o", "dim7", "°7", "o7"],
+  aug: ["aug", "+", "+5", "aug7"], sus2: ["sus2"], sus4: ["sus4", "sus", "7sus4", "9sus4"],
+};
+const QUALITY = new Map(Object.entries(SYMBOLS).flatMap(([quality, all]) => all.map((symbol) => [symbol, quality])));
+/** How the qualities are shown. */
+const SHOWN = { maj: "", min: "m", 7: "7", maj7: "maj7", min7: "m7", sus2: "sus2", sus4: "sus4", dim: "dim", aug: "aug", hdim7: "m7♭5" };
+const ROOTS = ["C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
+const LETTERS = { C: 0, D: 2, E: 4, F: 5, G: 7, A: 9, B: 11 };
+
+/** What a marker says of chords: a name such as "F#:min7", "N" for none; null for any other text. @param {string} text */
+export const isChord = (text) => text.trim() === "N" || /^[A-G][#b]*:[a-z0-9]*(\([^)]*\))?(\/[#b0-9]+)?$/.test(text.trim());
+
+/** The name that markers have for a symbol such as "F#m7"; null for what is none. @param {string} text */
+export function chordNamed(text) {
+  const plain = text.trim();
+  if (["N", "NC", "N.C"].includes(plain.toUpperCase().replace(/\.$/, ""))) return "N";
+  if (isChord(plain)) return plain;
+  const [, letter, sign, rest] = /^([A-Ga-g])([#♯b♭]?)([^/\s]*)(?:\/[A-G][#♯b♭]?)?$/.exec(plain) ?? [];
+  const quality = letter && QUALITY.get(rest.replace(/^\(|\)$/g, ""));
+  if (!quality) return null;
+  const root = LETTERS[letter.toUpperCase()] + Number("#♯".includes(sign || "?")) - Number("b♭".includes(sign || "?"));
+  return `${ROOTS[(root + 12) % 12]}:${quality}`;
+}
+
+/** A chord as it is shown: "F♯m7". @param {string} name  of a marker */
+export function chordLabel(name) {
+  if (name.trim() === "N") return "N.C.";
+  const [root, quality = ""] = name.trim().split(":");
+  const bare = quality.replace(/\(.*\)|\/.*$/g, "");
+  return root.replaceAll("#", "♯").replaceAll("b", "♭") + (SHOWN[bare] ?? bare);
+}
+
+/**
+ * The markers that are chords, text -> name: names such as "C:min7", or symbols such as "Cm7" and "G/B"; a
+ * letter, which may be a section's, only beside other symbols (musictx/chords.py, marked).
+ * @param {Piece} piece @returns {Map<string, string>}
+ */
+function marked(piece) {
+  const texts = [...new Set((piece.markers ?? []).map(([, text]) => text))];
+  const symbols = texts.filter((text) => !isChord(text) && !/^[a-g]/.test(text.trim()) && chordNamed(text) !== null);
+  const known = symbols.every((text) => /^[A-G](o|[0-9]*)$/.test(text.trim())) ? [] : symbols;
+  return new Map([...texts.filter(isChord), ...known].map((text) => [text, chordNamed(text) ?? text]));
+}
+
+/** The chords that the piece names. @param {Piece} piece @returns {Said[]} */
+export function chordsOf(piece) {
+  const known = marked(piece);
+  return (piece.markers ?? []).filter(([, text]) => known.has(text)).map(([time, text]) => [time, /** @type {string} */ (known.get(text))]);
+}
+
+/** Its other markers. @param {Piece} piece @returns {Said[]} */
+export function sectionsOf(piece) {
+  const known = marked(piece);
+  return (piece.markers ?? []).filter(([, text]) => !known.has(text));
+}
+
+const NEAR = 0.03; // seconds that count as the same place
+
+/** The text that holds at a moment: its own, or the last before. @param {Said[]} said */
+export const inForce = (said, time) => said.findLast(([at]) => at <= time + NEAR);
+
+/**
+ * A chord or a section at a place, in the place of what stood there; an empty text takes that away.
+ * @param {Piece} piece @param {"chord" | "section"} kind @param {number} time @param {string} text @returns {Operation | null}
+ */
+export function say(piece, kind, time, text) {
+  const chord = kind === "chord";
+  const said = chord ? text && chordNamed(text) : text;
+  if (said === null) return null;
+  const known = marked(piece);
+  const others = (piece.markers ?? []).filter(([at, old]) => known.has(old) !== chord || Math.abs(at - time) > NEAR);
+  const gone = others.length < (piece.markers ?? []).length;
+  if (!said && !gone) return null;
+  const markers = /** @type {Said[]} */ ([...others, ...(said ? [[time, said]] : [])]).sort((a, b) => a[0] - b[0]);
+  const shown = chord && said ? chordLabel(said) : said;
+  return { label: said ? `${kind} ${shown}` : `${kind} taken away`, markers };
+}
+
+/** Chords that were found, written into the piece. @param {Piece} piece @param {Said[]} found @returns {Operation | null} */
+export function write(piece, found) {
+  if (!found.length) return null;
+  const markers = /** @type {Said[]} */ ([...sectionsOf(piece), ...found]).sort((a, b) => a[0] - b[0]);
+  return { label: "chords written above the bars", markers };
+}

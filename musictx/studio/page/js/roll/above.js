@@ -1,0 +1,184 @@
+/** The strip above the ruler: sections, chords and lyrics; a double click writes one. */
+
+import { h } from "../core/dom.js";
+import { get, session } from "../core/api.js";
+import { chordLabel, chordsOf, inForce, say, sectionsOf } from "../document/harmony.js";
+import { openDialog } from "../shell/dialog.js";
+import { positionWords } from "../document/words.js";
+import { begin, sizeCanvas } from "./roll.js";
+
+/** @typedef {import("../app.js").App} App */
+/** @typedef {import("../document/harmony.js").Said} Said */
+
+const ROW = 20; // pixels
+const PATIENCE = 700; // milliseconds without an edit before chords are looked for
+const MOST = 20_000; // notes in which they are
+const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
+
+export class Above {
+  canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord or, above it, a section" });
+  /** The chords that the notes imply, where the piece names none. @type {Said[]} */
+  found = [];
+  #key = "";
+  #timer = /** @type {any} */ (0);
+  #height = 0;
+
+  /** @param {import("./roll.js").Roll} roll */
+  constructor(roll) {
+    this.roll = roll;
+    const { app } = roll;
+    app.on("piece", () => this.#look());
+    app.on("opened", () => { this.found = []; });
+    this.canvas.addEventListener("dblclick", (event) => {
+      const row = this.rows()[Math.floor(event.offsetY / ROW)];
+      const time = Math.max(0, roll.view.time(event.offsetX));
+      this.write(row === "section" ? "section" : "chord", this.#near(row, event.offsetX) ?? app.beats.floor(time, 1));
+    });
+    this.canvas.addEventListener("pointerdown", (event) => event.preventDefault());
+  }
+
+  /** What is shown, from above. @returns {("section" | "chord" | "lyric")[]} */
+  rows() {
+    const { piece } = this.roll.app;
+    return [piece && sectionsOf(piece).length && "section", "chord", piece?.lyrics?.length && "lyric"].filter(Boolean);
+  }
+
+  /** The chords above the bars: those that the piece names, else those that were found. @returns {Said[]} */
+  get chords() {
+    const { piece } = this.roll.app;
+    const own = piece ? chordsOf(piece) : [];
+    return own.length ? own : this.found;
+  }
+
+  /** Are they the piece's own? */
+  get own() {
+    return Boolean(this.roll.app.piece && chordsOf(this.roll.app.piece).length);
+  }
+
+  /** Where the text begins that is shown at a place. */
+  #near(row, x) {
+    const { app, view } = this.roll;
+    const all = row === "section" ? sectionsOf(app.piece) : chordsOf(app.piece);
+    return all.findLast(([time]) => view.x(time) <= x && x < view.x(time) + 40)?.[0];
+  }
+
+  /** Asks for the text at a moment. @param {"chord" | "section"} kind @param {number} time */
+  write(kind, time) {
+    const { app } = this.roll;
+    const all = kind === "chord" ? this.chords : sectionsOf(app.piece);
+    const now = inForce(all, time);
+    const here = now && Math.abs(now[0] - time) < 0.03 ? now[1] : "";
+    const shown = kind === "chord" && here ? chordLabel(here).replaceAll("♯", "#").replaceAll("♭", "b") : here;
+    const field = h("input", { type: "text", maxLength: 60, value: shown, "aria-label": kind === "chord" ? "Chord" : "Section", spellcheck: false });
+    const hint = h("p.hint", { role: "status" }, kind === "chord" ? "Such as C, Am7, F#m7b5, Gsus4 or N.C.; empty: none here. It holds until the next." : "Such as Verse, Chorus or A; empty: none here.");
+    const form = h("form.said-form", {
+      onsubmit(event) {
+        event.preventDefault();
+        const text = field.value.trim();
+        const operation = say(app.piece, kind, time, text);
+        if (!operation && text && kind === "chord") {
+          hint.textContent = `${text} is no chord that is known here. Write C, F#m7, Bbmaj7, Gsus4 or N.C.`;
+          hint.classList.add("wrong");
+          return;
+        }
+        app.change(operation);
+        if (operation) app.say(operation.label);
+        dialog.close();
+        app.roll.focus();
+      },
+    }, field, h("button.gold", { type: "submit" }, "Write"));
+    const dialog = openDialog(`${kind === "chord" ? "Chord" : "Section"} at ${positionWords(app.beats, time)}`, form, hint);
+    dialog.classList.add("narrow");
+    field.select();
+  }
+
+  /** Asks the server which chords the notes imply, where there are beats and none are named. */
+  #look() {
+    const { app } = this.roll;
+    const { piece } = app;
+    this.fit();
+    const wanted = piece.music !== "free" && piece.notes.size > 0 && piece.notes.size <= MOST && !this.own;
+    const key = `${piece.id} ${piece.revision} ${wanted}`;
+    if (key === this.#key) return;
+    this.#key = key;
+    clearTimeout(this.#timer);
+    if (!wanted) return this.#got([]);
+    this.#timer = setTimeout(async () => {
+      if (app.mirror.pending || !app.online) { this.#key = ""; return; } // what is confirmed later asks again
+      const found = await get(`${session(piece.id)}/chords`).catch(() => null);
+      if (found && app.piece?.id === piece.id && key === this.#key) this.#got(found);
+    }, PATIENCE);
+  }
+
+  /** @param {Said[]} found */
+  #got(found) {
+    if (String(found) === String(this.found)) return;
+    this.found = found;
+    this.roll.app.emit("chords", null);
+    this.roll.invalidate("over");
+  }
+
+  /** As high as what there is to show. */
+  fit() {
+    const height = ROW * this.rows().length;
+    const width = this.roll.view.width;
+    if (height === this.#height && this.canvas.clientWidth === width) return;
+    this.#height = height;
+    this.canvas.parentElement?.style.setProperty("--above", `${height}px`);
+    sizeCanvas(this.canvas, width, height);
+  }
+
+  draw() {
+    const { app, view, colours } = this.roll;
+    const ctx = begin(this.canvas.getContext("2d"));
+    const width = view.width;
+    ctx.fillStyle = colours.panel;
+    ctx.fillRect(0, 0, width, this.#height);
+    ctx.textBaseline = "middle";
+    this.rows().forEach((row, i) => {
+      const middle = (i + 0.5) * ROW + 1;
+      if (row === "section") this.#sections(ctx, i * ROW, sectionsOf(app.piece));
+      else if (row === "chord") this.#texts(ctx, middle, this.chords.map(([time, name]) => [time, chordLabel(name)]), `${this.own ? "600" : "italic"} 13px ${FONT}`, this.own ? colours.ink : colours["ink-2"]);
+      else this.#texts(ctx, middle, app.piece.lyrics, `12.5px ${FONT}`, colours["ink-2"]);
+    });
+  }
+
+  /** Texts at their places, as far as there is room to the next. @param {Said[]} said */
+  #texts(ctx, y, said, font, colour) {
+    const { view } = this.roll;
+    ctx.font = font;
+    ctx.fillStyle = colour;
+    let free = -Infinity;
+    said.forEach(([time, text], i) => {
+      const x = view.x(time);
+      if (x > view.width || x < -200) return;
+      const width = ctx.measureText(text).width;
+      // What holds from before the left edge on is shown there.
+      const next = said[i + 1] ? view.x(said[i + 1][0]) : Infinity;
+      const at = x < 3 && next > width + 8 ? 3 : x;
+      if (at < free) return;
+      ctx.fillText(text, at + 1, y);
+      free = at + width + 5;
+    });
+  }
+
+  /** Sections as flags, from each to the next. @param {Said[]} said */
+  #sections(ctx, y, said) {
+    const { view, colours } = this.roll;
+    ctx.font = `600 12px ${FONT}`;
+    said.forEach(([time, text], i) => {
+      const left = Math.max(view.x(time), 0);
+      const right = Math.min(said[i + 1] ? view.x(said[i + 1][0]) : view.width, view.width);
+      if (right <= left) return;
+      ctx.fillStyle = i % 2 ? colours.sunk : colours.beat;
+      ctx.fillRect(left, y + 1, right - left - 1, ROW - 2);
+      ctx.fillStyle = colours.ink;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(left, y, right - left - 2, ROW);
+      ctx.clip();
+      ctx.fillText(text, left + 5, y + ROW / 2 + 1);
+      ctx.restore();
+    });
+  }
+}

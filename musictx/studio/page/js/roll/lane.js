@@ -1,0 +1,215 @@
+/** The lane under the roll: how hard notes are struck, to be drawn; or pedals and controllers, to be seen. */
+
+import { get, session } from "../core/api.js";
+import { fill, h } from "../core/dom.js";
+import { freeNotes, struck } from "../document/edits.js";
+import { count, dynamicLabel } from "../document/words.js";
+import { remember, remembered } from "../sound/remember.js";
+import { level, ramp } from "./colours.js";
+import { begin, sizeCanvas } from "./roll.js";
+import { along, HEIGHT, heightOf } from "./strokes.js";
+
+/** @typedef {import("../document/types.js").Note} Note */
+
+const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "Pedal", 66: "Sostenuto", 67: "Soft pedal", 91: "Reverb", 93: "Chorus" };
+
+export class Lane {
+  /** "velocity", or the number of a controller. */
+  what = "velocity";
+  /** Controllers of the file beside the sustain pedal: track, number, movements. @type {[number, number, [number, number][]][]} */
+  #controllers = [];
+  /** Velocities while they are drawn. @type {Map<number, number>} */
+  #drawn = new Map();
+  #asked = "";
+
+  /** @param {import("./roll.js").Roll} roll */
+  constructor(roll) {
+    this.roll = roll;
+    const { app } = roll;
+    this.canvas = h("canvas.lane", { "aria-hidden": "true", title: "Drag: draw how hard the notes are struck, of the selected ones or of all; Shift: a straight line" });
+    this.select = h("select", { "aria-label": "What the lane shows", onchange: () => { this.what = this.select.value; this.#explain(); roll.invalidate(); } });
+    this.corner = h("div.corner.lane", null, this.select);
+    this.shown = remembered("lane", innerHeight >= 800);
+    this.#mount();
+    app.on("piece", () => this.#offer());
+    app.on("opened", () => { this.what = "velocity"; this.#controllers = []; });
+  }
+
+  get shown() {
+    return !this.canvas.hidden;
+  }
+
+  set shown(/** @type {boolean} */ on) {
+    this.canvas.hidden = this.corner.hidden = !on;
+    document.documentElement.style.setProperty("--lane", on ? `${HEIGHT}px` : "0px");
+  }
+
+  toggle() {
+    this.shown = !this.shown;
+    remember("lane", this.shown);
+    this.#offer();
+    this.roll.app.emit("settings", this.roll.app.settings);
+    this.roll.app.say(this.shown ? "lane shown" : "lane hidden");
+  }
+
+  #explain() {
+    this.canvas.style.cursor = this.what === "velocity" ? "crosshair" : "default";
+  }
+
+  /** What there is to show: velocities, pedals, controllers. */
+  async #offer() {
+    const { app } = this.roll;
+    const { piece } = app;
+    if (!piece || !this.shown) return;
+    this.#list();
+    const key = `${piece.id} ${piece.revision}`;
+    if (app.mirror.pending || key === this.#asked) return;
+    this.#asked = key;
+    const found = await get(`${session(piece.id)}/controllers`).catch(() => []);
+    if (app.piece?.id !== piece.id) return;
+    this.#controllers = found;
+    this.#list();
+    this.roll.invalidate();
+  }
+
+  #list() {
+    const { piece } = this.roll.app;
+    const numbers = new Set(this.#controllers.map(([, number]) => number));
+    if (piece.pedals.length) numbers.add(64);
+    const options = ["velocity", ...[...numbers].sort((a, b) => a - b).map(String)];
+    if (!options.includes(this.what)) this.what = "velocity";
+    if (options.join() !== [...this.select.options].map((option) => option.value).join()) {
+      fill(this.select, ...options.map((value) => h("option", { value }, value === "velocity" ? "Vel." : NAMES[value] ?? `CC ${value}`)));
+    }
+    this.select.value = this.what;
+    this.#explain();
+  }
+
+  /** The notes that a stroke may change: the free ones that are selected, else those that are meant. */
+  #meant() {
+    const { app, index, view } = this.roll;
+    const { notes, tracks } = app.selection;
+    const ids = notes.size ? notes : index.between(view.left, view.right).filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id);
+    return freeNotes(app.piece, ids);
+  }
+
+  #mount() {
+    const { canvas, roll } = this;
+    const { app } = roll;
+    let last = /** @type {{x: number, y: number} | null} */ (null);
+    let first = /** @type {any} */ (null);
+    const stroke = (event) => {
+      const at = { x: event.offsetX, y: event.offsetY };
+      if (event.shiftKey) {
+        this.#drawn = along(this.#meant(), roll.view, first, at);
+      } else for (const [id, velocity] of along(this.#meant(), roll.view, last ?? at, at)) this.#drawn.set(id, velocity);
+      last = at;
+      roll.invalidate();
+    };
+    canvas.addEventListener("pointerdown", (event) => {
+      if (!app.piece || event.button || this.what !== "velocity") return;
+      event.preventDefault();
+      roll.focus();
+      canvas.setPointerCapture(event.pointerId);
+      first = last = { x: event.offsetX, y: event.offsetY };
+      stroke(event);
+    });
+    canvas.addEventListener("pointermove", (event) => last && stroke(event));
+    canvas.addEventListener("pointerup", () => {
+      if (!last) return;
+      last = null;
+      const drawn = this.#drawn;
+      this.#drawn = new Map();
+      const operation = struck(freeNotes(app.piece, drawn.keys()), drawn);
+      app.change(operation);
+      if (operation) app.say(operation.label);
+      roll.invalidate();
+    });
+    canvas.addEventListener("pointercancel", () => {
+      last = null;
+      this.#drawn = new Map();
+      roll.invalidate();
+    });
+  }
+
+  resize() {
+    if (this.shown) sizeCanvas(this.canvas, this.roll.view.width, HEIGHT);
+  }
+
+  /** @param {Note[]} visible  notes in sight */
+  draw(visible) {
+    if (!this.shown) return;
+    const { app, view, colours } = this.roll;
+    const ctx = begin(this.canvas.getContext("2d"));
+    ctx.fillStyle = colours["row-white"];
+    ctx.fillRect(0, 0, view.width, HEIGHT);
+    ctx.fillStyle = colours.grid;
+    for (const value of [32, 64, 96]) ctx.fillRect(0, Math.round(heightOf(value)), view.width, 1);
+    ctx.fillStyle = colours.bar;
+    ctx.fillRect(0, 0, view.width, 1);
+    if (this.what === "velocity") this.#velocities(ctx, visible);
+    else this.#movements(ctx, Number(this.what));
+    if (this.#drawn.size) {
+      const [value] = [...this.#drawn.values()].slice(-1);
+      ctx.fillStyle = colours.ink;
+      ctx.font = "600 12px system-ui, sans-serif";
+      ctx.textBaseline = "top";
+      ctx.fillText(`${value} ${dynamicLabel(value)} · ${count(this.#drawn.size, "note")}`, 8, 8);
+    }
+    ctx.globalAlpha = 1;
+  }
+
+  /** A stem for each note, those of one colour together. @param {Note[]} visible */
+  #velocities(ctx, visible) {
+    const { app, view, colours } = this.roll;
+    const { notes: selected, tracks: meant } = app.selection;
+    const place = new Map(app.piece.tracks.map((track, i) => [track.id, i]));
+    /** @type {Map<string, [number, number][]>} colour, and strength -> stems */
+    const groups = new Map();
+    for (const note of visible) {
+      const x = view.x(note.start);
+      if (x < -3 || x > view.width + 3) continue;
+      const velocity = this.#drawn.get(note.id) ?? note.velocity;
+      const i = place.get(note.track) ?? 0;
+      const picked = selected.has(note.id);
+      const faint = selected.size ? !picked : meant.size > 0 && !meant.has(note.track);
+      const colour = picked ? colours.ink : ramp(app.piece.tracks[i], i, colours.dark)[level(velocity)];
+      const key = `${faint ? 0 : 1}${colour}`;
+      const group = groups.get(key);
+      if (group) group.push([x, velocity]);
+      else groups.set(key, [[x, velocity]]);
+    }
+    for (const [key, stems] of [...groups].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      ctx.globalAlpha = key[0] === "0" ? 0.3 : 1;
+      ctx.fillStyle = key.slice(1);
+      ctx.beginPath();
+      for (const [x, velocity] of stems) {
+        const y = heightOf(velocity);
+        ctx.rect(x, y, 1.5, HEIGHT - y);
+        ctx.rect(x - 2, y - 2, 5, 4);
+      }
+      ctx.fill();
+    }
+  }
+
+  /** Each track's movements of a controller as steps. @param {number} number */
+  #movements(ctx, number) {
+    const { app, view, colours } = this.roll;
+    app.piece.tracks.forEach((track, i) => {
+      const moves = number === 64
+        ? app.piece.pedals.filter(([, , of]) => of === track.id)
+        : this.#controllers.filter(([of, one]) => of === track.id && one === number).flatMap(([, , rows]) => rows);
+      if (!moves.length) return;
+      const meant = !app.selection.tracks.size || app.selection.tracks.has(track.id);
+      ctx.globalAlpha = meant ? 0.55 : 0.15;
+      ctx.fillStyle = ramp(track, i, colours.dark)[9];
+      ctx.beginPath();
+      moves.forEach(([time, value], j) => {
+        const right = Math.min(moves[j + 1] ? view.x(moves[j + 1][0]) : view.width, view.width);
+        const left = Math.max(view.x(time), 0);
+        if (right > left && value) ctx.rect(left, heightOf(value), Math.max(right - left, 0.5), HEIGHT - heightOf(value));
+      });
+      ctx.fill();
+    });
+  }
+}

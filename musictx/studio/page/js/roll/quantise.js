@@ -1,0 +1,33 @@
+/** The dialog that says how notes are quantised. */
+
+import { h } from "../core/dom.js";
+import { slider } from "../panels/slider.js";
+import { openDialog } from "../shell/dialog.js";
+import { remember } from "../sound/remember.js";
+
+/** @param {import("../app.js").App} app @param {() => void} quantise */
+export function openQuantise(app, quantise) {
+  const how = { ...app.settings.quantise };
+  const strength = slider({
+    label: "Strength", sentence: "How far notes go towards the line: 100 % onto it.", low: 10, high: 100, step: 5, value: Math.round(how.strength * 100),
+    words: (value) => `${value} %`, onchange: (value) => { how.strength = Number(value) / 100; },
+  });
+  const swing = slider({
+    label: "Swing", sentence: "Where every second line stands between its neighbours: 50 % straight, 67 % as triplets.", low: 50, high: 75, step: 1, value: Math.round(how.swing * 100),
+    words: (value) => `${value} %`, onchange: (value) => { how.swing = Number(value) / 100; },
+  });
+  const lengths = h("input", { type: "checkbox", checked: how.lengths, onchange: () => { how.lengths = lengths.checked; } });
+  const form = h("form.timing-form", {
+    onsubmit(event) {
+      event.preventDefault();
+      app.set({ quantise: how });
+      remember("quantise", how);
+      dialog.close();
+      quantise();
+      app.roll.focus();
+    },
+  }, strength, swing, h("label.choice", null, lengths, h("span", null, "Lengths too")),
+  h("div.buttons", null, h("button.gold", { type: "submit" }, "Quantise")));
+  const dialog = openDialog("Quantise", form);
+  dialog.classList.add("narrow");
+}

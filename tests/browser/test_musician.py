@@ -1,0 +1,258 @@
+"""What a musician expects of a roll, in a browser: each does what docs/studio.md says of it."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page
+
+from musictx import midi
+from musictx.chords import annotated
+from musictx.midi.controls import controllers
+from tests.browser.desk import Desk
+from tests.browser.served import Served
+
+
+@pytest.fixture
+def desk(page: Page, studio: Served) -> Desk:
+    return Desk(page, studio.url)
+
+
+def test_chords_are_found_typed_and_followed(desk, studio):
+    desk.open_example("Ode to joy")
+    desk.until("musictx.roll.above.found.length > 3")
+    desk.task("Accompany")
+    desk.page.get_by_role("button", name="Follow the chords found").click()
+    desk.page.get_by_text("It follows the chords above the bars").wait_for()
+    roll = desk.page.locator("#roll")
+    roll.focus()
+    desk.page.keyboard.press("Home")
+    desk.page.keyboard.press("c")
+    field = desk.page.get_by_role("textbox", name="Chord")
+    field.fill("Hm7")
+    desk.page.keyboard.press("Enter")
+    desk.page.get_by_text("Hm7 is no chord").wait_for()
+    field.fill("Em7")
+    desk.page.keyboard.press("Enter")
+    roll.focus()
+    desk.page.keyboard.press("m")
+    desk.page.get_by_role("textbox", name="Section").fill("A")
+    desk.page.keyboard.press("Enter")
+    markers = desk.server()["markers"]
+    assert {text for time, text in markers if time == 0} == {"A", "E:min7"}
+    assert len(markers) > 3
+    desk.proposals(1)
+    take = desk.composed(desk.compose())
+    path = studio.folder / desk.id / "takes" / f"{take['id']:04d}.mid"
+    told = annotated(midi.read(path))
+    assert [str(chord) for _, chord in told] == [text for _, text in markers if text != "A"]
+    _, content = desk.export("MIDI")
+    assert midi.read(content).markers[:2] == tuple(map(tuple, markers[:2]))
+    desk.page.keyboard.press("Control+z")
+    desk.page.keyboard.press("Control+z")
+    desk.page.keyboard.press("Control+z")
+    desk.settle()
+    assert desk.server()["markers"] == []
+
+
+def test_velocities_are_drawn_in_the_lane(desk):
+    desk.open_example("Ode to joy")
+    lane = desk.page.locator("canvas.lane")
+    if not lane.is_visible():
+        desk.button("The lane of velocities").click()
+    before = desk.notes()
+    box = lane.bounding_box()
+    left, right = (box["x"] + desk._x(before[i][1]) for i in (0, 7))
+    desk.page.mouse.move(left, box["y"] + 70)
+    desk.page.mouse.down()
+    desk.page.mouse.move(right, box["y"] + 12, steps=6)
+    desk.page.mouse.up()
+    after = desk.notes()
+    drawn = [note[4] for note in after[:8]]
+    assert drawn == sorted(drawn)
+    assert drawn[0] < 30
+    assert drawn[-1] > 110
+    assert after[8:] == before[8:]
+    desk.page.mouse.click(*desk.spot((after[3][1] + after[3][2]) / 2, after[3][3]))
+    desk.page.mouse.move(left + 1, box["y"] + 70)
+    desk.page.mouse.down()
+    desk.page.mouse.move(right, box["y"] + 70, steps=3)
+    desk.page.mouse.up()
+    last = desk.notes()
+    assert [i for i, note in enumerate(last) if note != after[i]] == [3]  # only what is selected
+    desk.page.keyboard.press("Control+z")
+    desk.page.keyboard.press("Control+z")
+    assert desk.notes() == before
+
+
+def test_tempo_and_meter_change_in_the_middle_and_a_pick_up_is_bar_0(desk):
+    desk.open_example("Ode to joy")
+    before, fifth = desk.notes(), desk.bar(5)
+    desk.select_bars(5, 6)
+    desk.page.locator("button.timing").click()
+    dialog = desk.page.locator("dialog")
+    assert "bar 5" in dialog.get_by_label("From").locator("option:checked").inner_text()
+    dialog.get_by_label("Tempo, quarter notes a minute").fill("50")
+    dialog.get_by_label("Beats of a bar").fill("2")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    after = desk.server()
+    assert after["tempos"] == [[0, 100], [fifth, 50]]
+    assert after["meters"] == [[0, 4, 4], [fifth, 2, 4]]
+    for old, note in zip(before, desk.notes()):
+        expected = [t if t <= fifth else fifth + 2 * (t - fifth) for t in old[1:3]]
+        assert note[1:3] == pytest.approx(expected)
+    assert desk.bar(6) - desk.bar(5) == pytest.approx(2 * 60 / 50)
+    desk.page.locator("button.timing").click()
+    dialog.get_by_label("From").select_option("0")
+    dialog.get_by_label("Pick-up").fill("1")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    beats = desk.beats()
+    assert [beat[1:] for beat in beats[:3]] == [[0, 1], [1, 1], [1, 2]]
+    assert desk.page.locator("button.timing").inner_text().endswith("4/4")
+    for _ in range(2):
+        desk.page.keyboard.press("Control+z")
+    assert desk.notes() == before
+
+
+def test_a_mixer_is_kept_with_the_piece_and_exported(desk):
+    desk.open_example("Ode to joy")
+    name = desk.server()["tracks"][0]["name"]
+    page = desk.page
+    for part, value in (("volume", 60), ("pan", 20)):
+        slider = page.get_by_label(f"{part} of {name}", exact=True)
+        slider.evaluate(
+            "(e, v) => {e.value = String(v); e.dispatchEvent(new Event('input'));"
+            " e.dispatchEvent(new Event('change'))}",
+            value,
+        )
+    desk.button(f"Name and instrument of {name}").click()
+    desk.button("Duplicate").click()
+    desk.button("Lock all notes").click()
+    page.locator("button.flag.mute").first.click()
+    document = desk.server()
+    first, second = document["tracks"]
+    assert (first["volume"], first["pan"], first["mute"]) == (60, 20, True)
+    assert (second["volume"], second["mute"]) == (60, False)
+    assert second["name"].endswith(" copy")
+    assert len(document["notes"]) == 2 * len(document["locked"])
+    assert page.evaluate("musictx.piece.tracks.map(t => musictx.audible(t.id))") == [False, True]
+    desk.button("Down", exact=True).click()
+    assert [track["id"] for track in desk.server()["tracks"]] == [second["id"], first["id"]]
+    _, content = desk.export("MIDI")
+    assert controllers(content)[0, 7] == [(0.0, 60)]
+    assert controllers(content)[1, 10] == [(0.0, 20)]
+    page.reload()
+    desk.until("window.musictx?.piece")
+    assert page.locator("input.fader.volume").last.input_value() == "60"
+    for _ in range(6):
+        page.locator("#roll").focus()
+        page.keyboard.press("Control+z")
+        desk.settle()
+    assert desk.server()["tracks"][0]["volume"] == 100
+
+
+def test_zoom_to_fit_and_quantising_with_swing(desk):
+    desk.open_example("Mozart K545")
+    desk.button("Zoom to fit").click()
+    seen = desk.page.evaluate("[musictx.roll.view.left, musictx.roll.view.right]")
+    assert seen[0] == 0
+    assert seen[1] >= desk.server()["duration"]
+    desk.select_bars(2, 3)
+    desk.page.keyboard.press("f")
+    left, right = desk.page.evaluate("[musictx.roll.view.left, musictx.roll.view.right]")
+    assert left == pytest.approx(desk.bar(2))
+    assert right == pytest.approx(desk.bar(4), abs=1)
+    before = desk.notes()
+    desk.page.keyboard.press("Shift+Q")
+    desk.set_slider("Swing", 60)
+    desk.page.get_by_label("Lengths too").check()
+    desk.page.locator("dialog").get_by_role("button", name="Quantise").click()
+    after = desk.notes()
+    beat = desk.beats()[1][0]
+    lines = {0, 0.3, 0.5, 0.8, 1}
+    for old, note in zip(before, after):
+        if desk.bar(2) <= old[1] < desk.bar(4) - 0.1:
+            for at in note[1:3]:
+                assert min(abs(at / beat % 1 - line) for line in lines) < 1e-3
+        else:
+            assert note == old
+    desk.page.keyboard.press("Control+z")
+    assert desk.notes() == before
+
+
+def test_two_proposals_are_compared_starred_and_mixed(desk):
+    desk.open_example("Ode to joy")
+    before = desk.notes()
+    desk.task("Continue")
+    desk.set_slider("Length", 2)
+    desk.proposals(2)
+    take = desk.composed(desk.compose())
+    page = desk.page
+    desk.button("Proposal 2:").first.click()
+    for shown in (1, 2, 1):
+        page.keyboard.press("Alt+b")
+        assert page.evaluate("musictx.shown.proposal") == shown
+    desk.button("Listen to proposal 1").click()
+    desk.until("musictx.player.playing")
+    page.keyboard.press("Alt+b")
+    desk.until("musictx.shown.proposal === 2 && musictx.player.playing")
+    page.keyboard.press("Space")
+    desk.button("Proposal 2: a favourite").click()
+    assert desk.server()["favourites"] == [[take["id"], 2]]
+    desk.button("Mix 1 and 2").click()
+    first = page.locator("dialog li").first.get_by_role("button", name="proposal 2")
+    first.click()
+    desk.button("Take this mix").click()
+    known = {note[0] for note in before}
+    fresh = [note for note in desk.notes() if note[0] not in known]
+    one, two = ([tuple(n[:4]) for n in p["notes"]] for p in take["proposals"])
+    begin = f"musictx.place(musictx.takes.get({take['id']})).begin"
+    line = page.evaluate(f"musictx.beats.bar({begin} + 0.01).end")
+    for _, start, _, pitch, velocity, _ in fresh:
+        source = two if start < line - 0.05 else one
+        assert any(start == n[0] and (pitch, velocity) == n[2:4] for n in source)
+    assert {note[1] < line - 0.05 for note in fresh} == {True, False}
+    page.keyboard.press("Control+z")
+    assert desk.notes() == before
+
+
+def test_the_queue_is_cleared(desk):
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    desk.set_slider("Length", 32)
+    first = desk.compose()
+    others = [desk.compose(), desk.compose()]
+    desk.page.get_by_role("tab", name="History").click()
+    desk.button("Clear the queue: 2 takes").click()
+    desk.until(f"musictx.takes.get({others[1]}).state === 'stopped'")
+    assert [desk.take(number)["state"] for number in others] == ["stopped", "stopped"]
+    assert desk.take(first)["state"] in ("waiting", "composing", "done")
+    desk.button("Stop", exact=True).last.click()
+
+
+def test_printing_prints_the_music(desk):
+    page = desk.page
+    desk.open_example("Mozart K545")
+    desk.until("window.musictx.piece.notes.size > 0")
+    page.locator("#roll").focus()
+    page.keyboard.press("m")
+    page.get_by_role("textbox", name="Section").fill("Exposition")
+    page.keyboard.press("Enter")
+    page.evaluate(
+        "() => { window.print = () => {}; addEventListener('beforeprint', () => {"
+        " const sheet = document.getElementById('print'); window.printed = {"
+        " title: sheet.querySelector('h1').textContent, text: sheet.textContent,"
+        " bars: sheet.querySelectorAll('.abcjs-bar').length,"
+        " lines: [...sheet.querySelectorAll('svg')].map(e => e.viewBox.baseVal.height)}; }); }"
+    )
+    page.evaluate("musictx.actions.print()")
+    content = page.pdf(format="A4")
+    printed = page.evaluate("window.printed")
+    assert printed["title"] == "Mozart K545"
+    assert "Exposition" in printed["text"]
+    assert len(printed["lines"]) > 1  # a page may end between them
+    assert min(printed["lines"]) > 40
+    bars = page.evaluate("musictx.beats.bar(musictx.piece.duration - 0.01).number")
+    assert printed["bars"] >= bars
+    assert content.startswith(b"%PDF")
+    assert len(content) > 20_000
+    assert page.locator("#print svg").count() == 0  # nothing is left behind

@@ -1,0 +1,50 @@
+"""Controllers of parts, as mido reads and plays them."""
+
+import io
+
+import mido
+
+from musictx import midi
+from musictx.midi.controls import beginning, controllers
+
+
+def _file() -> bytes:
+    """Two parts: the second's volume stands in a track without notes, at first and later."""
+    cc = lambda **more: mido.Message("control_change", **more)  # noqa: E731
+    note = lambda kind, **more: mido.Message(kind, note=60, **more)  # noqa: E731
+    tracks = [
+        [cc(channel=1, control=7, value=90), cc(channel=1, control=7, value=50, time=960)],
+        [
+            cc(channel=0, control=7, value=70, time=10),
+            cc(channel=0, control=1, value=5),
+            note("note_on", channel=0, time=470),
+            note("note_off", channel=0, time=480),
+            cc(channel=0, control=7, value=99),
+        ],
+        [note("note_on", channel=1), note("note_off", channel=1, time=480)],
+    ]
+    out = io.BytesIO()
+    mido.MidiFile(type=1, tracks=[mido.MidiTrack(track) for track in tracks]).save(file=out)
+    return out.getvalue()
+
+
+def test_controllers_are_those_of_the_parts_that_they_move():
+    found = controllers(_file())
+    assert set(found) == {(1, 7), (0, 7), (0, 1)} or set(found) == {(0, 7), (1, 7), (0, 1)}
+    assert [value for _, value in found[0, 7]] == [70, 99]
+    assert [value for _, value in found[1, 7]] == [90, 50]
+    assert found[1, 7][1][0] == 1.0
+
+
+def test_controllers_at_the_beginning_take_the_place_of_what_stood_there():
+    data = _file()
+    score = midi.read(data)
+    again = beginning(data, {0: {7: 33, 91: 60}})
+    found = controllers(again)
+    assert [value for _, value in found[0, 7]] == [33, 99]  # what comes later stays
+    assert found[0, 7][0][0] == 0
+    assert found[0, 91] == [(0.0, 60)]
+    assert found[0, 1] == controllers(data)[0, 1]
+    assert found[1, 7] == controllers(data)[1, 7]
+    assert midi.read(again) == score
+    assert beginning(data, {}) == data

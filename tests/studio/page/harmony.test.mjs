@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { chordLabel, chordsOf, inForce, say, sectionsOf, write } from "../../../musictx/studio/page/js/document/harmony.js";
+import { apply } from "../../../musictx/studio/page/js/document/operation.js";
+import { opening, retimed } from "../../../musictx/studio/page/js/document/timing.js";
+import { pieceOf } from "./music.mjs";
+
+test("a chord is written, replaced and taken away; sections beside it stay", () => {
+  let piece = pieceOf([], { markers: [[0, "Verse"]] });
+  piece = apply(piece, say(piece, "chord", 0, "F#m7"));
+  assert.deepEqual(chordsOf(piece), [[0, "F#:min7"]]);
+  piece = apply(piece, say(piece, "chord", 2, "G"));
+  piece = apply(piece, say(piece, "chord", 0, "Bb"));
+  piece = apply(piece, say(piece, "section", 4, "A")); // a letter is a section there, not a chord
+  assert.deepEqual(piece.markers, [[0, "Verse"], [0, "Bb:maj"], [2, "G:maj"], [4, "A"]]);
+  assert.deepEqual(inForce(chordsOf(piece), 1.9), [0, "Bb:maj"]);
+  piece = apply(piece, say(piece, "chord", 0, ""));
+  assert.deepEqual(piece.markers, [[0, "Verse"], [2, "G:maj"], [4, "A"]]);
+  assert.equal(say(piece, "chord", 0, "Hm"), null);
+  assert.equal(say(piece, "chord", 0, ""), null);
+});
+
+test("chords that were found can be written; what was named before gives way", () => {
+  const piece = pieceOf([], { markers: [[0, "Verse"], [1, "C:maj"]] });
+  const { markers } = apply(piece, write(piece, [[0, "A:min"], [2, "N"]]));
+  assert.deepEqual(markers, [[0, "Verse"], [0, "A:min"], [2, "N"]]);
+  assert.equal(write(piece, []), null);
+});
+
+test("chords are shown as musicians write them", () => {
+  const shown = { "F#:min7": "F♯m7", "Bb:maj": "B♭", "C:hdim7/b3": "Cm7♭5", N: "N.C.", "Eb:9": "E♭9" };
+  for (const [name, label] of Object.entries(shown)) assert.equal(chordLabel(name), label);
+});
+
+test("in another tempo chords, sections and lyrics stay on their beats", () => {
+  const piece = pieceOf([[0, 1, 2, 60, 80, 0]], { tempos: [[0, 120]], markers: [[1, "C:maj"], [2, "B"]], lyrics: [[1, "la"]] });
+  const slow = apply(piece, retimed(piece, { ...opening(piece), tempo: 60 }, true));
+  assert.deepEqual(slow.markers, [[2, "C:maj"], [4, "B"]]);
+  assert.deepEqual(slow.lyrics, [[2, "la"]]);
+  assert.deepEqual(sectionsOf(slow), [[4, "B"]]);
+});
+
+test("symbols in markers are chords; a letter is one only beside others", () => {
+  const of = (...texts) => chordsOf(pieceOf([], { markers: texts.map((text, i) => [i, text]) })).map(([, name]) => name);
+  assert.deepEqual(of("Am7", "F", "Verse", "G/B"), ["A:min7", "F:maj", "G:maj"]);
+  assert.deepEqual(of("A", "B", "A"), []);
+  assert.deepEqual(of("A", "A:min7"), ["A:min7"]);
+});
