@@ -37,10 +37,10 @@ ROOMS = {
     "live": 630,
     "mcp": 590,
     "speed": 2770,
-    "studio": 4475,
+    "studio": 4477,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_411, 44_708, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_411, 44_710, 400, 137
 
 
 def lines() -> dict[str, int]:

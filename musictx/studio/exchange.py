@@ -33,7 +33,7 @@ def document_of(score: Score, name: str = "") -> Document:
     notes = score.notes
     kinds, which = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
     parts = [(int(t), int(p), bool(d)) for t, d, p in kinds.tolist()]
-    set_to = _mixers(score.file) if score.file else {}
+    set_to: dict[int, dict[str, Any]] = _mixers(score.file) if score.file else {}
     tracks = [
         Track(i, clean_name(score.names.get(part[0], "")), *part[1:], **set_to.get(part[0], {}))
         for i, part in enumerate(parts)
@@ -46,6 +46,9 @@ def document_of(score: Score, name: str = "") -> Document:
         for i, part in enumerate(parts)
         if part[0] == of
     ]
+    said: dict[str, Any] = {
+        n: tuple((t, clean_name(text)) for t, text in getattr(score, n)) for n in TEXTS
+    }
     return Document(
         name=name,
         notes=dict(enumerate(rows)),
@@ -57,14 +60,14 @@ def document_of(score: Score, name: str = "") -> Document:
         keys=tuple(score.keys.tolist()),
         ticks_per_quarter=score.ticks_per_quarter,
         fermatas=tuple(score.fermatas),
-        **{n: tuple((t, clean_name(text)) for t, text in getattr(score, n)) for n in TEXTS},
+        **said,
         composer=clean_name(score.composer),
     )
 
 
-def _mixers(data: bytes) -> dict[int, dict[str, int]]:
+def _mixers(data: bytes) -> dict[int, dict[str, Any]]:
     """Part of a MIDI file -> what its controllers set before its first note is heard."""
-    found: dict[int, dict[str, int]] = {}
+    found: dict[int, dict[str, Any]] = {}
     notes = midi.read(data, limits=ANY).notes
     for (part, number), rows in controllers(data).items():
         first = notes["start"][notes["track"] == part].min()
@@ -77,7 +80,7 @@ def _mixers(data: bytes) -> dict[int, dict[str, int]]:
 def mixed(document: Document, score: Score, data: bytes) -> bytes:
     """``data``, the MIDI file of ``score``, whose tracks sound as those of ``document``."""
     there, tracks = _mixers(data), {track.id: track for track in document.tracks}
-    wanted: dict[int, dict[int, int]] = {}
+    wanted: dict[int, dict[int, Any]] = {}
     for part, of in enumerate(np.unique(score.notes["track"]).tolist()):
         for name, number in MIXER.items():
             usual = Track._field_defaults[name]
@@ -234,6 +237,9 @@ def part_of(score: Score, begin: float, end: float) -> Score:
     chosen["start"] = np.maximum(chosen["start"], begin) - begin
     chosen["end"] = np.minimum(chosen["end"], end) - begin
     marks: dict[str, Any] = {}
+    for name in TEXTS:
+        said = getattr(score, name)
+        marks[name] = tuple((t - begin, text) for t, text in said if begin <= t < end)
     for column in ("tempos", "meters", "keys"):
         marks[column] = _from(getattr(score, column), begin, end)
     by_track = [score.pedals[score.pedals["track"] == t] for t in np.unique(score.pedals["track"])]
@@ -243,10 +249,6 @@ def part_of(score: Score, begin: float, end: float) -> Score:
         notes=chosen,
         pedals=np.concatenate(pedals) if pedals else score.pedals,
         fermatas=tuple(t - begin for t in score.fermatas if begin <= t < end),
-        **{
-            n: tuple((t - begin, s) for t, s in getattr(score, n) if begin <= t < end)
-            for n in TEXTS
-        },
         **marks,
     )
 
