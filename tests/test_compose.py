@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx import bundle, formats, midi
 from musictx import compose as c
-from musictx import formats, midi
 from musictx.cli import help
 from musictx.compose import own, words
 from musictx.compose.commands import known_options
@@ -21,6 +21,7 @@ from musictx.compose.run import _run_folder
 from musictx.config import Limits, SamplingConfig
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
+from musictx.tokens.build import build
 
 
 @pytest.mark.parametrize("command", c.COMMANDS)
@@ -214,13 +215,13 @@ def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     made = c.compose("train", words)
     assert (made.init, made.optim.name, made.data.batch_size) == ("piano", "muon", 3)
     assert made == c.compose("train", [*words, "experiment=own", "init=piano"])
-    assert own.begun(words)[1].startswith("start   from the model piano that comes along, as")
+    assert "from the model piano that comes along, as" in own.added("train", words)[1]
     nothing = c.compose("train", [*words, "init=null"])
     assert nothing.init is None
     assert nothing.optim.name == "adamw"
     for decided in ("model=tiny", "model.width=64", "tokenizer=ensemble", "trainer=gpu",
                     "position=rotary", "corpus=maestro"):  # fmt: skip
-        assert own.begun([*words, decided]) == ([*words, decided], None)
+        assert own.added("train", [*words, decided]) == ([*words, decided], None)
     assert c.compose("train", ["corpus=bach"]).init is None
 
 
@@ -229,21 +230,35 @@ def test_other_music_begins_with_nothing_and_the_reason_is_said(tmp_path):
     words = [corpus(tmp_path / "a", 0, None, 24, 24)]
     (tmp_path / "a/broken.mid").write_bytes(b"MThd")
     assert c.compose("train", words).init is None
-    given, line = own.begun(words)
+    given, line = own.added("train", words)
     assert given == words
     assert line.startswith("start   from nothing: 75 % of the notes in 4 files are not a piano's")
     (tmp_path / "b, c").mkdir()
     piano = f"'{corpus(tmp_path / 'b, c', 0).partition('=')[2]}'"
     several = [f"{words[0]},{piano}"]  # of a sweep
-    assert "music of different kinds" in own.begun(several)[1]
-    assert own.begun([f"corpus.path={piano}"])[1].startswith("start   from the model piano")
+    assert "music of different kinds" in own.added("train", several)[1]
+    assert own.added("train", [f"corpus.path={piano}"])[1].startswith(
+        "start   from the model piano"
+    )
     (tmp_path / "c").mkdir()
     songs = corpus(tmp_path / "c", 0, None, 24, 24, beats=True)
     assert c.compose("train", [songs]).init == "song"
-    assert "song that comes along, as 4 of 4 files keep to their beats" in own.begun([songs])[1]
+    assert (
+        "song that comes along, as 4 of 4 files keep to their beats"
+        in own.added("train", [songs])[1]
+    )
+    prepared = c.compose("prepare", [songs]).tokenizer
+    tokens = bundle.load("song").tokenizer.events
+    assert build(**dataclasses.asdict(prepared)).fingerprint == tokens.fingerprint
+    assert "as 4 of 4 files keep to their beats" in own.added("prepare", [songs])[1]
+    assert own.added("prepare", words) == (words, None)
+    assert c.compose("prepare", [f"corpus.path={piano}"]).tokenizer.low == 21
     mixed = [f"{songs},{tmp_path / 'a'}"]
-    assert own.begun(mixed)[0] == mixed
-    assert "music of different kinds" in own.begun(mixed)[1]
+    assert own.added("prepare", mixed) == (mixed, None)
+    asked = [songs, "tokenizer=performance"]
+    assert own.added("prepare", asked) == (asked, None)
+    assert own.added("train", mixed)[0] == mixed
+    assert "music of different kinds" in own.added("train", mixed)[1]
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,52 @@ def test_what_was_played_is_continued_filled_and_accompanied_on_its_own_beats(co
         np.testing.assert_array_equal(made.tempos, file.tempos)
 
 
+def swung_with_changes(swing):
+    """Swinging music with a pick-up of a beat, whose tempo and meter change, on the ticks of its
+    file."""
+    tempos = np.array([(0.0, 120.0), (16.0, 96.0), (36.0, 138.0)], TEMPO)
+    meters = np.array([(0.0, 4, 4), (22.0, 3, 4)], METER)  # after eleven bars
+    written = song(3, bars=16)
+    notes = written.notes[written.notes["start"] >= 1.5].copy()
+    clock = Beats(Score(tempos=tempos))
+    meters["time"] = clock.seconds(2 * meters["time"])
+    for name in ("start", "end"):
+        whole, rest = np.divmod(2 * notes[name] + 1e-9, 1.0)
+        notes[name] = clock.seconds(whole + np.interp(rest, (0, 0.5, 1), (0, swing, 1)))
+    return replace(written.with_notes(notes), tempos=tempos, meters=meters, ticks_per_quarter=480)
+
+
+@pytest.mark.parametrize("swing", [0.5, 0.6])
+def test_a_sequencer_s_file_is_given_back_as_it_was(swing, counting, tmp_path):
+    """With swing, a pick-up, changes of tempo and meter: nothing moves that was not asked for, and
+    new notes stand where the music has its lines."""
+    path = tmp_path / "song.mid"
+    musictx.write(swung_with_changes(swing), path)
+    file = musictx.read(path)
+    timed = in_time(file)
+    musictx.write(file.with_notes(file.notes[file.notes["pitch"] >= 72]), tmp_path / "tune.mid")
+    ways = {
+        "continued": musictx.generate(counting, primer=path, tokens=200, seed=1)[0],
+        "filled": musictx.infill(path, counting, seed=1, begin=5, end=6)[0],
+        "accompanied": musictx.accompany(tmp_path / "tune.mid", counting, seed=1)[0],
+    }
+    first, last = (float(Beats(file).seconds(q)) for q in (16, 24))
+    for way, made in ways.items():
+        musictx.write(made.score, tmp_path / f"{way}.mid")
+        back = musictx.read(tmp_path / f"{way}.mid")
+        np.testing.assert_array_equal(back.tempos, file.tempos)
+        np.testing.assert_array_equal(back.meters, file.meters)
+        was, now = (set(map(tuple, one.notes[["start", "end", "pitch"]].tolist()))
+                    for one in (file, back))  # fmt: skip
+        if way == "filled":
+            was = {note for note in was if not first - 1e-6 <= note[0] < last - 1e-6}
+        elif way == "accompanied":
+            was = {note for note in was if note[2] >= 72}
+        assert was <= now
+        new = [note[0] for note in now - was]
+        assert on_found_beats(np.array([(at,) for at in new], [("start", float)]), timed)
+
+
 def test_prepare_reads_what_has_beats_and_leaves_out_what_has_none(tmp_path):
     """Each played piece as its score, with a line in the report; random onsets are refused."""
     folder = tmp_path / "midi"

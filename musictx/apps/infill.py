@@ -43,6 +43,8 @@ from musictx.tokens.group_ids import DRUM_PART
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
 #: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
 ACCOMPANIED = 3.0
+#: Together they are so loud for the melody alone: the median of 40 songs (scripts/LOG.md).
+QUIETER = 0.87
 #: New notes of a track reach so many semitones beyond those it has.
 MARGIN = 4
 #: A tokenizer's own way to write a gap (``Wing.fills``): model, task, request, seed and progress as
@@ -95,7 +97,7 @@ def composed(
         )
     if not task.closes and task.around and not wanted:
         density = min(ACCOMPANIED * task.around["density"], limits.density or np.inf)
-        values = {"density": density, **values}
+        values = {"density": density, **_usual(bundle, task), **values}
     around = task.around
     if bundle.tokenizer.beats:  # its controls count by the tokens' own time
         pace = _pace(task, bundle.tokenizer.bpm or BPM)
@@ -107,7 +109,7 @@ def composed(
     habits = habits_of(bundle, task, wanted, request)
     if wanted and around and all(habit.density for habit in habits.values()):
         more = sum(habit.density for habit in habits.values())
-        values = {"density": around["density"] + more, **values}
+        around = {**around, "density": around["density"] + more}
     order = [*wanted.values()] or sorted(programs or ())
     placed = partial(_placed, bundle, task, known, order, request.quantise)
     asked = steering(bundle, values, request.guidance, around=around)
@@ -151,6 +153,16 @@ def composed(
         chosen = version.chords if isinstance(version, BarPart) and not task.closes else ()
         names = [name.capitalize() for name in wanted]
         yield _sample(bundle, task, placed(version.new), version.done, chosen, names)
+
+
+def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
+    """How loud a melody and its accompaniment are, and how many of their notes sound at once, where
+    notes are written whole: with nothing asked they come out short, and as loud as the melody."""
+    polyphony = (bundle.card.get("note_limits") or {}).get("polyphony")
+    if bundle.tokenizer.group == 1 or polyphony is None or not len(task.kept):
+        return {}
+    loudness = QUIETER * float(task.kept.notes["velocity"].mean())
+    return {"loudness": loudness, "polyphony": polyphony}
 
 
 def _pace(task: Task, bpm: float) -> float:

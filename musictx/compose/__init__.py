@@ -41,8 +41,7 @@ def compose(command: str, overrides: Sequence[str] = ()) -> Any:
     from hydra.core.global_hydra import GlobalHydra
 
     words = normalise(command, overrides)
-    if command == "train":
-        words, _ = own.begun(words)
+    words, _ = own.added(command, words)
     register()
     GlobalHydra.instance().clear()
     try:

@@ -8,6 +8,8 @@ are a piano's.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 from collections.abc import Sequence
 from itertools import islice
@@ -16,6 +18,7 @@ from typing import NamedTuple
 
 from musictx import shipped
 from musictx.compose.words import split
+from musictx.config import TokenizerConfig
 from musictx.errors import UserError
 
 #: With one of these options the command says itself how training begins; nothing is added.
@@ -28,15 +31,19 @@ PIANOS = range(8)
 FILES_READ, DECIDING_SHARE = 20, 0.8
 
 
-def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
-    """The words for Hydra of a training, and a line that says with what it begins; None where the
-    words say so themselves."""
+def added(command: str, words: Sequence[str]) -> tuple[list[str], str | None]:
+    """The words for Hydra of a command, and a line that says what was added to them; None where the
+    words say all themselves, or the command is another one."""
     options = dict(word.lstrip("+~").partition("=")[::2] for word in words)
     decided = any(name in DECIDED or name.split(".")[0] in GROUPS for name in options)
     paths = split(options.get("corpus.path", ""))  # several in a sweep
     paths = [re.sub(r"^(['\"])(.*)\1$", r"\2", path) for path in paths]
-    if decided or not {"", "null"}.isdisjoint(paths):
+    if decided or not {"", "null"}.isdisjoint(paths) or command not in ("train", "prepare"):
         return list(words), None
+    return (_begun if command == "train" else _prepared)(words, paths)
+
+
+def _begun(words: Sequence[str], paths: Sequence[str]) -> tuple[list[str], str]:
     nearest = {nearer(looked_at(path)) for path in paths}
     model, why = nearest.pop()
     if nearest or model not in shipped.models():
@@ -45,6 +52,20 @@ def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
     return [*words, "experiment=own", f"init={model}"], (
         f"start   from the model {model} that comes along, as {why} (experiment=own: Muon, the "
         "fastest precision and attention at hand); init=null begins with nothing"
+    )
+
+
+def _prepared(words: Sequence[str], paths: Sequence[str]) -> tuple[list[str], str | None]:
+    nearest = {nearer(looked_at(path)) for path in paths}
+    model, why = nearest.pop()
+    if nearest or model not in shipped.models():
+        return list(words), None
+    folder, fields = shipped.models()[model], dataclasses.fields(TokenizerConfig)
+    tokens = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["config"]
+    options = {f.name: tokens[f.name] for f in fields if f.name in tokens and f.name != "controls"}
+    return [*words, *(f"tokenizer.{name}={json.dumps(v)}" for name, v in options.items())], (
+        f"tokens  those of the model {model}, with which training on this music begins, as {why} "
+        "(tokenizer=performance for others)"
     )
 
 

@@ -48,8 +48,8 @@ def run(
         task(config)
         return
     words = normalise(command, typed, sweep="--multirun" in flags, folders=folders)
-    if command == "train" and "--config-name" not in flags:  # that file says how to begin
-        words, line = own.begun(words)
+    if "--config-name" not in flags:  # that file says how to begin
+        words, line = own.added(command, words)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
     import hydra  # half a second, and a mistake is told before

@@ -18,7 +18,7 @@ from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import engine, soft
+from musictx.sampling import engine, group_costs, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_given import BarGiven, BarRow
 from musictx.sampling.bar_rules import BarRules
@@ -259,7 +259,9 @@ def segment(
     rules = part.rules(later[0])
     given = BarGiven(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
-    constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * len(given.rows))
+    rows = len(given.rows)
+    constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
+    constraints += group_costs.of(part.tokenizer, [part.steering.asked] * rows)
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],

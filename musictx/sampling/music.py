@@ -18,7 +18,7 @@ from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.data import layout
 from musictx.errors import UserError
-from musictx.sampling import engine, soft, timeline
+from musictx.sampling import engine, group_costs, soft, timeline
 from musictx.sampling import processors as reshape
 from musictx.sampling.batch import ROWS_AT_ONCE, Batch, Sample
 from musictx.sampling.events import OnEvent
@@ -87,7 +87,6 @@ def continuations(
     sampling, limits = request.sampling, NoteLimits.of(bundle.card.get("note_limits"))
     context = model.config.context
     steering = steering or [Steering()] * len(primers)
-    # Notes in bars are as dense as their controls ask; soft constraints know no more of them.
     density = None if tokenizer.group > 1 and steering[0].levels else steering[0].density
     rules = [*processors, *reshape.build(sampling, tokenizer)]
     guided = len(steering[0].rows) > 1
@@ -99,7 +98,8 @@ def continuations(
         batch = Batch(tokenizer, some, request)
         if on_event is not None:
             batch.tell(on_event, first, len(pieces))
-        fronts, marks = _around(tokenizer, steering[first : first + ROWS_AT_ONCE], pieces)
+        asked = list(steering[first : first + ROWS_AT_ONCE])
+        fronts, marks = _around(tokenizer, asked, pieces)
         steps = engine.generate(
             model,
             prompts([primer.ids for primer in some], context, tokenizer.align, fronts, marks),
@@ -112,6 +112,7 @@ def continuations(
                     *batch.endings(sampling),
                     *constraints,
                     *soft.of_the_primers(tokenizer, some),
+                    *group_costs.of(tokenizer, [one.asked for one in asked] * (1 + guided)),
                     *soft.build(tokenizer, sampling, limits, some, density),
                 ],
             ),

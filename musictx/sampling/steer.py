@@ -4,7 +4,7 @@ followed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import torch
@@ -28,11 +28,13 @@ class Steering:
     guidance  see :class:`Guidance`, 1 for none
     density   notes a second that are asked for, kept by soft constraints too, 0 for no such
               constraint; None: not asked
+    asked     of models with controls: the values that were asked for, in the tokens' own time
     """
 
     levels: tuple[int, ...] | None = None
     guidance: float = 1.0
     density: float | None = None
+    asked: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def rows(self) -> list[tuple[int, ...]]:
@@ -76,14 +78,22 @@ def steering(
         if guidance != 1:
             raise UserError(f"guidance={guidance:g}: {unable(tokenizer)}")
         return Steering(density=density)
-    measures = dict(around)
+    measures, values = dict(around), dict(values)
     if like is not None and tokenizer.beats:  # controls count by the tokens' own time
-        like = tokenizer.decode(tokenizer.encode(like))
+        seconds, like = _span(like), tokenizer.decode(tokenizer.encode(like))
+        if "density" in values and _span(like) > 0:
+            values["density"] *= seconds / _span(like)
     if like is not None and len(like) >= FEWEST_NOTES:
         like = like.shifted(-float(like.notes["start"][0]))  # a rest before it tells nothing
         if like.duration >= SHORTEST_SECONDS:
             measures |= controls.measured(like.notes, like.duration)
-    return Steering(tuple(controls.levels({**measures, **values})), guidance, density)
+    levels = tuple(controls.levels({**measures, **values}))
+    return Steering(levels, guidance, asked=values)
+
+
+def _span(score: Score) -> float:
+    """Seconds from the first note to the end."""
+    return score.duration - float(score.notes["start"].min(initial=score.duration))
 
 
 def unable(tokenizer: Tokenizer) -> str:

@@ -12,13 +12,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 
 from musictx.tokens.bars import ON_GRID, STEPS
-from musictx.tokens.sounding import SoundingState
+from musictx.tokens.sounding import REMEMBERED, SoundingState
 from musictx.tokens.vocab import BOS, CUT, SPECIALS, Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
@@ -50,6 +51,44 @@ class GroupState(SoundingState):
         self._now = (0, -2, -1)  # place, part and tone of the last group
         #: (program, pitch, where such a note can be continued) -> how many of them.
         self._tied: Counter[tuple[int, int, int]] = Counter()
+        self._struck: deque[tuple[float, int, int]] = deque(maxlen=REMEMBERED)
+
+    @property
+    def written(self) -> int:
+        """How many ids of the group that is being written stand."""
+        return len(self._group)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing stands in the bar yet."""
+        return self._now == (0, -2, -1)
+
+    def again(self) -> tuple[str, int] | None:
+        """The kind and the value of the next id with which the last note would be written once
+        more; None where another id is next."""
+        if len(self._group) != 2 or (self._group[0][1], self._part()) != self._now[:2]:
+            return None
+        kind = SHAPES[self._group[1][0]][1]
+        return (kind, self._now[2]) if kind in ("pitch", "drum") else None
+
+    def _part(self) -> int:
+        """The part, in the order of parts, of the group that is being written."""
+        kind, part = self._group[1]
+        return {"harmony": CHORD_PART, "drums": DRUM_PART}.get(kind, part)
+
+    def until(self, places: np.ndarray | None = None) -> np.ndarray:
+        """Seconds from the last group to ``places`` of this bar; to its end by default."""
+        to = np.array(self._bar_steps) if places is None else places
+        seconds: np.ndarray = (to - self._now[0]) * self._step_seconds
+        return seconds
+
+    def recent(self, seconds: float) -> list[tuple[float, int, int]]:
+        """Of the notes that began in the last ``seconds`` before the place of the group that is
+        being written, :data:`REMEMBERED` at most: when, in seconds, steps of length (0 for drums)
+        and bin of loudness."""
+        here = self._group[0][1] if self._group else self._now[0]
+        since = (self._bar_begins + here) * self._step_seconds - seconds - 1e-6
+        return list(takewhile(lambda note: note[0] > since, reversed(self._struck)))
 
     def _size(self, kind: str) -> int:
         ids = self._ids[kind]
@@ -102,8 +141,7 @@ class GroupState(SoundingState):
             self._bar_steps = min(cut, full) if cut else full
             self._begun, self._now = True, (0, -2, -1)
             return
-        order = {"harmony": CHORD_PART, "drums": DRUM_PART}.get(kind, part)
-        self._now = (place, order, tone)
+        self._now = (place, self._part(), tone)
         if kind == "program":
             at = self._bar_begins + place
             if last == "tie":
@@ -112,6 +150,7 @@ class GroupState(SoundingState):
                 self._tied[part, tone, at + length] += 1
         if kind != "harmony" and last != "tie":
             self._notes += 1
+            self._struck.append((self.seconds, length, group[4][1]))
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self._vocabulary.size, dtype=bool)
@@ -145,10 +184,7 @@ class GroupState(SoundingState):
         kind = SHAPES[self._group[1][0]][len(self._group) - 1]
         field = mask[ids[kind]]
         field[:] = True
-        order = {"harmony": CHORD_PART, "drums": DRUM_PART}.get(
-            self._group[1][0], self._group[1][1]
-        )
-        if kind in ("pitch", "drum") and (value, order) == self._now[:2]:
+        if kind in ("pitch", "drum") and (value, self._part()) == self._now[:2]:
             low = int(self._vocabulary.value_of[ids[kind].start])
             field[: max(self._now[2] - low, 0)] = False
         elif kind == "denominator":
@@ -167,7 +203,7 @@ class GroupState(SoundingState):
 
     def copy(self) -> GroupState:
         other = super().copy()
-        other._tied = self._tied.copy()
+        other._tied, other._struck = self._tied.copy(), self._struck.copy()
         return other
 
     def _name(self, token_id: int) -> str:

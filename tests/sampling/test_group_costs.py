@@ -1,0 +1,90 @@
+"""Music in bars as dense as is asked for, and no note twice at one place."""
+
+import numpy as np
+import pytest
+
+from musictx import bundle
+from musictx.api import generate
+from musictx.sampling import group_costs
+from musictx.tokens.build import build
+from tests.untrained import saved
+
+TOKENS = build("notes", low=60, high=63, velocity_bins=2, controls=True)
+TABLE = TOKENS.vocabulary
+LINE = [("bar", 0), ("numerator", 4), ("denominator", 2), ("section", 0), ("place", 0)]
+
+
+def state(*tokens):
+    return TOKENS.grammar([TABLE.id(*token) for token in [*LINE, *tokens]])
+
+
+def note(place, pitch, part=("program", 0)):
+    kind = {"drums": "drum"}.get(part[0], "pitch")
+    last = [("none", 0)] if kind == "drum" else [("length", 12)]
+    return [("place", place), part, (kind, pitch), *last, ("velocity", 1)]
+
+
+@pytest.mark.parametrize(
+    ("begun", "again"),
+    [
+        ([("place", 0), ("program", 0)], ("pitch", 61)),
+        ([("place", 0)], None),
+        ([("place", 0), ("program", 1)], None),
+        ([("place", 12), ("program", 0)], None),
+        ([("place", 0), ("drums", 0)], None),
+    ],
+)
+def test_the_last_note_is_not_written_again(begun, again):
+    costs = group_costs.Once(TOKENS)([state(*note(0, 61), *begun)], np.empty((1, 0)))
+    assert np.flatnonzero(np.isinf(costs[0])).tolist() == ([TABLE.id(*again)] if again else [])
+    drums = state(*note(0, 40, ("drums", 0)), ("place", 0), ("drums", 0))
+    assert np.isinf(group_costs.Once(TOKENS)([drums], np.empty((1, 0)))[0, TABLE.id("drum", 40)])
+
+
+def test_what_is_read_may_hold_a_note_twice():
+    assert state(*note(0, 61), *note(0, 61)).notes == 2
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Its opinions are random, so next notes stand anywhere in a bar."""
+    tokens = TOKENS.to_config()
+    folder = saved(tmp_path_factory.mktemp("m"), tokens=tokens, group=5, context=400)
+    return bundle.load(folder)
+
+
+def test_music_is_as_dense_as_is_asked_for(model):
+    found = []
+    for asked in (1, 4, 8):
+        (sample,) = generate(model=model, seconds=20, seed=3, density=asked)
+        found.append(len(sample.score) / 20)
+    assert (np.diff(found) > 0.4 * np.diff([1, 4, 8])).all()
+
+
+@pytest.mark.parametrize("asked", [(3, 30), (1, 110)])
+def test_notes_are_as_loud_and_as_many_at_once_as_is_asked_for(model, asked):
+    polyphony, loudness = asked
+    options = {"polyphony": polyphony, "loudness": loudness, "density": 3}
+    (sample,) = generate(model=model, seconds=20, seed=3, **options)
+    notes = sample.score.notes
+    lengths = (notes["end"] - notes["start"])[~notes["drum"]]
+    assert (lengths.mean() > 0.75) == (polyphony == 3)
+    assert (notes["velocity"].mean() > 70) == (loudness == 110)
+
+
+def test_at_the_target_nothing_changes_and_rows_without_one_are_left_alone():
+    rows = [state(*note(0, 61)) for _ in range(3)]
+    one_a_second = [{"density": 1.0}, {}, {"density": 2.0}]  # one note stands
+    costs = group_costs.Asked(TOKENS, one_a_second)(rows, np.empty((3, 0)))
+    assert not costs[:2].any()
+    first, stop = TABLE.range("place")
+    assert (np.diff(costs[2, first:stop]) >= 0).all()  # the sooner, the likelier
+    assert costs[2, first] == pytest.approx(-group_costs.ASKED_PULL)
+    assert costs[2, TABLE.id("bar")] == pytest.approx(group_costs.ASKED_PULL)
+
+
+def test_the_first_place_of_an_empty_bar_costs_nothing():
+    rule = group_costs.Asked(TOKENS, [{"density": 100.0}])
+    first = TABLE.range("place")[0]
+    assert rule([state()], np.empty((1, 0)))[0, first] == 0
+    assert rule([state()], np.empty((1, 0)))[0, first + 12] < 0
