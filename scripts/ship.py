@@ -3,7 +3,7 @@
     python -m scripts.ship model=runs/jsb/best/model name=chorale corpus.path=FILE.json
         out=musictx/chorale/models
     python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
-        [ahead=1] [out=musictx/models]
+        [ahead=1] [returns=1] [out=musictx/models]
 
 Writes OUT/NAME: weights in float16, attention=auto, and a card with what scripts/ships/NAME.yaml
 says of it, the numbers measured here of the weights as stored, and the command it was made by with
@@ -11,8 +11,9 @@ the folders taken out.
 
 The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
 only so many of each split and leaves the slow row out; the card says so. ``ahead`` softens what is
-known ahead to this share (``Conditions.soften``). The folder is whole before the first number is
-measured, and its card grows with each; the last say how well it follows what it is asked for.
+known ahead to this share (``Conditions.soften``), ``returns`` the scores of what stood some bars
+ago (scripts/LOG.md, 2026-11-25). The folder is whole before the first number is measured, and its
+card grows with each; the last say how well it follows what it is asked for.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate.nll import SLIDE, evaluate
 from musictx.evaluate.note_limits import of_corpus
+from musictx.model.features.bars import Bars
 from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress
@@ -46,6 +48,7 @@ DEFAULTS = {
     "name": "",
     "windows": "",
     "ahead": "1",
+    "returns": "1",
     "out": str(ROOT / "musictx" / "models"),
 }
 #: Bytes of weights above which a model is too large to come along.
@@ -151,6 +154,10 @@ def main(words: list[str]) -> Path:
     if given["ahead"] != "1" and known_ahead:
         known_ahead[0].soften(float(given["ahead"]))
         card["known ahead, share of its strength"] = float(given["ahead"])
+    returning = [one for one in source.model.features if isinstance(one, Bars)]
+    if given["returns"] != "1" and returning:
+        returning[0].scores.data.mul_(float(given["returns"]))
+        card["bars ago, share of their strength"] = float(given["returns"])
     model, out = source.model, Path(given["out"]) / given["name"]
     model.config = replace(model.config, attention="auto")
     bundle.save(out, model, source.tokenizer, card, dtype="float16")

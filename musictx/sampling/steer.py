@@ -78,17 +78,17 @@ def steering(
         if guidance != 1:
             raise UserError(f"guidance={guidance:g}: {unable(tokenizer)}")
         return Steering(density=density)
-    measures, values = dict(around), dict(values)
+    measures, asked = dict(around), dict(values)
     if like is not None and tokenizer.beats:  # controls count by the tokens' own time
         seconds, like = _span(like), tokenizer.decode(tokenizer.encode(like))
-        if "density" in values and _span(like) > 0:
-            values["density"] *= seconds / _span(like)
+        if "density" in asked and _span(like) > 0:
+            asked["density"] *= seconds / _span(like)
     if like is not None and len(like) >= FEWEST_NOTES:
         like = like.shifted(-float(like.notes["start"][0]))  # a rest before it tells nothing
         if like.duration >= SHORTEST_SECONDS:
             measures |= controls.measured(like.notes, like.duration)
-    levels = tuple(controls.levels({**measures, **values}))
-    return Steering(levels, guidance, asked=values)
+    levels = tuple(controls.levels({**measures, **asked}))
+    return Steering(levels, guidance, asked=asked)
 
 
 def _span(score: Score) -> float:
