@@ -19,28 +19,28 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3527,
-    "apps": 2432,
+    "apps": 2444,
     "attention": 2940,
     "cli": 385,
-    "compose": 1280,
-    "config": 1760,
-    "data": 2770,
-    "evaluate": 1570,
+    "compose": 1298,
+    "config": 1756,
+    "data": 2766,
+    "evaluate": 1568,
     "midi": 1537,
     "model": 3020,
     "musicxml": 1059,
     "render": 1476,
-    "sampling": 4330,
-    "tokens": 2335,
-    "train": 2482,
-    "chorale": 3365,
-    "live": 630,
-    "mcp": 590,
+    "sampling": 4429,
+    "tokens": 2371,
+    "train": 2481,
+    "chorale": 3361,
+    "live": 627,
+    "mcp": 588,
     "speed": 2770,
     "studio": 4477,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_411, 44_710, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_581, 44_880, 400, 137
 
 
 def lines() -> dict[str, int]:

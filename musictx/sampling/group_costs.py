@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from musictx.beats import BPM
-from musictx.sampling.soft import ASKED_PULL, WINDOW
+from musictx.sampling.soft import ASKED_PULL, WINDOW_SECONDS
 from musictx.tokens.bars import STEPS
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.velocities import Velocities
@@ -37,7 +37,7 @@ class Once:
 class Asked:
     """What was asked of each row is fed back: ``density``, ``polyphony`` and ``loudness``, in the
     units of the controls. They are measured over all notes, known ones too, that began in the last
-    :data:`WINDOW` seconds of the tokens; what is not asked is left alone.
+    :data:`WINDOW_SECONDS` seconds of the tokens; what is not asked is left alone.
 
     density    a new note costs :data:`ASKED_PULL` nats for each note a second too many, and less
                the later it begins; a bar line gains as much for the time until then. The first
@@ -59,7 +59,7 @@ class Asked:
     def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
         costs, ids = np.zeros((len(states), self._size)), self._ids
         for row, state, asked in zip(costs, states, self.asked):
-            span = min(max(state.seconds, 1.0), WINDOW)
+            span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
             if state.written < 2 and (target := asked.get("density")):
                 excess = ASKED_PULL * (len(state.recent(span)) / span - target)
                 if state.written == 1:
