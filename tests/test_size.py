@@ -37,10 +37,10 @@ ROOMS = {
     "live": 627,
     "mcp": 588,
     "speed": 2770,
-    "studio": 4477,
+    "studio": 4479,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_581, 44_880, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_581, 44_882, 400, 137
 
 
 def lines() -> dict[str, int]:

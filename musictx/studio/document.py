@@ -7,7 +7,7 @@ mean the same note whatever happened in between.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -169,7 +169,8 @@ class Document:
         brought = {n for row in before for n in range(row.first, row.first + row.amount)}
         removes = set(proposal["removes"])
         gone = {n for n in brought | removes if n in self.notes and n not in self.locked}
-        tracks, back = self._back(before, removes | {n for row in others for n, *_ in row.notes})
+        taken = removes | {n for row in others for n, *_ in row.notes}
+        tracks, back = self._back(before, taken, {row[4] for row in proposal["notes"]})
         used = {values[4] for number, values in self.notes.items() if number not in gone}
         used |= {row[5] for row in back}
         emptied = {self.notes[number][4] for number in gone & brought} - used
@@ -205,15 +206,16 @@ class Document:
         )
 
     def _back(
-        self, before: Iterable[Accepted], gone: set[int]
+        self, before: Collection[Accepted], gone: set[int], wanted: set[int]
     ) -> tuple[tuple[Track, ...], list[NamedNote]]:
         """What the proposals ``before`` replaced, without the notes that are ``gone`` whatever
-        comes: all tracks, with those of it that have left, and its notes, but for those of a track
-        that was deleted."""
+        comes: all tracks, with those that left with it and are ``wanted`` again or have notes of
+        it, and its notes, but for those of a track that was deleted."""
         left = {track.id: track for row in self.accepted for track in row.tracks}
         known = left.keys() | {track.id for track in self.tracks}
         notes = [n for row in before for n in row.notes if n[0] not in gone and n[5] in known]
-        missing = {n[5] for n in notes} - {track.id for track in self.tracks}
+        with_it = {track.id for row in before for track in row.tracks}
+        missing = ({n[5] for n in notes} | wanted & with_it) - {t.id for t in self.tracks}
         return self.tracks + tuple(left[number] for number in sorted(missing)), notes
 
     def state(self) -> dict[str, Any]:
