@@ -88,7 +88,7 @@ def steering(
         if like.duration >= SHORTEST_SECONDS:
             measures |= controls.measured(like.notes, like.duration)
     levels = tuple(controls.levels({**measures, **asked}))
-    return Steering(levels, guidance, asked=asked)
+    return Steering(levels, guidance, density, asked)
 
 
 def _span(score: Score) -> float:
