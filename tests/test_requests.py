@@ -43,6 +43,7 @@ MORE = {
     ("generate", "sampling.scale"): {"sampling.scale": "pentatonic", "sampling.key": "D"},
     ("generate", "end"): {"end": "natural", "seconds": 2.5},
     ("harmonise", "bars"): {"bars": "2-3"},
+    ("accompany", "style"): {"add": "drums", "style": "rock"},
 }
 #: Music, the machine and files: beside the request.
 OTHERS = ("primer", "file", "melody", "seed", "device", "limits", "render", "out")
@@ -143,7 +144,9 @@ def test_command_line_python_and_studio_make_the_same_notes(command, name, there
     )  # fmt: skip
     length = {n: v for n, v in page.items() if n in ("seconds", "bars")}
     where = str(models[command].folder)
-    model = Model("m", where, Path(where), "", "", command == "harmonise", True, False, None, ())
+    model = Model(
+        "m", where, Path(where), "", "", command == "harmonise", True, False, None, False, ()
+    )
     made = request.config(model, 3, **own, **length)
     words = [word(command, *one) for one in given.items()]
     expected = compose(command, [f"model={where}", "seed=3", *words])

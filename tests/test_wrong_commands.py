@@ -167,11 +167,6 @@ def test_a_number_out_of_range_is_one_sentence(command, words, name):
         ),
         (
             "generate",
-            ["melody=x.mid"],
-            "melody: no such option of musictx generate; a melody is ha",
-        ),
-        (
-            "generate",
             ["variations=4"],
             "variations: no such option of musictx generate; did you mean samples?",
         ),

@@ -89,7 +89,7 @@ class Guard:
         host = request.headers.get("Host", "")
         if not self.knows(host, _port(request)):
             raise Refused("this address is not the studio's; open the one that it printed", 421)
-        if request.headers.get(OWN_HEADER, VERSION) != VERSION:
+        if (request.headers.get(OWN_HEADER) or VERSION) != VERSION:
             raise Refused(f"{OWN_HEADER}: this studio speaks version {VERSION} (docs/http.md)", 400)
         origin = request.headers.get("Origin")
         site = request.headers.get("Sec-Fetch-Site")

@@ -265,7 +265,7 @@ def test_faults_are_tried_again(monkeypatch):
     module = "musictx.chorale.harmonise."
 
     def worth(tries, seed):
-        monkeypatch.setattr(module + "TRIES", tries)
+        monkeypatch.setattr(module + "TRIES_IN_ALL", tries)
         found = harmonise(model, tokenizer, tune, particles=4, seed=seed)
         counted = Rules(tokenizer, 3.0).faults(found.grid)
         return -found.nats_per_note * len(found.ids) - 3.0 * counted

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
-from musictx.speed.fused import Config, forward, key, op, problem, query, skew
-from musictx.speed.fused.config import Tile
+from musictx.speed.fused import forward, key, op, problem, query, skew
+from musictx.speed.fused.config import Config, Tile
 from tests.attention import cases
 from tests.attention.cases import FAMILY, Job, computed, excess, table_job
 from tests.speed import interpreter
