@@ -256,7 +256,7 @@ def test_any_memory_layout_of_inputs_and_upstream(name, kind):
 def test_dropout_is_one_mask_forward_and_backward(name, more):
     """With values 1, 0, 0, ... the output is the weights, which shows what was dropped; output and
     gradients follow from the weights of the specification under that mask."""
-    if (name, more) == ("native", "values"):
+    if name in ("native", "fused") and more == "values":
         pytest.skip("it knows no table of values")
     torch.manual_seed(0)
     length, share, rows = 32, 0.3, 2 if INTERPRETED else 8
