@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import itertools
+import json
 import string
 from functools import reduce
 from types import SimpleNamespace
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import bundle, formats, midi
 from musictx import compose as c
+from musictx import formats, midi, shipped
 from musictx.cli import help
 from musictx.compose import own, words
 from musictx.compose.commands import known_options
@@ -248,7 +249,8 @@ def test_other_music_begins_with_nothing_and_the_reason_is_said(tmp_path):
         in own.added("train", [songs])[1]
     )
     prepared = c.compose("prepare", [songs]).tokenizer
-    tokens = bundle.load("song").tokenizer.events
+    stored = json.loads((shipped.models()["song"] / "tokenizer.json").read_text("utf-8"))
+    tokens = build(**stored["config"]).events
     assert build(**dataclasses.asdict(prepared)).fingerprint == tokens.fingerprint
     assert "as 4 of 4 files keep to their beats" in own.added("prepare", [songs])[1]
     assert own.added("prepare", words) == (words, None)
