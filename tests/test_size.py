@@ -27,7 +27,7 @@ ROOMS = {
     "data": 2766,
     "evaluate": 1568,
     "midi": 1537,
-    "model": 3020,
+    "model": 3029,
     "musicxml": 1059,
     "render": 1476,
     "sampling": 4429,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4479,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_581, 44_882, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_590, 44_891, 400, 137
 
 
 def lines() -> dict[str, int]:
