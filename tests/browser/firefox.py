@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import threading
 import time
@@ -46,11 +47,45 @@ user_pref("media.autoplay.default", 0);
 """
 
 
+class Loudspeakers:
+    """A PulseAudio of its own that plays into nothing: without a sound server Firefox has no clock
+    for music. ``address`` is empty where none is installed."""
+
+    def __init__(self, folder: Path) -> None:
+        program = shutil.which("pulseaudio")
+        self.address = f"unix:{folder}/socket" if program else ""
+        self._process: subprocess.Popen[bytes] | None = None
+        if program is None:
+            return
+        folder.mkdir()
+        words = ["-n", "--daemonize=no", "--exit-idle-time=-1", "--use-pid-file=no"]
+        modules = ["module-null-sink", f"module-native-protocol-unix socket={folder}/socket"]
+        self._process = subprocess.Popen(
+            [program, *words, *(f"--load={name}" for name in modules)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"HOME": str(folder), "XDG_RUNTIME_DIR": str(folder)},
+        )
+        end = time.monotonic() + START
+        while not (folder / "socket").exists():
+            assert self._process.poll() is None, "PulseAudio did not start"
+            assert time.monotonic() < end, "PulseAudio does not listen"
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+
+
 class Firefox:
-    """A headless browser with one page. Every call waits for its answer."""
+    """A headless browser with one page. Every call waits for its answer; ``sounds``: has it a
+    sound server, so that its clock of music goes?"""
 
     def __init__(self, program: str, profile: Path) -> None:
         profile.mkdir()
+        self._loudspeakers = Loudspeakers(profile / "sound")
+        self.sounds = bool(self._loudspeakers.address)
         (profile / "user.js").write_text(PROFILE)
         words = ["--headless", "--no-remote", "--profile", str(profile)]
         self._process = subprocess.Popen(
@@ -58,7 +93,8 @@ class Firefox:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"MOZ_DISABLE_CONTENT_SANDBOX": "1"},
+            env=os.environ
+            | {"MOZ_DISABLE_CONTENT_SANDBOX": "1", "PULSE_SERVER": self._loudspeakers.address},
         )
         self.errors: list[str] = []
         self._loop = asyncio.new_event_loop()
@@ -175,6 +211,7 @@ class Firefox:
 
         self._process.terminate()
         self._process.wait(30)
+        self._loudspeakers.close()
         self._run(left())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(30)

@@ -1,4 +1,5 @@
-"""The core of the journeys in Firefox: draw, select, compose, accept, undo, play, settings.
+"""The core of the journeys in Firefox: draw, select, compose, accept, undo, hear, record, notation,
+harmonise, export, settings.
 
 The tests of Chromium say more; these say that nothing of it is Chromium's alone.
 """
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from musictx import midi
 from tests.browser.conftest import COMPOSED, SOON
 from tests.browser.firefox import Firefox
 from tests.browser.served import Served
@@ -110,8 +112,90 @@ def test_playing_and_stopping_by_keys(page):
     page.evaluate("musictx.roll.focus()")
     page.press(" ")
     ask(page, "musictx.player.playing")
+    if page.sounds:
+        # Asked how late it is, Firefox waited for its sound server, and that for Firefox.
+        ask(page, "musictx.player.position > 1")
     page.press(" ")
     ask(page, "!musictx.player.playing")
+
+
+def test_without_a_way_to_the_loudspeakers_the_page_says_so(page):
+    if page.sounds:
+        pytest.skip("there is a sound server")
+    open_example(page, "Ode to joy")
+    page.evaluate("musictx.roll.focus()")
+    page.press(" ")
+    ask(page, "document.querySelector('#messages').innerText.includes('Nothing is heard')")
+    page.press(" ")
+
+
+def test_bars_are_repeated_with_a_metronome(page):
+    if not page.sounds:
+        pytest.skip("no pulseaudio at hand")
+    open_example(page, "Ode to joy")
+    begin, end = page.evaluate("(b => [b.begin, b.end])(musictx.beats.bar(2.5))")
+    page.evaluate(f"musictx.selection.pickRange(musictx.piece, {{begin: {begin}, end: {end}}})")
+    page.click(button("Repeat the selected bars"))
+    page.click(button("Metronome"))
+    page.press(" ")
+    ask(page, f"musictx.player.position > {end - 0.5}")
+    ask(page, f"musictx.player.position < {begin + 0.5}")
+    assert page.evaluate("musictx.player.position") >= begin - 0.1
+    page.press(" ")
+    for name in ("Repeat the selected bars", "Metronome"):
+        page.click(button(name))
+
+
+def test_recording_by_the_computers_keys(page):
+    if not page.sounds:
+        pytest.skip("no pulseaudio at hand")
+    page.click(button("Start from nothing"))
+    ask(page, "musictx.piece")
+    page.click(button("Play with the computer"))
+    page.click(button("Record"))
+    ask(page, "musictx.player.position > 0.1")
+    for key in ("a", "d", "g"):
+        page.press(key)
+    page.click(button("Record"))
+    ask(page, "musictx.piece.notes.size === 3")
+    assert [note["pitch"] for note in page.evaluate(NOTES)] == [60, 64, 67]
+    page.click(button("Play with the computer"))
+    page.evaluate("musictx.mirror.settled()")
+
+
+def test_a_tune_is_harmonised_and_seen_as_notation(page):
+    open_example(page, "Frere jacques")
+    melody = page.evaluate("musictx.piece.notes.size")
+    page.click(seen("[role=radio]", "Harmonise"))
+    page.click("document.querySelector('button.go')")
+    ask(page, "musictx.takes.list.length === 1")
+    page.until("musictx.takes.list[0].state === 'done'", 3 * COMPOSED / 1000)
+    page.click(button("Accept proposal 1"))
+    ask(page, "musictx.shown.take === null")
+    page.evaluate("musictx.mirror.settled()")
+    page.evaluate("musictx.roll.focus()")
+    page.press("v")
+    ask(page, f"document.querySelectorAll('#notation .abcjs-note').length > {melody}")
+    box = "(b => [b.width, b.height])(document.querySelector('#notation svg').getBBox())"
+    assert min(page.evaluate(box)) > 100
+    page.press("v")
+    ask(page, "document.querySelector('#notation').hidden")
+
+
+@pytest.mark.parametrize(
+    ("label", "begins"),
+    [("MIDI", b"MThd"), ("MusicXML", b"<?xml"), ("Sound", b"RIFF"), ("Picture", b"\x89PNG")],
+)
+def test_exports(page, label, begins):
+    open_example(page, "Ode to joy")
+    page.click("document.querySelector('summary[aria-label=Export]')")
+    link = seen(".menu[open] a", label)
+    ask(page, link)
+    bytes_of = "r => r.arrayBuffer().then(b => [...new Uint8Array(b)])"
+    file = bytes(page.evaluate(f"fetch({link}.href).then({bytes_of})"))
+    assert file.startswith(begins)
+    if label == "MIDI":
+        assert len(midi.read(file)) == page.evaluate("musictx.piece.notes.size")
 
 
 def test_settings_of_a_piece_survive_a_reload(page, studio):

@@ -19,6 +19,7 @@ export function mountSound(app, bar) {
   const player = createPlayer({
     getDocument: () => app.piece,
     onState(state, why) {
+      if (state === "deaf") return app.emit("message", { text: "Nothing is heard: this browser has no way to the loudspeakers, or was not allowed to use them.", kind: "error" });
       bar.dataset.state = state;
       if (state !== "file") app.emit("play", page);
       else if (!told) app.emit("message", { text: `This browser plays the server's sound file instead of single notes (${why}).`, kind: "error" });

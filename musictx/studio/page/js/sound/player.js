@@ -11,6 +11,7 @@ const AHEAD_HIDDEN = 2.5;
 const TICK = 60; // milliseconds
 const TAIL = 1.0; // seconds that the playhead goes on after the last note
 const PREVIEW = 0.35;
+const DEAF = 3000; // milliseconds without a clock after which it is said that nothing is heard
 
 /** @typedef {import("./schedule.js").Note} Note */
 /** @typedef {{notes: Map<number, Note> | Note[], tracks: {id: number, program: number, drum: boolean}[], pedals?: number[][], beats?: number[][]}} Music */
@@ -26,7 +27,8 @@ const PREVIEW = 0.35;
 
 /**
  * @param {{getDocument: () => any, onPosition?: (seconds: number) => void, onState?: (state: string, why?: string) => void}} page
- *     onState hears "loading", "playing", "waiting", "stopped" and, once, "file" where there is no synthesiser
+ *     onState hears "loading", "playing", "waiting", "stopped" and, once, "file" where there is no synthesiser,
+ *     "deaf" where there is no way to the loudspeakers
  */
 export function createPlayer({ getDocument, onPosition = () => {}, onState = () => {} }) {
   const output = createOutput();
@@ -143,6 +145,8 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
         synth.silence();
       },
     };
+    const heard = run;
+    setTimeout(() => run === heard && output.context.state !== "running" && onState("deaf"), DEAF);
     tick();
     frame();
   }
