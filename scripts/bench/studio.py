@@ -4,9 +4,10 @@
 
 Needs what ``make journeys`` needs. The first note is that of a model continuing four bars, in its
 kind of music, with a model that is warm: seen in the page, and heard before the loudspeakers. Then
-a piece of so many notes is scrolled, without a graphics card, showing some bars and zoomed out
-until half of it is seen: drawing is the time of the page's own code in a frame, the frame the time
-from one to the next (16.7 ms is the screen's rate). Last, a note is moved.
+a piece of so many notes is scrolled, without a graphics card, with the lane of velocities open,
+showing some bars and zoomed out until half of it is seen: drawing is the time of the page's own
+code in a frame, the frame the time from one to the next (16.7 ms is the screen's rate). Last, a
+note is moved.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ DEFAULTS = {"times": "5", "notes": "10000", "frames": "200"}
 #: Scrolls by some pixels each frame; `half` zooms out first.
 SCROLL = """async ([half, frames]) => {
   const { roll } = musictx, { view } = roll;
+  if (!roll.lane.shown) roll.lane.toggle();
+  await new Promise(resolve => setTimeout(resolve, 500));
   if (half) view.scale = view.width / (view.length / 2);
   roll.timings.length = 0;
   const gaps = [];
@@ -116,7 +119,7 @@ def _open(desk: Desk, count: int, path: Path) -> None:
     table["start"] = np.arange(count) * 0.05
     table["end"] = table["start"] + 0.3
     table["pitch"] = 36 + np.arange(count) * 7 % 60
-    table["velocity"], table["track"] = 80, np.arange(count) % 4
+    table["velocity"], table["track"] = 20 + np.arange(count) * 13 % 100, np.arange(count) % 4
     musictx.write(Score(notes=table), path)
     desk.open_file(path)
     desk.until(f"window.musictx?.piece?.notes.size === {count}", seconds=60)

@@ -7,10 +7,12 @@ import { count, dynamicLabel } from "../document/words.js";
 import { remember, remembered } from "../sound/remember.js";
 import { level, ramp } from "./colours.js";
 import { begin, sizeCanvas } from "./roll.js";
-import { along, HEIGHT, heightOf } from "./strokes.js";
+import { along, HEIGHT, heightOf, stems } from "./strokes.js";
+import { Tiles } from "./tiles.js";
 
 /** @typedef {import("../document/types.js").Note} Note */
 
+const PICKED = 8192; // beyond the keys of all tracks and loudnesses
 const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "Pedal", 66: "Sostenuto", 67: "Soft pedal", 91: "Reverb", 93: "Chorus" };
 
 export class Lane {
@@ -20,6 +22,7 @@ export class Lane {
   #controllers = [];
   /** Velocities while they are drawn. @type {Map<number, number>} */
   #drawn = new Map();
+  #tiles = new Tiles();
   #asked = "";
 
   /** @param {import("./roll.js").Roll} roll */
@@ -136,8 +139,8 @@ export class Lane {
     if (this.shown) sizeCanvas(this.canvas, this.roll.view.width, HEIGHT);
   }
 
-  /** @param {Note[]} visible  notes in sight */
-  draw(visible) {
+  /** @param {any[]} look  what the notes depend on @param {(view: import("./view.js").View) => Note[]} between  those that are seen */
+  draw(look, between) {
     if (!this.shown) return;
     const { app, view, colours } = this.roll;
     const ctx = begin(this.canvas.getContext("2d"));
@@ -147,8 +150,10 @@ export class Lane {
     for (const value of [32, 64, 96]) ctx.fillRect(0, Math.round(heightOf(value)), view.width, 1);
     ctx.fillStyle = colours.bar;
     ctx.fillRect(0, 0, view.width, 1);
-    if (this.what === "velocity") this.#velocities(ctx, visible);
-    else this.#movements(ctx, Number(this.what));
+    if (this.what === "velocity") {
+      const { notes, tracks } = app.selection;
+      this.#tiles.show(ctx, view, HEIGHT, [...look, notes, tracks, this.#drawn.size ? {} : null], (own, seen) => this.#velocities(own, seen, between(seen)));
+    } else this.#movements(ctx, Number(this.what));
     if (this.#drawn.size) {
       const [value] = [...this.#drawn.values()].slice(-1);
       ctx.fillStyle = colours.ink;
@@ -159,36 +164,27 @@ export class Lane {
     ctx.globalAlpha = 1;
   }
 
-  /** A stem for each note, those of one colour together. @param {Note[]} visible */
-  #velocities(ctx, visible) {
-    const { app, view, colours } = this.roll;
+  /** A stem for each note, those of one colour together, and of those in one column of pixels the longest. @param {import("./view.js").View} view @param {Note[]} visible */
+  #velocities(ctx, view, visible) {
+    const { app, colours } = this.roll;
+    const { tracks } = app.piece;
     const { notes: selected, tracks: meant } = app.selection;
-    const place = new Map(app.piece.tracks.map((track, i) => [track.id, i]));
-    /** @type {Map<string, [number, number][]>} colour, and strength -> stems */
-    const groups = new Map();
-    for (const note of visible) {
-      const x = view.x(note.start);
-      if (x < -3 || x > view.width + 3) continue;
-      const velocity = this.#drawn.get(note.id) ?? note.velocity;
-      const i = place.get(note.track) ?? 0;
+    const place = new Map(tracks.map((track, i) => [track.id, i]));
+    const groups = stems(visible, view, (note) => this.#drawn.get(note.id) ?? note.velocity, (note, velocity) => {
       const picked = selected.has(note.id);
       const faint = selected.size ? !picked : meant.size > 0 && !meant.has(note.track);
-      const colour = picked ? colours.ink : ramp(app.piece.tracks[i], i, colours.dark)[level(velocity)];
-      const key = `${faint ? 0 : 1}${colour}`;
-      const group = groups.get(key);
-      if (group) group.push([x, velocity]);
-      else groups.set(key, [[x, velocity]]);
-    }
-    for (const [key, stems] of [...groups].sort(([a], [b]) => (a < b ? -1 : 1))) {
-      ctx.globalAlpha = key[0] === "0" ? 0.3 : 1;
-      ctx.fillStyle = key.slice(1);
-      ctx.beginPath();
-      for (const [x, velocity] of stems) {
-        const y = heightOf(velocity);
-        ctx.rect(x, y, 1.5, HEIGHT - y);
-        ctx.rect(x - 2, y - 2, 5, 4);
+      // In the order of drawing: what is faint, the others, what is selected.
+      return picked ? PICKED : (faint ? 0 : PICKED / 2) + (place.get(note.track) ?? 0) * 16 + level(velocity);
+    });
+    for (const [key, columns] of [...groups].sort(([a], [b]) => a - b)) {
+      const i = (key % (PICKED / 2)) >> 4;
+      ctx.globalAlpha = key < PICKED / 2 ? 0.3 : 1;
+      ctx.fillStyle = key === PICKED ? colours.ink : ramp(tracks[i], i, colours.dark)[key % 16];
+      for (const [x, heights] of columns) {
+        const top = Math.min(...heights);
+        ctx.fillRect(x, top, 2, HEIGHT - top);
+        for (const y of heights) ctx.fillRect(x - 2, y - 2, 5, 4);
       }
-      ctx.fill();
     }
   }
 

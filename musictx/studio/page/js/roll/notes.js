@@ -43,14 +43,19 @@ export function fillNotes(ctx, view, notes) {
   const gap = view.row >= 8 ? 1 : 0;
   const height = view.row - gap;
   const round = Math.min(3, height / 3);
+  let rounded = false;
   ctx.beginPath();
   for (const note of notes) {
     const { x, width } = extent(view, note);
     const y = view.y(note.pitch);
-    if (width >= ROUND && height >= 6) ctx.roundRect(x, y, width, height, round);
-    else ctx.rect(x, y, width, height);
+    // One rectangle after the other is painted far sooner than a path of thousands.
+    if (width < ROUND || height < 6) ctx.fillRect(x, y, width, height);
+    else {
+      ctx.roundRect(x, y, width, height, round);
+      rounded = true;
+    }
   }
-  ctx.fill();
+  if (rounded) ctx.fill();
 }
 
 /** Draws the outlines of notes with the line that is set. @param {View} view */
