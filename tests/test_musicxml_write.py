@@ -136,6 +136,19 @@ def test_fermatas_title_composer_and_the_pick_up_come_back():
     assert (again.title, again.composer, again.fermatas) == (back.title, back.composer, (4.0,))
 
 
+def test_lyrics_come_back_each_under_one_note():
+    notes = (0, 2, 60), (2, 6, 62), (2, 6, 65), (5, 7, 40), (7, 8, 64)
+    words = (0.0, "Freu-"), (2.0, "de & <so>"), (7.0, "la")
+    made = piece(*notes, lyrics=words)
+    data = w.to_bytes(made)
+    assert musicxml.read(data).lyrics == words
+    assert len(ET.fromstring(data).findall(".//lyric")) == len(words)
+    sung = [n for n in ET.fromstring(data).iter("note") if n.find("lyric") is not None]
+    assert not any(
+        n.find("tie[@type='stop']") is not None or n.find("chord") is not None for n in sung
+    )
+
+
 def test_of_marks_at_one_moment_the_last_is_written():
     keys, meters = np.array([(0.0, 0, False), (0.0, -3, True)], KEY), [(0.0, 4, 4), (0.0, 3, 4)]
     made = piece((0, 1, 60), (1, 3, 62), keys=keys, meters=np.array(meters, METER))

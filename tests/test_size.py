@@ -28,7 +28,7 @@ ROOMS = {
     "evaluate": 1568,
     "midi": 1537,
     "model": 3029,
-    "musicxml": 1059,
+    "musicxml": 1067,
     "render": 1476,
     "sampling": 4429,
     "tokens": 2371,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4479,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_590, 44_891, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_598, 44_899, 400, 137
 
 
 def lines() -> dict[str, int]:

@@ -69,8 +69,9 @@ def to_bytes(score: Score) -> bytes:
     """``score`` as a MusicXML document (score-partwise 4.0), UTF-8.
 
     Beginnings and ends stand on the nearest of 24 lines in a quarter note; what is played slightly
-    off, and let go early or late, is written as notation has it (``lengths.py``). Fermatas, a title
-    and a composer are written, and a pick-up is measure 0. Raises ``UserError`` for
+    off, and let go early or late, is written as notation has it (``lengths.py``). Fermatas, lyrics
+    (under the first note that begins there), a title and a composer are written, and a pick-up is
+    measure 0. Raises ``UserError`` for
     music without tempo marks or beside that grid (:data:`_LINES`): a performance has no notation.
     So it does for music of more than 200,000 bars, those of each voice counted, or of more than
     500,000 notes, each counted in every bar in which it sounds.
@@ -89,6 +90,7 @@ def to_bytes(score: Score) -> bytes:
     keys, meters_at, tempos_at = (_placed(clock, one) for one in (score.keys, meters, tempos))
     marks = _Marks(keys, meters_at, tempos_at, _chord_symbols(clock, score))
     fermatas = frozenset(int(ticks(clock, np.array(time))) for time in score.fermatas)
+    words = {int(ticks(clock, np.array(time))): _plain(text) for time, text in score.lyrics}
     tracks, firsts = np.unique(np.sort(notes["track"]), return_index=True)
     groups = np.split(np.argsort(notes["track"], kind="stable"), firsts[1:])
     repeated = (len(marks.keys[0]) + len(marks.meters[0])) * len(groups)
@@ -110,7 +112,7 @@ def to_bytes(score: Score) -> bytes:
             for voice, content in enumerate(voices):
                 if voice:
                     lines += nested("backup", leaf("duration", stop - begin))
-                style = _Style(str(voice + 1), flats, fermatas)
+                style = _Style(str(voice + 1), flats, fermatas, words)
                 places[voice] = _fill(lines, content, places[voice], (begin, stop), style)
             cut = {"implicit": "yes"} if implicit or (clock.pickup and not index) else {}
             measure = nested("measure", lines, number=index + 1 - clock.pickup, **cut)
@@ -292,11 +294,13 @@ def _between(
 
 
 class _Style(NamedTuple):
-    """How the notes of one voice are written; fermatas are ticks."""
+    """How the notes of one voice are written; fermatas are ticks, as are the places of the words
+    that no note has yet."""
 
     voice: str
     flats: bool
     fermatas: frozenset[int]
+    words: dict[int, str]
 
 
 def _fill(
@@ -312,8 +316,12 @@ def _fill(
         for length in _split(end - start):
             ties = (start > chord.start, start + length < chord.end)
             held = start in style.fermatas
+            word = style.words.pop(start, "") if start == chord.start else ""
             for index, head in enumerate(chord.heads):
                 lines += _note(head, length, style, ties=ties, in_chord=index > 0, held=held)
+                if word and not index:
+                    lines[-1:] = [f"  {line}" for line in nested("lyric", leaf("text", word))]
+                    lines.append("</note>")
             start += length
         at = end
         if chord.end > stop:

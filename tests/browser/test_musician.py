@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page
 
-from musictx import midi
+from musictx import midi, musicxml
 from musictx.chords import annotated
 from musictx.midi.controls import controllers
 from tests.browser.desk import Desk
@@ -52,6 +52,56 @@ def test_chords_are_found_typed_and_followed(desk, studio):
     desk.page.keyboard.press("Control+z")
     desk.settle()
     assert desk.server()["markers"] == []
+
+
+def test_words_are_written_changed_and_taken_away(desk):
+    desk.open_example("Ode to joy")
+    page = desk.page
+    roll, field = page.locator("#roll"), page.get_by_role("textbox", name="Words")
+    starts = sorted({note[1] for note in desk.notes()})
+
+    def write(text: str, *, before: str = "") -> list[list]:
+        roll.focus()
+        page.keyboard.press("w")
+        assert field.input_value() == before
+        field.fill(text)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(50)
+        return list(desk.server()["lyrics"])
+
+    page.locator("#roll").focus()
+    page.keyboard.press("Home")
+    sung = write("Freu-de schö-ner Göt-ter-fun-ken")
+    assert [text for _, text in sung[:4]] == ["Freu-", "de", "schö-", "ner"]
+    assert [time for time, _ in sung] == starts[:8]
+    assert write("Joy", before="Freu-")[:2] == [[starts[0], "Joy"], sung[1]]
+    page.keyboard.press("v")
+    page.locator("#notation .abcjs-lyric").first.wait_for()
+    assert "Joy" in page.locator("#notation").inner_text()
+    page.keyboard.press("v")
+    _, content = desk.export("MIDI")
+    assert [text for _, text in midi.read(content).lyrics][:2] == ["Joy", "de"]
+    _, content = desk.export("MusicXML")
+    assert [text for _, text in musicxml.read(content).lyrics][:2] == ["Joy", "de"]
+    assert write("", before="Joy") == sung[1:]
+    desk.select_bars(1, 2)
+    assert write("", before="de schö-ner Göt-ter-fun-ken") == []
+    roll.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("Escape")
+    page.keyboard.press("w")
+    field.fill("la " * 100)
+    page.keyboard.press("Enter")
+    page.get_by_text("notes from here on, and 100 syllables").wait_for()
+    page.keyboard.press("Escape")
+    for _ in range(4):
+        roll.focus()
+        page.keyboard.press("Control+z")
+        desk.settle()
+    assert desk.server()["lyrics"] == []
+    page.keyboard.press("Control+Shift+z")
+    desk.settle()
+    assert desk.server()["lyrics"] == sung
 
 
 def test_velocities_are_drawn_in_the_lane(desk):

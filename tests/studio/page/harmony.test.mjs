@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { chordLabel, chordsOf, inForce, say, sectionsOf, write } from "../../../musictx/studio/page/js/document/harmony.js";
+import { chordLabel, chordsOf, inForce, lineOf, say, sectionsOf, sing, write } from "../../../musictx/studio/page/js/document/harmony.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
 import { opening, retimed } from "../../../musictx/studio/page/js/document/timing.js";
 import { pieceOf } from "./music.mjs";
@@ -45,4 +45,22 @@ test("symbols in markers are chords; a letter is one only beside others", () => 
   assert.deepEqual(of("Am7", "F", "Verse", "G/B"), ["A:min7", "F:maj", "G:maj"]);
   assert.deepEqual(of("A", "B", "A"), []);
   assert.deepEqual(of("A", "A:min7"), ["A:min7"]);
+});
+
+test("words stand under the notes, a syllable each; they are changed and taken away", () => {
+  const starts = [0, 0.5, 0.505, 1, 1.5, 2, 2.5];
+  let piece = pieceOf([], { lyrics: [] });
+  const sung = (line, place) => {
+    const operation = sing(piece, line, place, starts);
+    if (typeof operation !== "string" && operation) piece = apply(piece, operation);
+    return typeof operation === "string" ? operation : piece.lyrics;
+  };
+  assert.deepEqual(sung("Freu-de _ schö-ner", { begin: 0 }), [[0, "Freu-"], [0.5, "de"], [1.5, "schö-"], [2, "ner"]]);
+  assert.equal(lineOf(piece.lyrics), "Freu-de schö-ner");
+  assert.deepEqual(sung("la", { begin: 0.5 }), [[0, "Freu-"], [0.5, "la"], [1.5, "schö-"], [2, "ner"]]);
+  assert.match(sung("a b c", { begin: 2 }), /2 notes from here on, and 3 syllables/);
+  assert.deepEqual(sung("", { begin: 0.5 }), [[0, "Freu-"], [1.5, "schö-"], [2, "ner"]]);
+  assert.deepEqual(sung("x", { begin: 1, end: 2.5 }), [[0, "Freu-"], [1, "x"]]); // of those bars all others go
+  assert.equal(sing(piece, "", { begin: 2 }, starts), null);
+  assert.deepEqual(sung("", { begin: 0, end: 4 }), []);
 });

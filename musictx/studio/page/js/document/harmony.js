@@ -92,3 +92,27 @@ export function write(piece, found) {
   const markers = /** @type {Said[]} */ ([...sectionsOf(piece), ...found]).sort((a, b) => a[0] - b[0]);
   return { label: "chords written above the bars", markers };
 }
+
+/** Syllables in a line of words: "Freu-de _ schön" is Freu-, de, one note more for it, schön. @param {string} line */
+export const syllables = (line) => line.trim().split(/ +/).flatMap((word) => word.match(/[^-]+-?|-/g) ?? []);
+
+/** The line that is sung in a stretch. @param {Said[]} lyrics */
+export const lineOf = (lyrics) => lyrics.map(([, text]) => text.trim().replaceAll(" ", "\u00a0") + (text.trim().endsWith("-") ? "" : " ")).join("").trim();
+
+/**
+ * A line of words under the notes from a moment on, a syllable for each beginning of them; what stood there
+ * goes, and with `end` all up to there. An empty line takes words away. What is no operation is a sentence.
+ * @param {Piece} piece @param {string} line @param {{begin: number, end?: number}} place @param {number[]} starts  of the notes that are sung, ascending
+ * @returns {Operation | string | null}
+ */
+export function sing(piece, line, { begin, end = begin + 2 * NEAR }, starts) {
+  const parts = line.trim() ? syllables(line) : [];
+  const places = starts.filter((time, i) => time > begin - NEAR && !(i && time - starts[i - 1] < NEAR));
+  if (parts.length > places.length) return `There are ${places.length} notes from here on, and ${parts.length} syllables.`;
+  const until = Math.max(end, parts.length ? places[parts.length - 1] + NEAR : 0);
+  const others = (piece.lyrics ?? []).filter(([time]) => time < begin - NEAR || time > until - NEAR / 2);
+  if (!parts.length && others.length === (piece.lyrics ?? []).length) return null;
+  const sung = /** @type {Said[]} */ (parts.flatMap((text, i) => (text === "_" ? [] : [[places[i], text.replaceAll("\u00a0", " ")]])));
+  const lyrics = [...others, ...sung].sort((a, b) => a[0] - b[0]);
+  return { label: parts.length ? `words ${line.trim().slice(0, 40)}` : "words taken away", lyrics };
+}

@@ -2,9 +2,9 @@
 
 import { h } from "../core/dom.js";
 import { get, session } from "../core/api.js";
-import { chordLabel, chordsOf, inForce, say, sectionsOf } from "../document/harmony.js";
+import { chordLabel, chordsOf, inForce, lineOf, say, sectionsOf, sing } from "../document/harmony.js";
 import { openDialog } from "../shell/dialog.js";
-import { positionWords } from "../document/words.js";
+import { positionWords, stretchWords } from "../document/words.js";
 import { begin, sizeCanvas } from "./roll.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -16,7 +16,7 @@ const MOST = 20_000; // notes in which they are
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
 
 export class Above {
-  canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord or, above it, a section" });
+  canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord, above it a section, below it words" });
   /** The chords that the notes imply, where the piece names none. @type {Said[]} */
   found = [];
   #key = "";
@@ -32,6 +32,7 @@ export class Above {
     this.canvas.addEventListener("dblclick", (event) => {
       const row = this.rows()[Math.floor(event.offsetY / ROW)];
       const time = Math.max(0, roll.view.time(event.offsetX));
+      if (row === "lyric") return this.words(this.#near(row, event.offsetX) ?? time);
       this.write(row === "section" ? "section" : "chord", this.#near(row, event.offsetX) ?? app.beats.floor(time, 1));
     });
     this.canvas.addEventListener("pointerdown", (event) => event.preventDefault());
@@ -58,7 +59,7 @@ export class Above {
   /** Where the text begins that is shown at a place. */
   #near(row, x) {
     const { app, view } = this.roll;
-    const all = row === "section" ? sectionsOf(app.piece) : chordsOf(app.piece);
+    const all = row === "section" ? sectionsOf(app.piece) : row === "lyric" ? app.piece.lyrics : chordsOf(app.piece);
     return all.findLast(([time]) => view.x(time) <= x && x < view.x(time) + 40)?.[0];
   }
 
@@ -69,15 +70,37 @@ export class Above {
     const now = inForce(all, time);
     const here = now && Math.abs(now[0] - time) < 0.03 ? now[1] : "";
     const shown = kind === "chord" && here ? chordLabel(here).replaceAll("♯", "#").replaceAll("♭", "b") : here;
-    const field = h("input", { type: "text", maxLength: 60, value: shown, "aria-label": kind === "chord" ? "Chord" : "Section", spellcheck: false });
-    const hint = h("p.hint", { role: "status" }, kind === "chord" ? "Such as C, Am7, F#m7b5, Gsus4 or N.C.; empty: none here. It holds until the next." : "Such as Verse, Chorus or A; empty: none here.");
+    this.#ask(kind === "chord" ? "Chord" : "Section", `at ${positionWords(app.beats, time)}`, shown,
+      kind === "chord" ? "Such as C, Am7, F#m7b5, Gsus4 or N.C.; empty: none here. It holds until the next." : "Such as Verse, Chorus or A; empty: none here.",
+      (text) => say(app.piece, kind, time, text) ?? (text && kind === "chord" ? `${text} is no chord that is known here. Write C, F#m7, Bbmaj7, Gsus4 or N.C.` : null));
+  }
+
+  /** Asks for the words under the notes: of the selected bars, else from a moment on. @param {number} [time]  else the selected note, or the cursor */
+  words(time) {
+    const { app } = this.roll;
+    const { piece, selection: { range, notes: picked } } = app;
+    const chosen = [...picked].flatMap((id) => piece.notes.get(id) ?? []).sort((a, b) => a.start - b.start)[0];
+    const begin = time ?? range?.begin ?? chosen?.start ?? app.cursor.time;
+    const track = range ? app.pen?.id : chosen?.track ?? app.pen?.id;
+    const starts = this.roll.index.notes.filter((note) => note.track === track).map((note) => note.start);
+    const stretch = time === undefined && range ? { begin, end: range.end } : { begin: starts.find((at) => at > begin - 0.03) ?? begin };
+    const now = (piece.lyrics ?? []).filter(([at]) => at > stretch.begin - 0.03 && at < (stretch.end ?? stretch.begin + 0.04) - 0.01);
+    this.#ask("Words", stretch.end ? `of ${stretchWords(app.beats, begin, stretch.end)}` : `from ${positionWords(app.beats, stretch.begin)}`, lineOf(now),
+      "A syllable for each note from here on: Freu-de schö-ner. _ holds one over another note; empty: none here.",
+      (line) => sing(piece, line, stretch, starts));
+  }
+
+  /** A dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => import("../document/types.js").Operation | string | null} write  a sentence is what is wrong */
+  #ask(what, where, shown, help, write) {
+    const { app } = this.roll;
+    const field = h("input", { type: "text", maxLength: what === "Words" ? 2000 : 60, value: shown, "aria-label": what, spellcheck: false });
+    const hint = h("p.hint", { role: "status" }, help);
     const form = h("form.said-form", {
       onsubmit(event) {
         event.preventDefault();
-        const text = field.value.trim();
-        const operation = say(app.piece, kind, time, text);
-        if (!operation && text && kind === "chord") {
-          hint.textContent = `${text} is no chord that is known here. Write C, F#m7, Bbmaj7, Gsus4 or N.C.`;
+        const operation = write(field.value.trim());
+        if (typeof operation === "string") {
+          hint.textContent = operation;
           hint.classList.add("wrong");
           return;
         }
@@ -87,7 +110,7 @@ export class Above {
         app.roll.focus();
       },
     }, field, h("button.gold", { type: "submit" }, "Write"));
-    const dialog = openDialog(`${kind === "chord" ? "Chord" : "Section"} at ${positionWords(app.beats, time)}`, form, hint);
+    const dialog = openDialog(`${what} ${where}`, form, hint);
     dialog.classList.add("narrow");
     field.select();
   }

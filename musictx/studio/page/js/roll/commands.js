@@ -58,6 +58,7 @@ function walking(app) {
     { keys: ["Home", "End"], group, what: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.piece.duration) },
     { keys: ["C"], group, what: "Write a chord above the bars here", run: () => app.roll.above.write("chord", app.beats.floor(app.cursor.time, 1)) },
     { keys: ["M"], group, what: "Write a section above the bars here", run: () => app.roll.above.write("section", app.beats.bar(app.cursor.time).begin) },
+    { keys: ["W"], group, what: "Write words under the notes: of the selected bars, or from here on", run: () => app.roll.above.words() },
     { keys: ["P"], group, what: "Put the playhead at the cursor", run: () => { app.player.seek(app.cursor.time); app.say("playhead here"); } },
   ];
 }
