@@ -46,15 +46,15 @@ def write(
     reverb: bool = True,
     limits: Limits | None = None,
     on_block: Callable[[], None] | None = None,
-    mix: Mapping[int, tuple[float, float]] | None = None,
+    mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Path:
     """Write ``score`` as a WAV file, stereo, 16 bits; returns its path.
 
     ``sample_rate`` in hertz. ``soundfont`` is an SF2 or SF3 file, by default the one that comes
     with musictx. The piece is scaled as a whole so that its loudest sample is 1 dB under full
     scale; it never clips. The file appears whole or not at all. ``on_block`` is called after every
-    :data:`BLOCK_SECONDS` of sound; what it raises ends the work. ``mix`` says of tracks by which
-    factor they are louder, and how far to the right they are moved, from -1 to 1.
+    :data:`BLOCK_SECONDS` of sound; what it raises ends the work. ``mix``: track -> how loud it is,
+    how far to the right, -1 to 1, and how much of it goes into the room; 1, 0, 1 as usual.
 
     Raises :class:`UserError` for a Score without notes, a file that is no sound font and a piece
     longer than ``limits.wav_seconds``, :class:`WriteError` where the machine cannot write.
@@ -84,7 +84,7 @@ def blocks(
     sample_rate: int = 44100,
     soundfont: SoundFont | str | Path | None = None,
     reverb: bool = True,
-    mix: Mapping[int, tuple[float, float]] | None = None,
+    mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Iterator[np.ndarray]:
     """Our sampler's sound of ``score``, piece by piece: (n, 2) float32, left and right.
 
@@ -96,7 +96,7 @@ def blocks(
         font = SoundFont(OURS if font is None else font)
     dry = _mixed(score, font, sample_rate, _whole_hops(BLOCK_SECONDS * sample_rate), mix or {})
     if not reverb:
-        yield from (block.T for block in dry)
+        yield from (block[:2].T for block in dry)
         return
     room = _Room(sample_rate)
     for block in dry:
@@ -109,34 +109,35 @@ def _whole_hops(frames: float) -> int:
 
 
 def _mixed(
-    score: Score, font: SoundFont, rate: int, size: int, mix: Mapping[int, tuple[float, float]]
+    score: Score, font: SoundFont, rate: int, size: int, mix: Mapping[int, tuple[float, ...]]
 ) -> Iterator[np.ndarray]:
-    """(2, n) blocks of ``size`` frames, the last one shorter.
+    """(3, n) blocks of ``size`` frames, the last one shorter: left, right, what goes to the room.
 
     A note is rendered whole when it begins; what reaches past the block waits in the buffer. So
     every sample is the same sum in the same order wherever blocks end.
     """
     sampler = Sampler(font, rate)
     notes = fold_sustain(score).notes
-    buffer = np.zeros((2, 2 * size), np.float32)
+    buffer = np.zeros((3, 2 * size), np.float32)
     base = last = 0
     for start, end, pitch, velocity, program, drum, track in notes.tolist():
-        gain, right = mix.get(track, (1.0, 0.0))
+        gain, right, wet = mix.get(track, (1.0, 0.0, 1.0))
         first = round(start * rate)
         while first >= base + size:
             yield buffer[:, :size].copy()
-            buffer = np.concatenate((buffer[:, size:], np.zeros((2, size), np.float32)), axis=1)
+            buffer = np.concatenate((buffer[:, size:], np.zeros((3, size), np.float32)), axis=1)
             base += size
         for zone in font.sounding(program, drum, pitch, velocity):
             sound = sampler.note(zone, pitch, velocity, end - start)
             a, b = first - base, first - base + len(sound)
             if b > buffer.shape[1]:
-                more = np.zeros((2, b - buffer.shape[1] + size), np.float32)
+                more = np.zeros((3, b - buffer.shape[1] + size), np.float32)
                 buffer = np.concatenate((buffer, more), axis=1)
             # Equal power: as loud in the middle as at the sides.
             angle = min(max(zone.pan + right / 2, 0.0), 1.0) * np.pi / 2
-            buffer[0, a:b] += sound * np.float32(gain * np.cos(angle))
-            buffer[1, a:b] += sound * np.float32(gain * np.sin(angle))
+            shares = gain * np.array((np.cos(angle), np.sin(angle), 0.0), np.float32)
+            shares[2] = wet * shares.sum()
+            buffer[:, a:b] += shares[:, None] * sound
             last = max(last, base + b)
     while base < last:
         yield buffer[:, : min(size, last - base)].copy()
@@ -145,7 +146,7 @@ def _mixed(
 
 
 class _Room:
-    """A light reverberation: the sum of both channels convolved with decaying noise, one a side.
+    """A light reverberation: what goes to the room convolved with decaying noise, one a side.
 
     Overlap-add with a fixed hop, so the blocks that come in may have any whole number of hops.
     """
@@ -158,14 +159,13 @@ class _Room:
         self._tail = np.zeros((2, self._length), np.float32)
 
     def add_to(self, block: np.ndarray) -> np.ndarray:
-        """The (2, n) block with the reverberation of it and of all before it."""
-        out = block.copy()
+        """The sides of a (3, n) block with the reverberation of it and of all before it."""
+        out = block[:2].copy()
         for a in range(0, block.shape[1], HOP):
-            piece = block[:, a : a + HOP]
-            n = piece.shape[1]
-            spectrum = np.fft.rfft(piece[0] + piece[1], self._size)
-            wet = np.fft.irfft(spectrum * self._spectra, self._size).astype(np.float32)
-            wet = wet[:, : n + self._length]
+            piece = block[2, a : a + HOP]
+            n = len(piece)
+            spectra = np.fft.rfft(piece, self._size) * self._spectra
+            wet = np.fft.irfft(spectra, self._size)[:, : n + self._length].astype(np.float32)
             wet[:, : self._length] += self._tail
             out[:, a : a + n] += wet[:, :n]
             self._tail = wet[:, n:]

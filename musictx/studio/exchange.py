@@ -90,9 +90,9 @@ def mixed(document: Document, score: Score, data: bytes) -> bytes:
     return beginning(data, wanted)
 
 
-def gains(document: Document) -> dict[int, tuple[float, float]]:
-    """Track -> how loud it sounds, 1 as usual, and how far to the right, -1 to 1."""
-    return {t.id: ((t.volume / 100) ** 2, (t.pan - 64) / 64) for t in document.tracks}
+def gains(document: Document) -> dict[int, tuple[float, float, float]]:
+    """Track -> how loud, 1 as usual; how far right, -1 to 1; how much of the room, 1 as usual."""
+    return {t.id: ((t.volume / 100) ** 2, t.pan / 64 - 1, t.reverb / 40) for t in document.tracks}
 
 
 def in_order(document: Document) -> Document:

@@ -107,7 +107,8 @@ def test_the_room_is_the_plain_convolution_however_it_is_cut():
     sound[:, at] = random.standard_normal((2, 40))
     room = audio._Room(8000)
     cut = 2 * audio.HOP
-    pieces = [room.add_to(sound[:, :cut]), room.add_to(sound[:, cut:]), room.rest()]
+    sent = np.concatenate((sound, sound.sum(axis=0, keepdims=True)))
+    pieces = [room.add_to(sent[:, :cut]), room.add_to(sent[:, cut:]), room.rest()]
     expected = np.zeros((2, sound.shape[1] + response.shape[1]))
     expected[:, : sound.shape[1]] = sound
     for i in np.flatnonzero(sound[0]):
@@ -194,9 +195,22 @@ def test_a_mix_makes_tracks_louder_and_moves_them(font):
     notes = [(0.0, 0.5, 69, 90, 0, False, 0), (5.0, 5.5, 69, 90, 0, False, 1)]
     options = {"soundfont": font, "reverb": False}
     plain = f.sound_of(Score(notes=notes), **options)
-    mixed = f.sound_of(Score(notes=notes), mix={0: (0.5, 0.0), 1: (1.0, 1.0)}, **options)
+    mixed = f.sound_of(Score(notes=notes), mix={0: (0.5, 0.0, 1.0), 1: (1.0, 1.0, 1.0)}, **options)
     first, second = slice(0, 22050), slice(5 * 44100, None)
     assert np.allclose(mixed[first], plain[first] / 2, atol=1e-6)
     left, right = np.abs(mixed[second]).max(axis=0)
     assert left < 1e-3 * right
     assert right > 0.01
+
+
+def test_each_track_of_a_mix_has_its_own_reverberation(font):
+    notes = [(0.0, 0.5, 69, 90, 0, False, 0), (5.0, 5.5, 69, 90, 0, False, 1)]
+    options = {"soundfont": font}
+    plain, dry = (f.sound_of(Score(notes=notes), reverb=on, **options) for on in (True, False))
+    mix = {0: (1.0, 0.0, 0.0), 1: (1.0, 0.0, 2.0)}
+    mixed = f.sound_of(Score(notes=notes), mix=mix, **options)
+    first, second = slice(0, 4 * 44100), slice(5 * 44100, len(dry))
+    room = plain[: len(dry)] - dry
+    assert np.abs(room[first]).max() > 1e-3
+    assert np.allclose(mixed[first], dry[first], atol=1e-6)
+    assert np.allclose(mixed[second] - dry[second], 2 * room[second], atol=1e-5)

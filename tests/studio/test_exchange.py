@@ -290,6 +290,7 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
     assert set(exchange.heard(document)) == {1, 3}
+    assert exchange.gains(document) == {1: (1.0, -1.0, 2.25), 0: (pytest.approx(0.04), 0.0, 1.0)}
     ordered = exchange.in_order(document)
     assert [track.id for track in ordered.tracks] == [0, 1]
     score = exchange.in_file(ordered, data)
