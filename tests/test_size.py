@@ -19,7 +19,7 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3527,
-    "apps": 2444,
+    "apps": 2453,
     "attention": 2940,
     "cli": 385,
     "compose": 1298,
@@ -30,7 +30,7 @@ ROOMS = {
     "model": 3029,
     "musicxml": 1067,
     "render": 1476,
-    "sampling": 4429,
+    "sampling": 4506,
     "tokens": 2371,
     "train": 2481,
     "chorale": 3361,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4479,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_598, 44_899, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_684, 44_985, 400, 137
 
 
 def lines() -> dict[str, int]:

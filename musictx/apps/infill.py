@@ -45,6 +45,8 @@ from musictx.tokens.group_ids import DRUM_PART
 ACCOMPANIED = 3.0
 #: Together they are so loud for the melody alone: the median of 40 songs (scripts/LOG.md).
 QUIETER = 0.87
+#: Semitones from the mean pitch of a melody down to that of all notes with its accompaniment.
+LOWER = 6.5
 #: New notes of a track reach so many semitones beyond those it has.
 MARGIN = 4
 #: A tokenizer's own way to write a gap (``Wing.fills``): model, task, request, seed and progress as
@@ -113,6 +115,8 @@ def composed(
     order = [*wanted.values()] or sorted(programs or ())
     placed = partial(_placed, bundle, task, known, order, request.quantise)
     asked = steering(bundle, values, request.guidance, around=around)
+    if task.closes and bundle.tokenizer.group == 1:  # as loud, high and full as the music around
+        asked = replace(asked, asked={**around, **asked.asked})
     part: fill.Part | BarPart
     if bundle.tokenizer.group > 1:
         part = BarPart(
@@ -156,13 +160,18 @@ def composed(
 
 
 def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
-    """How loud a melody and its accompaniment are, and how many of their notes sound at once, where
-    notes are written whole: with nothing asked they come out short, and as loud as the melody."""
+    """What a melody with its accompaniment is like: of notes written whole, which come out short
+    and as loud as the melody with nothing asked, how loud and how many at once; of others, which
+    stay close to the melody, how high."""
     polyphony = (bundle.card.get("note_limits") or {}).get("polyphony")
-    if bundle.tokenizer.group == 1 or polyphony is None or not len(task.kept):
+    notes = task.kept.notes
+    if not len(notes):
         return {}
-    loudness = QUIETER * float(task.kept.notes["velocity"].mean())
-    return {"loudness": loudness, "polyphony": polyphony}
+    if bundle.tokenizer.group == 1:
+        return {"register": max(float(notes["pitch"].mean()) - LOWER, 1.0)}
+    if polyphony is None:
+        return {}
+    return {"loudness": QUIETER * float(notes["velocity"].mean()), "polyphony": polyphony}
 
 
 def _pace(task: Task, bpm: float) -> float:

@@ -21,7 +21,7 @@ from musictx.config import SamplingConfig
 from musictx.data import layout
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import bar_fill, engine, soft
+from musictx.sampling import bar_fill, engine, event_costs, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.bar_given import BarRow
@@ -282,6 +282,7 @@ def _segment(
     constraints = soft.build(
         part.tokenizer, sampling, limits, [part.around] * rows, part.steering.density
     )
+    constraints += event_costs.of(part.tokenizer, [part.steering.asked] * rows)
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],

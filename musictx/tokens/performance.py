@@ -87,12 +87,12 @@ class PerformanceTokenizer(VocabularyTokenizer):
         self.step_ms, self.max_shift_ms = step_ms, max_shift_ms
         self.velocity_bins, self.sustain = velocity_bins, sustain
         self.controls = controls
-        self._velocities = Velocities(velocity_bins)
+        self.velocities = Velocities(velocity_bins)
         fields = [
             ("note_on", low, high),
             ("note_off", low, high),
             ("time_shift", 1, max_shift_ms // step_ms),
-            ("velocity", 1, self._velocities.bins),
+            ("velocity", 1, self.velocities.bins),
         ]
         if tracks == "programs":
             fields += [("program", 0, 127), ("drum", 0, 127)]
@@ -196,7 +196,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
         velocity 64, before the first program token program 0.
         """
         events, last_step = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
-        events["bin"][events["bin"] == ev.UNKNOWN] = self._velocities.bin(DEFAULT_VELOCITY)
+        events["bin"][events["bin"] == ev.UNKNOWN] = self.velocities.bin(DEFAULT_VELOCITY)
         events["program"][events["program"] == ev.UNKNOWN] = DEFAULT_PROGRAM
         partner, _ = ev.pair(events)
         strikes = np.flatnonzero(ev.struck(events))
@@ -292,7 +292,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
         grid["start"] -= first
         grid["end"] -= first
         grid["pitch"], grid["drum"] = notes["pitch"], notes["drum"]
-        grid["bin"] = self._velocities.bin(notes["velocity"].astype(np.int64))
+        grid["bin"] = self.velocities.bin(notes["velocity"].astype(np.int64))
         if self.tracks == "programs":
             grid["program"] = np.where(notes["drum"], 0, notes["program"])
         grid["end"][grid["drum"]] = grid["start"][grid["drum"]] + self._drum_steps
@@ -309,7 +309,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
         notes["end"] = grid["end"] * self.step_ms / 1000
         for name in ("pitch", "program", "drum"):
             notes[name] = grid[name]
-        notes["velocity"] = self._velocities.of_bin[grid["bin"]]
+        notes["velocity"] = self.velocities.of_bin[grid["bin"]]
         notes["track"] = np.unique(_program_key(grid), return_inverse=True)[1].reshape(-1)
         return Score(notes=notes)
 

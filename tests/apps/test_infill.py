@@ -286,13 +286,14 @@ def test_new_notes_keep_to_the_key_and_range_that_are_asked_for(song, command, k
 def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melody(
     folder, song, monkeypatch
 ):
-    """By control tokens, and by the density that soft constraints aim at."""
-    asked = []
+    """By control tokens, and by what soft constraints aim at."""
+    asked, kept = [], []
 
     real = fill.compose
 
     def noted(part, seeds, *, sampling, limits, **more):
         asked.append((part.steering.levels, part.steering.density, limits.density))
+        kept.append(part.steering.asked)
         return real(part, seeds, sampling=sampling, limits=limits, **more)
 
     monkeypatch.setattr(fill, "compose", noted)
@@ -302,11 +303,13 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
     tune = music.notes[music.notes["track"] == 0]
     usual = len(tune) / (tune["end"].max() - tune["start"].min())  # a quarter is 0.625 s
     assert usual == pytest.approx(3.2)
+    height = tune["pitch"].mean() - app.LOWER
     asked_for = ({}, 7.5), ({"density": 2.0}, 2.0), ({"density": "any"}, 0.0)
     for options, density in (*asked_for, ({"sampling": {"density": 5.0}}, 5.0)):
         musictx.accompany(song, model, melody_track="1", **options)
         level = controls.level("density", density) if density else 0
-        assert asked.pop()[:2] == ((level, 0, 0, 0), density)
+        assert asked.pop()[:2] == ((level, 0, controls.level("register", height), 0), density)
+        assert kept.pop()["register"] == pytest.approx(height)
     slow = music.with_notes(tune[::4])
     musictx.accompany(slow, model)
     assert asked[-1][1] == pytest.approx(3 * 0.8, rel=0.1)
@@ -318,6 +321,7 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
     found = controls.measured(near, min(last, music.duration))
     expected = controls.levels({**found, "register": 0.0})
     assert asked == [(tuple(expected), None, pytest.approx(found["density"]))]
+    assert kept[-1] == pytest.approx({**found, "register": 0.0})
     assert expected[2] == 0 < min(expected[0], expected[1], expected[3])
 
 
