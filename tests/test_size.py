@@ -37,10 +37,10 @@ ROOMS = {
     "live": 627,
     "mcp": 588,
     "speed": 2770,
-    "studio": 4479,
+    "studio": 4492,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_684, 44_985, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_684, 44_998, 400, 137
 
 
 def lines() -> dict[str, int]:

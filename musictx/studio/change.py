@@ -231,9 +231,9 @@ def _meter(row: Any, what: str, low: int = 1, high: int = 2**15) -> tuple[float,
     return _seconds(time, what), above, below
 
 
-def _key(row: Any, what: str, most: int = 7) -> tuple[float, int, bool]:
+def _key(row: Any, what: str, low: int = -7, high: int = 7) -> tuple[float, int, bool]:
     time, sharps, minor = _row(row, 3, what)
-    return _seconds(time, what), whole(sharps, -most, most, f"{what}, sharps"), bool(minor)
+    return _seconds(time, what), whole(sharps, low, high, f"{what}, sharps"), bool(minor)
 
 
 def _said(row: Any, what: str) -> tuple[float, str]:
@@ -280,6 +280,6 @@ _RECORDED = _ROWS | {
     "accept": accepted,
     "reject": accepted,
     "tempos": partial(_tempo, low=1e-9, high=1e12),
-    "meters": partial(_meter, low=0, high=2**16),
-    "keys": partial(_key, most=128),
+    "meters": partial(_meter, low=0, high=2**16 - 1),
+    "keys": partial(_key, low=-128, high=127),
 }

@@ -9,8 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from musictx.errors import WriteError
+from musictx.errors import UserError, WriteError
 from musictx.files import write_bytes
+
+#: A longer line is no line, and a larger snapshot or take is none, MB: a hundred thousand notes
+#: changed at once are 10, a million movements of pedals 36. Damaged ones fill the memory.
+MOST_MB = 64
 
 
 class Journal:
@@ -60,6 +64,8 @@ class Journal:
         """Put ``line`` at the end, on the disk; its place. :class:`WriteError` where the machine
         cannot write, and then the journal is as it was."""
         data = json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        if len(data) > MOST_MB * 1_000_000:
+            raise UserError(f"this would take more than {MOST_MB} MB to write down; change less")
         place = self.size
         try:
             if self._rest:
@@ -105,8 +111,8 @@ def last_line(path: Path) -> dict[str, Any] | None:
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
-    """A whole line; None for a torn or damaged one."""
-    if not line.endswith(b"\n"):
+    """A whole line; None for a torn, damaged or endless one."""
+    if not line.endswith(b"\n") or len(line) > MOST_MB * 1_000_000:
         return None
     try:
         found = json.loads(line)

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from musictx.errors import UserError
-from musictx.files import tidy, write_bytes, write_text
+from musictx.files import read_bytes, tidy, write_bytes, write_text
 from musictx.formats import read
 from musictx.studio import exchange
 from musictx.studio.change import Change, clean_name, recorded, whole
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.journal import Journal, last_line
+from musictx.studio.journal import MOST_MB, Journal, last_line
 
 JOURNAL, SNAPSHOT, START = "journal.jsonl", "document.json", "start"
 #: A snapshot is written when the journal has grown by so many bytes, and by half of its own size.
@@ -81,14 +81,13 @@ class Session:
 
     def _from_snapshot(self) -> Document | None:
         """The document, its history and its place in the journal; None where they are damaged."""
-        path = self.folder / SNAPSHOT
         try:
-            text = path.read_text(encoding="utf-8") if path.is_file() else ""
+            text = read_bytes(self.folder / SNAPSHOT, MOST_MB, "the size of a snapshot")
             data = json.loads(text)
             document = Document.restored(data["document"])
             places = [data["done"], data["undone"], [data["size"]]]
             done, undone, (at,) = ([whole(n, 0, 2**53, "place") for n in row] for row in places)
-        except (Refused, OSError, ValueError, LookupError, TypeError, RecursionError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
         self._done, self._undone = done, undone
         self._snapshot_at, self._snapshot_size = at, len(text)

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from musictx import midi
-from musictx.files import tidy, write_bytes, write_text
+from musictx.files import read_bytes, tidy, write_bytes, write_text
 from musictx.notes import Score
+from musictx.studio.change import note, track, whole
+from musictx.studio.journal import MOST_MB
 from musictx.studio.outcomes import Outcome
 
 #: States of a take that are not over; of a take that is.
@@ -98,9 +100,10 @@ class Takes:
         self.all: list[Take] = []
         folder = session_folder / "takes"
         tidy(folder)
-        for path in sorted(path for path in folder.glob("*.json") if path.is_file()):
+        for path in sorted(folder.glob("*.json")):
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-                self.all.append(_restored(json.loads(path.read_text(encoding="utf-8"))))
+                data = json.loads(read_bytes(path, MOST_MB, "the size of a take"))
+                self.all.append(_restored(data))
         self.all.sort(key=lambda take: take.id)
         names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
         used = [take.id for take in self.all] + [int(name[0]) for name in names if name]
@@ -122,10 +125,15 @@ def _restored(data: dict[str, Any]) -> Take:
                 raise ValueError(name)
         if one.state not in (*RUNNING, *OVER):
             raise ValueError(one.state)
-    if not 0 < take.id < 10**9:
-        raise ValueError(take.id)
+    whole(take.id, 1, 10**9, "id")
     if take.running:  # the process ended in the middle of it
         take.finish("stopped")
+    for one in take.proposals:  # notes that sounded without an end went with the process
+        whole(one.number, 1, 1000, "number")
+        for row in one.notes:
+            note(row, "notes")
+        for part in one.tracks:
+            track(part)
     return take
 
 

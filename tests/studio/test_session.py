@@ -116,6 +116,9 @@ def test_without_a_snapshot_the_imported_file_and_the_journal_say_it_all(tmp_pat
         {"undone": 5},
         {"done": {}},
         {"program": 10**30},
+        {"meters": [[0.0, 4, 2**16]]},
+        {"keys": [[0.0, 128, False]]},
+        {"done": "_" * 64_000_000},
     ],
 )
 def test_a_snapshot_with_wrong_places_is_none(tmp_path, wrong):
@@ -126,6 +129,9 @@ def test_a_snapshot_with_wrong_places_is_none(tmp_path, wrong):
     snapshot = json.loads((tmp_path / "s" / "document.json").read_text())
     if "program" in wrong:
         snapshot["document"]["tracks"][0] |= wrong
+    snapshot["document"] |= {name: wrong[name] for name in ("meters", "keys") if name in wrong}
+    if isinstance(wrong.get("done"), str):  # what could be read, if it were not so much
+        snapshot["document"]["notes"], wrong = [], {wrong["done"]: 5}
     (tmp_path / "s" / "document.json").write_text(json.dumps({**snapshot, **wrong}))
     again = Session(tmp_path / "s", LIMITS)
     assert again.document.state() == state
@@ -178,6 +184,8 @@ DAMAGE = {
     "track": lambda line: line.replace(b'"remove":[1]', b'"add":[[70,0,1,60,80,9]]'),
     "time": lambda line: line.replace(b'"remove":[1]', b'"add":[[70,0,1e999,60,80,0]]'),
     "tempo": lambda line: line.replace(b'"remove":[1]', b'"tempos":[[0,0]]'),
+    "meter": lambda line: line.replace(b'"remove":[1]', b'"meters":[[0,4,65536]]'),
+    "endless": lambda line: b" " * 64_000_000 + line,
     "part": lambda line: line.replace(b'"remove":[1]', b'"evil":[1]'),
     "number": lambda line: line.replace(b'"revision":2', b'"revision":null'),
 }
@@ -227,7 +235,11 @@ def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):
         {"id": "x"}, {"id": True}, {"id": 10**400}, {"begin": "x"}, {"tracks": [None]},
         {"state": "?"}, {"proposals": 5}, {"proposals": [5]}, {"proposals": [{"number": []}]},
         {"evil": 1}, {"proposals": [{"number": 1, "removes": [[]]}]},
-        {"progress": float("nan")}, {"request": []},
+        {"progress": float("nan")}, {"request": []}, {"command": "a" * 64_000_000},
+        *({"proposals": [{"number": 1, "state": "done", **part}]} for part in (
+            {"notes": [5]}, {"notes": [[2.0, 0, 0]]}, {"notes": [[0.0, 10**400, 60, 80, 0]]},
+            {"notes": [[1.0, 0.5, 60, 80, 0]]}, {"tracks": [{"id": 0}]}, {"number": -1},
+        )),
     ]  # fmt: skip
     text = (session.folder / "takes" / "0001.json").read_text()
     for number, values in enumerate(wrong, 2):
