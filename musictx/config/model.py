@@ -38,8 +38,8 @@ class ModelConfig:
     context: int = option(
         1024, "length of a training window, tokens", low=8, high=2**20, also="max_len seq_len"
     )
-    dropout: float = option(
-        0.1, "on embeddings, attention weights and each residual branch", low=0, below=1
+    dropout: float | None = option(
+        None, "on embeddings, attention, branches; default: 0.1, or as of init", low=0, below=1
     )
     attention: str = option(
         "auto",

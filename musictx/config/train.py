@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from musictx.config.checks import LARGEST_SEED, check, option
@@ -53,3 +53,5 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check(self)
         self.position = checked(self.position)
+        if self.init is None and self.model.dropout is None:
+            self.model = replace(self.model, dropout=0.1)

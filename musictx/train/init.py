@@ -1,7 +1,7 @@
 """Fine-tuning from a model that knew less: other kinds of tokens, further features.
 
 ``init=`` takes over a model's weights, tokenizer and shape. What the configuration asks for beyond
-them is added here: control tokens or programs to its vocabulary, features to its network. Until it
+them is added here: control tokens or programs to its vocabulary, features, its dropout. Until it
 learns better the larger model computes what the smaller one did, but for the little that new ids
 take from the probability of the old ones.
 """
@@ -38,6 +38,8 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
     ]
     added = [k for k in tokenizer.kinds if k not in loaded.tokenizer.kinds]
     added += [feature.name for feature in further] + switches
+    dropout = old.dropout if config.model.dropout is None else config.model.dropout
+    added += [f"dropout {dropout:g}"] if dropout != old.dropout else []
     if not added:
         return tokenizer, loaded.model.requires_grad_(True).train(), []
     known = [
@@ -51,6 +53,7 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
         old,
         vocab_size=tokenizer.size,
         position=position,
+        dropout=dropout,
         features=(*known, *further),
         gates=old.gates or config.model.gates,
         first_values=old.first_values or config.model.first_values,

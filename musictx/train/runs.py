@@ -65,7 +65,7 @@ FREE = {
     "trainer.flags.enable_model_summary",
 }
 _FREE_GROUPS = ("sampling.", "callbacks.", "logger.")
-#: With ``init=FOLDER`` these come from the folder.
+#: With ``init=FOLDER`` these come from the folder, but for a dropout that is given.
 _FROM_INIT = ("model.", "position.", "tokenizer.")
 
 
@@ -84,7 +84,9 @@ def identity(config: TrainConfig) -> dict[str, Any]:
     """The options that decide what a run computes, by dotted name."""
     flat = flatten(dataclasses.asdict(config))
     drop = _FREE_GROUPS + (_FROM_INIT if config.init is not None else ())
-    return {k: v for k, v in flat.items() if k not in FREE and not k.startswith(drop)}
+    kept = {k: v for k, v in flat.items() if k not in FREE and not k.startswith(drop)}
+    given = config.init is not None and config.model.dropout is not None
+    return kept | ({"model.dropout": config.model.dropout} if given else {})
 
 
 def key(config: TrainConfig, applied_to: Mapping[str, str]) -> str:

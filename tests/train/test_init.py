@@ -13,6 +13,7 @@ from musictx.errors import ConfigError
 from musictx.tokens.build import build
 from musictx.train.init import rows, take_over
 from musictx.train.network import build_model
+from musictx.train.runs import identity
 
 SMALL = {"layers": 2, "width": 16, "heads": 2, "feedforward": 16, "context": 32}
 
@@ -72,6 +73,22 @@ def test_nothing_more_is_the_same_model():
     assert added == []
     assert tokenizer.fingerprint == loaded.tokenizer.fingerprint
     assert all(p.requires_grad for p in model.parameters())
+
+
+def test_dropout_that_is_given_holds_and_weights_stay():
+    loaded = trained({}, dropout=0.0)
+    as_it, given = (
+        TrainConfig(init="piano", model=ModelConfig(dropout=share)) for share in (None, 0.25)
+    )
+    assert take_over(loaded, as_it)[1:] == (loaded.model, [])
+    _, model, added = take_over(loaded, given)
+    assert added == ["dropout 0.25"]
+    assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
+    assert {block.attention.dropout for block in model.blocks} == {0.25} == {model.config.dropout}
+    before = loaded.model.state_dict()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert identity(given) == identity(as_it) | {"model.dropout": 0.25}
+    assert TrainConfig().model.dropout == 0.1
 
 
 def test_everything_that_is_new_can_learn():
