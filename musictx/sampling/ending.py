@@ -30,8 +30,8 @@ CHORD_FROM, SILENT_FROM, RELEASED_FROM = 0.5, 0.7, 0.85
 STRIKE_NATS, CHORD_NATS, END_NATS = 3.0, 4.0, 6.0
 AT_ONCE_NATS = 50.0
 #: The bass lies in the two octaves above this MIDI pitch, or above the lowest pitch of the request;
-#: the last chord has at most so many notes.
-LOWEST_BASS_PITCH, MOST_CHORD_NOTES = 33, 6
+#: the last chord has at most so many notes, and no fewer where the model would agree.
+LOWEST_BASS_PITCH, MOST_CHORD_NOTES, FEWEST_CHORD_NOTES = 33, 6, 3
 _THIRD = {"major": 4, "minor": 3}
 
 
@@ -107,7 +107,10 @@ class _Moment:
         """Add up what each id costs (V,)."""
         part = (self.state.seconds - self.begins) / self.left
         if self.chord and self.sounded < CHORD_SECONDS:
-            row[self.strikes & ~self._joining()] = np.inf
+            joining = self._joining()
+            row[self.strikes & ~joining] = np.inf
+            if len(self.chord) < FEWEST_CHORD_NOTES:
+                row[joining] -= CHORD_NATS
             row[self._waits_to(1.0)] = np.inf
             row[np.isin(self.events.release, list(self.chord))] = np.inf
             if self._older():  # it is let go soon
