@@ -56,7 +56,8 @@ def test_the_default_is_relative_attention_and_said_in_the_files():
 def test_help_tells_the_defaults_that_a_command_takes(command):
     made, spoken = c.compose(command), c.COMMANDS[command].spoken()
     for told, field in help._options(command, "huang"):
-        if told not in ("callbacks", "logger"):  # a choice of files, which help lists
+        # A choice of files, which help lists; what help says in words, since it hangs on init=.
+        if told not in ("callbacks", "logger", "model.dropout"):
             taken = reduce(getattr, spoken.get(told, told).split("."), made)
             factory = field.default_factory
             default = field.default if factory is dataclasses.MISSING else factory()

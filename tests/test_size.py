@@ -30,8 +30,8 @@ ROOMS = {
     "model": 3029,
     "musicxml": 1067,
     "render": 1476,
-    "sampling": 4509,
-    "tokens": 2372,
+    "sampling": 4514,
+    "tokens": 2371,
     "train": 2486,
     "chorale": 3361,
     "live": 627,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4492,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_696, 45_010, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_700, 45_014, 400, 137
 
 
 def lines() -> dict[str, int]:

@@ -19,8 +19,8 @@ class TokenSampling:
     top_p: float | None = option(
         None,
         "draw among the likeliest tokens that together have this probability; 1 = all; null = 1 "
-        "for tokens with note-on and note-off (such as piano's), 0.99 for notes in bars (such as "
-        "song's), 0.9 for chorales, else 0.95",
+        "for tokens with note-on and note-off (such as piano's), 0.9 for chorales, 0.99 where "
+        "notes in bars (such as song's) are generated, else 0.95",
         above=0,
         high=1,
     )

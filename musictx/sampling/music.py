@@ -30,6 +30,9 @@ from musictx.tokens import ahead
 from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import BOS, CUT, SoftConstraint, Tokenizer
 
+#: ``sampling.top_p`` of pieces of notes in bars: with less their bars are too alike, but what is
+#: written around known notes keeps to its chords (scripts/LOG.md).
+GROUPS_TOP_P = 0.99
 #: Seconds of a piece of no given length; those after which one ends that its model was to end.
 USUAL_SECONDS, LONGEST_SECONDS = 30.0, 120.0
 
@@ -85,6 +88,8 @@ def continuations(
     model, tokenizer = bundle.model, bundle.tokenizer
     request = completed(request, tokenizer, primers[0])
     sampling, limits = request.sampling, NoteLimits.of(bundle.card.get("note_limits"))
+    if tokenizer.group > 1 and sampling.top_p is None:
+        sampling = replace(sampling, top_p=GROUPS_TOP_P)
     context = model.config.context
     steering = steering or [Steering()] * len(primers)
     density = None if tokenizer.group > 1 and steering[0].levels else steering[0].density

@@ -77,7 +77,6 @@ class GroupTokenizer(VocabularyTokenizer):
     """
 
     name = "notes"
-    top_p = 0.99
     bpm = BPM
     beats = True
     align = group = FIELDS_A_GROUP

@@ -8,6 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import musictx
 from musictx.apps.generate import generate
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
@@ -27,6 +28,7 @@ from tests.sampling.pieces import (
     rows,
     score,
 )
+from tests.untrained import saved
 
 torch.set_num_threads(1)
 
@@ -350,3 +352,17 @@ def test_primers_that_are_alike_are_continued_together_as_alone(lengths, levels,
                 model, tokenizer, [primer], seeds=[seed], steering=[steer], **asked
             )
             assert alone.ids.tolist() == sample.ids.tolist()
+
+
+@pytest.mark.parametrize(("asked", "drawn"), [(None, music.GROUPS_TOP_P), (0.5, 0.5)])
+def test_notes_in_bars_are_generated_from_more_of_the_distribution(
+    tmp_path, monkeypatch, asked, drawn
+):
+    seen, real = [], music.reshape.build
+    monkeypatch.setattr(
+        music.reshape, "build", lambda one, *more: (seen.append(one.top_p), real(one, *more))[1]
+    )
+    tokens = build("notes", controls=True).to_config()
+    model = musictx.load(saved(tmp_path, tokens=tokens, group=5, context=400))
+    musictx.generate(model, seconds=1, sampling={"top_p": asked})
+    assert seen == [drawn]
