@@ -5,8 +5,8 @@
 
 Of every song the melody (the notes of ``program``) is kept for its first ``seconds``, with its
 chords where ``chords=true``, and accompanied; measured are the new notes, and those that the song
-has beside its melody (musictx/evaluate/harmony.py, metre.py), against the chords of the file's
-markers: as they are, and shifted by 6 semitones.
+has beside its melody while that lasts, from its first to its last note (musictx/evaluate/harmony.py,
+metre.py), against the chords of the file's markers: as they are, and shifted by 6 semitones.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ DEFAULTS = {
     "chords": "false",
     "program": "73",
 }
+LAGS = (1, 2, 4, 8, 16)
 
 
 def measured(
@@ -39,6 +40,7 @@ def measured(
     """Name of a measure -> its value for the accompaniment ``notes`` to ``melody``."""
     part = score.with_notes(notes)
     pitched = notes[~notes["drum"]]
+    seconds = float(melody["start"].max() - melody["start"].min())
     both = np.concatenate([melody, notes])
     order = np.argsort(both["start"], kind="stable")
     return {
@@ -48,13 +50,18 @@ def measured(
         "chord tones, shifted": harmony.chord_tones(part, shifted(spans, 6)),
         "bass on chord": bass_tones(pitched, spans),
         "clashes": harmony.clashes(score.with_notes(both), order < len(melody)),
-        "likeness 4 bars apart": metre.bar_likeness(part, 4),
-        "notes a second": len(notes) / max(float(notes["end"].max(initial=1.0)), 1.0),
+        **{f"bars alike, {lag} apart": metre.bar_likeness(part, lag) for lag in LAGS},
+        "notes a second": len(notes) / max(seconds, 1.0),
         "mean velocity": float(notes["velocity"].mean()) if len(notes) else np.nan,
         "length, quarters": float(np.median(pitched["end"] - pitched["start"])) * 2
         if len(pitched)
         else np.nan,
     }
+
+
+def within(notes: np.ndarray, first: float, last: float) -> np.ndarray:
+    """Those that begin from ``first`` to ``last`` seconds."""
+    return notes[(notes["start"] >= first) & (notes["start"] <= last)]
 
 
 def bass_tones(notes: np.ndarray, spans: list[harmony.ChordSpan]) -> float:
@@ -100,14 +107,17 @@ def main(words: list[str]) -> None:
         song = musictx.read(path)
         inside = song.notes[song.notes["start"] < end]
         melody, others = (inside[(inside["program"] == program) == own] for own in (True, False))
-        if not len(melody) or not len(others):
+        if not len(melody):
+            continue
+        first, last = melody["start"].min() - 0.02, melody["start"].max() + 0.02
+        if not len(others := within(others, first, last)):
             continue
         markers = song.markers if given["chords"] == "true" else ()
         tune = replace(song.with_notes(melody), markers=markers)
         sample = musictx.accompany(tune, model=model, seed=int(given["seed"]))[0]
         notes = sample.score.notes
-        made = notes[~np.isin(notes["track"], melody["track"])]
-        spans = spans_of(song, end)
+        made = within(notes[~np.isin(notes["track"], melody["track"])], first, last)
+        spans = [one for one in spans_of(song, end) if one.end > first]
         new.append(measured(song, made, melody, spans))
         real.append(measured(song, others, melody, spans))
         print(path.name, len(made), flush=True)
