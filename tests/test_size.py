@@ -37,10 +37,10 @@ ROOMS = {
     "live": 627,
     "mcp": 588,
     "speed": 2770,
-    "studio": 4492,
+    "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_700, 45_014, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_700, 45_012, 400, 137
 
 
 def lines() -> dict[str, int]:

@@ -198,11 +198,8 @@ class Session:
 
     def _fresh(self, revision: Any) -> None:
         if revision != self.document.revision or type(revision) is not int:
-            raise Refused(
-                "another page changed this music in between; it is read again",
-                409,
-                revision=self.document.revision,
-            )
+            sentence = "another page changed this music in between; it is read again"
+            raise Refused(sentence, 409, revision=self.document.revision)
 
     def _written(self, line: dict[str, Any], back: Change) -> int:
         """Acknowledge what was just applied; ``back`` takes it away if the disk does not."""

@@ -193,11 +193,7 @@ class Trainings:
     def _now(self) -> dict[str, Any] | None:
         try:
             now = json.loads((self._place / CURRENT).read_text("utf-8"))
-            return {
-                "typed": str(now["typed"]),
-                "folder": str(now["folder"]),
-                "pid": int(now["pid"]),
-            }
+            return {n: kind(now[n]) for n, kind in (("typed", str), ("folder", str), ("pid", int))}
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -209,9 +205,7 @@ class Trainings:
         if now is None or sys.platform == "win32":
             return None
         lock = self._run(Path(now["folder"])) / runs.LOCK
-        with suppress(
-            OSError, ValueError
-        ):  # the lock says whose it is; others' numbers may come again
+        with suppress(OSError, ValueError):  # the lock says whose it is; numbers come again
             if f"process {now['pid']} " in lock.read_text("utf-8"):
                 os.kill(now["pid"], 0)
                 return int(now["pid"])

@@ -90,6 +90,7 @@ def main(words: list[str]) -> None:
                     print(f"| {number} | {memory[-1]:.0f} |", flush=True)
         finally:
             served.stop()
+            print("\n".join(served.lines[1:]))  # what it said of its faults
     print("\n" + ", ".join(f"{many} {state}" for state, many in states.items()))
     half = len(memory) // 2 + 1
     if max(memory[half:]) > 1.1 * max(memory[:half]):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
+import sys
 import threading
 import time
 from collections import Counter
@@ -302,3 +304,33 @@ def test_a_deletion_waits_for_what_is_just_written_and_nothing_is_written_after_
     assert not (tmp_path / "studio" / session.id).exists()
     assert sorted(path.name for path in (session.folder / "takes").iterdir()) == there
     assert "0001.mid" in there
+
+
+def resident() -> float:
+    """Megabytes of memory of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"),
+    reason="memory is measured where there is /proc, and given back by glibc",
+)
+def test_holes_that_a_take_leaves_in_the_heap_go_to_the_system(studio, monkeypatch):
+    composer, new_session, _ = studio
+    session, kept, real = new_session(), [], performing.perform
+
+    def perform(*arguments):
+        large = []
+        for _ in range(2_500):  # too small for pages of their own, each beside one that stays
+            large.append(bytearray(100_000))
+            kept.append(bytearray(1_000))
+        del large
+        real(*arguments)
+
+    finished(studio, session, task="new", seconds=0.5)
+    monkeypatch.setattr(performing, "perform", perform)
+    before = resident()
+    finished(studio, session, task="new", seconds=0.5)
+    composer.close()  # the thread is done with the take
+    assert resident() < before + 50
