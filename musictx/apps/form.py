@@ -78,7 +78,8 @@ def pieces(
 class _Writing:
     """One piece while it is composed: ``piece`` is what there is of it, whole bars.
 
-    bars   of a section;  first  the bar in which the piece begins;  count  its bars so far
+    bars   of a section;  first  the bar in which the first begins, which a pick-up stands before;
+    count  bars from there so far
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class _Writing:
         if primer is not None:
             clock = Beats(primer)
             self.first = clock.bar(float(clock.quarters(self._begins(primer))) + 1e-3)[0] - 1
+            self.first = max(self.first, int(clock.pickup))
             last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
             self.bars = request.bars or last - self.first
             if not len(primer) or self.bars > MOST_BARS:
@@ -207,8 +209,10 @@ class _Writing:
                 ]
                 score = replace(score, markers=tuple(sorted([*score.markers, *chords])))
             self.piece = parts.as_given(self.bundle, score, self.piece if self.count else None)
-            end = float(Beats(self.piece).quarters(sample.seam + sample.seconds))
-            bars = Beats(self.piece).bar(end + 1e-3)[0] - 1 - self.first
+            clock = Beats(self.piece)
+            end = float(clock.quarters(sample.seam + sample.seconds))
+            self.first = max(self.first, int(clock.pickup))
+            bars = clock.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
     def _unlike(self, stop: int, earlier: Sequence[int]) -> list[Unlike]:
@@ -216,7 +220,9 @@ class _Writing:
         if not earlier:
             return []
         grid = self._grid()
-        steps = {int(one) for one in np.diff(grid.clock.lines[grid.first :][: self.count + 1])}
+        lines = grid.clock.lines[grid.first :]
+        before = self.first - grid.first  # a pick-up
+        steps = {int(one) for one in np.diff(lines[before:][: self.count + 1])}
         if len(steps) > 1:
             return []
         notes = self.piece.notes
@@ -224,9 +230,10 @@ class _Writing:
             Unlike(
                 self.tokenizer.vocabulary,
                 grid.placed,
-                [number * self.bars for number in earlier],
+                [before + number * self.bars for number in earlier],
                 self.bars,
                 stop - self.bars,
+                pickup=int(lines[before] - lines[0]),
                 steps=steps.pop(),
                 seconds=60.0 / (STEPS * self.tokenizer.bpm),
                 drums=bool(notes["drum"].mean() > 0.5),

@@ -22,8 +22,9 @@ class Unlike:
 
     table   the vocabulary, of notes in groups
     placed  the groups of the piece so far (:data:`musictx.tokens.group_ids.PLACED`)
-    begins  the first bar of each earlier section of ``bars`` bars, ``here`` that of the new one
-    steps   of a bar: all are equally long;  seconds  of a step
+    begins  the first bar of each earlier section of ``bars`` bars
+    here    that of the new one, not counting a bar before them of ``pickup`` steps, 0 for none
+    steps   of a bar: all others are equally long;  seconds  of a step
     drums   whether strokes of drums are to be others too
     """
 
@@ -35,11 +36,12 @@ class Unlike:
         bars: int,
         here: int,
         *,
+        pickup: int = 0,
         steps: int,
         seconds: float,
         drums: bool,
     ) -> None:
-        self.table, self.steps, self.seconds = table, steps, seconds
+        self.table, self.pickup, self.steps, self.seconds = table, pickup, steps, seconds
         parts = ["program", "drums"] if drums else ["program"]
         self.counted = {table.kinds.index(kind) for kind in parts}
         #: (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
@@ -61,7 +63,8 @@ class Unlike:
         for row, state, ids in zip(found, states, past):
             place, part = (self.table.token(int(one)) for one in ids[-2:])
             if place[0] == "place" and part[0] in ("program", "drums", "harmony"):
-                bar = round(state.seconds / self.seconds) // self.steps - self.here
+                since = round(state.seconds / self.seconds) - self.pickup
+                bar = since // self.steps - self.here
                 if 0 <= bar < len(self.tones):
                     self._charge(row, bar, place[1], part[0])
         return found

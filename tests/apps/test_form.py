@@ -77,6 +77,26 @@ def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
     assert (pytest.approx(30 * BEAT), "C:maj") in chords, "chords return with their section"
 
 
+def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_its_bar_line(songs):
+    rows = [((1 + n) / 2, (2 + n) / 2, 60 + n * 7 % 20, 80, 6, False, 0) for n in range(-1, 12)]
+    verse = Score(
+        np.array(rows, NOTE), tempos=np.array([(0.0, 120.0)], TEMPO), ticks_per_quarter=480,
+        meters=np.array([(0.0, 4, 4), (0.5, 3, 4)], METER),
+    )  # fmt: skip
+    (sample,) = musictx.generate(songs, primer=verse, form="aba", seed=2)
+    lines = [(at, name) for at, name in sample.score.markers if name in ("A", "B")]
+    assert lines == [(pytest.approx(0.5 + 6 * n), name) for n, name in enumerate("ABA")]
+    first, again = (
+        [
+            (round(float(n["start"]) - begin, 3), int(n["pitch"]))
+            for n in sample.score.notes
+            if begin - 1e-3 <= n["start"] < begin + 3 * 1.5 - 1e-3  # its last bar is composed anew
+        ]
+        for begin in (0.5, 12.5)
+    )
+    assert first and first == again
+
+
 def test_the_seed_is_all_and_notes_are_told(songs, verse, made):
     sample, told = made
     (again,) = musictx.generate(songs, primer=verse, form="ABA", seed=2)
