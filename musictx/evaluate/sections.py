@@ -64,10 +64,13 @@ def whole_likeness(score: Score) -> np.ndarray:
 
 
 def found(alike: np.ndarray) -> list[Section]:
-    """Sections from the likeness (B, B) of bars, called A, B, C, ... as they come."""
+    """Sections from the likeness (B, B) of bars, called A, B, C, ... as they come. Two bars of rest,
+    which are like nothing, say nothing."""
     count = len(alike)
     if count < 2 * PHRASE:
         return [Section(0, count, "A")] if count else []
+    rests = alike.diagonal() == 0
+    alike = np.where(np.outer(rests, rests), np.nan, alike)
     new = novelty(alike)
     phase = max(range(PHRASE), key=lambda n: (new[n::PHRASE].sum(), -n))
     begins = list(range(phase, count - PHRASE // 2 + 1, PHRASE))  # the last may be cut short
@@ -95,15 +98,26 @@ def novelty(alike: np.ndarray) -> np.ndarray:
     """(B,): how much begins to return at each bar line. For each distance, how alike bars are to
     those so far away, over the phrase after the line less that over the phrase before, the nearer
     bars counting more; the sum of the squares of what is above 0, so that one line counts more than
-    two beside it."""
+    two beside it. Pairs of bars that are nan do not count, and nothing begins with a rest."""
     count = len(alike)
     away = np.zeros((count + 2 * PHRASE, 2 * count))
-    for bar, row in enumerate(alike - np.diag(alike.diagonal())):
+    for bar, row in enumerate(alike * (1 - np.eye(count))):
         away[bar + PHRASE, count - bar : 2 * count - bar] = row
-    weights = np.arange(PHRASE, 0, -1) / np.arange(PHRASE + 1).sum()
-    kernel = np.concatenate([-weights[::-1], weights])
-    rises = [kernel @ away[bar : bar + 2 * PHRASE] for bar in range(count)]
-    return np.array([(np.maximum(rise, 0.0) ** 2).sum() for rise in rises])
+    counted = ~np.isnan(away)
+    away[~counted] = 0.0
+    weights = np.arange(PHRASE, 0, -1)
+
+    def near(begin: int, weights: np.ndarray) -> np.ndarray:
+        """Weighted mean of the rows of a phrase."""
+        rows = slice(begin, begin + PHRASE)
+        total: np.ndarray = weights @ away[rows]
+        return total / np.maximum(weights @ counted[rows], 1)
+
+    new = np.zeros(count)
+    for bar in np.flatnonzero(~np.isnan(alike.diagonal())):
+        rise = near(bar + PHRASE, weights) - near(bar, weights[::-1])
+        new[bar] = (np.maximum(rise, 0.0) ** 2).sum()
+    return new
 
 
 def _named(alike: np.ndarray, begins: list[int]) -> list[str]:
@@ -112,7 +126,7 @@ def _named(alike: np.ndarray, begins: list[int]) -> list[str]:
     after = 0  # the phrase after the one that came last, where that was a return
     for number, begin in enumerate(begins):
         near = np.array(
-            [alike.diagonal(begin - one)[one : one + PHRASE].mean() for one in begins[:number]]
+            [_mean(alike.diagonal(begin - one)[one : one + PHRASE]) for one in begins[:number]]
         )
         least = np.where(np.arange(number) == after, GOING_ON, ALIKE)
         near[near < least] = 0.0
@@ -123,6 +137,12 @@ def _named(alike: np.ndarray, begins: list[int]) -> list[str]:
             after = number + 1
             names.append(chr(ord("A") + len(set(names))))
     return names
+
+
+def _mean(alike: np.ndarray) -> float:
+    """Of the pairs that are not both rests; 1 if all are."""
+    heard = alike[~np.isnan(alike)]
+    return float(heard.mean()) if len(heard) else 1.0
 
 
 def _together(names: list[str], begins: list[int], new: np.ndarray) -> tuple[str, str] | None:

@@ -54,6 +54,17 @@ def test_sections_of_eight_bars_are_whole():
     assert got == [Section(8 * n, 8 * n + 8, name) for n, name in enumerate("AABA")]
 
 
+@pytest.mark.parametrize("rests", [[1], [3, 7], [1, 2], [1, 3, 6], [2, 3, 5, 6]])
+def test_bars_of_rest_do_not_move_sections(rests):
+    whole = song("AABA", 8, 5)
+    bar = (whole.notes["start"] // 2).astype(int) % 8
+    rested = whole.with_notes(whole.notes[~np.isin(bar, rests)])
+    names = [one.name for one in sections(rested) for _ in range(one.begin, one.stop)]
+    again = range(24, len(names))  # the last bar may be a rest
+    assert names[:8] == names[8:16] and [names[at] for at in again] == names[: len(again)]
+    assert not set(names[:8]) & set(names[16:24])
+
+
 def test_a_piece_that_goes_on_anew_has_no_section_twice():
     got = sections(song("ABCDEF", 4, 3))
     assert len({section.name for section in got}) == len(got)
