@@ -64,8 +64,8 @@ def whole_likeness(score: Score) -> np.ndarray:
 
 
 def found(alike: np.ndarray) -> list[Section]:
-    """Sections from the likeness (B, B) of bars, called A, B, C, ... as they come. Two bars of rest,
-    which are like nothing, say nothing."""
+    """Sections from the likeness (B, B) of bars, called A, B, C, ... as they come. Two bars of
+    rest, which are like nothing, say nothing."""
     count = len(alike)
     if count < 2 * PHRASE:
         return [Section(0, count, "A")] if count else []

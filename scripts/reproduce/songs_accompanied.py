@@ -5,8 +5,9 @@
 
 Of every song the melody (the notes of ``program``) is kept for its first ``seconds``, with its
 chords where ``chords=true``, and accompanied; measured are the new notes, and those that the song
-has beside its melody while that lasts, from its first to its last note (musictx/evaluate/harmony.py,
-metre.py), against the chords of the file's markers: as they are, and shifted by 6 semitones.
+has beside its melody while that lasts, from its first to its last note
+(musictx/evaluate/harmony.py, metre.py), against the chords of the file's markers: as they are, and
+shifted by 6 semitones.
 """
 
 from __future__ import annotations

@@ -94,7 +94,8 @@ def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_it
         ]
         for begin in (0.5, 12.5)
     )
-    assert first and first == again
+    assert first
+    assert first == again
 
 
 def test_the_seed_is_all_and_notes_are_told(songs, verse, made):

@@ -61,7 +61,8 @@ def test_bars_of_rest_do_not_move_sections(rests):
     rested = whole.with_notes(whole.notes[~np.isin(bar, rests)])
     names = [one.name for one in sections(rested) for _ in range(one.begin, one.stop)]
     again = range(24, len(names))  # the last bar may be a rest
-    assert names[:8] == names[8:16] and [names[at] for at in again] == names[: len(again)]
+    assert names[:8] == names[8:16]
+    assert [names[at] for at in again] == names[: len(again)]
     assert not set(names[:8]) & set(names[16:24])
 
 
