@@ -19,18 +19,18 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3527,
-    "apps": 2453,
+    "apps": 2460,
     "attention": 2940,
     "cli": 385,
     "compose": 1298,
     "config": 1759,
     "data": 2766,
-    "evaluate": 1568,
+    "evaluate": 1588,
     "midi": 1537,
     "model": 3029,
     "musicxml": 1067,
     "render": 1476,
-    "sampling": 4514,
+    "sampling": 4517,
     "tokens": 2371,
     "train": 2486,
     "chorale": 3361,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_700, 45_012, 400, 137
+CORE, ALL, FILE, OPTIONS = 31_730, 45_042, 400, 137
 
 
 def lines() -> dict[str, int]:
