@@ -114,7 +114,7 @@ def novelty(alike: np.ndarray) -> np.ndarray:
         return total / np.maximum(weights @ counted[rows], 1)
 
     new = np.zeros(count)
-    for bar in np.flatnonzero(~np.isnan(alike.diagonal())):
+    for bar in np.flatnonzero(~np.isnan(alike.diagonal())).tolist():
         rise = near(bar + PHRASE, weights) - near(bar, weights[::-1])
         new[bar] = (np.maximum(rise, 0.0) ** 2).sum()
     return new
