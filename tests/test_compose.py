@@ -132,7 +132,7 @@ def test_any_printable_file_name_survives(name):
             ["sampling.temperatures.note_on=1"],
             {"temperatures": {**SamplingConfig().temperatures, "note_on": 1.0}},
         ),
-        (["sampling.min_p=0.3", "sampling=safe"], {"min_p": 0.3, "top_p": 0.9}),
+        (["sampling.temperature=2", "sampling=safe"], {"temperature": 2.0, "top_p": 0.9}),
     ],
 )
 def test_values_are_read_as_their_option_declares_them(typed, expected):

@@ -113,9 +113,9 @@ def test_a_main_file_of_ones_own(ran, own_files, capsys):
 
 def test_a_preset_of_ones_own_where_hydra_has_no_part(ran, own_files, capsys):
     write("my/sampling/mine.yaml", "temperature: 0.5\nlow: C2\n")
-    words = ["generate", "-cd", "my", "sampling=mine", "min_p=0.3", "low=C3", "seed=1"]
+    words = ["generate", "-cd", "my", "sampling=mine", "top_p=0.3", "low=C3", "seed=1"]
     assert cli.main(words) == 0
-    assert ran[0].sampling == SamplingConfig(temperature=0.5, low="C3", min_p=0.3)
+    assert ran[0].sampling == SamplingConfig(temperature=0.5, low="C3", top_p=0.3)
     for text, sentence in (
         ("low: [\n", "mine.yaml, line 2: no YAML"),
         ("- 5\n", "my/sampling/mine.yaml: expected options, each as name: value"),
@@ -123,7 +123,7 @@ def test_a_preset_of_ones_own_where_hydra_has_no_part(ran, own_files, capsys):
             "lowe: C2\n",
             "sampling.lowe: no such option of musictx generate; did you mean",
         ),
-        ("min_p: soon\n", "sampling.min_p=soon: expected a number"),
+        ("top_p: soon\n", "sampling.top_p=soon: expected a number"),
     ):
         write("my/sampling/mine.yaml", text)
         assert cli.main(words) == 2

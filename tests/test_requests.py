@@ -24,8 +24,8 @@ torch.set_num_threads(1)
 
 #: A value of every option that says what is to be composed; what is left out are :data:`OTHERS`.
 SAMPLING = {
-    "temperature": 0.8, "top_p": 0.9, "min_p": 0.02, "rules": 1.0,
-    "most_notes": 2, "habits": False, "key": "D", "scale": "pentatonic",
+    "temperature": 0.8, "top_p": 0.9, "rules": 1.0,
+    "habits": False, "key": "D", "scale": "pentatonic",
     "low": "C4", "high": "C5", "density": 4.0,
     "temperatures": {"note_on": 0.5},
 }  # fmt: skip

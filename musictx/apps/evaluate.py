@@ -21,7 +21,7 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
     check_file(config.out)
     where = chosen(config.model.path)
     bundle = load(where, config.device)
-    nll.lengths(bundle.model, config.window, config.stride)
+    nll.lengths(bundle.model, config.window)
     shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)
     with progress("evaluating", "windows") as update:
         result = nll.evaluate(
@@ -29,7 +29,6 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
             shards,
             config.split,
             window=config.window,
-            stride=config.stride,
             windows=config.windows,
             progress=update,
         )

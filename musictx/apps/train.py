@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -85,13 +86,13 @@ def run(config: TrainConfig) -> Trained:
             keeps = first and not config.trainer.fast_dev_run
             if keeps:
                 held.enter_context(Lock(folder.path / runs.LOCK))  # its folder goes if refused
-                folder.check(config, made_of, fresh=config.fresh)
-            done = None if config.fresh else finished_before(config, folder, say)
+                folder.check(config, made_of)
+            done = finished_before(config, folder, say)
             if done is not None:
                 return done
             session = assemble(config, folder, shards, tokenizer, model, say)
             if keeps:
-                folder.begin(config, made_of, fresh=config.fresh, musictx=__version__)
+                folder.begin(config, made_of, musictx=__version__)
             try:
                 return train(config, folder, shards, session, report, say)
             except runs.FolderGone:
@@ -158,7 +159,7 @@ def finished_before(config: TrainConfig, folder: runs.RunFolder, say: Say) -> Tr
     say(
         f"already trained: {folder.path} has {status['step']:,} steps "
         f"({duration(status['seconds'])}); ask for a larger {more} to go on, "
-        f"or fresh=true to start again\nmodel   {folder.model}"
+        f"or give another out= to start again\nmodel   {folder.model}"
     )
     return Trained(folder.model, status.get("validation_loss"))
 
@@ -195,6 +196,7 @@ def assemble(
         tokenizer,
         context=model.config.context,
         augment=config.corpus.augment,
+        align=math.lcm(*model.config.position.periods),
         seed=config.seed,
         **dataclasses.asdict(config.data),
     )
@@ -204,7 +206,7 @@ def assemble(
             f"trainer.limit_val_batches={share}: expected at least {1 / batches:.2g}, the share of "
             f"one of {batches} validation batches"
         )
-    path = None if config.fresh or config.trainer.fast_dev_run else folder.checkpoint
+    path = None if config.trainer.fast_dev_run else folder.checkpoint
     limits = of_corpus(shards, tokenizer)
 
     def save_model(trainer: pl.Trainer) -> None:

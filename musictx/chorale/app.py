@@ -32,7 +32,7 @@ from musictx.sampling import soft
 from musictx.sampling.music import Sample
 
 #: Options of sampling that voices of a chorale written anew do not know.
-NOT_OF_VOICES = (*soft.OF_EVENTS, "key", "scale", "low", "high")
+NOT_OF_VOICES = ("density", "key", "scale", "low", "high")
 
 
 def harmonisations(

@@ -18,7 +18,7 @@ from musictx.config.infill import AccompanyConfig, InfillConfig
 from musictx.config.limits import Limits
 from musictx.config.model import IMPLEMENTATIONS, ModelConfig
 from musictx.config.optim import OptimConfig
-from musictx.config.position import AXES, SCHEMES, HuangConfig, PositionConfig
+from musictx.config.position import SCHEMES, HuangConfig, PositionConfig
 from musictx.config.prepare import PrepareConfig
 from musictx.config.sampling import SamplingConfig, TokenSampling
 from musictx.config.tokenizer import TokenizerConfig
@@ -26,7 +26,6 @@ from musictx.config.train import TrainConfig
 from musictx.config.trainer import TrainerConfig
 
 __all__ = [
-    "AXES",
     "IMPLEMENTATIONS",
     "SCHEMES",
     "AccompanyConfig",

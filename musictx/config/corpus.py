@@ -21,11 +21,6 @@ class AugmentConfig:
         3, "transpose each window by up to this many semitones, up or down", low=0, high=24
     )
     whole: bool = option(False, "begin training windows only where pieces begin")
-    align: int = option(
-        1,
-        "begin training windows only at multiples of this many tokens from the start of a piece",
-        low=1,
-    )
     stretch: list[float] = option(
         [0.95, 0.975, 1.0, 1.025, 1.05],
         "stretch the time of each window by one of these factors",

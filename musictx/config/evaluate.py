@@ -23,9 +23,6 @@ class EvaluateConfig:
     window: int | None = option(
         None, "tokens in a window; default: the model's context", low=2, high=2**20
     )
-    stride: int | None = option(
-        None, "tokens between the starts of windows; default: window, no overlap", low=1
-    )
     windows: int | None = option(
         None, "measure only this many windows, spread evenly over the split", low=1
     )
@@ -40,13 +37,6 @@ class EvaluateConfig:
     def __post_init__(self) -> None:
         check(self)
         device(self.device)
-        if self.window is not None and self.stride is not None:
-            require(
-                self.stride <= self.window,
-                "stride",
-                self.stride,
-                f"1 to window={self.window}, or tokens are left out",
-            )
         require(
             self.out is None or self.out.endswith(".json"),
             "out",

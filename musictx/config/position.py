@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from musictx.config.checks import check, one_of, option, require
 from musictx.errors import ConfigError
 
-AXES = ("time", "pitch", "voice")
 #: The numbers that T5 learns for each head, as in the paper.
 BUCKETS = 32
 _SHARED = "one table of distances for all heads instead of one for each"
@@ -35,7 +34,8 @@ class PositionConfig:
     )
     periods: list[int] = option(
         [],
-        "add a learned embedding of position mod n for each n; [4]: the voice of a chorale",
+        "add a learned embedding of position mod n for each n (training windows then begin at "
+        "multiples of n); [4]: the voice of a chorale",
         low=2,
     )
 
@@ -152,21 +152,9 @@ class TwoDConfig(HuangConfig):
     first_layers: int = option(
         1, "layers, counted from the first, that also use the further axes", low=1
     )
-    axes: list[str] | None = option(
-        None, "further axes, some of time, pitch, voice; default: all that the tokens have"
-    )
     max_time: int = option(
         512, "longer differences of time share one table entry, time steps", low=1
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            self.axes is None or (bool(self.axes) and set(self.axes) <= set(AXES)),
-            "position.axes",
-            self.axes,
-            "one or more of " + ", ".join(AXES) + ", such as [pitch]",
-        )
 
 
 @dataclass

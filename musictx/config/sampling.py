@@ -24,12 +24,6 @@ class TokenSampling:
         above=0,
         high=1,
     )
-    min_p: float = option(
-        0.0,
-        "leave out tokens less likely than this share of the likeliest; 0 = none",
-        low=0,
-        below=1,
-    )
     rules: float = option(
         3.0, "chorales: penalty for each voice-leading fault, nats; 0 = the model alone", low=0
     )
@@ -42,9 +36,6 @@ class TokenSampling:
 class SamplingConfig(TokenSampling):
     """How the next token is drawn, and which notes may sound."""
 
-    most_notes: int | None = option(
-        None, "most notes at once; null = as in the training corpus, 0 = any number", low=0
-    )
     habits: bool = option(
         True,
         "keep to what is usual in the training corpus: lengths of notes, notes at once, strikes of "

@@ -45,9 +45,8 @@ class TrainConfig:
         None,
         "run folder; default runs/CORPUS-MODEL-seedSEED-KEY, resumed if it is there",
         path=True,
-        also="output output_dir save_dir resume ckpt_path checkpoint",
+        also="output output_dir save_dir resume ckpt_path checkpoint fresh",
     )
-    fresh: bool = option(False, "start again even if the run folder holds a checkpoint", rare=True)
     seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)
 
     def __post_init__(self) -> None:

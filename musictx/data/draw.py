@@ -42,10 +42,10 @@ class TrainingRows:
     ``+transpose``, a factor of ``stretch``, velocity uniform in ``-velocity`` to ``+velocity``.
     If a note would leave the range, another draw is taken, after :data:`TRIES` none.
 
-    Windows start at multiples of ``augment.align``, and of the tokenizer's, only, and with tokens
-    that count beats at the bar line before. With
-    ``augment.whole`` they start at the beginnings of pieces only, each piece being drawn equally
-    often; one that does not fit into what is left of a row is drawn anew, after :data:`TRIES` cut.
+    Windows start at multiples of ``align`` tokens, and of the tokenizer's, only, and with tokens
+    that count beats at the bar line before. With ``augment.whole`` they start at the beginnings of
+    pieces only, each piece being drawn equally often; one that does not fit into what is left of a
+    row is drawn anew, after :data:`TRIES` cut.
 
     With ``tasks`` some windows are arranged as tasks (:mod:`musictx.data.tasks`).
     """
@@ -58,6 +58,7 @@ class TrainingRows:
         augment: AugmentConfig,
         seed: int,
         tasks: Tasks | BarTasks | None = None,
+        align: int = 1,
     ) -> None:
         self.shards = shards
         self.tokenizer = tokenizer
@@ -71,7 +72,7 @@ class TrainingRows:
         lengths = np.array([piece.tokens for piece in self.pieces], np.int64)
         self._starts = np.cumsum(lengths + context - 1)
         self._first = self._starts - (lengths + context - 1)
-        self.align = math.lcm(tokenizer.align, augment.align)
+        self.align = math.lcm(tokenizer.align, align)
         self._changes = augment.transpose > 0 or set(augment.stretch) != {1}
 
     def row(self, batch: int, row: int) -> Row:

@@ -34,6 +34,7 @@ class MusicDataModule(pl.LightningDataModule):
     num_workers         loader processes for training (validation needs none)
     growing_windows     [batches, tokens]: until so many batches, rows have so many tokens and a
                         batch as many more of them, so that its tokens stay about the same
+    align               training windows begin at multiples of so many tokens in their piece
     tasks, melody       windows arranged as tasks (:class:`musictx.data.tasks.Tasks`)
 
     The devices of a run share each batch: device r has rows r * batch_size and following of it.
@@ -48,6 +49,7 @@ class MusicDataModule(pl.LightningDataModule):
         context: int,
         batch_size: int,
         augment: AugmentConfig | None = None,
+        align: int = 1,
         seed: int = 0,
         validation_windows: int = 0,
         num_workers: int = 0,
@@ -76,9 +78,9 @@ class MusicDataModule(pl.LightningDataModule):
                 arranged = BarTasks(tokenizer, tasks, melody)
             else:
                 arranged = Tasks(tokenizer, tasks, melody, FLAT_SHARE)
-        self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged)
+        self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged, align)
         self.shorter = [
-            (until, TrainingRows(shards, tokenizer, tokens, change, seed, arranged))
+            (until, TrainingRows(shards, tokenizer, tokens, change, seed, arranged, align))
             for until, tokens in growing_windows
         ]
         self._loaded = 0  # the number of the next batch, of a run that was stopped

@@ -167,7 +167,9 @@ def evaluate(
     )
 
 
-def lengths(model: MusicTransformer, window: int | None, stride: int | None) -> tuple[int, int]:
+def lengths(
+    model: MusicTransformer, window: int | None, stride: int | None = None
+) -> tuple[int, int]:
     """Window and stride in tokens, by default the model's context and no overlap; ``UserError`` if
     windows would leave tokens out between them, or divide a note."""
     window = model.config.context if window is None else window

@@ -35,7 +35,6 @@ def run(config: PlayConfig) -> PlayReport:
             play(
                 stream,
                 output,
-                look_ahead=config.look_ahead,
                 programs=speaks_programs(bundle),
                 say=say,
                 report=report,

@@ -40,12 +40,6 @@ class PlayConfig(LiveConfig):
         high=DAY,
         also="duration length",
     )
-    look_ahead: float = option(
-        2.0,
-        "seconds of music composed ahead, so that playback does not stall",
-        low=0.05,
-        high=60,
-    )
 
 
 @dataclass

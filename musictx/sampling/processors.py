@@ -1,4 +1,4 @@
-"""Rules that reshape the next token's distribution: temperature, top-p, min-p.
+"""Rules that reshape the next token's distribution: temperature, top-p.
 
 A processor takes the ids so far and the logits of the next one and returns new logits; a removed id
 has logit ``-inf``, what stays keeps its value (temperature scales it). Each is usable alone and in
@@ -80,19 +80,6 @@ class TopP:
         return torch.from_numpy(np.where(keep, values, values.dtype.type(_REMOVED)))
 
 
-@dataclass(frozen=True)
-class MinP:
-    """Ids with at least ``share`` of the likeliest one's probability stay (Nguyen et al. 2024)."""
-
-    share: float
-
-    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        if self.share <= 0:
-            return logits
-        likeliest = logits.amax(dim=-1, keepdim=True)
-        return logits.masked_fill(logits < likeliest + math.log(self.share), _REMOVED)
-
-
 def _likeliest(logits: Tensor) -> Tensor:
     """Only the largest of each row, of equal ones that with the smallest id."""
     first = logits.sort(dim=-1, descending=True, stable=True).indices[..., :1]
@@ -101,10 +88,10 @@ def _likeliest(logits: Tensor) -> Tensor:
 
 
 def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Processor]:
-    """The rules of ``config`` in the order temperature, top-p, min-p, without idle ones;
-    temperatures by kind come first and need the ``tokenizer`` that knows the kinds.
+    """The rules of ``config`` in the order temperature, top-p, without idle ones; temperatures by
+    kind come first and need the ``tokenizer`` that knows the kinds.
 
-    The order matters: top-p and min-p look at the distribution as temperature left it.
+    The order matters: top-p looks at the distribution as temperature left it.
     """
     if config.temperature == 0:
         return [Temperature(0.0)]
@@ -121,8 +108,6 @@ def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Pro
         top_p = 1.0 if events else (tokenizer or Tokenizer).top_p
     if top_p < 1:
         rules.append(TopP(top_p))
-    if config.min_p > 0:
-        rules.append(MinP(config.min_p))
     return rules
 
 

@@ -45,8 +45,6 @@ ASKED_PULL, USUAL_PULL = 0.8, 0.1
 #: what strikes a pitch again within half a second, or leaves the scale, costs so many nats for each
 #: such note of the last ones beyond what is usual (scripts/LOG.md).
 RELEASE_PULL, REPETITION_COST, TONALITY_COST = 0.3, 0.5, 0.2
-#: Options that count strikes and releases.
-OF_EVENTS = ("most_notes", "density")
 
 
 class Habit(NamedTuple):
@@ -253,13 +251,12 @@ def build(
     if events is None:
         refuse(
             replace(sampling, density=density),
-            OF_EVENTS,
+            ["density"],
             f"on {tokenizer.name} tokens: they tell no ends of notes",
         )
         return found
     usual = limits if sampling.habits else NoteLimits.of(None)
-    most = usual.most if sampling.most_notes is None else sampling.most_notes or None
-    found.insert(0, Sustain(events, TIMES_THE_USUAL_LENGTH * usual.longest, most))
+    found.insert(0, Sustain(events, TIMES_THE_USUAL_LENGTH * usual.longest, usual.most))
     if limits.instruments is not None and (events.program >= 0).any():
         found.insert(0, Instruments.of(tokenizer, limits.instruments, primers))
     if sampling.habits:

@@ -80,6 +80,5 @@ def read(path: str | Path) -> dict[str, Any]:
 
 def _refused(path: str | Path, reason: str) -> UserError:
     return UserError(
-        f"{path}: not a checkpoint of musictx train ({reason}); delete it, or start again with "
-        "fresh=true"
+        f"{path}: not a checkpoint of musictx train ({reason}); delete it, or give another out="
     )

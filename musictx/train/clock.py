@@ -27,7 +27,7 @@ class Clock(Timer):
         if not isinstance(used, dict) or not is_number(used.get("train")):
             raise UserError(
                 f"{trainer.ckpt_path}: not a checkpoint of musictx train (it does not say how long "
-                "it has trained); delete it, or start again with fresh=true"
+                "it has trained); delete it, or give another out="
             )
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:

@@ -73,7 +73,7 @@ class Batches(pl.Callback):
 
 def _not_of_this_model(path: Path, error: Exception) -> UserError:
     reason = " ".join(str(error).split())[:120] or type(error).__name__
-    return UserError(f"{path}: not of this model ({reason}); start again with fresh=true")
+    return UserError(f"{path}: not of this model ({reason}); delete it, or give another out=")
 
 
 def stopped(folder: runs.RunFolder, trainer: pl.Trainer, known: Run, *, at_once: bool) -> None:

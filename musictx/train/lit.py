@@ -189,7 +189,7 @@ class LitMusicTransformer(pl.LightningModule):
         return UserError(
             f"training diverged at step {self.trainer.global_step}: the loss or its gradient is no "
             f"longer a finite number; lower optim.lr (it was {self.optim['lr']:g}) or raise "
-            f"optim.warmup (it was {self.optim['warmup']}) and start again with fresh=true"
+            f"optim.warmup (it was {self.optim['warmup']}) and give another out="
         )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ from musictx.errors import UserError, WriteError
 from musictx.untrusted import PlainYaml
 
 SETTINGS, STATUS = "run.yaml", "status.json"
-#: Everything of ours in a run folder: what ``fresh=true`` removes.
+#: Everything of ours in a run folder: what :meth:`RunFolder.clear` removes.
 OURS = (
     SETTINGS,
     STATUS,
@@ -47,7 +47,6 @@ LOCK = ".lock"
 #: runs and what is told of it, not what a step computes.
 FREE = {
     "out",
-    "fresh",
     "corpus.path",  # the notes in it are compared instead
     "corpus.shards",
     "corpus.workers",
@@ -179,12 +178,11 @@ class RunFolder:
     def write_status(self, **status: Any) -> None:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
 
-    def check(self, config: TrainConfig, applied_to: Mapping[str, str], *, fresh: bool) -> None:
+    def check(self, config: TrainConfig, applied_to: Mapping[str, str]) -> None:
         """``UserError`` if the folder holds a run with other settings, corpus or vocabulary (naming
-        them; with ``fresh`` any run will do), or something that is no run."""
+        them), or something that is no run."""
         if (self.path / SETTINGS).is_file():
-            if not fresh:
-                self._compare(config, applied_to)
+            self._compare(config, applied_to)
         elif self.path.is_dir() and any(
             p.name != LOCK and not p.name.startswith(files.PART) for p in self.path.iterdir()
         ):
@@ -193,17 +191,13 @@ class RunFolder:
                 "give an empty or new one"
             )
 
-    def begin(
-        self, config: TrainConfig, applied_to: Mapping[str, str], *, fresh: bool, musictx: str
-    ) -> None:
-        """Make the folder ready: take up the run that is in it, or clear it, or make it.
+    def begin(self, config: TrainConfig, applied_to: Mapping[str, str], *, musictx: str) -> None:
+        """Make the folder ready: take up the run that is in it, or make it.
 
         Raises ``UserError`` as :meth:`check` does.
         """
-        self.check(config, applied_to, fresh=fresh)
+        self.check(config, applied_to)
         files.tidy(self.path)
-        if fresh and (self.path / SETTINGS).is_file():
-            self.clear()
         described = {
             "musictx": musictx,
             "key": key(config, applied_to),
@@ -235,7 +229,7 @@ class RunFolder:
             *(OverflowError, RecursionError, yaml.YAMLError),
         ):
             raise UserError(
-                f"{settings}: cannot be read; give another out= or start again with fresh=true"
+                f"{settings}: cannot be read; give another out=, or delete the folder"
             ) from None
         now = identity(config)
         # An option that an older version did not have does not part the runs.
@@ -253,5 +247,5 @@ class RunFolder:
             more = f" and {len(told) - 3} more" if len(told) > 3 else ""
             raise UserError(
                 f"out={self.path}: the run in this folder is a different one "
-                f"({'; '.join(told[:3])}{more}); give another out=, or fresh=true to replace it"
+                f"({'; '.join(told[:3])}{more}); give another out=, or delete the folder"
             )

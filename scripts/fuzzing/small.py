@@ -127,7 +127,7 @@ def ask_band(path: Path) -> object:
 def write_run(folder: Path) -> None:
     run = RunFolder(folder / "run")
     run.path.mkdir()
-    run.begin(TrainConfig(), APPLIED, fresh=False, musictx="0")
+    run.begin(TrainConfig(), APPLIED, musictx="0")
     run.write_status(step=5, seconds=2.5, validation_loss=1.5)
 
 
@@ -150,7 +150,7 @@ def make_run(rng: Random, examples: Path, folder: Path) -> Path:
 def ask_run(path: Path) -> object:
     run = RunFolder(path)
     status = run.status()
-    run.check(TrainConfig(), APPLIED, fresh=False)
+    run.check(TrainConfig(), APPLIED)
     return status
 
 

@@ -10,6 +10,7 @@ import torch
 
 from musictx import bundle, midi
 from musictx.apps import train
+from musictx.config import HuangConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
@@ -54,6 +55,14 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     card = (tmp_path / "run" / "model" / "CARD.md").read_text()
     assert "windows of 32 tokens" in card
     assert "the terms of that music apply" in card
+
+
+def test_windows_begin_at_multiples_of_the_periods_of_positions(root, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(train, "train", lambda *given: seen.append(given[3].data.rows.align))
+    position = HuangConfig(max_distance=8, periods=[4, 6])
+    train.run(config(root, tmp_path / "run", position=position))
+    assert seen == [12]
 
 
 def test_float16_on_a_cpu_is_one_sentence(root, tmp_path, capfd):
@@ -175,12 +184,12 @@ def test_what_lightning_refuses_leaves_no_run_folder(root, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_cannot_be_leaves_the_run_that_fresh_would_replace(root, tmp_path):
+def test_what_cannot_be_leaves_the_run_as_it_is(root, tmp_path):
     train.run(config(root, tmp_path / "run", max_steps=1))
     before = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir() if p.is_file()}
     wrong = {"wrong": {"_target_": "no.such.Class"}}
     with pytest.raises(UserError, match=r"callbacks\.wrong"):
-        train.run(config(root, tmp_path / "run", max_steps=1, fresh=True, callbacks=wrong))
+        train.run(config(root, tmp_path / "run", max_steps=2, callbacks=wrong))
     after = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir() if p.is_file()}
     assert after == before
 
@@ -224,7 +233,7 @@ def test_a_checkpoint_that_does_not_fit_is_one_sentence(damage, reason, root, tm
         damage(state)
         torch.save(state, tmp_path / "run" / name)
     settings.trainer.max_steps = 4
-    with pytest.raises(UserError, match=rf"\.ckpt: not of this model .*{reason}.*fresh=true"):
+    with pytest.raises(UserError, match=rf"\.ckpt: not of this model .*{reason}.*another out="):
         train.run(settings)
 
 

@@ -231,25 +231,9 @@ def test_every_id_has_one_of_the_labels_of_pitch(kind):
     assert sorted(as_key[0, at].unique().tolist()) == sorted(pitch.labels.tolist())
 
 
-def test_two_d_measures_the_axes_asked_for():
-    scheme = two_d(axes=["pitch"])
-    names = ["tables.0", "time_tables.0", "pitch_tables.0"]  # as model folders have them
+def test_two_d_names_its_tables_as_model_folders_have_them():
+    names = ["tables.0", "time_tables.0", "pitch_tables.0"]
     assert [name for name, _ in two_d().named_parameters()] == names
-    assert [name for name, _ in scheme.named_parameters()] == [names[0], names[2]]
-    assert scheme.further == 1
-    both = two_d()
-    ids = torch.tensor([[3, 1, 4, 2, 0, 3]])
-    for alone, one in zip(
-        scheme.coordinates(ids, Span(0, 6), None), both.coordinates(ids, Span(0, 6), None)
-    ):
-        assert torch.equal(alone[:, 0], one[:, 1])
-    assert [a.coordinate for a in scheme.terms().axes] == [0, 2]
-    with pytest.raises(
-        ConfigError, match=r"position.axes=\['voice'\]: expected one or more of time, p"
-    ):
-        two_d(axes=["voice"])
-    with pytest.raises(ConfigError, match=r"position.axes=\[\]"):
-        two_d(axes=[])
 
 
 @pytest.mark.parametrize(

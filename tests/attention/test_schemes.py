@@ -22,7 +22,10 @@ TOKENS = {
     "pitches": [[4, 4 + PITCHES, 60], [4 + PITCHES, 4 + 2 * PITCHES, 60]],
 }
 
-#: ``two_d`` also with the axis of pitch alone, which other implementations know.
+#: Three voices in turn, of the same ids.
+GRID = {"kind": "grid", "voices": 3, "size": TOKENS["size"], "pitches": TOKENS["pitches"]}
+
+#: ``two_d`` also on a grid, where voice and pitch are labels, which other implementations know.
 LABELS = "two_d by labels"
 every_scheme = pytest.mark.parametrize("name", [*sorted(positions.SCHEMES), LABELS])
 
@@ -30,12 +33,12 @@ every_scheme = pytest.mark.parametrize("name", [*sorted(positions.SCHEMES), LABE
 def build(name: str, *, causal: bool, shared: bool = False, heads: int = HEADS) -> PositionScheme:
     torch.manual_seed(1)
     small = {"max_distance": 32 if name == "t5" else 4, "block": 2, "max_time": 4}
-    small |= {"shared": shared, "axes": ["pitch"] if name == LABELS else None}
+    small |= {"shared": shared}
     scheme_name = "two_d" if name == LABELS else name
     known = positions.SCHEMES[scheme_name].__dataclass_fields__
     config = {"name": scheme_name} | {k: v for k, v in small.items() if k in known}
     if scheme_name == "two_d":
-        config["coordinates"] = TOKENS
+        config["coordinates"] = GRID if name == LABELS else TOKENS
     scheme = positions.build(
         config, heads=heads, head_dim=SIZE, width=heads * SIZE, causal=causal
     ).double()

@@ -35,10 +35,10 @@ def shards(tmp_path):
     return Shards(tmp_path / "shards")
 
 
-def windows(shards, count=300, context=32, **augment):
+def windows(shards, count=300, context=32, align=1, **augment):
     """(start in tokens, opened by, targets) of every window in the first ``count`` rows."""
     augment = AugmentConfig(transpose=0, stretch=[1.0], **augment)
-    rows = TrainingRows(shards, TOKENIZER, context, augment, seed=0)
+    rows = TrainingRows(shards, TOKENIZER, context, augment, seed=0, align=align)
     for number in range(count):
         row = rows.row(number, 0)
         for piece in np.unique(row.piece_ids[row.piece_ids >= 0]):

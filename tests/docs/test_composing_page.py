@@ -57,8 +57,6 @@ def shorter(words):
         found.append("particles=2")
     if words == ["generate", "model=chorale"]:
         found.append("seconds=0.5")
-    if words[0] == "play":
-        found.append("look_ahead=0.2")
     return found
 
 

@@ -237,7 +237,7 @@ def test_a_system_without_a_sequencer_is_one_sentence(monkeypatch):
 
 def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    words = ["model=chorale", "seconds=1", "seed=3", "output=take.mid", "look_ahead=0.5"]
+    words = ["model=chorale", "seconds=1", "seed=3", "output=take.mid"]
     assert cli.main(["play", *words]) == 0
     assert len(midi.read(tmp_path / "take.mid")) > 0
     assert "notes in" in capsys.readouterr().out

@@ -53,8 +53,8 @@ def test_options_are_those_of_the_command_line_without_those_of_the_machine():
     [
         (
             "generate",
-            {"seconds": 4, "key": "Cm", "min_p": 0.1, "seed": 3, "model": "piano"},
-            "generate seconds=4 key=Cm min_p=0.1 seed=3 model=piano out=OUT",
+            {"seconds": 4, "key": "Cm", "top_p": 0.9, "seed": 3, "model": "piano"},
+            "generate seconds=4 key=Cm top_p=0.9 seed=3 model=piano out=OUT",
         ),
         (
             "continue",

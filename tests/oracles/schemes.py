@@ -49,8 +49,8 @@ def run(
 ) -> Tensor:
     """The article ``name`` on q, k, v (H, T, D) of one row.
 
-    Positions are lists, one for each coordinate: order, place in the piece, time, pitch (the last
-    two as the scheme's own code hands them on).
+    Positions are lists, one for each coordinate: order, place in the piece, time or voice, pitch
+    (the last two as the scheme's own code hands them on).
     """
     at, over = query_positions, key_positions
     layer = 0
@@ -196,8 +196,12 @@ def two_d(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
 
 
 def two_d_by_labels(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
-    """The same without the axis of time: the second further coordinate is the only one."""
-    return huang(scheme, layer, h, q_i, k_j, i, j) + pitch_term(scheme, layer, h, q_i, i[2], j[2])
+    """The same with E_v[voice] in the place of E_t[time]; what opens a piece, -1, has no voice."""
+    found = huang(scheme, layer, h, q_i, k_j, i, j)
+    if j[2] >= 0:
+        voice = of_head(scheme.voice_tables[layer], h)
+        found = found + q_i.dot(voice[i[2] - j[2] + len(voice) // 2]) / math.sqrt(len(q_i))
+    return found + pitch_term(scheme, layer, h, q_i, i[3], j[3])
 
 
 def pitch_term(scheme, layer, h, q_i, i: int, j: int) -> Tensor:

@@ -97,16 +97,13 @@ def test_what_is_no_key_scale_or_pitch_is_said(asked, sentence):
 
 
 def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said():
-    limits, off = NoteLimits.of(None), {"habits": False, "most_notes": 0}
-    soft.build(build("chorale"), SamplingConfig(**off), limits, [NOTHING])
-    asked = SamplingConfig(most_notes=12)
-    with pytest.raises(ConfigError, match=r"sampling\.most_notes=12: has no effect on chorale tok"):
-        soft.build(build("chorale"), asked, limits, [NOTHING])
+    limits = NoteLimits.of(None)
+    soft.build(build("chorale"), SamplingConfig(habits=False), limits, [NOTHING])
     with pytest.raises(
         ConfigError, match=r"sampling\.density=3.0: has no effect on chorale tokens"
     ):
         soft.build(build("chorale"), SamplingConfig(), limits, [NOTHING], density=3.0)
-    assert soft.build(build(), asked, limits, [NOTHING])
+    assert soft.build(build(), SamplingConfig(), limits, [NOTHING], density=3.0)
 
 
 def test_rules_without_four_voices_are_refused():

@@ -157,7 +157,7 @@ PARTS = [f.name for f in dataclasses.fields(asked.Request)] + ["seed", "model", 
             st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
             | st.sampled_from(["density", "key", "any", "piano", "16"]),
             lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
-                st.sampled_from(["density", "temperature", "key", "min_p", "low", "temperatures"]),
+                st.sampled_from(["density", "temperature", "key", "top_p", "low", "temperatures"]),
                 inner, max_size=2),
             max_leaves=4,
         ),
@@ -197,7 +197,6 @@ def a(*values):
                 optional={
                     "temperature": st.floats(0, 2),
                     "top_p": a(None, 0.1, 1.0, 1),
-                    "min_p": a(0, 0.4),
                     "key": a("auto", "F#m", "Bb"),
                     "low": a("C2", "36"),
                     "high": a("C7", "96"),

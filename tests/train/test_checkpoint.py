@@ -70,7 +70,7 @@ def test_a_failing_write_leaves_the_old_checkpoint_and_nothing_beside(error, tmp
 )
 def test_a_hostile_checkpoint_is_refused_in_one_sentence(change, reason, tmp_path):
     path = write(tmp_path / "last.ckpt", STATE | change)
-    with pytest.raises(UserError, match=rf"last\.ckpt: not a checkpoint .*{reason}.*fresh=true"):
+    with pytest.raises(UserError, match=rf"last\.ckpt: not a checkpoint .*{reason}.*another out="):
         checkpoint.read(path)
 
 
@@ -82,7 +82,7 @@ class Trojan:
 def test_a_file_that_would_run_something_is_refused(tmp_path, capsys):
     path = tmp_path / "last.ckpt"
     torch.save({"format": 1, "model": Trojan()}, path)
-    with pytest.raises(UserError, match=r"not a checkpoint of musictx train.*fresh=true"):
+    with pytest.raises(UserError, match=r"not a checkpoint of musictx train.*another out="):
         checkpoint.read(path)
     path.write_bytes(pickle.dumps(Trojan()))
     with pytest.raises(UserError, match="not a checkpoint"):

@@ -23,8 +23,8 @@ def config(lr: float = 1e-3, max_steps: int = 10, **options) -> TrainConfig:
     )
 
 
-def begin(path, settings, made_of=MADE_OF, fresh=False):
-    runs.RunFolder(path).begin(settings, made_of, fresh=fresh, musictx="test")
+def begin(path, settings, made_of=MADE_OF):
+    runs.RunFolder(path).begin(settings, made_of, musictx="test")
 
 
 def test_the_default_folder_is_the_same_when_more_is_asked_and_another_for_another_run():
@@ -40,7 +40,6 @@ def test_the_default_folder_is_the_same_when_more_is_asked_and_another_for_anoth
     mine = where(config(position={"name": "my.module:Far"}))
     assert mine.name.startswith("My-Songs-Far-6x256-lr0.001-seed0-")
     assert where(config(max_steps=99)) == usual
-    assert where(config(fresh=True)) == usual
     assert where(config(lr=2e-3)) != usual
     assert where(config(seed=1)) != usual
     assert where(config(), MADE_OF | {"corpus": "c1"}) != usual
@@ -59,13 +58,13 @@ def test_with_init_the_model_settings_do_not_count():
 def test_a_run_with_other_settings_is_refused_by_their_names(tmp_path):
     begin(tmp_path / "run", config())
     begin(tmp_path / "run", config(max_steps=20))
-    with pytest.raises(UserError, match=r"optim\.lr was 0\.001, now 0\.002.*fresh=true"):
+    with pytest.raises(UserError, match=r"optim\.lr was 0\.001, now 0\.002.*another out="):
         begin(tmp_path / "run", config(lr=2e-3))
     with pytest.raises(UserError, match="its vocabulary is another one"):
         begin(tmp_path / "run", config(), MADE_OF | {"vocabulary": "v1"})
 
 
-def test_fresh_removes_what_a_run_left_and_nothing_else(tmp_path):
+def test_clearing_removes_what_a_run_left_and_nothing_else(tmp_path):
     run = tmp_path / "run"
     begin(run, config())
     (run / "model").mkdir()
@@ -73,15 +72,15 @@ def test_fresh_removes_what_a_run_left_and_nothing_else(tmp_path):
     (run / "last.ckpt").touch()
     (run / "my notes.txt").touch()
     (run / ".part-1234-last.ckpt").touch()
-    begin(run, config(lr=2e-3), fresh=True)
-    assert {p.name for p in run.iterdir()} == {"run.yaml", "my notes.txt"}
+    begin(run, config())
+    runs.RunFolder(run).clear()
+    assert {p.name for p in run.iterdir()} == {"my notes.txt"}
 
 
 def test_a_folder_of_something_else_is_not_touched(tmp_path):
     (tmp_path / "thesis.tex").touch()
-    for fresh in (False, True):
-        with pytest.raises(UserError, match="there is something else in this folder"):
-            begin(tmp_path, config(), fresh=fresh)
+    with pytest.raises(UserError, match="there is something else in this folder"):
+        begin(tmp_path, config())
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -133,7 +132,7 @@ def test_damaged_small_files_of_a_run_are_one_sentence(tmp_path, text):
     folder = runs.RunFolder(tmp_path)
     (tmp_path / runs.SETTINGS).write_text(text)
     with pytest.raises(UserError, match=r"run\.yaml: cannot be read; give another out="):
-        folder.check(TrainConfig(), {}, fresh=False)
+        folder.check(TrainConfig(), {})
 
 
 @pytest.mark.parametrize(

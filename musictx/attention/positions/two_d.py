@@ -12,7 +12,7 @@ tokens stand somewhere in time, have a pitch, belong to a voice. All that is rea
 
 What the tables of ids hold is part of the model's configuration. Pitch and voice are labels of keys
 and are computed as fast as attention by order alone; an axis of time has no labels, and layers with
-it are computed by the ``reference`` implementation. ``axes`` says which are measured.
+it are computed by the ``reference`` implementation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from musictx.attention.positions.base import Sizes
 from musictx.attention.positions.coordinates import Reader, readers
 from musictx.attention.positions.huang import Huang, learned_tables
 from musictx.attention.terms import FURTHER, Axis, Positions, Terms
-from musictx.errors import ConfigError
 
 
 class TwoD(Huang):
@@ -44,12 +43,11 @@ class TwoD(Huang):
         max_distance: int,
         shared: bool = False,
         first_layers: int = 1,
-        axes: list[str] | None = None,
         max_time: int = 512,
     ) -> None:
         super().__init__(sizes, max_distance=max_distance, shared=shared)
         self.longest = max_time - 1
-        self.readers = nn.ModuleDict(_chosen(readers(sizes.coordinates), axes))
+        self.readers = nn.ModuleDict(readers(sizes.coordinates))
         self.further = len(self.readers)
         for name in self.readers:
             tables = learned_tables(
@@ -86,14 +84,3 @@ class TwoD(Huang):
     def _reach(self, name: str) -> tuple[int, int]:
         """The lowest and the highest difference with a row."""
         return self._reader(name).differences or (self.sizes.low(self.longest), self.longest)
-
-
-def _chosen(found: dict[str, Reader], axes: list[str] | None) -> dict[str, Reader]:
-    """Of the axes that these tokens have those asked for, all if nobody asks."""
-    asked = list(found) if axes is None else list(axes)
-    if not asked or not set(asked) <= set(found):
-        raise ConfigError(
-            f"position.axes={asked}: expected one or more of {', '.join(found)}, which is what "
-            "these tokens have"
-        )
-    return {name: found[name] for name in found if name in asked}
