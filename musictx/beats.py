@@ -86,6 +86,13 @@ class Beats:
             line = self._next(line)
         return line
 
+    def bar_lines(self, until: float) -> np.ndarray:
+        """(B,) quarter notes: all bar lines before ``until``."""
+        spans = [(begin, min(stop, until), length) for begin, stop, length in self._spans()]
+        lines = [begin + length * np.arange(np.ceil((stop - begin) / length - 1e-6))
+                 for begin, stop, length in spans if begin < stop]  # fmt: skip
+        return np.concatenate([*lines, np.empty(0)])
+
     def _next(self, line: float) -> float:
         for begin, stop, length in self._spans():
             if begin - 1e-6 <= line < stop - 1e-6:

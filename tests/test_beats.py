@@ -63,6 +63,7 @@ def test_bars_and_their_lines_against_a_loop(spans, eighths):
     coming = [line for line in lines if line >= place]
     for bars in range(3):
         assert clock.bar_line(place, bars) == pytest.approx(coming[bars])
+    assert clock.bar_lines(place) == pytest.approx([line for line in lines if line < place])
 
 
 def test_what_keeps_to_a_grid():

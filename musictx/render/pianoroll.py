@@ -1,9 +1,10 @@
 """Score -> PNG: a piano roll to read at a glance, drawn with Pillow.
 
-Time runs to the right in seconds, pitch upwards beside a keyboard; each part has its colour, and
-louder notes are stronger in it. Long pieces wrap into several systems like lines of a text. Drums
-have a lane of their own, one line for each instrument of the kit. Everything is drawn at twice the
-size and scaled down, which smooths the edges. The same Score gives the same bytes.
+Time runs to the right, counted in bars where the notes keep to their beats, else in seconds; pitch
+upwards beside a keyboard. Each part has its colour, and louder notes are stronger in it. Long
+pieces wrap into several systems like lines of a text. Drums have a lane of their own, one line for
+each instrument of the kit. Everything is drawn at twice the size and scaled down, which smooths the
+edges. The same Score gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from musictx.beats import Beats
 from musictx.files import atomic
+from musictx.grid import grid_of
 from musictx.midi.names import DRUMS, part_names
 from musictx.notes import Score
 
@@ -31,6 +34,8 @@ PLOT_WIDTH = 1480
 MIN_SECOND_PIXELS, MAX_SECOND_PIXELS = 42.0, 150.0
 MAX_SYSTEMS = 12
 DRUM_LINE, DRUM_GAP = 13, 8
+#: Lines of time are so many pixels apart, on average; those with a label.
+LINE_PIXELS, LABEL_PIXELS = 12, 64
 
 PAPER: Colour = (255, 255, 255)
 INK: Colour = (38, 42, 51)
@@ -39,6 +44,7 @@ WHITE_ROW: Colour = (250, 251, 253)
 BLACK_ROW: Colour = (241, 243, 248)
 OCTAVE: Colour = (208, 213, 224)
 GRID: Colour = (228, 231, 238)
+FINE: Colour = (236, 238, 244)
 TICK: Colour = (210, 214, 224)
 SEAM: Colour = (214, 69, 80)
 PRIMER_TINT: Colour = (252, 240, 236)
@@ -132,12 +138,23 @@ class Layout:
             return math.ceil(self.pitch_height) + DRUM_GAP + line * DRUM_LINE
         return (self.high - pitch) * self.semitone
 
-    def tick(self) -> float:
-        """Seconds between labelled lines: a round number at least 64 pixels wide."""
-        for seconds in (0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800):
-            if seconds * self.second >= 64:
-                return seconds
-        return 3600.0
+    def times(self, score: Score) -> list[tuple[float, str]]:
+        """(second, label, "" for none) of the lines across the roll: bar lines, with the numbers of
+        some bars, if the notes keep to the beats of ``score``, else round numbers of seconds."""
+        length, clock = self.systems * self.system_seconds, Beats(score)
+        bars = clock.bar_lines(float(clock.quarters(length)) + 1e-3)
+        pixels = length * self.second / max(len(bars), 1)
+        if grid_of(score).on_beats and pixels * 64 >= LABEL_PIXELS:
+            every = next(n for n in (1, 2, 4, 8, 16, 32, 64) if n * pixels >= LABEL_PIXELS)
+            first = 1 - clock.pickup
+            return [
+                (float(at), "" if n % every else f"bar {n + 1}")
+                for n, at in enumerate(clock.seconds(bars), first - 1)
+                if not n % every or pixels >= LINE_PIXELS
+            ]
+        round_numbers = (0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
+        tick = next((n for n in round_numbers if n * self.second >= LABEL_PIXELS), 3600)
+        return [(n * tick, _clock(n * tick, length)) for n in range(int(length / tick + 1e-9) + 1)]
 
 
 def image(score: Score, *, title: str = "", seam: float | None = None) -> Image.Image:
@@ -146,8 +163,9 @@ def image(score: Score, *, title: str = "", seam: float | None = None) -> Image.
     page = Image.new("RGB", layout.size, PAPER)
     colours = _part_colours(score)
     page.paste(_header(layout, score, title, colours), (0, 0))
+    times = layout.times(score)
     for system in range(layout.systems):
-        picture = _System(layout, system, seam).drawn(score, colours)
+        picture = _System(layout, system, seam, times).drawn(score, colours)
         page.paste(picture, (0, TOP + system * layout.system_height))
     return page
 
@@ -223,9 +241,10 @@ def _clock(seconds: float, duration: float) -> str:
 class _System:
     """One line of the page, drawn ``SCALE`` times as large."""
 
-    def __init__(self, layout: Layout, system: int, seam: float | None) -> None:
-        self.layout, self.system, self.seam = layout, system, seam
-        self.length = layout.systems * layout.system_seconds
+    def __init__(
+        self, layout: Layout, system: int, seam: float | None, times: list[tuple[float, str]]
+    ) -> None:
+        self.layout, self.system, self.seam, self.times = layout, system, seam, times
         self.start = system * layout.system_seconds
         self.end = self.start + layout.system_seconds
         size = layout.size[0] * SCALE, layout.system_height * SCALE
@@ -278,15 +297,16 @@ class _System:
                 self._box(LEFT, y - 0.5, LEFT + PLOT_WIDTH, y + 0.5, OCTAVE)
 
     def _times(self) -> None:
-        layout, tick = self.layout, self.layout.tick()
         small = _font(11.5)
-        first = math.ceil(self.start / tick - 1e-9)
-        for i in range(first, math.floor(self.end / tick + 1e-9) + 1):
-            x = layout.x(i * tick, self.system)
-            self._box(x - 0.5, 0, x + 0.5, self.bottom, GRID)
-            self._box(x - 0.5, self.bottom, x + 0.5, self.bottom + 4, TICK)
-            where = (x * SCALE, (self.bottom + 7) * SCALE)
-            self.pen.text(where, _clock(i * tick, self.length), FAINT, small, anchor="ma")
+        for at, label in self.times:
+            if not self.start - 1e-9 <= at <= self.end + 1e-9:
+                continue
+            x = self.layout.x(at, self.system)
+            self._box(x - 0.5, 0, x + 0.5, self.bottom, GRID if label else FINE)
+            if label:
+                self._box(x - 0.5, self.bottom, x + 0.5, self.bottom + 4, TICK)
+                where = (x * SCALE, (self.bottom + 7) * SCALE)
+                self.pen.text(where, label, FAINT, small, anchor="ma")
         self._box(LEFT, self.bottom, LEFT + PLOT_WIDTH, self.bottom + 1, TICK)
 
     def _keyboard(self) -> None:

@@ -152,3 +152,26 @@ def test_an_hour_is_an_hour_when_it_is_rounded():
     assert [pianoroll._clock(t, t) for t in (59.4, 61, 3599.4, 3599.6)] == [
         "59.4 s", "1:01", "59:59", "1:00:00",
     ]  # fmt: skip
+
+
+def test_music_on_its_beats_has_bar_lines_and_music_beside_them_seconds():
+    """A pick-up of a quarter note and eight bars of 3/4, at 120."""
+    rows = [note(0.5 * n, 0.5 * n + 0.4, 60 + n % 5) for n in range(25)]
+    meters, tempos = [(0.0, 4, 4), (0.5, 3, 4)], [(0.0, 120.0)]
+    score = Score(notes=rows, meters=meters, tempos=tempos)
+    times = Layout.of(score).times(score)
+    assert times[:3] == [(0.0, "bar 0"), (0.5, "bar 1"), (2.0, "bar 2")]
+    assert np.diff([at for at, _ in times[1:]]) == pytest.approx(1.5)
+    long = Score(notes=[*rows, note(900, 901, 60)], meters=meters, tempos=tempos)
+    labels = [label for _, label in Layout.of(long).times(long)]
+    assert "" in labels
+    assert "bar 1" in labels, "some bars have a number"
+    random = np.random.default_rng(0)
+    free = Score(
+        notes=[note(at, at + 0.4, 60) for at in np.sort(random.uniform(0, 12, 40))],
+        meters=meters, tempos=tempos,
+    )  # fmt: skip
+    assert Layout.of(free).times(free)[:2] == [(0.0, "0 s"), (1.0, "1 s")]
+    layout, page = Layout.of(score), pianoroll.image(score)
+    line, beside = (pixel(page, layout, at, 75).sum() for at in (2.0, 2.1))
+    assert line < beside, "seen across the roll"
