@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3527,
+    "": 3534,
     "apps": 2461,
     "attention": 2927,
     "cli": 385,
@@ -29,7 +29,7 @@ ROOMS = {
     "midi": 1537,
     "model": 3029,
     "musicxml": 1067,
-    "render": 1476,
+    "render": 1496,
     "sampling": 4499,
     "tokens": 2371,
     "train": 2479,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_660, 44_965, 400, 130
+CORE, ALL, FILE, OPTIONS = 31_667, 44_992, 400, 130
 
 
 def lines() -> dict[str, int]:
