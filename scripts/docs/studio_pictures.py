@@ -24,7 +24,7 @@ from tests.browser.served import Served
 
 DEFAULTS = {"out": "docs/images", "seed": "3"}
 #: Colours of a picture: the page has few.
-COLOURS = 128
+COLOURS = 256
 
 
 def main(words: list[str]) -> None:
@@ -63,7 +63,7 @@ def proposals(desk: Desk, seed: int, path: Path) -> None:
     desk.seed(seed)
     desk.composed(desk.compose())
     desk.page.locator("details.more summary").click()
-    desk.page.get_by_role("button", name="Stop (Space)").click()
+    desk.page.evaluate("musictx.player.stop()")
     desk.page.keyboard.press("Alt+n")
     desk.page.get_by_role("radio", name="Continue").scroll_into_view_if_needed()
     picture(desk.page, path)
@@ -90,7 +90,7 @@ def phone(desk: Desk, seed: int, path: Path) -> None:
     desk.task("Continue")
     desk.seed(seed)
     desk.composed(desk.compose())
-    desk.page.get_by_role("button", name="Stop (Space)").click()
+    desk.page.evaluate("musictx.player.stop()")
     desk.page.evaluate("musictx.roll.lookAt(musictx.place(musictx.proposal.take))")
     picture(desk.page, path)
 
@@ -99,7 +99,8 @@ def picture(page: Page, path: Path) -> None:
     """A small file of what is seen now."""
     page.wait_for_timeout(6000)  # messages that go by themselves have gone
     seen = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    seen.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    few = seen.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
     print(f"{path}: {path.stat().st_size / 1000:.0f} kB", file=sys.stderr)
 
 

@@ -78,7 +78,7 @@ export function mountProposals(app, tray) {
     const canvas = h("canvas", { "aria-hidden": "true" });
     const state = h("span.words");
     const show = h("button.show", { type: "button", onclick: () => app.show(id, number) }, canvas, h("span.number", null, String(number)), state);
-    const listen = h("button.small.quiet", { type: "button", title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => hear(now().take, now().proposal) }, icon("play"), "Listen");
+    const listen = h("button.small.quiet.listen", { type: "button", title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => hear(now().take, now().proposal) }, icon("play"), "Listen");
     const accept = h("button.small", { type: "button", title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => keep(now().take, now().proposal) }, icon("check"), "Accept");
     const file = exportLink(app, "mid", { take: id, proposal: number }, icon("export"));
     set(file, { title: "The piece with this proposal as MIDI: click, or drag it into another program", "aria-label": `Save the piece with proposal ${number} as MIDI` });
