@@ -8,6 +8,7 @@ a full disk or Ctrl-C never leaves half of it under its name.
 from __future__ import annotations
 
 import csv
+import errno
 import glob
 import os
 import shutil
@@ -19,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from musictx.errors import ReadError, UserError, WriteError
+from musictx.errors import ReadError, UserError, WriteError, shown
 from musictx.lazy import optional
 
 #: One of them is there: POSIX has the first, Windows the second.
@@ -49,7 +50,7 @@ def read_bytes(
         why = getattr(fault, "strerror", None) or fault
         if isinstance(fault, ReadError):
             raise
-        raise error(f"{path}: cannot be opened ({why})", "cannot be opened") from None
+        raise error(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
     if len(data) > most or path.stat().st_size > most:
         raise error(f"{path}: larger than {limit}={megabytes} MB", "too large")
     return data
@@ -120,11 +121,11 @@ def check_writable(folder: str | Path, option: str) -> None:
 
 
 def cannot_write(what: str | Path, error: OSError) -> UserError:
-    """Where a file stands for a folder, or a folder for a file, the name is wrong (status 2); all
-    else is the machine's (status 1)."""
+    """Where a file stands for a folder, or a folder for a file, or none can be called so, the name
+    is wrong (status 2); all else is the machine's (status 1)."""
     wrong = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
-    kind = UserError if wrong else WriteError
-    return kind(f"{what}: cannot be written: {error.strerror or error}")
+    kind = UserError if wrong or error.errno == errno.ENAMETOOLONG else WriteError
+    return kind(f"{shown(what)}: cannot be written: {error.strerror or error}")
 
 
 @contextmanager

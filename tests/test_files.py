@@ -100,8 +100,9 @@ def test_asking_whether_a_folder_can_be_written_leaves_nothing(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"^out=.*is a file, expected a folder"):
         files.check_writable(tmp_path / "file" / "below", "out")
-    with pytest.raises(WriteError, match=r"^out=.*xx: cannot be written: File name too long"):
+    with pytest.raises(UserError, match=r"^out=.*: cannot be written: File name too long") as found:
         files.check_writable(tmp_path / ("x" * 300), "out")
+    assert found.value.status == 2  # the name is wrong, not the machine
 
 
 def test_a_file_where_a_folder_is_needed_is_a_wrong_name_and_no_fault_of_the_disk(tmp_path):

@@ -18,29 +18,29 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3534,
+    "": 3535,
     "apps": 2461,
     "attention": 2927,
     "cli": 385,
-    "compose": 1298,
-    "config": 1721,
+    "compose": 1303,
+    "config": 1740,
     "data": 2769,
     "evaluate": 1590,
     "midi": 1537,
     "model": 3029,
     "musicxml": 1067,
-    "render": 1496,
+    "render": 1497,
     "sampling": 4499,
     "tokens": 2371,
     "train": 2479,
     "chorale": 3361,
     "live": 620,
-    "mcp": 588,
+    "mcp": 591,
     "speed": 2770,
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_667, 44_992, 400, 130
+CORE, ALL, FILE, OPTIONS = 31_692, 45_021, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -186,3 +187,27 @@ def test_what_a_function_of_the_caller_gives_is_not_blamed_on_the_model(calls):
     for wrong in (lambda states, past: np.zeros(3), lambda states, past: np.nan):
         with pytest.raises(UserError, match=r"constraints\[0\]: expected nats of shape"):
             calls["generate"](constraints=[wrong])
+
+
+@pytest.mark.parametrize("name", ["a" * 300 + ".mid", "a" * 5000 + ".mid", "a/" * 2500 + "b.mid"])
+def test_a_name_too_long_for_any_file_is_one_sentence(name, calls):
+    for call in (
+        musictx.read,
+        musictx.load,
+        partial(musictx.write, TUNE),
+        partial(musictx.render, TUNE, wav=False),
+        partial(musictx.generate, tokens=4),
+        lambda name: calls["generate"](primer=name),
+        lambda name: calls["infill"](music=name),
+        lambda name: calls["accompany"](melody=name),
+        lambda name: calls["harmonise"](melody=name),
+        lambda name: musictx.train(f"out={name}"),
+        lambda name: musictx.evaluate(f"corpus.path={name}"),
+        lambda name: musictx.compare(f"samples={name}"),
+    ):
+        for path in (name, Path(name)):
+            with pytest.raises(UserError) as caught:
+                call(path)
+            assert caught.value.status == 2
+            assert "\n" not in str(caught.value)
+            assert len(str(caught.value)) < 700

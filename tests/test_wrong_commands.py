@@ -137,6 +137,31 @@ def test_a_number_out_of_range_is_one_sentence(command, words, name):
     assert "\n" not in str(caught.value)
 
 
+PATHS = [case for case in OPTIONS if case[2].metadata.get("path")]
+
+
+@pytest.mark.parametrize("bytes_", [300, 5000])
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        *((c, f"{name}=[%]" if "list[str]" in kinds(f) else f"{name}=%") for c, name, f in PATHS),
+        *((command, word) for command in ("train", "generate", "render") for word in ("%", "+a=%")),
+        *(("train", word) for word in ("hydra.run.dir=%", "position=%", "+%/a=1", "%=1")),
+        *(("train", word) for word in ("--config-dir=%", "--config-name=%")),
+        ("%", "seed=1"),
+    ],
+)
+def test_a_name_too_long_for_any_file_is_one_sentence(command, word, bytes_, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_run", lambda *_: pytest.fail("ran"))
+    long = "a" * bytes_
+    assert cli.main([command.replace("%", long), word.replace("%", long)]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("musictx: ")
+    assert err.count("\n") == 1
+    assert len(err) < 700 or "config-name" in word
+    assert not out
+
+
 @pytest.mark.parametrize(
     ("command", "words", "begins"),
     [

@@ -19,7 +19,7 @@ from musictx.cli.streams import forgiving
 from musictx.compose import COMMANDS, run
 from musictx.compose.commands import groups, known_options
 from musictx.compose.hints import unknown_command, unknown_option
-from musictx.errors import OutOfMemory, UserError
+from musictx.errors import OutOfMemory, UserError, shown
 
 #: Hydra's flags: short and long name -> its choices, the first where none is given; (): any value.
 FLAGS: dict[str, tuple[str, ...] | None] = {
@@ -84,8 +84,8 @@ def _dispatch(words: list[str]) -> int:
     flags, typed = _flags(command, rest)
     folders = [Path(flags["--config-dir"])] if "--config-dir" in flags else []
     for folder in folders:
-        if not folder.is_dir():
-            raise UserError(f"--config-dir={folder}: no such folder")
+        if not os.path.isdir(folder):
+            raise UserError(f"--config-dir={shown(folder)}: no such folder")
     hydras = [w for flag, value in flags.items() for w in ((flag, value) if value else (flag,))]
     try:
         run(command, typed, lambda c: _run(command, c), flags=hydras, folders=folders)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from musictx.compose.commands import COMMANDS, known_options
 from musictx.config.trainer import NOT_OFFERED
+from musictx.errors import shown
 
 #: Groups, and the words of other programs for them; options say theirs themselves (``also``).
 GROUP_SYNONYMS = {"experiment": "config", "optim": "optimizer", "tokenizer": "instruments"}
@@ -44,7 +45,8 @@ def unknown_option(command: str, name: str, known: Sequence[str]) -> str:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
     near = meant(command, name, known)
     hint = f"did you mean {' or '.join(near[:3])}? " if near else ""
-    return f"{name}: no such option of musictx {command}; {hint}musictx {command} --help lists all"
+    whole = f"musictx {command} --help lists all"
+    return f"{shown(name)}: no such option of musictx {command}; {hint}{whole}"
 
 
 def unknown_command(name: str, commands: Sequence[str]) -> str:
@@ -53,4 +55,4 @@ def unknown_command(name: str, commands: Sequence[str]) -> str:
         iter(difflib.get_close_matches(name.lower(), commands, n=1)), None
     )
     hint = f"did you mean musictx {near}? The commands are" if near else "expected one of"
-    return f"{name}: no such command; {hint} {', '.join(commands)}"
+    return f"{shown(name)}: no such command; {hint} {', '.join(commands)}"

@@ -65,7 +65,7 @@ def normalise(
             continue
         if not equals:
             raise ConfigError(
-                f"{word}: expected name=value; musictx {command} --help lists the options"
+                f"{shown(word)}: expected name=value; musictx {command} --help lists the options"
             )
         if re.search("[0-9]{4000}", value):
             raise ConfigError(f"{name}={shown(value)}: expected fewer digits")
@@ -87,7 +87,9 @@ def normalise(
             words.append(f"{name}={_value(name, known[name], value, sweep, text)}")
         elif _within(name, free) or (own_scheme and name.startswith("position.")):
             words.append(f"++{name}={value}")
-        elif (sign == "+" and any((f / name).is_dir() for f in folders)) or (open_search and sign):
+        elif sign and (
+            open_search or (sign == "+" and any(os.path.isdir(f / name) for f in folders))
+        ):
             words.append(word)
         else:
             raise ConfigError(unknown_option(command, name, [*known, *choices, *free]))
@@ -109,7 +111,7 @@ def _within(name: str, options: Sequence[str]) -> bool:
 def _own_choice(group: str, word: str, folders: Sequence[Path]) -> bool:
     name, _, value = word.partition("=")
     return name == group and (
-        value == "custom" or any((f / group / f"{value}.yaml").is_file() for f in folders)
+        value == "custom" or any(os.path.isfile(f / group / f"{value}.yaml") for f in folders)
     )
 
 
@@ -123,7 +125,7 @@ def _positional(
     for word in typed:
         sign, name, equals, _ = _split(word)
         is_option = bool(equals) and (_within(name, names) or name.startswith("hydra"))
-        path = (not sign or word.startswith("~/") or Path(word).exists()) and not is_option
+        path = (not sign or word.startswith("~/") or os.path.exists(word)) and not is_option
         if option and path and (not equals or _there(word)):
             bare.append(word)
         else:
@@ -134,12 +136,12 @@ def _positional(
         return [f"files=[{','.join(text(word) for word in bare)}]", *rest]
     if len(bare) > 1:
         raise ConfigError(
-            f"{bare[1]}: expected one file, {bare[0]} is given already; options are written "
-            "name=value"
+            f"{shown(bare[1])}: expected one file, {shown(bare[0])} is given already; "
+            "options are written name=value"
         )
     if option == "corpus.path" and not _there(bare[0]):
         raise ConfigError(
-            f"{bare[0]}: no such folder of music; options are written name=value, musictx "
+            f"{shown(bare[0])}: no such folder of music; options are written name=value, musictx "
             f"{command} --help lists them"
         )
     return [f"{option}={bare[0]}", *rest]
@@ -163,6 +165,7 @@ def _hydra(command: str, word: str, *, sweep: bool) -> str:
     elif option == "run.dir" and command != "train" and value.strip("'\"") != ".":
         raise ConfigError(f"{name}={value}: has an effect only in musictx train; write out={value}")
     if option in ("run.dir", "sweep.dir"):
+        checks.named(name, value.strip("'\""), checks.ROOM)
         return f"{name}={quote(os.path.expanduser(value))}"
     return word
 
@@ -170,7 +173,7 @@ def _hydra(command: str, word: str, *, sweep: bool) -> str:
 def check_choice(group: str, choice: str, choices: Sequence[str]) -> None:
     """``choice`` is one of ``choices``, or null."""
     if choice not in (*choices, "null"):
-        raise ConfigError(f"{group}={choice}: expected one of {', '.join(choices)}")
+        raise ConfigError(f"{group}={shown(choice)}: expected one of {', '.join(choices)}")
 
 
 def _value(
@@ -203,7 +206,7 @@ def check_path(name: str, field: dataclasses.Field, value: str) -> None:
     if value in ours or _there(value) or (kind == "models" and value.startswith("hf:")):
         return
     more = f", and none of the {kind} that come with musictx ({', '.join(ours)})" if ours else ""
-    raise ConfigError(f"{name}={value}: no such file or folder{more}")
+    raise ConfigError(f"{name}={shown(value)}: no such file or folder{more}")
 
 
 def _kinds(field: dataclasses.Field) -> list[str]:

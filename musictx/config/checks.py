@@ -7,6 +7,7 @@ would be right.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import importlib
 import inspect
 import math
@@ -70,6 +71,8 @@ def require(condition: bool, name: str, value: object, expected: str) -> None:
 LARGEST_SEED = 2**31 - 1
 #: The longest piece, seconds; times in MIDI files that are longer are damaged.
 DAY = 86_400
+#: Characters more than its own that the name of what is written needs, hidden and numbered.
+ROOM = 40
 #: Pieces that one command writes, and what no number with bounds exceeds.
 MOST_SAMPLES, MOST = 100_000, 1_000_000_000
 
@@ -94,10 +97,23 @@ def typed(text: str) -> float | None:
     return float(text) if plain and math.isfinite(float(text)) else None
 
 
+def named(name: str, value: Any, room: int = 0) -> None:
+    """A file or folder can be called ``value``, and so with ``room`` characters more."""
+    try:
+        os.lstat(os.path.expanduser(value) + "_" * room)
+        fits = True
+    except OSError as error:
+        fits = error.errno != errno.ENAMETOOLONG
+    except (TypeError, ValueError):  # no text, or a null character in it
+        fits = False
+    require(fits, name, value, "a name that a file can have, and not so long")
+
+
 def check(config: Any, prefix: str = "") -> None:
-    """Hold each option of a dataclass (named ``prefix.option``) against its choices and bounds;
-    None passes where the type allows it. What has bounds is a number (:func:`is_number`), whatever
-    they are, and a whole one if its type is one; a list or dict of them if its type is one."""
+    """Hold each option of a dataclass (named ``prefix.option``) against its choices and bounds, and
+    names of files against what the system takes; None passes where the type allows it. What has
+    bounds is a number (:func:`is_number`), whatever they are, and a whole one if its type is one; a
+    list or dict of them if its type is one."""
     for f in dataclasses.fields(config):
         name = f"{prefix}.{f.name}" if prefix else f.name
         value = getattr(config, f.name)
@@ -105,6 +121,9 @@ def check(config: Any, prefix: str = "") -> None:
             continue
         if f.metadata.get("choices"):
             one_of(name, value, f.metadata["choices"])
+        if f.metadata.get("path"):
+            for one in value if isinstance(value, list) else [value]:
+                named(name, one, 0 if f.metadata["path"] == "in" else ROOM)
         bounds = f.metadata.get("bounds", (None,) * 4)
         if bounds == (None,) * 4:
             continue

@@ -10,9 +10,10 @@ import os
 from pathlib import Path
 
 from musictx import files, formats, shipped
+from musictx.config.checks import ROOM, named
 from musictx.config.limits import ServerLimits
 from musictx.data.apart import apart
-from musictx.errors import UserError
+from musictx.errors import UserError, shown
 from musictx.formats import SUFFIXES
 
 #: Option -> the endings of the files that it reads.
@@ -38,9 +39,10 @@ class Places:
         endings = ENDINGS.get(option)
         if endings is not None and not name.lower().endswith(endings):
             raise UserError(
-                f"{option}={name}: expected a file with the ending {', '.join(endings)}"
+                f"{option}={shown(name)}: expected a file with the ending {', '.join(endings)}"
             )
         typed = Path(os.path.expanduser(name))
+        named(option, self.out / typed)
         path = (self.out / typed).resolve()
         if not path.exists():
             path = typed.resolve()
@@ -54,6 +56,7 @@ class Places:
 
     def result(self, name: str) -> str:
         """The folder, or the file, that results go to: ``out`` itself for "", else inside it."""
+        named("out", self.out / name, ROOM)
         path = (self.out / name).resolve()
         if not self._inside(path, self.out):
             raise UserError(f"out={name}: expected a place inside {self.out}")

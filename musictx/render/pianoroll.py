@@ -203,6 +203,7 @@ def _header(
     count = f"{len(score):,} note{'' if len(score) == 1 else 's'}"
     facts = f"{count} · {_clock(score.duration, score.duration)}"
     large, small = _font(19), _font(12.5)
+    title = " ".join(str(title)[:200].split())  # more has no room, and is slow to measure
     while title and pen.textlength(title, large) > width * SCALE * 0.6:
         title = title[:-2].rstrip("…") + "…"
     pen.text((LEFT * SCALE, 30 * SCALE), title, INK, large, anchor="ls")

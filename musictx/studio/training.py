@@ -173,7 +173,7 @@ class Trainings:
         if not isinstance(typed, str) or not typed.strip() or len(typed) > 1000 or "\0" in typed:
             raise Refused("folder: expected the way to a folder, such as ~/midi")
         folder = Path(typed.strip()).expanduser().resolve()
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise Refused(f"{typed}: there is no such folder on this machine")
         return folder
 

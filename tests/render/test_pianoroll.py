@@ -135,6 +135,12 @@ def test_many_parts_and_long_titles_stay_on_the_page():
     assert right.min() > 250
 
 
+@pytest.mark.parametrize("title", ["a" * 100_000, "a\nb", " "])
+def test_any_text_is_a_title_at_once(title):  # the first took more than ten minutes
+    score = Score(notes=[note(0, 1, 60)])
+    assert pianoroll.image(score, title=title).size == Layout.of(score).size
+
+
 def test_a_place_that_cannot_be_written_gets_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"a\.png: cannot be written"):
