@@ -104,8 +104,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:
-    """Whether ``device`` has instructions for products in bfloat16."""
-    if device.type == "cpu":
-        probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # no public name as of 2.13
-        return bool(probe and probe())
+    """Whether ``device`` has instructions for products in bfloat16, which torch may use there."""
+    if device.type == "cpu":  # where ATEN_CPU_CAPABILITY does not hold torch to less
+        has = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()  # no public name as of 2.13
+        return bool(has) and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     return device.type == "cuda"

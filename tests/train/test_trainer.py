@@ -38,6 +38,13 @@ def test_the_precision_is_bf16_only_where_the_machine_has_it(monkeypatch):
         assert precision("fast", "auto") == precision("fast", "cpu") == expected
 
 
+@pytest.mark.parametrize("widest", ["AVX512", "AVX2", "DEFAULT"])
+def test_bfloat16_is_not_fast_where_torch_is_held_to_less_than_the_cpu_has(widest, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: widest)
+    assert precision("fast", "cpu") == ("bf16-mixed" if widest == "AVX512" else "32-true")
+
+
 @pytest.mark.parametrize("together", [True, False])
 def test_a_rank_that_has_gone_is_one_sentence_for_the_others(together, monkeypatch):
     def fit(*args, **options):
