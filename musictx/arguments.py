@@ -154,15 +154,15 @@ def whole_number(name: str, value: Any, low: int) -> int:
     return value
 
 
-def list_of_functions(name: str, given: Any) -> tuple[Any, ...]:
-    """``given`` if it is a list of functions."""
-    if not isinstance(given, (list, tuple)) or not all(map(callable, given)):
-        raise UserError(f"{name}={shown(given)}: expected a list of functions")
-    return tuple(given)
+def list_of_functions(name: str, value: Any) -> tuple[Any, ...]:
+    """``value`` if it is a list of functions."""
+    if not isinstance(value, (list, tuple)) or not all(map(callable, value)):
+        raise UserError(f"{name}={shown(value)}: expected a list of functions")
+    return tuple(value)
 
 
-def processors_of(given: Any) -> list[Processor]:
-    """``given`` if it is a list of functions, each held to what a rule may give."""
+def processors_of(value: Any) -> list[Processor]:
+    """``value`` if it is a list of functions, each held to what a rule may give."""
     from torch import Tensor
 
     def held(number: int, process: Processor) -> Processor:
@@ -179,10 +179,10 @@ def processors_of(given: Any) -> list[Processor]:
 
         return checked
 
-    return [held(number, one) for number, one in enumerate(list_of_functions("processors", given))]
+    return [held(number, one) for number, one in enumerate(list_of_functions("processors", value))]
 
 
-def constraints_of(given: Any) -> list[SoftConstraint]:
+def constraints_of(value: Any) -> list[SoftConstraint]:
     """The same of soft constraints."""
 
     def held(number: int, constraint: SoftConstraint) -> SoftConstraint:
@@ -198,25 +198,25 @@ def constraints_of(given: Any) -> list[SoftConstraint]:
 
         return checked
 
-    return [held(number, one) for number, one in enumerate(list_of_functions("constraints", given))]
+    return [held(number, one) for number, one in enumerate(list_of_functions("constraints", value))]
 
 
-def _of_shape(found: Any) -> str:
-    shape = getattr(found, "shape", None)
-    return type(found).__name__ if shape is None else f"shape {tuple(shape)}"
+def _of_shape(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else f"shape {tuple(shape)}"
 
 
-def optional_function(name: str, given: Any) -> Any:
-    """``given`` if it is a function or None."""
-    if given is not None and not callable(given):
-        raise UserError(f"{name}={shown(given)}: expected a function")
-    return given
+def optional_function(name: str, value: Any) -> Any:
+    """``value`` if it is a function or None."""
+    if value is not None and not callable(value):
+        raise UserError(f"{name}={shown(value)}: expected a function")
+    return value
 
 
-def as_list(name: str, given: Any) -> list[Any]:
-    """``given`` as a list; a text or a number is one of one thing."""
-    if isinstance(given, (list, tuple, range)):
-        return [plain(one) for one in given]
-    if isinstance(given, (str, int)) and not isinstance(given, bool):
-        return [given]
-    raise UserError(f"{name}={shown(given)}: expected a list")
+def as_list(name: str, value: Any) -> list[Any]:
+    """``value`` as a list; a text or a number is one of one thing."""
+    if isinstance(value, (list, tuple, range)):
+        return [plain(one) for one in value]
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return [value]
+    raise UserError(f"{name}={shown(value)}: expected a list")

@@ -237,15 +237,15 @@ def _likeliest(fits: np.ndarray) -> np.ndarray:
 
 
 def agreement(
-    found: Sequence[tuple[float, Chord]], told: Sequence[tuple[float, Chord]], until: float
+    estimate: Sequence[tuple[float, Chord]], truth: Sequence[tuple[float, Chord]], until: float
 ) -> tuple[float, float]:
     """Shares of the time, in seconds up to ``until``, in which two sequences of chords have the
-    same root, and are the same; time in which ``told`` has no chord does not count."""
-    times = np.unique([0.0, until, *(t for t, _ in found), *(t for t, _ in told)])
+    same root, and are the same; time in which ``truth`` has no chord does not count."""
+    times = np.unique([0.0, until, *(t for t, _ in estimate), *(t for t, _ in truth)])
     times = times[times <= until]
     roots = whole = total = 0.0
     for begin, end in pairwise(times):
-        one, other = (_at(chords, begin) for chords in (found, told))
+        one, other = (_at(chords, begin) for chords in (estimate, truth))
         if other is None or other == NONE:
             continue
         total += end - begin

@@ -16,8 +16,8 @@ from musictx.compose import compose
 from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
 from musictx.config.checks import options
 from musictx.errors import UserError
-from musictx.studio import asked
 from musictx.studio.models import Model
+from musictx.studio.request import Request
 from tests.untrained import saved
 
 torch.set_num_threads(1)
@@ -138,7 +138,7 @@ def test_command_line_python_and_studio_make_the_same_notes(command, name, there
     page |= {n: v for n, v in given.items() if n == "quantise"}
     own = {n: v for n, v in given.items() if n not in page and not n.startswith("sampling.")}
     density = {"density": sampling.pop("density")} if "density" in sampling else {}
-    request = asked.Request(
+    request = Request(
         TASKS.get(command, command), 0.0, 1.0, sampling=sampling, controls=density,
         **{n: v for n, v in page.items() if n not in ("seconds", "bars")},
     )  # fmt: skip

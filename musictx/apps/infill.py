@@ -88,7 +88,7 @@ def composed(
         task = task.in_time()
     limits = NoteLimits.of(bundle.card.get("note_limits"))
     _check_drums(bundle, task)
-    wanted = parts.asked(bundle, task.add)
+    wanted = parts.by_name(bundle, task.add)
     chords = request.chords if isinstance(request, AccompanyConfig) else None
     style = request.style if isinstance(request, AccompanyConfig) else None
     players = parts.drummers(bundle, wanted, style, task.score)
@@ -114,9 +114,9 @@ def composed(
         around = {**around, "density": around["density"] + more}
     order = [*wanted.values()] or sorted(programs or ())
     placed = partial(_placed, bundle, task, known, order, request.quantise)
-    asked = steering(bundle, values, request.guidance, around=around)
+    steer = steering(bundle, values, request.guidance, around=around)
     if task.closes and bundle.tokenizer.group == 1:  # as loud, high and full as the music around
-        asked = replace(asked, asked={**around, **asked.asked})
+        steer = replace(steer, values={**around, **steer.values})
     part: fill.Part | BarPart
     if bundle.tokenizer.group > 1:
         part = BarPart(
@@ -129,7 +129,7 @@ def composed(
             parts=composed_parts(task, programs) if not wanted else set(order),
             habits=habits,
             drummers=players,
-            steering=asked,
+            steering=steer,
         )
     else:
         part = fill.Part(
@@ -141,7 +141,7 @@ def composed(
             closes=task.closes,
             segment=np.inf if task.closes else fill.SEGMENT_SECONDS,
             programs=programs,
-            steering=asked,
+            steering=steer,
         )
     versions = fill.compose(
         part,
@@ -164,7 +164,7 @@ def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
     and as loud as the melody with nothing asked, how loud and how many at once; of others, which
     stay close to the melody, how high."""
     polyphony = (bundle.card.get("note_limits") or {}).get("polyphony")
-    notes = task.kept.notes
+    notes = task.known.notes
     if not len(notes):
         return {}
     if bundle.tokenizer.group == 1:
@@ -216,12 +216,12 @@ def habits_of(
 
 def _check_drums(bundle: Bundle, task: Task) -> None:
     """Refuse a track of drums that is to be composed anew by a model that writes none."""
-    if "drums" in parts.known(bundle):
+    if "drums" in parts.of_model(bundle):
         return
     notes = task.score.notes
     for track in sorted(set(notes["track"][notes["drum"]].tolist()) & set(task.tracks)):
         name = task.score.names.get(track, "") or track + 1
-        raise UserError(f"tracks={name}: these are drums, and {parts.unwritten(bundle, 'drums')}")
+        raise UserError(f"tracks={name}: these are drums, and {parts.refusal(bundle, 'drums')}")
 
 
 def _placed(
@@ -266,14 +266,14 @@ def _sample(
 ) -> Sample:
     """The piece with its ``new`` notes, and the ``chords`` that were composed, as markers; new
     tracks are called as the parts ``added``, if any."""
-    kept, names = task.kept if task.closes else task.score, dict(task.score.names)
+    kept, names = task.known if task.closes else task.score, dict(task.score.names)
     if not task.tracks:
         first = _first_free(task.score)
         for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
             names[track] = added[track - first] if added else names[track]
     notes = np.concatenate([kept.notes, new])
-    markers = tuple(sorted([*task.kept.markers, *chords]))
+    markers = tuple(sorted([*task.known.markers, *chords]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
     score = parts.as_given(bundle, piece, task.score)
     seam = task.begin if task.closes else 0.0
@@ -285,8 +285,8 @@ def as_trained(bundle: Bundle, task: Task) -> tuple[Score, Collection[int] | Non
     """The notes that stay with their tracks on the programs that the model was trained with, and
     the programs of new notes; None: any."""
     if "program" not in bundle.tokenizer.kinds:
-        return task.kept, None
-    by_name, known = parts.programs(bundle), parts.as_trained(bundle, task.kept)
+        return task.known, None
+    by_name, known = parts.programs(bundle), parts.as_trained(bundle, task.known)
     melody = str((bundle.corpus.get("tasks") or {}).get("melody", ""))
     if task.tracks:
         there = parts.as_trained(bundle, task.score).notes
@@ -301,7 +301,7 @@ def as_trained(bundle: Bundle, task: Task) -> tuple[Score, Collection[int] | Non
         if not annotated(known) and len(known) and not known.one_voice:
             found = ((at, str(chord)) for at, chord in recognised(known))
             known = replace(known, markers=tuple(sorted([*known.markers, *found])))
-        return known, set(parts.asked(bundle, task.add).values()) - {DRUMS}
+        return known, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
     others = set(by_name.values()) - {int(melody)} if melody.isdigit() else set()
     return known, others or {0}
 

@@ -62,7 +62,7 @@ def family(program: int) -> int:
     return FAMILIES[max(first for first in FAMILIES if first <= program)]
 
 
-def known(bundle: Bundle) -> dict[str, int]:
+def of_model(bundle: Bundle) -> dict[str, int]:
     """Name -> program, 128 for drums, of the parts that the model writes: those of its corpus, and
     of :data:`NAMES`."""
     kinds = bundle.tokenizer.kinds
@@ -75,20 +75,20 @@ def known(bundle: Bundle) -> dict[str, int]:
     return {name: program for name, program in names.items() if program in found}
 
 
-def asked(bundle: Bundle, names: tuple[str, ...]) -> dict[str, int]:
-    """The parts that ``names`` ask for, as :func:`known` has them; ``UserError`` for another."""
-    writes = known(bundle)
+def by_name(bundle: Bundle, names: tuple[str, ...]) -> dict[str, int]:
+    """The parts that ``names`` ask for, as :func:`of_model` has them; ``UserError`` for another."""
+    writes = of_model(bundle)
     found: dict[str, int] = {}
     for name in names:
         if name not in writes:
-            raise UserError(f"add={name}: {unwritten(bundle, name)}")
+            raise UserError(f"add={name}: {refusal(bundle, name)}")
         if writes[name] in found.values():
             raise UserError(f"add={name}: that part is asked for twice")
         found[name] = writes[name]
     return found
 
 
-def unwritten(bundle: Bundle, name: str) -> str:
+def refusal(bundle: Bundle, name: str) -> str:
     """The sentence for a part that the model of ``bundle`` does not write."""
     able = []
     for other, folder in models().items():
@@ -96,7 +96,7 @@ def unwritten(bundle: Bundle, name: str) -> str:
         if NAMES.get(name) in card.get("note_limits", {}).get("instruments", ()):
             able.append(f"model={other} does")
     others = " and ".join(able) or "nor does any that comes with musictx"
-    return f"this model writes none ({others}); it writes {', '.join(known(bundle))}"
+    return f"this model writes none ({others}); it writes {', '.join(of_model(bundle))}"
 
 
 def habits(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
@@ -130,12 +130,12 @@ def drummers(
     return found
 
 
-def as_given(bundle: Bundle, score: Score, given: Score | None) -> Score:
-    """``score`` with the program that each track has in ``given``, new tracks named by theirs, on
-    the beats of its file."""
+def as_given(bundle: Bundle, score: Score, original: Score | None) -> Score:
+    """``score`` with the program that each track has in ``original``, new tracks named by theirs,
+    on the beats of its file."""
     notes, names = score.notes.copy(), dict(score.names)
     name_of = {program: name for name, program in programs(bundle).items()}
-    before = Score().notes if given is None else given.notes[~given.notes["drum"]]
+    before = Score().notes if original is None else original.notes[~original.notes["drum"]]
     for track in np.unique(notes["track"]).tolist():
         mine = (notes["track"] == track) & ~notes["drum"]
         theirs = np.unique(before["program"][before["track"] == track])

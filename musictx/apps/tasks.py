@@ -33,9 +33,9 @@ LONGEST_SHEET = 65_536
 class Task:
     """Notes to be composed for a piece.
 
-    score    the music of the file;  kept  those of its notes that the model is told: what stays of
+    score    the music of the file;  known  those of its notes that the model is told: what stays of
              a file with a gap, or the melody of one that is accompanied
-    begin, end  seconds in it;  closes  whether ``kept`` goes on after ``end``: a gap
+    begin, end  seconds in it;  closes  whether ``known`` goes on after ``end``: a gap
     tracks   for new notes; empty: a new one
     around   what the controls measure (:mod:`musictx.tokens.controls`) around a gap, of the tracks
              that are written, together with the others in it; of what is accompanied its density
@@ -44,7 +44,7 @@ class Task:
     """
 
     score: Score
-    kept: Score
+    known: Score
     begin: float
     end: float
     closes: bool
@@ -56,7 +56,7 @@ class Task:
     def in_time(self) -> Task:
         """The same with the beats of its music (:func:`musictx.grid.in_time`)."""
         score = in_time(self.score)
-        return replace(self, score=score, kept=replace(self.kept, pulse=score.pulse))
+        return replace(self, score=score, known=replace(self.known, pulse=score.pulse))
 
 
 def task_of(request: InfillConfig | AccompanyConfig, score: Score) -> Task:

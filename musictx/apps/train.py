@@ -31,7 +31,7 @@ from musictx.sampling.primer import NOTHING
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
-from musictx.train import checkpoint, fitting, ranks, runs, spoken
+from musictx.train import checkpoint, fitting, messages, ranks, runs
 from musictx.train.callbacks import LastCheckpoint, Run, RunCallback, StopBetweenSteps
 from musictx.train.card import card
 from musictx.train.ema import Ema
@@ -245,7 +245,7 @@ def train(
     with known.stop:
         if report is not None and not report.up_to_date:
             say(str(report))
-        for line in spoken.header(config, shards, lit, trainer, folder.path):
+        for line in messages.header(config, shards, lit, trainer, folder.path):
             say(line)
         before = validation_before(config, lit, data, trainer, path, say)
         try:
@@ -258,7 +258,7 @@ def train(
         return Trained(None, fitting.loss(trainer))
     if trainer.is_global_zero:
         fitting.keep_best(folder, lit, trainer, known.save_model)
-        for line in spoken.summary(config, shards, lit, trainer, folder.path, before):
+        for line in messages.summary(config, shards, lit, trainer, folder.path, before):
             say(line)
     return Trained(folder.model, fitting.loss(trainer))
 

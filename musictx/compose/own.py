@@ -44,7 +44,7 @@ def added(command: str, words: Sequence[str]) -> tuple[list[str], str | None]:
 
 
 def _begun(words: Sequence[str], paths: Sequence[str]) -> tuple[list[str], str]:
-    nearest = {nearer(looked_at(path)) for path in paths}
+    nearest = {nearer(contents_of(path)) for path in paths}
     model, why = nearest.pop()
     if nearest or model not in shipped.models():
         why = why if not nearest else "the folders hold music of different kinds"
@@ -56,7 +56,7 @@ def _begun(words: Sequence[str], paths: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _prepared(words: Sequence[str], paths: Sequence[str]) -> tuple[list[str], str | None]:
-    nearest = {nearer(looked_at(path)) for path in paths}
+    nearest = {nearer(contents_of(path)) for path in paths}
     model, why = nearest.pop()
     if nearest or model not in shipped.models():
         return list(words), None
@@ -69,7 +69,7 @@ def _prepared(words: Sequence[str], paths: Sequence[str]) -> tuple[list[str], st
     )
 
 
-class Looked(NamedTuple):
+class FolderContents(NamedTuple):
     """How many files of music a folder holds; of those looked at, spread over it, how many could be
     read and keep to beats, their notes, those of them that are a piano's, and their seconds."""
 
@@ -81,7 +81,7 @@ class Looked(NamedTuple):
     seconds: float
 
 
-def looked_at(folder: str) -> Looked:
+def contents_of(folder: str) -> FolderContents:
     """What is in ``folder``, by :data:`FILES_READ` of its files."""
     import numpy as np  # a fifth of a second with what reads music; help has none to spare
 
@@ -101,12 +101,12 @@ def looked_at(folder: str) -> Looked:
         on_beats += grid_of(score).on_beats
         notes, seconds = notes + len(music), seconds + score.duration
         pianos += int((np.isin(music["program"], PIANOS) & ~music["drum"]).sum())
-    return Looked(files, read, on_beats, notes, pianos, seconds)
+    return FolderContents(files, read, on_beats, notes, pianos, seconds)
 
 
-def nearer(found: Looked) -> tuple[str | None, str]:
+def nearer(contents: FolderContents) -> tuple[str | None, str]:
     """The model that is nearer to such music, None if none is, and why, in words."""
-    _, read, on_beats, notes, pianos, _ = found
+    _, read, on_beats, notes, pianos, _ = contents
     if read and on_beats >= DECIDING_SHARE * read:
         return shipped.ON_BEATS, f"{on_beats} of {read} files keep to their beats"
     if not notes or pianos >= DECIDING_SHARE * notes:

@@ -180,16 +180,16 @@ SCHEMES: dict[str, type[PositionConfig]] = {
 }
 
 
-def checked(given: PositionConfig | Mapping[str, Any]) -> PositionConfig | dict[str, Any]:
+def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | dict[str, Any]:
     """The options of a scheme by name: its dataclass, or a dict for a class of the user's own.
 
     Such a class is named by ``name: module:Class`` or, as Hydra does, ``_target_: module.Class``;
     the other entries are its arguments and are not looked at. Raises :class:`ConfigError` for an
     unknown name and for an option that the scheme does not have.
     """
-    if isinstance(given, PositionConfig):
-        return given
-    options = dict(given)
+    if isinstance(position, PositionConfig):
+        return position
+    options = dict(position)
     target = options.pop("_target_", None)
     if isinstance(target, str):
         options["name"] = target if ":" in target else ":".join(target.rsplit(".", 1))

@@ -49,5 +49,5 @@ def pitch(name: str, option: str) -> int:
     return number
 
 
-def _pitch_class(found: re.Match[str]) -> int:
-    return (_LETTERS[found[1]] + sum(_BENT[sign] for sign in found[2])) % 12
+def _pitch_class(match: re.Match[str]) -> int:
+    return (_LETTERS[match[1]] + sum(_BENT[sign] for sign in match[2])) % 12

@@ -26,7 +26,7 @@ FEWEST_HELD_OUT = 8
 class PrepareJob(NamedTuple):
     """A corpus on its way to the shard folder ``target``."""
 
-    found: Corpus
+    source: Corpus
     corpus: CorpusConfig
     tokenizer: Tokenizer
     target: Path
@@ -45,7 +45,7 @@ def assemble(
     split = np.full(len(hashes), splits.NONE, np.int8)
     first = np.arange(len(hashes))
     remarks: list[str] = []
-    if job.found.published:
+    if job.source.published:
         split[usable] = official[usable]
     else:
         divided = splits.divide(
@@ -65,7 +65,7 @@ def assemble(
     copies: list[tuple[str, int]] = []
     lossy: Counter[str] = Counter()
     description = {
-        "name": job.found.label,
+        "name": job.source.label,
         "kind": corpus.name,
         "validation": corpus.validation,
         "test": corpus.test,
@@ -89,7 +89,7 @@ def assemble(
                 lossy.update(outcome.lossy)
                 held_out = corpus.validation if alone else 0.0
                 content = outcome.hash
-                if job.found.published:  # twins are told apart
+                if job.source.published:  # twins are told apart
                     content = digest([outcome.name, content])
                 for row in _rows(outcome, SPLITS[split[i]], held_out):
                     writer.add(name=outcome.name, hash=content, **row)
@@ -100,7 +100,7 @@ def assemble(
             raise UserError(_nothing_usable(corpus, left_out))
         report = Report(
             job.target,
-            job.found.label,
+            job.source.label,
             len(hashes),
             writer.totals,
             sorted(left_out),

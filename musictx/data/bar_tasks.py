@@ -149,7 +149,7 @@ class BarTasks:
         known: np.ndarray,
         begin: int,
         stop: int,
-        told: int,
+        known_stop: int,
         random: np.random.Generator,
         room: int,
         look: int,
@@ -165,7 +165,7 @@ class BarTasks:
         room -= len(parts)
         if look >= len(bars):  # a gap: all of it, with what is known after it
             first = begin
-            size = groups[begin:stop].sum() + ahead_of[begin:told].sum()
+            size = groups[begin:stop].sum() + ahead_of[begin:known_stop].sum()
             while first and size + groups[first - 1] <= room:
                 first -= 1
                 size += groups[first]
@@ -174,11 +174,11 @@ class BarTasks:
         else:
             first = 0
             total = np.cumsum(groups + ahead_of) + ahead_of[: look + begin].sum()
-            stop = told = min(stop, int(np.searchsorted(total, room, side="right")))
+            stop = known_stop = min(stop, int(np.searchsorted(total, room, side="right")))
             if stop < begin + 2:
                 return None
         whole = np.bincount(placed["line"][new], minlength=len(bars)) == 0
-        return first, stop, Ahead(begin, told, look, placed[known], whole, parts)
+        return first, stop, Ahead(begin, known_stop, look, placed[known], whole, parts)
 
     def _edges(
         self,

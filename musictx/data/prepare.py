@@ -58,21 +58,21 @@ def prepare(
     no usable piece or the place cannot be written, and then leaves no new folder behind.
     """
     tokenizer = tokenizer.events
-    given = out or corpus.shards
-    if given is not None and corpus.path is None and shards.is_shards(Path(given).expanduser()):
-        ready = Shards(Path(given).expanduser())
+    place = out or corpus.shards
+    if place is not None and corpus.path is None and shards.is_shards(Path(place).expanduser()):
+        ready = Shards(Path(place).expanduser())
         if corpus.name == "folder" or ready.corpus.get("kind") == corpus.name:
             ready.check(tokenizer)
             return Report.of(ready)
-    found = corpora.find(corpus)
-    key = _key(corpus, tokenizer, found)
-    folder = Path(given).expanduser() if given is not None else _default(found.label, key)
+    source = corpora.find(corpus)
+    key = _key(corpus, tokenizer, source)
+    folder = Path(place).expanduser() if place is not None else _default(source.label, key)
     up_to_date = _up_to_date(folder, key)
     if up_to_date is not None:
         return up_to_date
     check_place(folder)
     made = [above for above in folder.parents if not above.exists()]
-    job = PrepareJob(found, corpus, tokenizer, folder, key)
+    job = PrepareJob(source, corpus, tokenizer, folder, key)
     with _without_leftovers(made), _temporary(folder) as file:
         encoded = _encode(job, file, progress)
         return assemble(job, encoded.outcomes(), encoded.hashes, encoded.official)
@@ -99,19 +99,19 @@ class Encoded(NamedTuple):
             yield pickle.load(self.file)
 
 
-def _encode(job: PrepareJob, file: BinaryIO, told: bool) -> Encoded:
-    """Encode every piece of the corpus into ``file``; ``told``: show the progress."""
+def _encode(job: PrepareJob, file: BinaryIO, progress: bool) -> Encoded:
+    """Encode every piece of the corpus into ``file``; ``progress``: show it."""
     work = functools.partial(
         encode.encode_items,
-        read=job.found.read,
+        read=job.source.read,
         config=json.dumps(job.tokenizer.to_config(), sort_keys=True),
         fingerprint=job.tokenizer.fingerprint,
         corpus=job.corpus,
     )
     hashes, official = bytearray(), bytearray()
     quiet = contextlib.nullcontext(lambda done: None)
-    with bars.progress("reading MIDI", "files", len(job.found)) if told else quiet as tell:
-        chunks = in_chunks(job.found.items())
+    with bars.progress("reading MIDI", "files", len(job.source)) if progress else quiet as tell:
+        chunks = in_chunks(job.source.items())
         first = list(islice(chunks, 2))
         workers = (job.corpus.workers or parallel.cores()) if len(first) > 1 else 1
         running = parallel.run(work, chain(first, chunks), encode.crashed, workers=workers)
@@ -158,14 +158,14 @@ def _temporary(target: Path) -> Iterator[BinaryIO]:
 # ------------------------------------------------------------------------------------ key and place
 
 
-def _key(corpus: CorpusConfig, tokenizer: Tokenizer, found: Corpus) -> str:
+def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
     """32 hexadecimal digits that change whenever the shards would hold something else."""
     bounds = corpus.limits
     decides = [tokenizer.fingerprint, encode.FEWEST_NOTES, bounds.read_seconds, bounds.read_mb]
     limits = dataclasses.asdict(bounds) if bounds != Limits() else {}
     decides += [more for more in (corpus.programs, limits) if more]
-    options = [found.published, corpus.validation, corpus.test, decides]
-    return digest([shards.FORMAT, encode.VERSION, options, found.identity()])
+    options = [source.published, corpus.validation, corpus.test, decides]
+    return digest([shards.FORMAT, encode.VERSION, options, source.identity()])
 
 
 def _default(label: str, key: str) -> Path:

@@ -26,7 +26,7 @@ class Report:
     """The result of ``prepare``.
 
     folder      where the shards are;  up_to_date  they were already there, nothing was read
-    source      the corpus in words;  found  how many files (or chorales) it has
+    source      the corpus in words;  files  how many files (or chorales) it has
     splits      totals by split;  left_out  every file that is not in the shards
     lossy       what was lost, merged or repaired in the pieces that were kept: label -> number
     remarks     how the split came about where it was not the usual way
@@ -34,7 +34,7 @@ class Report:
 
     folder: Path
     source: str
-    found: int
+    files: int
     splits: dict[str, Totals] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     lossy: dict[str, int] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Report:
 
     def __str__(self) -> str:
         """A few lines for the terminal."""
-        lines = [f"{self.source}: {self.found:,} files, {self.total()}"]
+        lines = [f"{self.source}: {self.files:,} files, {self.total()}"]
         lines += [f"  {split:<11}{t}" for split, t in self.splits.items() if t.pieces]
         if self.left_out:
             counted = ", ".join(f"{n:,} {reason}" for reason, n in self.reasons.items())
@@ -70,7 +70,7 @@ class Report:
         """Everything but where it lies and when it was made, so that equal shards are equal."""
         data = {
             "source": self.source,
-            "found": self.found,
+            "found": self.files,
             "splits": {split: t._asdict() for split, t in self.splits.items()},
             "reasons": self.reasons,
             "left_out": [item._asdict() for item in self.left_out],
@@ -92,7 +92,7 @@ class Report:
             remarks = [str(remark) for remark in data["remarks"]]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             found, lossy, left_out, remarks = 0, Counter(), [], []
-        whole.found = found or whole.total().pieces
+        whole.files = found or whole.total().pieces
         whole.left_out, whole.remarks = left_out, remarks
         whole.left_out.sort()
         whole.lossy = dict(sorted(lossy.items()))

@@ -42,7 +42,7 @@ class Section(NamedTuple):
 
 def sections(score: Score) -> list[Section]:
     """The sections of ``score``, in order and without gaps from the first one on: of two markers
-    or more that name some, else :func:`found`."""
+    or more that name some, else :func:`find`."""
     if not len(score):
         return []
     clock, known = Beats(score), marked(score)
@@ -52,7 +52,7 @@ def sections(score: Score) -> list[Section]:
             number, since = clock.bar(float(clock.quarters(time)) + 1e-3)
             begins[number if since > 1 else number - 1] = text.strip()
     if len(begins) < 2:
-        return found(whole_likeness(score))
+        return find(whole_likeness(score))
     last = clock.bar(float(clock.quarters(score.duration)) - 1e-3)[0]
     stops = [*list(begins)[1:], max(last, max(begins) + 1)]
     return [Section(begin, stop, name) for (begin, name), stop in zip(begins.items(), stops)]
@@ -63,7 +63,7 @@ def whole_likeness(score: Score) -> np.ndarray:
     return bars_alike(score, drums=bool(len(score) and score.notes["drum"].mean() > 0.5))
 
 
-def found(alike: np.ndarray) -> list[Section]:
+def find(alike: np.ndarray) -> list[Section]:
     """Sections from the likeness (B, B) of bars, called A, B, C, ... as they come. Two bars of
     rest, which are like nothing, say nothing."""
     count = len(alike)

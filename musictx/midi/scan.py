@@ -104,14 +104,14 @@ def scan(
     if len(data) < 14:
         raise MidiError(f"{name}: the file ends inside its header", "truncated")
     tracks = _Tracks(limits.events // MARK_EVENTS, name)
-    for begin, end in track_chunks(data, tracks.found):
+    for begin, end in track_chunks(data, tracks.faults):
         tracks.scan(data[begin:end])
         for what, count in (("tracks", len(tracks.ends)), ("events", tracks.total())):
             if count > getattr(limits, what):
                 raise MidiError(
                     f"{name}: more than limits.{what}={getattr(limits, what)} {what}", "too large"
                 )
-    found = tracks.found
+    found = tracks.faults
     harm = [reason for reason in ("truncated track", "damaged track") if found[reason]]
     if not tracks.ends:
         raise MidiError(f"{name}: there is no track in the file", "no tracks")
@@ -150,7 +150,7 @@ def bare(data: bytes) -> bytes:
     return b""
 
 
-def track_chunks(data: bytes, found: Counter) -> Iterator[tuple[int, int]]:
+def track_chunks(data: bytes, faults: Counter) -> Iterator[tuple[int, int]]:
     """Where the contents of all MTrk chunks begin and end. Where no chunk begins after the stated
     length of the last one, that length was wrong: go on at the next ``MTrk`` there is."""
     at = 8 + int.from_bytes(data[4:8], "big")
@@ -163,10 +163,10 @@ def track_chunks(data: bytes, found: Counter) -> Iterator[tuple[int, int]]:
             at = data.find(b"MTrk", min(at, len(data)))
             if at < 0:
                 return
-            found["damaged track"] += 1
+            faults["damaged track"] += 1
         size = int.from_bytes(data[at + 4 : at + 8], "big")
         if size > max(0, len(data) - at - 8):
-            found["truncated track"] += 1
+            faults["truncated track"] += 1
         yield at + 8, at + 8 + size
         at += 8 + size
 
@@ -189,7 +189,7 @@ class _Tracks:
         self.names: dict[int, str] = {}
         self.markers: list[tuple[int, int, str]] = []
         self.lyrics: list[tuple[int, int, str]] = []
-        self.found: Counter = Counter()
+        self.faults: Counter = Counter()
 
     def total(self) -> int:
         """Events so far."""
@@ -260,7 +260,7 @@ class _Tracks:
             raise
         except (IndexError, ValueError) as error:
             truncated = isinstance(error, IndexError)
-            self.found["truncated track" if truncated else "damaged track"] += 1
+            self.faults["truncated track" if truncated else "damaged track"] += 1
             tick = 0  # the last moment to be trusted:
             if self.total() > (self.counts[-1] if self.counts else 0):
                 tick = (words[-1] if words else int(self.parts[-1][-1])) >> 24
@@ -283,7 +283,7 @@ class _Tracks:
             if microseconds:
                 self.tempos.append((track, tick, microseconds))
             else:
-                self.found["tempo of zero"] += 1
+                self.faults["tempo of zero"] += 1
         elif kind == _METER and len(payload) >= 2 and payload[0] and payload[1] < 16:
             self.meters.append((track, tick, payload[0], 1 << payload[1]))
         elif kind == _KEY and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
@@ -307,7 +307,7 @@ class _Tracks:
             wild += int(np.count_nonzero(values > 127))
             events[column] = np.minimum(values, 127)
         if wild:
-            self.found["bytes out of range"] += wild
+            self.faults["bytes out of range"] += wild
         return events
 
 

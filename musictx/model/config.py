@@ -18,9 +18,9 @@ class FeatureConfig:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> FeatureConfig:
+    def read(cls, values: Mapping[str, Any]) -> FeatureConfig:
         """From plain values, ``{"name": NAME, **arguments}``."""
-        arguments = dict(given)
+        arguments = dict(values)
         return cls(arguments.pop("name"), arguments)
 
     def plain(self) -> dict[str, Any]:
@@ -43,9 +43,9 @@ class SchemeConfig:
     coordinates: dict[str, Any] | None = None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> SchemeConfig:
+    def read(cls, values: Mapping[str, Any]) -> SchemeConfig:
         """From plain values, ``{"name": NAME, **options}``."""
-        options = dict(given)
+        options = dict(values)
         return cls(
             name=options.pop("name"),
             concat_sinusoids=options.pop("concat_sinusoids", None) or 0,

@@ -34,7 +34,7 @@ class Instrument(NamedTuple):
     drum_pitch: int | None = None
 
 
-class Written(NamedTuple):
+class NoteHead(NamedTuple):
     """A note head, in ticks from the start of its measure, later of the piece."""
 
     start: int
@@ -78,7 +78,7 @@ class XmlPart:
         self._ticks_of_division = resolution
         self._transpose = 0  # semitones from written to sounding
         self.lengths: list[int] = []
-        self.notes: list[tuple[int, Written]] = []
+        self.notes: list[tuple[int, NoteHead]] = []
         self.tempos: list[tuple[int, int, float]] = []
         self.meters: list[tuple[int, int, tuple[int, int]]] = []
         self.keys: list[tuple[int, int, tuple[int, bool]]] = []
@@ -133,7 +133,7 @@ class XmlPart:
 
     def _head(
         self, note: ET.Element, children: dict[str, ET.Element], start: int, duration: int
-    ) -> Written | None:
+    ) -> NoteHead | None:
         """One written note; ``None`` for what MIDI cannot sound."""
         key = children["instrument"].get("id", "") if "instrument" in children else ""
         instrument = self._instruments.get(key, self._instruments[""])
@@ -154,7 +154,7 @@ class XmlPart:
         if not 0 <= pitch <= 127 or duration <= 0:
             return None
         ties = {tie.get("type") for tie in note.iterfind("tie")} if "tie" in children else set()
-        return Written(start, start + duration, pitch, instrument, "stop" in ties, "start" in ties)
+        return NoteHead(start, start + duration, pitch, instrument, "stop" in ties, "start" in ties)
 
     def _attributes(self, item: ET.Element, number: int, position: int) -> None:
         text = item.findtext("divisions")
@@ -216,12 +216,12 @@ def _chord(element: ET.Element) -> str:
     return f"{step}{alter}:{_QUALITIES[kind]}" if step and kind in _QUALITIES else ""
 
 
-def tied(heads: list[Written]) -> list[Written]:
+def tied(heads: list[NoteHead]) -> list[NoteHead]:
     """Note heads joined by ties into one sounding note each.
 
     A tie is followed by pitch and moment, not by voice: notation programs let ties cross voices.
     """
-    sounding: list[Written] = []
+    sounding: list[NoteHead] = []
     waiting: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for head in sorted(heads, key=lambda head: head.start):
         held = waiting[head.pitch, head.start] if head.tie_in else []

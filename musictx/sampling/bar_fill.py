@@ -20,9 +20,9 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import engine, group_costs, soft
 from musictx.sampling import processors as reshape
-from musictx.sampling.bar_given import BarGiven, BarRow
 from musictx.sampling.bar_rules import BarRules
 from musictx.sampling.drummers import Drummer
+from musictx.sampling.known_groups import BarRow, KnownGroups
 from musictx.sampling.primer import Primer
 from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
@@ -54,7 +54,7 @@ class BarPart:
         self,
         model: MusicTransformer,
         tokenizer: GroupTokenizer,
-        kept: Score,
+        music: Score,
         begin: float,
         end: float,
         *,
@@ -69,15 +69,15 @@ class BarPart:
         self.steering = steering or Steering((0,) * len(CONTROLS))
         self.context = context or model.config.context
         self.closes, self.habits, self.drummers = closes, habits or {}, drummers
-        self.around = Primer(score=kept if len(kept) else None)  # for key=auto
-        grid = tokenizer.grid(kept, begin, end)
+        self.around = Primer(score=music if len(music) else None)  # for key=auto
+        grid = tokenizer.grid(music, begin, end)
         self.clock, self.bars = grid.clock, grid.bars
         self.first = int(grid.clock.lines[grid.first])
         #: Steps of the bar lines, and where the last bar ends, from the first of them.
         self.lines = grid.clock.lines[grid.first : grid.first + len(grid.bars) + 1] - self.first
         steps = grid.clock.place(np.array([begin, end]))[0] - self.first
         self.begin, self.stop = int(steps[0]), max(int(steps[1]), int(steps[0]) + 1)
-        self.known = self._known(grid.placed, bool(annotated(kept)))
+        self.known = self._known(grid.placed, bool(annotated(music)))
         chords = not (self.known["part"][self._inside(self.known)] == CHORD).any()
         self.parts = sorted({*parts, *([CHORD] if tokenizer.chords and chords else [])})
         #: The number of the bar in which it goes on, and the ids of the piece so far.
@@ -250,52 +250,52 @@ def segment(
     some: Sequence[Any],
     sampling: SamplingConfig,
     limits: NoteLimits,
-    told: Callable[[], None],
+    after_step: Callable[[], None],
 ) -> None:
     """Write on until the context is full; of several that stand at the same place."""
     part: BarPart = some[0].part
     times = len(part.steering.rows)  # with guidance each a second time, unsteered
     prompts, later = zip(*(part.prompt(levels) for levels in part.steering.rows))
     rules = part.rules(later[0])
-    given = BarGiven(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
+    known = KnownGroups(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
-    rows = len(given.rows)
+    rows = len(known.rows)
     constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
-    constraints += group_costs.of(part.tokenizer, [part.steering.asked] * rows)
+    constraints += group_costs.of(part.tokenizer, [part.steering.values] * rows)
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
         max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_A_GROUP),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
-        constraint=given,
-        soft=[*(_but_for_known(one, given) for one in constraints), _asked_for(given)],
-        groups=given.groups,
+        constraint=known,
+        soft=[*(_but_for_known(one, known) for one in constraints), _fuller_parts(known)],
+        groups=known.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,
         align=FIELDS_A_GROUP,
     )
     with closing(steps):
         for ids in steps:
-            for one, row, token in zip(some, given.rows, ids.tolist()):
+            for one, row, token in zip(some, known.rows, ids.tolist()):
                 if token != PAD:
                     one.drawn(token, row)
-            told()
-    for one, row in zip(some, given.rows):
+            after_step()
+    for one, row in zip(some, known.rows):
         one.take([], row)
 
 
-def _asked_for(given: BarGiven) -> SoftConstraint:
+def _fuller_parts(known: KnownGroups) -> SoftConstraint:
     """Notes of parts that were asked for are likelier where these lack some."""
-    return lambda states, past: np.stack([-row.gain() for row in given.rows])
+    return lambda states, past: np.stack([-row.gain() for row in known.rows])
 
 
-def _but_for_known(constraint: SoftConstraint, given: BarGiven) -> SoftConstraint:
+def _but_for_known(constraint: SoftConstraint, known: KnownGroups) -> SoftConstraint:
     """``constraint``, which costs nothing where a known group is written."""
 
     def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        size = len(given.rows[0].rules.table.kind_of)
-        found = np.broadcast_to(constraint(states, past), (len(given.rows), size)).copy()
-        for row, of_row in zip(found, given.rows):
+        size = len(known.rows[0].rules.table.kind_of)
+        found = np.broadcast_to(constraint(states, past), (len(known.rows), size)).copy()
+        for row, of_row in zip(found, known.rows):
             if (token := of_row.due()) is not None:
                 row[token] = 0.0
         return found

@@ -124,7 +124,7 @@ class Batch:
             until=[np.inf if until is None else until for until in self.until],
         )
         self.drawn: list[list[int]] = [[] for _ in primers]
-        self._told: set[int] = set()
+        self._over: set[int] = set()
         new = [0.0 if u is None else u - p.seconds for u, p in zip(self.until, primers)]
         enough = int(max(new) * TOKENS_PER_SECOND) + 1000
         limits = [enough] * any(new) + [request.tokens] * (request.tokens is not None)
@@ -176,8 +176,8 @@ class Batch:
     def finished(self, all_rows: bool = False) -> list[int]:
         """The rows that have ended since the last call; with ``all_rows`` the others too."""
         done = self.constraint.done().tolist()
-        rows = [r for r, ended in enumerate(done) if (ended or all_rows) and r not in self._told]
-        self._told.update(rows)
+        rows = [r for r, ended in enumerate(done) if (ended or all_rows) and r not in self._over]
+        self._over.update(rows)
         return rows
 
     def _seam(self, row: int) -> float:

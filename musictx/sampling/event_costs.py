@@ -19,7 +19,7 @@ LOUDNESS_PULL, REGISTER_PULL, POLYPHONY_PULL = 0.5, 1.5, 2.0
 REACH = 1024
 
 
-class Asked:
+class EventFeedback:
     """What was asked of each row is fed back: ``loudness``, ``register`` and ``polyphony``, in the
     units of the controls. The first two are measured over all notes, known ones too, that began in
     the last :data:`WINDOW_SECONDS` seconds; what is not asked is left alone.
@@ -32,9 +32,9 @@ class Asked:
     """
 
     def __init__(
-        self, tokenizer: PerformanceTokenizer, asked: Sequence[Mapping[str, float]]
+        self, tokenizer: PerformanceTokenizer, values: Sequence[Mapping[str, float]]
     ) -> None:
-        self.asked, self.events, self._size = asked, tokenizer.note_events, tokenizer.size
+        self.values, self.events, self._size = values, tokenizer.note_events, tokenizer.size
         self._loud = np.zeros(tokenizer.size)
         low, high = tokenizer.vocabulary.range("velocity")
         self._loud[low:high] = tokenizer.velocities.of_bin[1:]
@@ -42,16 +42,16 @@ class Asked:
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         costs, strike = np.zeros((len(states), self._size)), self.events.strike
-        for row, state, ids, asked in zip(costs, states, past, self.asked):
+        for row, state, ids, values in zip(costs, states, past, self.values):
             since = state.seconds - WINDOW_SECONDS - 1e-6
             recent = [pitch for seconds, pitch in state.sounding.recent() if seconds > since]
-            if target := asked.get("polyphony"):
+            if target := values.get("polyphony"):
                 excess = POLYPHONY_PULL * np.log2(max(len(state.sounding), 0.5) / target)
                 row[self.events.release >= 0] -= excess
-            if (target := asked.get("register")) and recent:
+            if (target := values.get("register")) and recent:
                 excess = REGISTER_PULL * (np.mean(recent) - target) / 12
                 row[strike >= 0] += excess * (strike[strike >= 0] - target) / 12
-            if target := asked.get("loudness"):
+            if target := values.get("loudness"):
                 force, heard = self._loudness(ids[-REACH:], len(recent))
                 if len(heard):
                     excess = LOUDNESS_PULL * (heard.mean() - target) / 10
@@ -68,8 +68,8 @@ class Asked:
         return float(force[-1]), struck[max(len(struck) - count, 0) :]
 
 
-def of(tokenizer: Tokenizer, asked: Sequence[Mapping[str, float]]) -> list[SoftConstraint]:
+def of(tokenizer: Tokenizer, values: Sequence[Mapping[str, float]]) -> list[SoftConstraint]:
     """That constraint for rows of which something is asked; none for other tokens."""
-    if not isinstance(tokenizer, PerformanceTokenizer) or not any(asked):
+    if not isinstance(tokenizer, PerformanceTokenizer) or not any(values):
         return []
-    return [Asked(tokenizer, asked)]
+    return [EventFeedback(tokenizer, values)]

@@ -180,13 +180,13 @@ class _ReadSteps:
         self._pitch_of, self._new = tokenizer.pitch_of, list[int]()
         ties = tokenizer.kinds.index("tie") if "tie" in tokenizer.kinds else None
         self._ties = tokenizer.kind_of == (-1 if ties is None else ties)
-        self._held, self._since, self._given = [-1] * tokenizer.align, 0.0, 0
+        self._held, self._since, self._written = [-1] * tokenizer.align, 0.0, 0
         sounding = int(np.flatnonzero(self._pitch_of >= 0)[0])
         self._velocity = int(tokenizer.decode([sounding]).notes["velocity"][0])
         for token_id in past.tolist():
             self(token_id, 0.0)
         self._since = tokenizer.grammar(past).seconds
-        self._given = len(self._new)  # voices of the first step that the past has written
+        self._written = len(self._new)  # voices of the first step that the past has written
 
     def __call__(self, token_id: int, seconds: float) -> list[tuple[float, bool, int, int, int]]:
         self._new.append(token_id)
@@ -200,7 +200,7 @@ class _ReadSteps:
             self._held[voice] = pitch
             if before >= 0:
                 found.append((self._since, False, before, 0, voice))
-            if pitch >= 0 and voice >= self._given:
+            if pitch >= 0 and voice >= self._written:
                 found.append((self._since, True, pitch, self._velocity, voice))
-        self._new, self._since, self._given = [], seconds, 0
+        self._new, self._since, self._written = [], seconds, 0
         return found

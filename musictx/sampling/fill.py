@@ -2,8 +2,8 @@
 
 Known notes may lie before, beside and after what is to be composed. The model reads them in the
 layout it was trained with (``data/layout.py``): what comes, as K; what was, as the stream up to
-``here``; then it writes on, and :class:`~musictx.sampling.given.Given` holds it to the known notes.
-What does not fit into the model's context is composed in segments, each with what was written
+``here``; then it writes on, and :class:`~musictx.sampling.known_events.KnownEvents` holds it to
+them. What does not fit into the model's context is composed in segments, each with what was written
 before it as its past.
 """
 
@@ -24,11 +24,11 @@ from musictx.notes import Score
 from musictx.sampling import bar_fill, engine, event_costs, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_fill import BarPart
-from musictx.sampling.bar_given import BarRow
 from musictx.sampling.batch import ROWS_AT_ONCE
 from musictx.sampling.events import Event, OnEvent, Placed, Teller
-from musictx.sampling.given import Given, RowConstraint
 from musictx.sampling.group_events import teller
+from musictx.sampling.known_events import KnownEvents, RowConstraint
+from musictx.sampling.known_groups import BarRow
 from musictx.sampling.primer import Primer
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
@@ -59,7 +59,7 @@ class Part:
         self,
         model: MusicTransformer,
         tokenizer: PerformanceTokenizer,
-        kept: Score,
+        music: Score,
         begin: float,
         end: float,
         *,
@@ -73,12 +73,12 @@ class Part:
         self.steering = steering or Steering((0,) * len(CONTROLS))
         self.context = context or model.config.context
         self.closes, self.programs = closes, programs
-        self.around = Primer(score=kept if len(kept) else None)  # for key=auto
+        self.around = Primer(score=music if len(music) else None)  # for key=auto
         self.seconds = tokenizer.step_seconds
-        first = self._step(tokenizer.begins(kept)) if len(kept) else self._step(begin)
+        first = self._step(tokenizer.begins(music)) if len(music) else self._step(begin)
         #: The step of the score at which the stream's clock begins.
         self.origin = min(first, self._step(begin))
-        ids = ev.as_ids(tokenizer.encode(kept), self.vocabulary)
+        ids = ev.as_ids(tokenizer.encode(music), self.vocabulary)
         events = ev.read(ids, self.vocabulary)[0]
         events["step"] += first - self.origin
         self.here, self.stop = (self._step(at) - self.origin for at in (begin, end))
@@ -201,7 +201,7 @@ def compose(
         mine = [_Writing(part.again(), list(seed)) for seed in seeds[first : first + ROWS_AT_ONCE]]
         before = (part.stop - part.here) * part.seconds * first
 
-        def told(mine: list[_Writing] = mine, before: float = before) -> None:
+        def after_step(mine: list[_Writing] = mine, before: float = before) -> None:
             if progress is not None:
                 progress(before + sum(one.seconds for one in mine))
 
@@ -209,7 +209,7 @@ def compose(
             assert on_event is not None
             one.tell(partial(on_event, first + number), placed)
         write = bar_fill.segment if isinstance(part, BarPart) else _segment
-        segment = partial(write, sampling=sampling, limits=limits, told=told)
+        segment = partial(write, sampling=sampling, limits=limits, after_step=after_step)
         if not part.done:
             segment(mine)
         for one in mine:
@@ -257,7 +257,7 @@ def _segment(
     some: Sequence[_Writing],
     sampling: SamplingConfig,
     limits: NoteLimits,
-    told: Callable[[], None],
+    after_step: Callable[[], None],
 ) -> None:
     """Write on until the segment, or the context, is full; of several that stand at the same place
     after the same notes."""
@@ -268,7 +268,7 @@ def _segment(
     mark = [part.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
     state = part.tokenizer.grammar(np.concatenate([mark, part.written(), mark]))
     until = part.until if part.segment is None else min(part.until, part.here + part.segment)
-    given = Given(
+    known = KnownEvents(
         part.tokenizer,
         [state.copy() for _ in range(rows)],
         known=part.known,
@@ -282,41 +282,41 @@ def _segment(
     constraints = soft.build(
         part.tokenizer, sampling, limits, [part.around] * rows, part.steering.density
     )
-    constraints += event_costs.of(part.tokenizer, [part.steering.asked] * rows)
+    constraints += event_costs.of(part.tokenizer, [part.steering.values] * rows)
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
         max_tokens=max(part.context - len(prompts[0]), 16),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
-        constraint=given,
+        constraint=known,
         soft=soft.together(
             part.tokenizer,
-            [_but_for_known(one, given) for one in constraints],
-            lambda: given.allowed().numpy(),
+            [_but_for_known(one, known) for one in constraints],
+            lambda: known.allowed().numpy(),
         ),
-        groups=given.groups,
+        groups=known.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,
     )
     drawn: list[list[int]] = [[] for _ in some]
     with closing(steps):
         for ids in steps:
-            for one, mine, row, token in zip(some, drawn, given.rows, ids.tolist()):
+            for one, mine, row, token in zip(some, drawn, known.rows, ids.tolist()):
                 if token != PAD:
                     mine.append(token)
                     one.drawn(token, row)
-            told()
-    for one, mine, row in zip(some, drawn, given.rows):
+            after_step()
+    for one, mine, row in zip(some, drawn, known.rows):
         one.take(mine, row)
 
 
-def _but_for_known(constraint: SoftConstraint, given: Given) -> SoftConstraint:
+def _but_for_known(constraint: SoftConstraint, known: KnownEvents) -> SoftConstraint:
     """``constraint``, which costs nothing where a known event is written."""
 
     def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        shape = (len(given.rows), len(given.rows[0].rules.table.kind_of))
+        shape = (len(known.rows), len(known.rows[0].rules.table.kind_of))
         found = np.broadcast_to(constraint(states, past), shape).copy()
-        for row, of_row in zip(found, given.rows):
+        for row, of_row in zip(found, known.rows):
             for token in () if of_row.done else (of_row.due(), of_row.strike()):
                 if token is not None:
                     row[token] = 0.0

@@ -34,7 +34,7 @@ class Once:
         return costs
 
 
-class Asked:
+class GroupFeedback:
     """What was asked of each row is fed back: ``density``, ``polyphony`` and ``loudness``, in the
     units of the controls. They are measured over all notes, known ones too, that began in the last
     :data:`WINDOW_SECONDS` seconds of the tokens; what is not asked is left alone.
@@ -46,8 +46,8 @@ class Asked:
     loudness   the louder a note, the more it costs where the music is too loud
     """
 
-    def __init__(self, tokenizer: GroupTokenizer, asked: Sequence[Mapping[str, float]]) -> None:
-        self.asked, table = asked, tokenizer.vocabulary
+    def __init__(self, tokenizer: GroupTokenizer, values: Sequence[Mapping[str, float]]) -> None:
+        self.values, table = values, tokenizer.vocabulary
         self._size, self._chords, self._line = tokenizer.size, tokenizer.chords, table.id("bar")
         names = ("place", "program", "length", "velocity")
         self._ids = {name: slice(*table.range(name)) for name in names}
@@ -58,9 +58,9 @@ class Asked:
 
     def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
         costs, ids = np.zeros((len(states), self._size)), self._ids
-        for row, state, asked in zip(costs, states, self.asked):
+        for row, state, values in zip(costs, states, self.values):
             span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
-            if state.written < 2 and (target := asked.get("density")):
+            if state.written < 2 and (target := values.get("density")):
                 excess = ASKED_PULL * (len(state.recent(span)) / span - target)
                 if state.written == 1:
                     row[ids["program"]] = row[self._drums] = excess
@@ -69,11 +69,11 @@ class Asked:
                 row[ids["place"]] = excess * (1.0 - np.clip(waits, 0.0, 1.0))
                 row[ids["place"].start] *= not (self._chords and state.empty)
                 row[self._line] = -excess * min(float(state.until()), 1.0)
-            elif state.written == 3 and (target := asked.get("polyphony")):
+            elif state.written == 3 and (target := values.get("polyphony")):
                 steps = sum(length for _, length, _ in state.recent(span))
                 excess = steps * 60.0 / (STEPS * BPM) / span - target
                 row[ids["length"]] = LENGTH_PULL * excess * self._octaves
-            elif state.written == 4 and (target := asked.get("loudness")):
+            elif state.written == 4 and (target := values.get("loudness")):
                 bins = [bin for _, _, bin in state.recent(span)]
                 if bins:
                     excess = (self._loudness[np.array(bins) - 1].mean() - target) / 10
@@ -82,8 +82,8 @@ class Asked:
         return costs
 
 
-def of(tokenizer: Tokenizer, asked: Sequence[Mapping[str, float]]) -> list[SoftConstraint]:
+def of(tokenizer: Tokenizer, values: Sequence[Mapping[str, float]]) -> list[SoftConstraint]:
     """Both, for rows of which that is asked; none for tokens that are not in groups."""
     if not isinstance(tokenizer, GroupTokenizer):
         return []
-    return [Once(tokenizer), *([Asked(tokenizer, asked)] if any(asked) else [])]
+    return [Once(tokenizer), *([GroupFeedback(tokenizer, values)] if any(values) else [])]

@@ -103,8 +103,8 @@ def continuations(
         batch = Batch(tokenizer, some, request)
         if on_event is not None:
             batch.tell(on_event, first, len(pieces))
-        asked = list(steering[first : first + ROWS_AT_ONCE])
-        fronts, marks = _around(tokenizer, asked, pieces)
+        steers = list(steering[first : first + ROWS_AT_ONCE])
+        fronts, marks = _around(tokenizer, steers, pieces)
         steps = engine.generate(
             model,
             prompts([primer.ids for primer in some], context, tokenizer.align, fronts, marks),
@@ -117,8 +117,8 @@ def continuations(
                     *batch.endings(sampling),
                     *constraints,
                     *soft.of_the_primers(tokenizer, some),
-                    *group_costs.of(tokenizer, [one.asked for one in asked] * (1 + guided)),
-                    *event_costs.of(tokenizer, [one.asked for one in asked] * (1 + guided)),
+                    *group_costs.of(tokenizer, [one.values for one in steers] * (1 + guided)),
+                    *event_costs.of(tokenizer, [one.values for one in steers] * (1 + guided)),
                     *soft.build(tokenizer, sampling, limits, some, density),
                 ],
             ),

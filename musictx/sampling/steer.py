@@ -28,13 +28,13 @@ class Steering:
     guidance  see :class:`Guidance`, 1 for none
     density   notes a second that are asked for, kept by soft constraints too, 0 for no such
               constraint; None: not asked
-    asked     of models with controls: the values that were asked for, in the tokens' own time
+    values    of the controls that are asked for, in the tokens' own time; none without controls
     """
 
     levels: tuple[int, ...] | None = None
     guidance: float = 1.0
     density: float | None = None
-    asked: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def rows(self) -> list[tuple[int, ...]]:
@@ -116,7 +116,7 @@ class Guidance:
 
     Each piece is two rows. The row in the first half of the batch has the controls that are asked
     for in front of it, its twin in the second half has none. From their log-probabilities
-    ``asked`` and ``anything`` both rows get anything + strength * (asked - anything), so that they
+    ``values`` and ``anything`` both rows get anything + strength * (asked - anything), so that they
     draw the same id. A strength above 1 goes beyond what the model would do by itself.
     """
 

@@ -128,13 +128,13 @@ def cut(score: Score, until: float) -> Score:
     )
 
 
-def joined(given: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
-    """``given`` up to ``seam`` seconds as it stands, then the notes ``new``.
+def joined(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
+    """``score`` up to ``seam`` seconds as it stands, then the notes ``new``.
 
-    old  the notes of ``given`` as the tokens have them: one that is held at the seam ends where
+    old  the notes of ``score`` as the tokens have them: one that is held at the seam ends where
          they say, since its end was the model's to choose
     """
-    notes = given.notes.copy()
+    notes = score.notes.copy()
     for i, note in enumerate(notes):
         same = old[old["pitch"] == note["pitch"]]
         if len(same):
@@ -142,10 +142,10 @@ def joined(given: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score
             if end > seam + 1e-6 or note["end"] > seam + NEAR:
                 notes["end"][i] = max(end, note["start"])
     # A pedal that is down would hold what comes after: it is lifted at the seam.
-    pedals = given.pedals[given.pedals["time"] < seam]
+    pedals = score.pedals[score.pedals["time"] < seam]
     lifted = [(seam, 0, track) for track in np.unique(pedals["track"])]
     return dataclasses.replace(
-        given,
+        score,
         notes=np.concatenate([notes, new]),
         pedals=np.concatenate([pedals, np.array(lifted, PEDAL)]),
     )
@@ -159,7 +159,7 @@ def alone(score: Score, notes: np.ndarray, seam: float) -> Score:
 
 
 def on_tracks(
-    new: np.ndarray, given: Score, tokenizer: Tokenizer, among: Collection[int] | None = None
+    new: np.ndarray, score: Score, tokenizer: Tokenizer, among: Collection[int] | None = None
 ) -> np.ndarray:
     """New notes on the tracks of the piece that they continue; of these on those ``among``.
 
@@ -168,8 +168,8 @@ def on_tracks(
     after all that are there. On a track they have the program that sounds there then.
     """
     new = new.copy()
-    notes = given.notes
-    following = 1 + max([*given.names, *notes["track"].tolist()], default=-1)
+    notes = score.notes
+    following = 1 + max([*score.names, *notes["track"].tolist()], default=-1)
     if among is not None:
         notes = notes[np.isin(notes["track"], [*among])]
     if not len(notes) or not len(new):

@@ -20,15 +20,15 @@ from musictx.data.apart import apart
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.studio import exchange, uploads
+from musictx.studio.bodies import body, json_object, moment, whole_number
 from musictx.studio.change import clean_name, parse
 from musictx.studio.composing import Composers
 from musictx.studio.config import StudioConfig
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.events import Hub, message
-from musictx.studio.exports import TYPES, Exports, Wanted, music_of
+from musictx.studio.exports import TYPES, Export, Exports, music_of
 from musictx.studio.guard import Guard
-from musictx.studio.requests import body, json_object, moment, whole_number
 from musictx.studio.session import Session
 from musictx.studio.sessions import ID, Sessions
 from musictx.studio.training import Trainings
@@ -239,7 +239,7 @@ class Studio:
     def _export(self, session: Session, what: tuple[Any, ...], gone: Callable[[], bool]) -> Path:
         document, pair = session.copy(), what[0]
 
-        wanted = Wanted._make((session.id, document.revision, *what, document.name))
+        wanted = Export._make((session.id, document.revision, *what, document.name))
 
         def music() -> tuple[Document, Score]:
             if pair is not None:
@@ -273,7 +273,7 @@ class Studio:
     async def sample(self, request: web.Request) -> web.FileResponse:
         step, kind = int(request.match_info["step"]), request.match_info["kind"]
         score, name = await self.run(self.training.sample, step)
-        wanted = Wanted(self.training.json()["command"], step, None, kind, None, None, name)
+        wanted = Export(self.training.json()["command"], step, None, kind, None, None, name)
         make = partial(
             self.exports.file, wanted, lambda: (Document(), score), lambda: self._closing
         )

@@ -18,7 +18,6 @@ from weakref import WeakKeyDictionary
 
 from musictx.beats import Beats
 from musictx.errors import UserError, WriteError
-from musictx.studio import asked as requests
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import music_of, score_of
@@ -27,6 +26,7 @@ from musictx.studio.job import Job
 from musictx.studio.models import Model, Models
 from musictx.studio.outcomes import Outcome, Tracks
 from musictx.studio.queue import Queue
+from musictx.studio.request import command_line, label, parse
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import Sessions
 from musictx.studio.takes import Proposal, Take, Takes, save, save_input, stem
@@ -78,21 +78,21 @@ class Composer:
         with self._lock:
             return [take.json() for take in self._of(session).all]
 
-    def submit(self, session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
+    def submit(self, session: Session, words: Mapping[str, Any]) -> dict[str, Any]:
         """Queue what a page asks for; the new take. Its files are on disk then.
 
         Raises :class:`Refused`, or another :class:`UserError`, in one sentence."""
         document = session.copy()
-        if request.get("revision") not in (None, document.revision):
+        if words.get("revision") not in (None, document.revision):
             sentence = "the music was changed in between; it is read again"
             raise Refused(sentence, 409, revision=document.revision)
         music = music_of(document)
-        asked, model, seed = requests.parse(request, self._models, document.duration, music)
+        request, model, seed = parse(words, self._models, document.duration, music)
         if seed is None:
             from musictx.apps.results import fresh_seed
 
             seed = fresh_seed()
-        source = prepare(document, asked, model, seed)
+        source = prepare(document, request, model, seed)
         with self._lock:
             if self._closing:
                 raise Refused("the studio is closing", 503)
@@ -104,21 +104,21 @@ class Composer:
             number, takes.following = takes.following, takes.following + 1
         file = None if source.data is None else f"{stem(number)}.mid"
         if file is not None:
-            asked.name_file(source.config, file)
+            request.name_file(source.config, file)
         take = Take(
             id=number,
-            task=asked.task,
-            label=requests.label(asked, Beats(score_of(document, ()))),
+            task=request.task,
+            label=label(request, Beats(score_of(document, ()))),
             seed=seed,
             model=model.name,
-            begin=asked.begin,
-            end=asked.end,
-            tracks=None if asked.tracks is None else list(asked.tracks),
-            request=dict(request),
-            command=requests.command_line(asked, source.config),
-            at_end=model.four_voices and asked.task in ("replace", "harmonise"),
+            begin=request.begin,
+            end=request.end,
+            tracks=None if request.tracks is None else list(request.tracks),
+            request=dict(words),
+            command=command_line(request, source.config),
+            at_end=model.four_voices and request.task in ("replace", "harmonise"),
             input=None if file is None else f"takes/{file}",
-            proposals=[Proposal(i + 1) for i in range(asked.samples)],
+            proposals=[Proposal(i + 1) for i in range(request.samples)],
         )
         try:
             with session.held() as folder:
@@ -279,12 +279,12 @@ class Composer:
                     self._keep(job.session, job.take)
             self._tell_places()
 
-    def finished(self, job: Job, proposal: Proposal, found: Outcome, remark: str | None) -> None:
+    def finished(self, job: Job, proposal: Proposal, outcome: Outcome, remark: str | None) -> None:
         """A proposal is finished, and its file is written."""
         with self._lock:
             if job.stopped:
                 return
-            proposal.take(found, remark)
+            proposal.take(outcome, remark)
             if all(one.state == "done" for one in job.take.proposals):
                 del self._jobs[job.session.id, job.take.id]
                 job.take.progress = 1.0

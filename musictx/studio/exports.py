@@ -32,7 +32,7 @@ TYPES = {
 KEPT = 6
 
 
-class Wanted(NamedTuple):
+class Export(NamedTuple):
     """What a file is made from, and which part: times in seconds."""
 
     session: str
@@ -53,14 +53,14 @@ class Exports:
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits
         self._folder = folder
-        self._files: OrderedDict[Wanted, Path] = OrderedDict()
+        self._files: OrderedDict[Export, Path] = OrderedDict()
         self._lock = threading.Lock()
         self._count = itertools.count()
         self.close()  # what a killed one left
 
     def file(
         self,
-        wanted: Wanted,
+        wanted: Export,
         document: Callable[[], tuple[Document, Score]],
         gone: Callable[[], bool],
     ) -> Path:
@@ -109,7 +109,7 @@ class Exports:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def music_of(document: Document, start: bytes, wanted: Wanted) -> tuple[Document, Score]:
+def music_of(document: Document, start: bytes, wanted: Export) -> tuple[Document, Score]:
     """What is written of a document that began with the MIDI file ``start``: its tracks in their
     order, in sound those that are heard."""
     ordered = exchange.in_order(document)
@@ -119,7 +119,7 @@ def music_of(document: Document, start: bytes, wanted: Wanted) -> tuple[Document
     return ordered, exchange.in_file(ordered, start if whole else b"")
 
 
-def _part(score: Score, wanted: Wanted) -> Score:
+def _part(score: Score, wanted: Export) -> Score:
     if wanted.begin is not None or wanted.end is not None:
         begin = wanted.begin or 0.0
         end = score.duration if wanted.end is None else wanted.end

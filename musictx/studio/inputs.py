@@ -17,12 +17,12 @@ import numpy as np
 from musictx import midi
 from musictx.beats import Beats
 from musictx.notes import PEDAL, Score
-from musictx.studio.asked import LONGEST, Request, bars
 from musictx.studio.change import NamedNote, Note, Track
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import lines_of, music_of, score_of
 from musictx.studio.models import Model
+from musictx.studio.request import LONGEST, Request, bars
 from musictx.tokens.controls import measured
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Input:
     """What a take is computed from.
 
     data      the file; None for a new piece;  score  as it is read back
-    kept      what of it stays in every result; None: nothing
+    rest      what of it stays in every result; None: nothing
     task      what is to be composed, of a gap or an accompaniment
     config    the options of the command, without the name of the file
     begin     seconds of the document at which the new music begins, where it is a new piece
@@ -60,7 +60,7 @@ class Input:
     data: bytes | None
     score: Score | None
     config: Any
-    kept: Score | None = None
+    rest: Score | None = None
     task: Task | None = None
     begin: float = 0.0
     bpm: float | None = None
@@ -150,8 +150,6 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     begin, end = (round(at, 4) for at in (request.begin, request.end))
     if end <= begin:
         raise Refused("select some bars, or notes, to compose anew")
-    if begin >= document.duration:
-        raise Refused("the selection begins after the last note; continue goes on from there")
     chosen = _chosen(document, request)
     drums = {track.id for track in document.tracks if track.drum}
     if request.tracks is None:
@@ -175,6 +173,8 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
         ):
             filed[number] = cut[number] = (note[0], begin, *note[2:])
     document = replace(document, notes=filed)
+    if begin >= document.duration - 0.002:  # notes held into it cut, times rounded to ticks
+        raise Refused("the selection begins after the last note; continue goes on from there")
     rows = document.rows()
     used = {row[5] for row in rows if row[0] not in stays}
     if not chosen & used:
@@ -310,13 +310,13 @@ def _written(
 
         task = tasks.task_of(config, back)
     if task is not None and task.closes:
-        kept, numbers = task.kept, _numbered(document.rows(), score, back, tracks)
+        kept, numbers = task.known, _numbered(document.rows(), score, back, tracks)
     return Input(
         request,
         data,
         back,
         config,
-        kept=kept,
+        rest=kept,
         task=task,
         tracks=tracks,
         numbers=numbers,

@@ -36,7 +36,7 @@ class Listening:
     def __init__(self, finished: Finished, batch: list[Job], publish: Publish) -> None:
         self._finished, self._batch, self._publish = finished, batch, publish
         self._waiting: defaultdict[tuple[int, int], list[list[Any]]] = defaultdict(list)
-        self._told, self._last = 0.0, 0.0
+        self._progress_at, self._last = 0.0, 0.0
 
     def compose(self, bundle: Bundle) -> None:
         performing.perform([job.source for job in self._batch], bundle, self)
@@ -77,8 +77,8 @@ class Listening:
         now = time.monotonic()
         if self._waiting and now - self._last >= NOTES_EVERY:
             self._flush()
-        if now - self._told >= PROGRESS_EVERY:
-            self._told = now
+        if now - self._progress_at >= PROGRESS_EVERY:
+            self._progress_at = now
             for job in self._batch:
                 if not job.stopped and job.take.running:
                     job.take.progress = round(min(share, 0.99), 3)

@@ -67,8 +67,8 @@ def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcom
     until  seconds up to which the new music of a continuation reaches
     """
     before, gone = Counter[Key](), Counter[Key]()
-    if source.score is not None and source.kept is not None:
-        before.update(keys(source.kept.notes))
+    if source.score is not None and source.rest is not None:
+        before.update(keys(source.rest.notes))
         gone = Counter(keys(source.score.notes)) - before
     rows: list[tuple[float, float, int, int, int]] = []
     looks: dict[int, tuple[int, bool, int]] = {}  # program, drums and track of each key

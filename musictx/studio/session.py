@@ -265,7 +265,7 @@ class Session:
             self._snapshot_at, self._snapshot_size = self._journal.size, len(text)
 
 
-def found(folder: Path, document: Document, start: tuple[str, bytes] | None) -> None:
+def fill_folder(folder: Path, document: Document, start: tuple[str, bytes] | None) -> None:
     """Fill the new ``folder`` of a session that begins with ``document``, read from the bytes of
     ``start``, (".mid", bytes), if there are any."""
     if start is not None:

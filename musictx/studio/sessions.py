@@ -18,7 +18,7 @@ from musictx.files import atomic_folder, tidy
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.session import JOURNAL, Session, found, listed, sync
+from musictx.studio.session import JOURNAL, Session, fill_folder, listed, sync
 
 #: Names of folders that are sessions.
 ID = r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
@@ -48,7 +48,7 @@ class Sessions:
             if not (self.folder / name).exists() and not (self.folder / DELETED / name).exists():
                 break
         with atomic_folder(self.folder / name) as beside:
-            found(beside, document, start)
+            fill_folder(beside, document, start)
         sync(self.folder)
         return self.get(name)
 

@@ -42,9 +42,9 @@ class Proposal:
     remark: str | None = None
     accepted: bool = False
 
-    def take(self, found: Outcome, remark: str | None) -> None:
+    def take(self, outcome: Outcome, remark: str | None) -> None:
         """It is finished."""
-        self.notes, self.tracks, self.removes = found.notes, found.tracks, found.removes
+        self.notes, self.tracks, self.removes = outcome.notes, outcome.tracks, outcome.removes
         self.state, self.remark = "done", remark
 
 

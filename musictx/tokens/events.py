@@ -172,9 +172,9 @@ def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
     return events, int(step[-1]) if len(step) else 0
 
 
-def _latest(given: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _latest(mask: np.ndarray, values: np.ndarray) -> np.ndarray:
     """At each place the value last given there or before; :data:`UNKNOWN` before the first."""
-    place = np.maximum.accumulate(np.where(given, np.arange(len(values)), -1))
+    place = np.maximum.accumulate(np.where(mask, np.arange(len(values)), -1))
     return np.where(place >= 0, values[place], UNKNOWN)
 
 

@@ -92,10 +92,10 @@ def rows_per_step(config: TrainConfig, trainer: pl.Trainer) -> int:
     return config.data.batch_size * config.trainer.accumulate_grad_batches * trainer.world_size
 
 
-def protocol(shards: Shards, context: int, asked: int) -> str:
-    """On what validation measures: ``asked`` windows (0 = all), or as many as there are."""
+def protocol(shards: Shards, context: int, windows: int) -> str:
+    """On what validation measures: ``windows`` of them (0 = all), or as many as there are."""
     total = len(EvaluationWindows(shards, "validation", context))
-    return f"{min(asked or total, total)} of {total} windows of {context} tokens"
+    return f"{min(windows or total, total)} of {total} windows of {context} tokens"
 
 
 def command_line() -> str:

@@ -64,19 +64,19 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
     return tokenizer, model.train(), added
 
 
-def extended(own: Tokenizer, asked: TokenizerConfig) -> Tokenizer:
-    """``own`` with the control tokens and programs that are ``asked`` for beside what it has."""
+def extended(own: Tokenizer, options: TokenizerConfig) -> Tokenizer:
+    """``own`` with the control tokens and programs that are ``options`` for beside what it has."""
     config = own.to_config()
-    if asked.controls and own.name not in ("performance", "notes"):
+    if options.controls and own.name not in ("performance", "notes"):
         raise ConfigError(
             f"tokenizer.controls=true: the model of init= writes {own.name} tokens, which have no "
             "control tokens; start from one of performance tokens or notes, such as init=piano or "
             "init=song"
         )
     if own.name in ("performance", "notes"):
-        config["controls"] = asked.controls or config.get("controls", False)
-    if own.name == "performance" and asked.tracks == "programs":
-        config["tracks"] = asked.tracks
+        config["controls"] = options.controls or config.get("controls", False)
+    if own.name == "performance" and options.tracks == "programs":
+        config["tracks"] = options.tracks
     return build(**config)
 
 

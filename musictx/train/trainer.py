@@ -111,12 +111,12 @@ def _placed(node: Any, folder: str) -> Any:
     return node.replace(RUN_FOLDER, folder) if isinstance(node, str) else node
 
 
-def precision(asked: str, accelerator: str) -> Any:
+def precision(name: str, accelerator: str) -> Any:
     """``trainer.precision``, with auto and fast decided."""
-    if asked not in ("auto", "fast"):
-        return asked
+    if name not in ("auto", "fast"):
+        return name
     on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-    if asked == "fast" and not on_gpu:
+    if name == "fast" and not on_gpu:
         on_cpu = accelerator in ("auto", "cpu") and multiplies_bfloat16(torch.device("cpu"))
         return "bf16-mixed" if on_cpu else "32-true"
     return "bf16-mixed" if on_gpu and torch.cuda.get_device_capability()[0] >= 8 else "32-true"

@@ -152,7 +152,7 @@ def test_without_a_track_of_its_own_the_melody_is_what_nothing_sounds_above():
                       (1, 2, 55, 64, 0, False, 1), (2, 3, 50, 64, 0, False, 1)], NOTE)  # fmt: skip
     assert tasks.highest(notes)["pitch"].tolist() == [72, 50]
     task = tasks.under(Score(notes=notes), AccompanyConfig())
-    assert task.kept.notes["pitch"].tolist() == [72, 50]
+    assert task.known.notes["pitch"].tolist() == [72, 50]
     notes["drum"] = True
     with pytest.raises(UserError, match="melody: this file holds no notes, or only drums; give"):
         tasks.under(Score(notes=notes), AccompanyConfig())
@@ -293,7 +293,7 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
 
     def noted(part, seeds, *, sampling, limits, **more):
         asked.append((part.steering.levels, part.steering.density, limits.density))
-        kept.append(part.steering.asked)
+        kept.append(part.steering.values)
         return real(part, seeds, sampling=sampling, limits=limits, **more)
 
     monkeypatch.setattr(fill, "compose", noted)

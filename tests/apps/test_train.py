@@ -14,7 +14,7 @@ from musictx.config import HuangConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
-from musictx.train import checkpoint, spoken, trainer
+from musictx.train import checkpoint, messages, trainer
 from tests.apps.train_driver import config, tune
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -81,7 +81,7 @@ def test_who_asks_for_bfloat16_where_it_is_emulated_is_told_what_it_costs(
 ):
     monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device: has_it)
     # What it costs is measured, and this machine may be one that has the instructions.
-    monkeypatch.setattr(spoken, "emulation", lambda: None if has_it else 40.5)
+    monkeypatch.setattr(messages, "emulation", lambda: None if has_it else 40.5)
     train.run(config(root, tmp_path / "run", max_steps=1, precision=precision))
     before = capsys.readouterr().out.partition("trained")[0]
     cost = r"takes 40\.5 times as long as in float32; trainer.precision=fast"

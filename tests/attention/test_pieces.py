@@ -24,7 +24,7 @@ def test_where_pieces_lie_is_what_a_loop_finds(data):
     of_queries, of_keys = (
         draw(st.lists(st.integers(-1, 4), min_size=1, max_size=12)) for _ in range(2)
     )
-    pieces = Pieces.found(torch.tensor([of_queries]), torch.tensor([of_keys]))
+    pieces = Pieces.of(torch.tensor([of_queries]), torch.tensor([of_keys]))
     assert pieces is not None
     for i, own in enumerate(of_queries):
         same = [j for j, other in enumerate(of_keys) if other == own]

@@ -29,7 +29,7 @@ def test_shards_are_used_as_they_are_where_no_corpus_is_named(corpus, tmp_path):
     shutil.rmtree(corpus)
     report = run(None, shards=str(tmp_path / "out"))
     assert report.up_to_date
-    assert (report.folder, report.splits, report.found) == (made.folder, made.splits, made.found)
+    assert (report.folder, report.splits, report.files) == (made.folder, made.splits, made.files)
     assert contents(tmp_path / "out") == before
     other = CorpusConfig(shards=str(tmp_path / "out"))
     with pytest.raises(UserError, match="made by another tokenizer"):

@@ -65,7 +65,7 @@ def test_a_score_goes_in_and_its_tokens_come_out(corpus, tmp_path):
 def test_every_file_left_out_is_reported_with_its_reason(corpus, tmp_path):
     report = run(corpus, tmp_path / "out")
     left_out = {item.name: item for item in report.left_out}
-    assert report.found == 61 == report.total().pieces + len(left_out)
+    assert report.files == 61 == report.total().pieces + len(left_out)
     assert left_out["short.mid"].reason == "too short"
     assert left_out["short.mid"].detail == "1 notes, expected at least 2"
     assert left_out["drums.mid"].reason == "no notes for this tokenizer"
@@ -163,7 +163,7 @@ def test_a_file_that_kills_its_process_costs_only_itself(
     crashed = [item.name for item in report.left_out if item.reason == "crashed the reader"]
     assert crashed == ["song-010.mid", "song-011.mid", "song-033.mid"]
     assert report.total().pieces == 51 - 3
-    assert report.found == 61
+    assert report.files == 61
 
 
 def test_a_reader_that_fails_unexpectedly_costs_only_the_file(corpus, tmp_path, monkeypatch):

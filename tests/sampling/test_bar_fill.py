@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import bar_given, fill
+from musictx.sampling import fill, known_groups
 from musictx.sampling.bar_fill import BarPart
-from musictx.sampling.bar_given import BarGiven
+from musictx.sampling.known_groups import KnownGroups
 from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Steering
 from musictx.tokens import ahead
@@ -172,7 +172,7 @@ def test_a_part_that_is_asked_for_is_not_silent():
         assert made.new["drum"].all()
         counts.append(len(made.new))
     assert counts[0] < counts[2]
-    assert counts[2] >= 0.8 * bar_given.LEAST * 20.0 * 9.0
+    assert counts[2] >= 0.8 * known_groups.LEAST * 20.0 * 9.0
 
 
 def test_guidance_asks_twice():
@@ -186,5 +186,5 @@ def test_ids_that_are_sure_are_read_at_once(count, monkeypatch):
     _, part = gap(song(), 3.0, 6.0)
     seeds = [(0, n) for n in range(count)]
     at_once = [one.new.tolist() for one in versions(part, seeds)]
-    monkeypatch.setattr(BarGiven, "due", lambda self: None)
+    monkeypatch.setattr(KnownGroups, "due", lambda self: None)
     assert at_once == [one.new.tolist() for one in versions(part, seeds)]

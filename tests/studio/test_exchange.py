@@ -14,7 +14,6 @@ from musictx.beats import Beats
 from musictx.midi.controls import controllers
 from musictx.notes import Score
 from musictx.studio import exchange
-from musictx.studio.asked import Request, bars
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
@@ -28,6 +27,7 @@ from musictx.studio.exchange import (
     shown_names,
     view,
 )
+from musictx.studio.request import Request, bars
 from musictx.studio.uploads import document_of as document_of_bytes
 from tests.strategies import scores
 

@@ -19,14 +19,14 @@ from musictx.chords import annotated, named
 from musictx.config import ModelFolder
 from musictx.notes import NOTE, Score
 from musictx.studio import exchange
-from musictx.studio.asked import Request
-from musictx.studio.asked import parse as parse_request
 from musictx.studio.change import parse
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import EARLY, prepare
 from musictx.studio.models import Model, Models
 from musictx.studio.outcomes import Tracks, outcome
+from musictx.studio.request import Request
+from musictx.studio.request import parse as parse_request
 from musictx.tokens.controls import CONTROLS
 from tests.strategies import scores
 from tests.studio.composers import song
@@ -76,7 +76,7 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     assert len(source.score) == len(document.notes)
     same = outcome(source, source.score, 0.0, Tracks(source, piano))
 
-    kept = source.task.kept
+    kept = source.task.known
     found = outcome(source, kept, 0.0, Tracks(source, piano))
     assert found.notes == [*source.cut]  # of notes held into it, what is before it
     assert all(end == request.begin for _, end, *_ in source.cut)
@@ -117,7 +117,7 @@ def test_a_note_belongs_to_the_bar_that_it_sounds_in(piano):
     notes = [(start, end, pitch, 70, 0, False, 0) for start, end, pitch in rows]
     document = exchange.document_of(Score(notes=np.array(notes, NOTE)))
     source = prepare(document, Request("replace", 2.0, 4.0), piano, 0)
-    found = outcome(source, source.task.kept, 0.0, Tracks(source, piano))
+    found = outcome(source, source.task.known, 0.0, Tracks(source, piano))
     document.apply(document.accepting(1, vars(found) | {"number": 1}, ""))
     expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
     assert [row[1:4] for row in document.rows()] == expected
@@ -306,4 +306,4 @@ def test_chords_above_the_bars_are_in_the_file_that_is_accompanied():
     model = Models(StudioConfig()).chosen("song", "accompany")
     assert model.chords
     source = prepare(document, Request("accompany", 0.0, document.duration), model, 0)
-    assert annotated(source.task.kept) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
+    assert annotated(source.task.known) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]

@@ -155,7 +155,7 @@ def test_too_many_notes_are_refused_and_a_body_may_come_in_pieces(tmp_path):
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("musictx.studio.requests.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("musictx.studio.bodies.BODY_SECONDS", 0.1)
 
     async def script(client):
         async def slow():

@@ -15,7 +15,7 @@ from musictx.studio.change import Change, parse
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.journal import Journal, last_line
-from musictx.studio.session import Session, found
+from musictx.studio.session import Session, fill_folder
 from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.studio.uploads import document_of
 from tests.studio.changes import LIMITS, changes, music
@@ -26,7 +26,7 @@ ODE = shipped.examples()["ode_to_joy"].read_bytes()
 def begun(folder, data=b"") -> Session:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    found(folder, document_of(data, "ode", LIMITS)[0], (".mid", data) if data else None)
+    fill_folder(folder, document_of(data, "ode", LIMITS)[0], (".mid", data) if data else None)
     return Session(folder, LIMITS)
 
 

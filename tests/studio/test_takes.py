@@ -20,12 +20,13 @@ from musictx.compose import compose
 from musictx.config import ModelFolder
 from musictx.errors import UserError
 from musictx.sampling.events import Event
-from musictx.studio import asked, exchange, inputs
+from musictx.studio import exchange, inputs
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.listening import Listening
 from musictx.studio.models import TASKS, Models
+from musictx.studio.request import Request, command_line, parse
 from musictx.studio.takes import Proposal, Take
 from tests.studio.composers import finished, heard, song
 
@@ -120,7 +121,7 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
 
 def composer_config(composer, session, take, document):
     """The options by which the take was composed."""
-    wish, model, seed = asked.parse(take["request"], composer._models, document.duration)
+    wish, model, seed = parse(take["request"], composer._models, document.duration)
     source = inputs.prepare(document, wish, model, seed)
     if source.data is not None:
         wish.name_file(source.config, f"{take['id']:04d}.mid")
@@ -147,7 +148,7 @@ def test_locked_notes_and_a_share_of_the_others_stay(studio):
         composer.submit(session, {"task": "replace", "begin": 3.75, "end": 11.25, "tracks": [2]})
 
 
-PARTS = [f.name for f in dataclasses.fields(asked.Request)] + ["seed", "model", "x"]
+PARTS = [f.name for f in dataclasses.fields(Request)] + ["seed", "model", "x"]
 
 
 @given(
@@ -167,11 +168,11 @@ PARTS = [f.name for f in dataclasses.fields(asked.Request)] + ["seed", "model", 
 def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny, data, task):
     there = Models(StudioConfig())
     try:
-        wish, model, seed = asked.parse(data | {"task": task}, there, 10.0)
+        wish, model, seed = parse(data | {"task": task}, there, 10.0)
         config = wish.config(model, seed or 0)
     except UserError:
         return
-    line = asked.command_line(wish, config)
+    line = command_line(wish, config)
     assert shlex.split(line)[0] == "musictx"
     json.dumps(dataclasses.asdict(wish), allow_nan=False)
 
@@ -208,14 +209,14 @@ def a(*values):
 def test_the_command_of_a_request_means_what_it_is_composed_with(tiny, tmp_path_factory, wish):
     """Whatever the options are, through the words of the command line and Hydra."""
     wish.pop("controls" if wish["task"] == "harmonise" else "", None)
-    request, model, seed = asked.parse(wish, Models(StudioConfig()), 9.0)
+    request, model, seed = parse(wish, Models(StudioConfig()), 9.0)
     source = inputs.prepare(exchange.document_of(song()), request, model, seed or 0)
     folder = tmp_path_factory.mktemp("takes")
     file = None if source.data is None else "0001.mid"
     if file is not None:
         (folder / file).write_bytes(source.data)
         request.name_file(source.config, file)
-    verb, *words = shlex.split(asked.command_line(request, source.config))[1:]
+    verb, *words = shlex.split(command_line(request, source.config))[1:]
     with contextlib.chdir(folder):
         assert compose("generate" if verb == "continue" else verb, words) == source.config
 
@@ -226,16 +227,16 @@ def test_the_newest_own_model_is_the_default_and_its_command_finds_it(tiny, tmp_
     there = Models(StudioConfig())
     assert there.default == "mine"
     assert [one["name"] for one in there.json()] == ["mine", *tiny]
-    wish, model, _ = asked.parse({"task": "new", "seconds": 1}, there, 0.0)
+    wish, model, _ = parse({"task": "new", "seconds": 1}, there, 0.0)
     (tmp_path / "studio" / "x" / "takes").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "studio" / "x" / "takes")
-    words = shlex.split(asked.command_line(wish, wish.config(model, 1, seconds=1.0)))
+    words = shlex.split(command_line(wish, wish.config(model, 1, seconds=1.0)))
     assert compose("generate", words[2:]).model.path == "../../../runs/mine/model"
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path / "away")
     elsewhere = StudioConfig(model=ModelFolder(str(tmp_path / "runs" / "mine")))
-    wish, model, _ = asked.parse({"task": "new", "seconds": 1}, Models(elsewhere), 0.0)
-    line = asked.command_line(wish, wish.config(model, 1, seconds=1.0))
+    wish, model, _ = parse({"task": "new", "seconds": 1}, Models(elsewhere), 0.0)
+    line = command_line(wish, wish.config(model, 1, seconds=1.0))
     assert "model=PATH/TO/mine " in line
     assert str(tmp_path) not in line
     words = shlex.split(line.replace("PATH/TO", str(tmp_path / "runs")))

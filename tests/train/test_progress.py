@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from musictx.config import TrainConfig
-from musictx.train import spoken
+from musictx.train import messages
 from musictx.train.progress import Progress, compact, duration
 from tests.train.fakes import fake_training, fit
 
@@ -64,12 +64,14 @@ def test_on_a_terminal_there_is_one_bar_and_words_stand_above_it():
 
 
 def test_what_to_type_next_names_the_module_of_an_own_scheme(monkeypatch, tmp_path):
-    monkeypatch.setattr(spoken, "best", lambda trainer: (None, 0))
+    monkeypatch.setattr(messages, "best", lambda trainer: (None, 0))
     trainer = SimpleNamespace(global_step=3, callbacks=[])
-    monkeypatch.setattr(spoken, "clock", lambda trainer: SimpleNamespace(time_elapsed=lambda: 1.0))
+    monkeypatch.setattr(
+        messages, "clock", lambda trainer: SimpleNamespace(time_elapsed=lambda: 1.0)
+    )
     own = "MUSICTX_TRUST=mine musictx generate"
     for name, told in (("mine:Kerple", own), ("huang", "try     musictx")):
         settings = TrainConfig()
         settings.position.name = name
-        lines = spoken.summary(settings, None, SimpleNamespace(tokens=9), trainer, tmp_path, None)
+        lines = messages.summary(settings, None, SimpleNamespace(tokens=9), trainer, tmp_path, None)
         assert told in "\n".join(lines)

@@ -15,7 +15,7 @@ from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
 from musictx.errors import ConfigError, UserError
-from musictx.train import checkpoint, fitting, ranks, spoken, trainer
+from musictx.train import checkpoint, fitting, messages, ranks, trainer
 from musictx.train.callbacks import LastCheckpoint
 from musictx.train.quiet import quiet_lightning
 from musictx.train.trainer import build_trainer, describe_device, instantiate, precision
@@ -62,7 +62,7 @@ def test_one_who_asks_for_what_a_cpu_emulates_is_told_the_cost_and_what_to_type(
     def told(asked):
         with quiet_lightning():
             made = build_trainer(TrainerConfig.of(accelerator="cpu", devices="1", precision=asked))
-        return " ".join(spoken._on_precision(asked, made))
+        return " ".join(messages._on_precision(asked, made))
 
     seconds = {torch.bfloat16: 3.0, torch.float32: 0.5}
     monkeypatch.setattr(trainer, "_seconds", lambda matrix: seconds[matrix.dtype])

@@ -56,7 +56,7 @@ def attend(
     # The seed comes from the generator of the CPU: no waiting for a device, and a run that is
     # seeded or resumed drops the same weights.
     seed = int(torch.randint(2**62, ())) if dropout else 0
-    pieces = Pieces.found(setting.query_pieces, setting.key_pieces)
+    pieces = Pieces.of(setting.query_pieces, setting.key_pieces)
     call = Call(
         *(terms.scale, dropout, seed, causal, offset, local, pieces),
         relative=bool(terms.axes),

@@ -129,11 +129,11 @@ def forward(inputs: Inputs, call: Call, out: Tensor, log_sum: Tensor) -> None:
 
 
 def backward(
-    inputs: Inputs, call: Call, out: Tensor, log_sum: Tensor, upstream: Tensor, found: Inputs
+    inputs: Inputs, call: Call, out: Tensor, log_sum: Tensor, upstream: Tensor, gradients: Inputs
 ) -> None:
-    """Writes the gradients into ``found``."""
+    """Writes the gradients into ``gradients``."""
     content, position, k, v, table, bias, values = inputs
-    dq, dposition, dk, dv, *totals = found
+    dq, dposition, dk, dv, *totals = gradients
     plan = Plan(content, k, call)
     for total in totals:
         if total is not None:

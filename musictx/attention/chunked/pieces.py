@@ -26,7 +26,7 @@ class Pieces(NamedTuple):
     longest: int
 
     @classmethod
-    def found(cls, queries: Tensor | None, keys: Tensor | None) -> Pieces | None:
+    def of(cls, queries: Tensor | None, keys: Tensor | None) -> Pieces | None:
         """None without ids."""
         if queries is None or keys is None:
             return None

@@ -102,11 +102,11 @@ class Voice(Reader):
         return place % self.voices, as_key
 
 
-def ranges(name: str, size: int, given: list[list[int]], missing: int) -> Tensor:
+def ranges(name: str, size: int, rows: list[list[int]], missing: int) -> Tensor:
     """For each of ``size`` ids its value: ids first, first + 1, ... before stop of each [first,
     stop, value] have value, value + 1, ...; the others ``missing``. int64 (size,)."""
     table = torch.full((size,), missing)
-    for first, stop, value in given:
+    for first, stop, value in rows:
         if not 0 <= first <= stop <= size or value < 0:
             raise ConfigError(
                 f"position.coordinates.{name}=[{first}, {stop}, {value}]: expected ids from 0 to "

@@ -83,7 +83,7 @@ def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
 
 
 @triton.jit
-def kept(row_keys, column_keys, threshold):
+def keep_mask(row_keys, column_keys, threshold):
     """Which weights dropout keeps: 24 bits of a hash of one random number for each query and one
     for each key, so it does not depend on how the work is cut into tiles."""
     x = row_keys.to(tl.uint32, bitcast=True)[:, None] ^ column_keys.to(tl.uint32, bitcast=True)
@@ -109,7 +109,7 @@ def absorb(
     p = tl.exp2(s * scale - top[:, None])
     total = soft.total * shrink + tl.sum(p, 1)
     if flags.DROP:
-        p = tl.where(kept(queries.random, keys.random, numbers.threshold), p, 0.0)
+        p = tl.where(keep_mask(queries.random, keys.random, numbers.threshold), p, 0.0)
     acc = soft.acc * shrink[:, None]
     acc = tl.dot(p.to(keys.v.dtype), keys.v, acc, input_precision=flags.PRECISION)
     return Softmax(acc, top, total)
@@ -146,7 +146,7 @@ def gradients(p, upstream, queries, keys, numbers, flags: tl.constexpr):
     dp = tl.dot(upstream.do, tl.trans(keys.v), input_precision=flags.PRECISION)
     used = p
     if flags.DROP:
-        keep = kept(queries.random, keys.random, numbers.threshold)
+        keep = keep_mask(queries.random, keys.random, numbers.threshold)
         dp = tl.where(keep, dp * numbers.inverse_share, 0.0)
         used = tl.where(keep, p * numbers.inverse_share, 0.0)
     return used, p * (dp - upstream.delta[:, None])

@@ -25,7 +25,7 @@ from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import EOS, PAD, GrammarState
 
 
-class Given(Constraint):
+class KnownEvents(Constraint):
     """Holds each row to the known events, and says where new notes may begin.
 
     states   grammar states after the ids so far; advanced in place

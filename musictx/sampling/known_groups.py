@@ -119,8 +119,8 @@ class BarRow:
             found[self._part_id(BASS) if self._group else ids["place"].start] += ON_LINE
         return found
 
-    def _played(self, drummer: Drummer, found: np.ndarray) -> None:
-        """Adds what ``drummer`` says of the next stroke to ``found``, in a bar of his meter."""
+    def _played(self, drummer: Drummer, gain: np.ndarray) -> None:
+        """Adds what ``drummer`` says of the next stroke to ``gain``, in a bar of his meter."""
         rules, place = self.rules, self._value(0) if self._group else max(self._last[0], 0)
         bar = int(rules.lines[self.bar + 1] - rules.lines[self.bar])
         if DRUM_PART not in rules.parts or bar != drummer.steps:
@@ -134,12 +134,12 @@ class BarRow:
                 nats[place:-1] += at
                 if due is not None and first <= due < first + bar:
                     nats[due - first] -= at[due - first - place]
-            found[first : first + bar] += nats[:-1]
-            found[self._onward()] += nats[-1]
+            gain[first : first + bar] += nats[:-1]
+            gain[self._onward()] += nats[-1]
         elif len(self._group) == 1 and (due is not None or not alone):
-            found[self._part_id(DRUM_PART)] += drummer.stroke(place, after)
+            gain[self._part_id(DRUM_PART)] += drummer.stroke(place, after)
         elif len(self._group) == 2 and self._part() == DRUM_PART:
-            found[rules.ids["drum"]] += drummer.drums(place, after)
+            gain[rules.ids["drum"]] += drummer.drums(place, after)
 
     @property
     def step(self) -> int:
@@ -311,7 +311,7 @@ class BarRow:
             self.done = not may
 
 
-class BarGiven(Constraint):
+class KnownGroups(Constraint):
     """Holds each row to the known groups; see :class:`BarRow`."""
 
     def __init__(self, rules: BarRules, rows: Sequence[BarRow]) -> None:

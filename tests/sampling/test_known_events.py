@@ -14,7 +14,7 @@ from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import fill
 from musictx.sampling.fill import TAIL_SECONDS, Part
-from musictx.sampling.given import Given
+from musictx.sampling.known_events import KnownEvents
 from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
@@ -105,7 +105,7 @@ def test_a_known_note_is_struck_as_loudly_as_the_model_likes_and_is_no_note_of_i
     table = PIANO.vocabulary
     known = ev.read(PIANO.encode(kept).astype(np.int64), table)[0]
     nothing = np.empty(0, ev.EVENT)
-    found = Given(PIANO, [PIANO.grammar()], known=known, past=nothing, until=100)
+    found = KnownEvents(PIANO, [PIANO.grammar()], known=known, past=nothing, until=100)
     (row,) = found.rows
 
     def draw(kind, value):

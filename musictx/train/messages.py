@@ -59,14 +59,15 @@ def header(
     return lines
 
 
-def _on_precision(asked: str, trainer: pl.Trainer) -> list[str]:
+def _on_precision(precision: str, trainer: pl.Trainer) -> list[str]:
     """What a CPU makes of ``trainer.precision`` if that is not what was asked for, or slow."""
     if trainer.strategy.root_device.type != "cpu":
         return []
     lines, used = [], str(trainer.precision)
-    if asked.startswith("16") and used == "bf16-mixed":
+    if precision.startswith("16") and used == "bf16-mixed":
         lines.append(
-            f"note    trainer.precision={asked} is not for a CPU; it trains with bf16-mixed instead"
+            f"note    trainer.precision={precision} is not for a CPU; it trains with bf16-mixed "
+            "instead"
         )
     if used.startswith("bf16") and (times := emulation()):
         lines.append(
