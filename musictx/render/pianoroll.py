@@ -146,12 +146,14 @@ class Layout:
         pixels = length * self.second / max(len(bars), 1)
         if grid_of(score).on_beats and pixels * 64 >= LABEL_PIXELS:
             every = next(n for n in (1, 2, 4, 8, 16, 32, 64) if n * pixels >= LABEL_PIXELS)
-            first = 1 - clock.pickup
-            return [
+            lines = [
                 (float(at), "" if n % every else f"bar {n + 1}")
-                for n, at in enumerate(clock.seconds(bars), first - 1)
+                for n, at in enumerate(clock.seconds(bars), -clock.pickup)
                 if not n % every or pixels >= LINE_PIXELS
             ]
+            if clock.pickup and (lines[1][0] - lines[0][0]) * self.second < LABEL_PIXELS:
+                lines[0] = (lines[0][0], "")  # no room before that of bar 1
+            return lines
         round_numbers = (0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
         tick = next((n for n in round_numbers if n * self.second >= LABEL_PIXELS), 3600)
         return [(n * tick, _clock(n * tick, length)) for n in range(int(length / tick + 1e-9) + 1)]
