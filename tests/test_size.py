@@ -29,7 +29,7 @@ ROOMS = {
     "midi": 1537,
     "model": 3029,
     "musicxml": 1067,
-    "render": 1497,
+    "render": 1499,
     "sampling": 4499,
     "tokens": 2371,
     "train": 2480,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_693, 45_022, 400, 130
+CORE, ALL, FILE, OPTIONS = 31_693, 45_024, 400, 130
 
 
 def lines() -> dict[str, int]:
