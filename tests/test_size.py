@@ -28,11 +28,11 @@ ROOMS = {
     "evaluate": 1590,
     "midi": 1537,
     "model": 3029,
-    "musicxml": 1067,
+    "musicxml": 1065,
     "render": 1499,
     "sampling": 4499,
     "tokens": 2371,
-    "train": 2480,
+    "train": 2472,
     "chorale": 3361,
     "live": 620,
     "mcp": 591,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_693, 45_024, 400, 130
+CORE, ALL, FILE, OPTIONS = 31_683, 45_014, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from musictx.musicxml.document import Fault, parse_number
 
-#: Signs before or after a figure; a stroke through it raises.
-_SIGNS = {"sharp": "#", "flat": "b", "natural": "n", "slash": "#", "backslash": "#", "cross": "#"}
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
 _QUALITIES = {
     "major": "maj", "minor": "min", "dominant": "7", "major-seventh": "maj7",

@@ -210,15 +210,6 @@ class LitMusicTransformer(pl.LightningModule):
         self._evaluated = _Sums(before.nats + float(nats), before.targets + int(targets))
 
     def on_validation_epoch_end(self) -> None:
-        self._log_evaluated("val/loss")
-
-    on_test_epoch_start = on_validation_epoch_start
-    test_step = validation_step
-
-    def on_test_epoch_end(self) -> None:
-        self._log_evaluated("test/loss")
-
-    def _log_evaluated(self, name: str) -> None:
         """The sum of nats over the number of targets, over all windows and devices."""
         exact = _exact(self.device)
         sums = torch.tensor(self._evaluated, dtype=exact, device=self.device)
@@ -227,7 +218,8 @@ class LitMusicTransformer(pl.LightningModule):
             return
         if not math.isfinite(nats) and self.trainer.training:
             raise self._diverged()
-        self.log(name, torch.tensor(nats / targets, dtype=exact, device=self.device), prog_bar=True)
+        mean = torch.tensor(nats / targets, dtype=exact, device=self.device)
+        self.log("val/loss", mean, prog_bar=True)
 
     def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(sum of nats, number of targets) of a batch; positions with target -100 do not count."""

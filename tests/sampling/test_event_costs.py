@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from musictx import bundle
 from musictx.api import generate
-from musictx.sampling.event_costs import LOUDNESS_PULL, POLYPHONY_PULL, REGISTER_PULL, Asked, of
+from musictx.sampling.event_costs import (
+    LOUDNESS_PULL,
+    POLYPHONY_PULL,
+    REGISTER_PULL,
+    EventFeedback,
+    of,
+)
 from musictx.sampling.soft import WINDOW_SECONDS
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
@@ -19,7 +25,7 @@ TABLE = TOKENS.vocabulary
 
 
 def costs_of(asked, ids):
-    return Asked(TOKENS, [asked])([TOKENS.grammar(ids)], np.array([ids], np.int64))[0]
+    return EventFeedback(TOKENS, [asked])([TOKENS.grammar(ids)], np.array([ids], np.int64))[0]
 
 
 def drawn(seed, count):

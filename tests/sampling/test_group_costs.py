@@ -66,7 +66,7 @@ def test_what_is_too_full_or_too_loud_makes_the_next_note_shorter_and_softer(too
     begun = [*note(0, 61), ("place", 12), ("program", 0), ("pitch", 62)]
     rows = [state(*begun), state(*begun, ("length", 12))]
     names = ("polyphony", "loudness")
-    costs = group_costs.Asked(TOKENS, [dict(zip(names, asked))] * 2)(rows, np.empty((2, 0)))
+    costs = group_costs.GroupFeedback(TOKENS, [dict(zip(names, asked))] * 2)(rows, np.empty((2, 0)))
     for row, kind in zip(costs, ("length", "velocity")):
         steps = np.diff(row[slice(*TABLE.range(kind))])
         assert (steps > 0).all() if too_much else (steps < 0).all()
@@ -75,7 +75,7 @@ def test_what_is_too_full_or_too_loud_makes_the_next_note_shorter_and_softer(too
 def test_at_the_target_nothing_changes_and_rows_without_one_are_left_alone():
     rows = [state(*note(0, 61)) for _ in range(3)]
     one_a_second = [{"density": 1.0}, {}, {"density": 2.0}]  # one note stands
-    costs = group_costs.Asked(TOKENS, one_a_second)(rows, np.empty((3, 0)))
+    costs = group_costs.GroupFeedback(TOKENS, one_a_second)(rows, np.empty((3, 0)))
     assert not costs[:2].any()
     first, stop = TABLE.range("place")
     assert (np.diff(costs[2, first:stop]) >= 0).all()  # the sooner, the likelier
@@ -84,7 +84,7 @@ def test_at_the_target_nothing_changes_and_rows_without_one_are_left_alone():
 
 
 def test_the_first_place_of_an_empty_bar_costs_nothing():
-    rule = group_costs.Asked(TOKENS, [{"density": 100.0}])
+    rule = group_costs.GroupFeedback(TOKENS, [{"density": 100.0}])
     first = TABLE.range("place")[0]
     assert rule([state()], np.empty((1, 0)))[0, first] == 0
     assert rule([state()], np.empty((1, 0)))[0, first + 12] < 0

@@ -25,7 +25,7 @@ SIZE = 5
 TONES, PARTS, PLACES = 128, 130, 512
 BAR = PLACES * PARTS * TONES
 #: Parts are programs + 1, between chords and drums.
-HARMONY_PART, DRUM_PART = 0, 129
+DRUM_PART = 129
 #: The kinds of ids that every feature of groups reads, as ``Tokenizer.groups`` names them.
 ALWAYS = ("place", "bar", "program", "drums", "harmony", "pitch", "drum", "root", "meter")
 #: Bars of the next piece in a row count from so many more on.
