@@ -1,4 +1,4 @@
-"""No barrier that axe-core knows (WCAG 2.2 A and AA, best practice), in six states of the page.
+"""No barrier that axe-core knows (WCAG 2.2 A and AA, best practice), in eight states of the page.
 
 axe-core comes from npm when the test runs: it is no part of the repository.
 """
@@ -81,13 +81,35 @@ def table(desk: Desk) -> None:
     desk.page.locator("dialog tbody tr").first.wait_for()
 
 
+def words(desk: Desk) -> None:
+    desk.open_example("Ode to joy")
+    desk.page.locator("#roll").focus()
+    desk.page.keyboard.press("Home")
+    desk.page.keyboard.press("w")
+    desk.page.get_by_role("textbox", name="Words").wait_for()
+
+
+def mixing(desk: Desk) -> None:
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    desk.set_slider("Length", 2)
+    desk.proposals(2)
+    desk.composed(desk.compose())
+    for _ in range(2):
+        desk.page.keyboard.press("Alt+n")
+    desk.button("Mix 1 and 2").click()
+    desk.button("Take this mix").wait_for()
+
+
 def training(desk: Desk) -> None:
     desk.button("Train a model").click()
     desk.page.get_by_role("dialog", name="Train a model on your music").wait_for()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("state", [start, compose, proposals, notation, table, training])
+@pytest.mark.parametrize(
+    "state", [start, compose, proposals, notation, table, training, words, mixing]
+)
 def test_axe_finds_nothing(state: Callable[[Desk], None], theme: str, desk: Desk, axe: str) -> None:
     page = desk.page
     page.emulate_media(color_scheme=theme)

@@ -318,6 +318,20 @@ def test_an_empty_piece_gets_a_tempo_and_buttons_that_are_seen(desk):
     assert track.get_attribute("aria-label").lower().startswith(words)
 
 
+def test_a_piece_that_was_deleted_comes_back_by_undo(desk):
+    page = desk.page
+    desk.open_example("Au clair de la lune")
+    mine = desk.id
+    desk.button("All pieces").click()
+    entry = page.locator(f'a[href="#{mine}"]')
+    entry.locator("..").get_by_role("button", name="Delete").click()
+    entry.wait_for(state="detached")
+    page.locator(".message").get_by_role("button", name="Undo").click()
+    entry.click()
+    desk.until(f"window.musictx?.piece?.id === '{mine}'")
+    assert desk.notes()
+
+
 def test_what_is_pasted_goes_to_the_playhead(desk):
     desk.open_example("Ode to joy")
     before = desk.notes()

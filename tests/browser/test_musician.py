@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import mido
 import pytest
 from playwright.sync_api import Page
 
@@ -306,3 +309,41 @@ def test_printing_prints_the_music(desk):
     assert content.startswith(b"%PDF")
     assert len(content) > 20_000
     assert page.locator("#print svg").count() == 0  # nothing is left behind
+
+
+def test_a_mix_is_printed_over_several_pages(desk, tmp_path):
+    track = mido.MidiTrack([mido.MetaMessage("time_signature", numerator=4, denominator=4)])
+    for beat in range(4 * 70):
+        track.append(mido.Message("note_on", note=60 + beat % 12, velocity=70))
+        track.append(mido.Message("note_off", note=60 + beat % 12, time=480))
+    mido.MidiFile(ticks_per_beat=480, tracks=[track]).save(tmp_path / "long.mid")
+    desk.open_file(tmp_path / "long.mid")
+    desk.until("window.musictx?.piece?.notes.size === 280")
+    page = desk.page
+    desk.task("Continue")
+    desk.set_slider("Length", 2)
+    desk.proposals(2)
+    desk.composed(desk.compose())
+    for _ in range(2):
+        page.keyboard.press("Alt+n")
+    desk.button("Mix 1 and 2").click()
+    page.locator("dialog li").first.get_by_role("button", name="proposal 2").click()
+    desk.button("Take this mix").click()
+    desk.until("musictx.piece.notes.size > 280")
+    page.evaluate(
+        "() => { window.print = () => {}; addEventListener('beforeprint', () => {"
+        " const sheet = document.getElementById('print'); window.printed = {"
+        " bars: sheet.querySelectorAll('.abcjs-bar').length,"
+        " heads: sheet.querySelectorAll('.abcjs-notehead').length,"
+        " lines: [...sheet.querySelectorAll('svg')].map(e => e.viewBox.baseVal.height)};"
+        " }); }"
+    )
+    page.evaluate("musictx.actions.print()")
+    content = page.pdf(format="A4")
+    printed = page.evaluate("window.printed")
+    bars = page.evaluate("musictx.beats.bar(musictx.piece.duration - 0.1).number")
+    assert printed["bars"] >= bars > 70
+    assert printed["heads"] >= len(desk.notes())  # those of the mix, too
+    pages = len(re.findall(rb"/Type\s*/Page\b", content))
+    height = sum(printed["lines"]) / (1123 - 2 * 60)  # of A4 in pixels, within its margins
+    assert 1 < height <= pages <= 1.25 * height + 1  # all lines, and room that whole lines leave
