@@ -214,6 +214,20 @@ def test_import_and_help_stay_light():
     assert done.returncode == 0, done.stderr
 
 
+def test_without_the_extras_doctor_has_its_page_and_commands_say_what_to_install():
+    code = (
+        "import sys\n"
+        "for name in ('aiohttp', 'mcp', 'music21', 'rtmidi', 'matplotlib', 'huggingface_hub'):\n"
+        "    sys.modules[name] = None\n"
+        "from musictx import cli, wings\n"
+        "assert all(wings.load(path)() for path in wings.everywhere('checks').values())\n"
+        "assert [cli.main([name]) for name in ('studio', 'mcp')] == [2, 2]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("pip install 'musictx[") == 2
+
+
 def test_hydra_is_loaded_only_where_it_composes():
     code = (
         "import sys, musictx.cli\n"

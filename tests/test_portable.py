@@ -39,6 +39,12 @@ for words in (
     ["prepare", "midi", "corpus.workers=1", "tokenizer=notes"],
     ["train", "midi", "model=tiny", "trainer.max_steps=1", "out=run", "data.num_workers=0",
      "callbacks=quiet", "data.batch_size=1", "tokenizer=notes"],
+    ["generate", "model=run/model", "seconds=1", "out=made.mid", "render=true"],
+    ["continue", "made.mid", "model=piano", "seconds=1", "out=more.mid"],
+    ["accompany", "ode_to_joy", "model=song", "out=band.mid"],
+    ["evaluate", "model=run/model", "corpus.path=midi"],
+    ["render", "made.mid", "out=again.wav"],
+    ["doctor"],
 ):
     assert cli.main(words) == 0, words
 """

@@ -170,13 +170,13 @@ def evaluate(
 def lengths(
     model: MusicTransformer, window: int | None, stride: int | None = None
 ) -> tuple[int, int]:
-    """Window and stride in tokens, by default the model's context and no overlap; ``UserError`` if
-    windows would leave tokens out between them, or divide a note."""
-    window = model.config.context if window is None else window
+    """Window and stride in tokens, by default the model's context in whole notes and no overlap;
+    ``UserError`` if windows would leave tokens out between them, or divide a note."""
+    group = model.config.group
+    window = model.config.context // group * group if window is None else window
     stride = window if stride is None else stride
     if stride > window:
         raise UserError(f"stride={stride}: expected 1 to window={window}, or tokens are left out")
-    group = model.config.group
     for name, length in (("window", window), ("stride", stride)):
         if length % group:
             raise UserError(

@@ -8,6 +8,9 @@ from musictx.config.checks import check, device, option
 from musictx.config.composing import ModelFolder
 from musictx.config.limits import HELP, ServerLimits
 
+#: Addresses that stand for every one that the machine has.
+EVERYWHERE = ("0.0.0.0", "::", "")
+
 
 @dataclass
 class StudioLimits(ServerLimits):

@@ -20,6 +20,7 @@ from typing import Any
 from aiohttp import web
 
 from musictx.errors import UserError, WriteError
+from musictx.studio.config import EVERYWHERE
 from musictx.studio.errors import Refused
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -39,8 +40,6 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Server": "musictx",
 }
-#: Addresses that stand for every one that the machine has.
-EVERYWHERE = ("0.0.0.0", "::", "")
 
 
 class Guard:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from musictx.errors import UserError
 from musictx.files import check_writable
-from musictx.studio.config import StudioConfig
-from musictx.studio.guard import EVERYWHERE
+from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.train.lock import Lock
 
 #: Seconds that requests under way are waited for at the end.

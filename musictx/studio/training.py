@@ -28,9 +28,8 @@ from musictx import files, midi
 from musictx.compose.own import contents_of, nearer
 from musictx.data.apart import apart
 from musictx.notes import Score
-from musictx.studio.config import StudioConfig
+from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.studio.errors import Refused
-from musictx.studio.guard import EVERYWHERE
 from musictx.train import runs
 
 #: Below the folder of the studio: the run of each folder of music, and what is trained now.

@@ -12,7 +12,7 @@ from torch import nn
 from musictx.data.shards import Shards
 from musictx.data.writer import Writer
 from musictx.errors import UserError
-from musictx.evaluate.nll import evaluate
+from musictx.evaluate.nll import evaluate, lengths
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
@@ -170,3 +170,11 @@ def test_a_stride_that_leaves_tokens_out_is_told(tmp_path):
     shards = shards_of(tmp_path / "s", random_pieces([20]))
     with pytest.raises(UserError, match="stride=9: expected 1 to window=8"):
         evaluate(real_model(), shards, stride=9)
+
+
+def test_a_window_by_default_holds_whole_notes():
+    model = SimpleNamespace(config=SimpleNamespace(context=512, group=5))
+    assert lengths(model, None) == (510, 510)
+    assert lengths(model, 20, 10) == (20, 10)
+    with pytest.raises(UserError, match="window=512: expected a multiple of 5"):
+        lengths(model, 512)
