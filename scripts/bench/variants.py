@@ -3,10 +3,12 @@
     python -m scripts.bench.variants wheel=FILE [repeats=30] [capability=avx2]
 
 Two processes work in turns, one of the unpacked wheel with its prebuilt libraries, one of this
-checkout with ``MUSICTX_COMPILE=1``, both under ``ATEN_CPU_CAPABILITY=capability``: attention over
-1,024 tokens with its gradients; a step of training of the piano model on 512 tokens, without the
-optimizer; 100 steps of decoding with it. Both draw the same ids. One thread; what else the machine
-does hardly counts, as the least of many short times of the processor is taken.
+checkout with ``MUSICTX_COMPILE=1``, both under ``ATEN_CPU_CAPABILITY=capability`` (nothing: the
+most that this CPU has), torch's libraries MKL and oneDNN too: attention over 1,024 tokens with its
+gradients; a step of training of the piano model on 512 tokens, without the optimizer, in the
+precision that is fastest there (bfloat16 where the variant has it); 100 steps of decoding with it.
+Both draw the same ids. One thread; what else the machine does hardly counts, as the least of many
+short times of the processor is taken.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def attention():
 
 
 def training():
-    logits = taught(ids[:, :-1])
+    with torch.autocast("cpu", torch.bfloat16, enabled=build.variant() == "x86-64-v4-bf16"):
+        logits = taught(ids[:, :-1]).float()
     torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten()).backward()
 
 
@@ -70,7 +73,9 @@ for line in sys.stdin:
 
 def worker(place: Path, capability: str, more: dict[str, str]) -> subprocess.Popen[str]:
     settings = {"PYTHONPATH": str(place), "OMP_NUM_THREADS": "1"} | more
-    settings |= {"ATEN_CPU_CAPABILITY": capability} if capability else {}
+    if capability:
+        others = ("MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
+        settings |= {"ATEN_CPU_CAPABILITY": capability, **dict.fromkeys(others, capability.upper())}
     return subprocess.Popen(
         [sys.executable, "-P", "-c", WORK], env=os.environ | settings, text=True, cwd=place,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
