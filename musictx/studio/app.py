@@ -211,6 +211,8 @@ class Studio:
     async def export(self, request: web.Request) -> web.FileResponse:
         session = await self.session(request)
         name, kind = request.match_info["name"], request.match_info["kind"]
+        if unknown := request.query.keys() - {"begin", "end", "take", "proposal"}:
+            raise Refused(f"{min(unknown)[:40]}: expected begin=, end=, take= or proposal=")
         begin, end = moment(request, "begin"), moment(request, "end")
         take = request.query.get("take")
         pair = None

@@ -68,9 +68,8 @@ class Sessions:
                 except UserError:
                     raise
                 except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
-                    raise Refused(
-                        "this session is damaged: its journal says what cannot be", 404
-                    ) from None
+                    sentence = "this session is damaged: its journal says what cannot be"
+                    raise Refused(sentence, 404) from None
             self._recent[name] = session
             self._recent.move_to_end(name)
             while len(self._recent) > KEPT:

@@ -166,9 +166,8 @@ class Trainings:
 
     def _folder(self, typed: Any) -> Path:
         if self._config.host in EVERYWHERE or not self._config.host.startswith(("127.", "local")):
-            raise Refused(
-                "only a studio that other machines cannot reach trains from the page", 403
-            )
+            sentence = "only a studio that other machines cannot reach trains from the page"
+            raise Refused(sentence, 403)
         if not isinstance(typed, str) or not typed.strip() or len(typed) > 1000 or "\0" in typed:
             raise Refused("folder: expected the way to a folder, such as ~/midi")
         folder = Path(typed.strip()).expanduser().resolve()

@@ -126,7 +126,8 @@ def test_no_button_is_cut_off_or_covered_at_any_size(desk):
     def look(what):
         for width, height in SIZES:
             page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_timeout(400)  # panels glide away
+            page.wait_for_timeout(100)
+            desk.until("document.getAnimations().length === 0")  # panels have glided away
             assert page.evaluate(CUT) == [], (what, width, height)
             if width >= 1024:
                 for name in ("Zoom out", "Zoom in", "Zoom to fit", "Lock (L)", "Delete ("):
@@ -220,3 +221,38 @@ def test_a_pick_up_is_bar_0_and_the_button_says_the_meter_of_the_others(desk, tm
     assert desk.server()["meters"] == [[0, 1, 4], [0.625, 4, 4]]
     page.keyboard.press("Control+z")
     assert desk.server()["meters"] == [[0, 1, 4], [0.625, 3, 4]]
+
+
+def test_a_click_draws_a_note_as_long_as_the_last_one(desk):
+    page = desk.page
+    desk.open_empty()
+    page.locator("#roll").focus()
+    page.keyboard.press("d")
+
+    def drawn(at: float, pitch: int, to: float | None = None) -> float:
+        page.mouse.move(*desk.spot(at, pitch))
+        page.mouse.down()
+        if to is not None:
+            page.mouse.move(*desk.spot(to, pitch), steps=4)
+        page.mouse.up()
+        desk.settle()
+        found = max(desk.notes())  # the newest
+        return round(found[2] - found[1], 4)
+
+    line = drawn(0.01, 72)  # of the grid: a sixteenth at 120
+    assert line == 0.125
+    assert drawn(0.51, 70, to=1.26) == 0.75
+    assert drawn(1.51, 67) == 0.75
+    page.get_by_label("Grid", exact=True).select_option("2")
+    assert drawn(2.51, 65) == 0.25
+
+
+def test_a_slider_is_one_stop_of_the_tab_key(desk):
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    density = desk.page.get_by_role("slider", name="Density", exact=True)
+    assert desk.page.locator(".slider .marks button").count() > 2
+    for key in ("Tab", "Shift+Tab"):  # the next control, and back, past "sparse", "medium", "dense"
+        density.press(key)
+        focused = desk.page.evaluate("document.activeElement.className")
+        assert "mark" not in focused.split()

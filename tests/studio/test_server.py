@@ -250,6 +250,7 @@ def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(tmp_path):
             ({"end": "nan"}, "end=nan: expected seconds"),
             ({"begin": "100"}, "begin=100 end=38.4: expected an end"),
             ({"take": "five"}, "take=five: expected a whole number"),
+            ({"from": "1", "to": "2"}, "from: expected begin=, end=, take= or proposal="),
         ):
             said, _ = await file("x.mid", 400, **query)
             assert sentence in json.loads(said)["error"]

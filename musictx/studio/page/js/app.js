@@ -65,6 +65,8 @@ export class App extends Emitter {
   shown = { take: /** @type {number | null} */ (null), proposal: 1 };
   /** The cursor of the roll, for the keys. */
   cursor = { time: 0, pitch: 60 };
+  /** Seconds of the note that was drawn or stretched last; 0: none since the grid was chosen. */
+  drawn = 0;
   /** How a track sounds while a slider of the mixer moves. @type {{id: number, change: object} | null} */
   mixing = null;
   online = true;

@@ -34,7 +34,8 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
   reset?.classList.add("small");
   const buttons = Object.entries(marks).map(([word, at]) =>
     h(`button.mark${/^[pmf]+$/.test(word) ? ".dynamic" : ""}`, {
-      type: "button", "aria-label": `${label}: ${word}`, style: { "--at": String((at - low) / (high - low)) }, onclick: () => change(at),
+      type: "button", tabIndex: -1, "aria-label": `${label}: ${word}`, // by keys the slider itself goes there
+      style: { "--at": String((at - low) / (high - low)) }, onclick: () => change(at),
     }, word));
   const element = h("div.slider", null,
     h("div.slider-head", null, h("label", { for: id }, label), output, reset),

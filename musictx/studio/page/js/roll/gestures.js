@@ -17,6 +17,12 @@ function snapped(app, time, by, event) {
   return event.altKey ? by : app.beats.snap(time + by, app.settings.division) - time;
 }
 
+/** Where a note ends that a click draws: as long as the last one, or a line of the grid. @param {App} app */
+export function asLong(app, start) {
+  const { division } = app.settings;
+  return Math.max(app.beats.step(start, division, 1), app.beats.snap(start + app.drawn, division));
+}
+
 /**
  * Moves notes, or their starts or ends. @param {App} app @param {Roll} roll @param {Point} from
  * @param {Note[]} notes @param {Note} held @param {"body" | "start" | "end"} part
@@ -46,7 +52,9 @@ export function drag(app, roll, from, notes, held, part, { bounded, move, resize
     end() {
       roll.dragged = [];
       app.change(operation);
-      if (part === "body" && operation) app.point(app.piece.notes.get(held.id)?.start ?? held.start, pitch);
+      const now = operation && app.piece.notes.get(held.id);
+      if (now && part === "body") app.point(now.start, pitch);
+      else if (now) app.drawn = now.end - now.start;
     },
     cancel() {
       roll.dragged = [];
@@ -60,7 +68,7 @@ export function stroke(app, roll, from) {
   const start = app.beats.floor(roll.view.time(from.x), division);
   const pitch = roll.view.pitch(from.y);
   const track = app.pen?.id ?? 0;
-  let end = app.beats.step(start, division, 1);
+  let end = asLong(app, start);
   const note = () => ({ id: -1, start, end, pitch, velocity: 80, track });
   roll.dragged = [note()];
   app.player.audition(pitch, 80, track);
@@ -80,7 +88,10 @@ export function stroke(app, roll, from) {
       roll.dragged = [note()];
     },
     click: keep,
-    end: keep,
+    end() {
+      app.drawn = end - start;
+      keep();
+    },
     cancel() {
       roll.dragged = [];
     },

@@ -2,7 +2,7 @@
 
 import { bounded, draw, erase, freeNotes, move, resize } from "../document/edits.js";
 import { stretchWords, count } from "../document/words.js";
-import { band, drag, stroke } from "./gestures.js";
+import { asLong, band, drag, stroke } from "./gestures.js";
 
 /** @typedef {import("../app.js").App} App */
 /** @typedef {import("./roll.js").Roll} Roll */
@@ -147,7 +147,7 @@ function wipe(app, roll, at) {
 
 function drawOne(app, roll, at) {
   const start = app.beats.floor(roll.view.time(at.x), app.settings.division);
-  const end = app.beats.step(start, app.settings.division, 1);
+  const end = asLong(app, start);
   const pitch = roll.view.pitch(at.y);
   if (!app.pen) return;
   const operation = draw(app.piece, { start, end, pitch, velocity: 80, track: app.pen.id });

@@ -76,6 +76,7 @@ export class Roll {
       this.invalidate();
     });
     app.on("opened", (piece) => {
+      app.drawn = 0;
       if (!piece) return;
       this.#resize();
       this.fit();

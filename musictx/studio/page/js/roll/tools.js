@@ -24,7 +24,7 @@ export function mountTools(app, bar) {
   const tool = (name, label) => iconButton(name, label, () => app.set({ tool: name }), { "aria-pressed": false });
   const select = tool("select", "Select and move (D changes the tool)");
   const draw = tool("draw", "Draw notes (D changes the tool)");
-  const grid = h("select", { "aria-label": "Grid", title: "Grid", onchange: () => app.set({ division: Number(grid.value) }) },
+  const grid = h("select", { "aria-label": "Grid", title: "Grid", onchange: () => { app.drawn = 0; app.set({ division: Number(grid.value) }); } },
     ...GRIDS.map((lines) => h("option", { value: String(lines) })));
   const what = h("span.what", { role: "status" });
   const loudness = h("input", { type: "range", min: 1, max: 127, "aria-label": "Loudness of the selected notes" });
