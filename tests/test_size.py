@@ -20,7 +20,7 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 ROOMS = {
     "": 3535,
     "apps": 2461,
-    "attention": 2927,
+    "attention": 2931,
     "cli": 385,
     "compose": 1303,
     "config": 1740,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_683, 45_014, 400, 130
+CORE, ALL, FILE, OPTIONS = 31_687, 45_018, 400, 130
 
 
 def lines() -> dict[str, int]:

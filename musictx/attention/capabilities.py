@@ -46,7 +46,7 @@ class Capabilities:
     value_table, blocks   these terms
     positions      the layouts of positions it takes; ``causal_positions``: if causal
     any_scale      also ``Terms.scale`` of 0 and below
-    forward_mode   derivatives in forward mode (``torch.func.jvp``)
+    forward_mode   derivatives in forward mode and by ``torch.func``
     fixed_order    sums run in a fixed order: equal bits in every run
     one_query      the layouts in which it takes, or leaves to attention/decode.py, a single causal
                    query over earlier keys; None: no more than ``positions`` says
@@ -89,7 +89,7 @@ class AttentionJob(NamedTuple):
     layout      of positions; ``one``: a single causal query over earlier keys
     device, dtype, size   of the queries; None: not looked at
     packed, dropout       whether pieces are kept apart, whether weights are dropped
-    tangents              whether an input carries a derivative in forward mode
+    tangents              whether an input carries a derivative in forward mode, or torch.func works
     deterministic         whether ``torch.use_deterministic_algorithms`` asks for equal bits
     """
 
@@ -160,7 +160,7 @@ def why_not(can: Capabilities, job: AttentionJob) -> str | None:
     if can.causal_only and not job.causal:
         return "it computes causal attention only"
     if job.tangents and not can.forward_mode:
-        return "it computes no derivatives in forward mode (torch.func.jvp)"
+        return "it computes no derivatives in forward mode or by torch.func (jvp, hessian, vmap)"
     if job.deterministic and not can.fixed_order:
         return "its sums have other last bits in every run (torch.use_deterministic_algorithms)"
     reason = _terms_why_not(can, job) or _positions_why_not(can, job)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._C import _functorch
 from torch.autograd import forward_ad
 
 _LIBRARY = torch.library.Library("musictx", "FRAGMENT")
@@ -51,7 +52,10 @@ def twice(ctx: Any, *upstream: Any) -> Any:
 
 
 def has_tangents(*tensors: torch.Tensor) -> bool:
-    """Whether one of them carries a derivative in forward mode, as under ``torch.func.jvp``."""
+    """Whether one of them carries a derivative in forward mode, or ``torch.func`` is at work, with
+    derivatives of derivatives and of each of a batch (``hessian``, ``vmap`` of ``grad``)."""
+    if not torch.compiler.is_compiling() and _functorch.peek_interpreter_stack() is not None:
+        return True
     if forward_ad._current_level < 0:  # outside of any: the usual case, at no cost
         return False
     return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)

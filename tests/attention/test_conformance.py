@@ -232,6 +232,37 @@ def test_forward_mode_is_right_or_refused_by_name(name):
             jvp(name)
 
 
+@of("skew", "chunked", "sdpa", "native", "fused")
+@pytest.mark.parametrize("way", ["hessian", "jacrev", "gradients of each"])
+def test_what_torch_func_does_is_right_or_refused_by_name(name, way):
+    torch.manual_seed(2)
+    q = torch.randn(1, 1, 6, SIZE)
+    axes = () if name == "sdpa" else (Axis(torch.randn(1, 4, SIZE), high=3),)
+
+    def found(implementation):
+        def loss(q):
+            out = api.attend(q, q.cos(), q, Terms(0.3, axes), implementation=implementation)
+            return out.square().sum()
+
+        if way == "gradients of each":
+            return torch.func.vmap(torch.func.grad(loss))(torch.stack([q, 2 * q]))
+        return getattr(torch.func, way)(loss)(q)
+
+    wanted = found("reference")
+    if way == "jacrev":
+        x = q.clone().requires_grad_()
+        loss = api.attend(x, x.cos(), x, Terms(0.3, axes), implementation="reference")
+        torch.testing.assert_close(
+            wanted, torch.autograd.grad(loss.square().sum(), x)[0], rtol=1e-4, atol=1e-4
+        )
+    torch.testing.assert_close(found("auto"), wanted, rtol=1e-4, atol=1e-4)
+    if name == "skew":
+        torch.testing.assert_close(found(name), wanted, rtol=1e-4, atol=1e-4)
+    else:
+        with pytest.raises(ValueError, match=f"implementation={name}: .* by torch.func"):
+            found(name)
+
+
 @of("chunked", "native", "fused")
 @pytest.mark.parametrize("kind", ["transposed", "expanded", "sliced"])
 def test_any_memory_layout_of_inputs_and_upstream(name, kind):
