@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Page
 
 from musictx import shipped
+from tests.browser.conftest import PATIENCE
 from tests.browser.desk import Desk, wait_for
 from tests.browser.served import Served
 
@@ -210,7 +211,7 @@ def test_stop_stops_at_once_and_the_next_take_begins(desk):
     began = time.monotonic()
     desk.button("Stop", exact=True).click()
     desk.until(f"musictx.takes.get({long}).state === 'stopped'")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 2 * PATIENCE
     desk.set_slider("Length", 1)
     desk.proposals(1)
     desk.composed(desk.compose())

@@ -234,6 +234,7 @@ def test_08_record_by_computer_keys(desk):
     desk.button("Play with the computer's keys").click()
     desk.button("Record").click()
     desk.until("musictx.player.playing")
+    desk.until("/^in [1-4] …/.test(document.querySelector('#transport .where').textContent)")
     wait_for(lambda: desk.page.evaluate("musictx.player.position") > 0.1, 20)
     for key in ("a", "d", "g"):
         desk.page.keyboard.down(key)

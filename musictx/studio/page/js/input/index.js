@@ -12,6 +12,7 @@ export function mountInput(app, player) {
   /** @type {Recording | null} */
   let recording = null;
   let begins = 0; // milliseconds of performance.now() at which the count-in is over
+  let beat = 1; // seconds from click to click of it
   let connection = null;
 
   const hears = {
@@ -64,6 +65,7 @@ export function mountInput(app, player) {
     app.say("counting in");
     await player.play(from, { end: Infinity, countIn: clicks });
     begins = performance.now() + clicks[0] * 1000;
+    beat = clicks[clicks.length - 1];
   }
 
   /** Into the piece, on the grid where the toolbar has one and Shift was not held. */
@@ -105,5 +107,7 @@ export function mountInput(app, player) {
     app.roll.painters.delete(paint);
     show();
   });
-  return { record, controls: [piano, octave, midi], get recording() { return recording !== null; } };
+  return { record, controls: [piano, octave, midi], get recording() { return recording !== null; },
+    /** Beats of the count-in that are left. */
+    get countIn() { return recording ? Math.max(0, Math.ceil((begins - performance.now()) / 1000 / beat)) : 0; } };
 }

@@ -112,7 +112,8 @@ export function mountSound(app, bar) {
     for (const [button, pressed] of [[repeat, loop], [clicks, player.metronome], [along, remembered("along", true)]]) {
       button.setAttribute("aria-pressed", String(pressed));
     }
-    where.textContent = app.piece ? `${positionLabel(app.beats, player.position)}   ${clock(player.position)}` : "";
+    if (input.countIn) where.textContent = `in ${input.countIn} …`;
+    else where.textContent = app.piece ? `${positionLabel(app.beats, player.position)}   ${clock(player.position)}` : "";
   }
   app.on("play", show);
   app.on("piece", show);
