@@ -201,8 +201,7 @@ class Studio:
 
         def work() -> dict[str, Any]:
             one, proposal = self._proposal(session, take, number)
-            label = str(one.get("label", ""))
-            return session.accept(take, proposal, label, data.get("revision", -1))
+            return session.accept(take, proposal, str(one["label"]), data.get("revision", -1))
 
         return await self._changed(session, work)
 
@@ -240,7 +239,6 @@ class Studio:
 
     def _export(self, session: Session, what: tuple[Any, ...], gone: Callable[[], bool]) -> Path:
         document, pair = session.copy(), what[0]
-
         wanted = Export._make((session.id, document.revision, *what, document.name))
 
         def music() -> tuple[Document, Score]:

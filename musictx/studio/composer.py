@@ -195,8 +195,7 @@ class Composer:
     def _plain(self, error: Exception, session: Session) -> str:
         """A sentence for the page, without the machine's own names of folders."""
         text = " ".join(str(error).split())
-        folders = self._models.folders | {session.folder: session.id}
-        for folder, name in folders.items():
+        for folder, name in (self._models.folders | {session.folder: session.id}).items():
             text = text.replace(str(folder), name)
         return text
 
@@ -284,6 +283,9 @@ class Composer:
         with self._lock:
             if job.stopped:
                 return
+            for one in job.take.proposals:
+                if one.state == "done" and one.notes and one.notes == outcome.notes:
+                    remark = f"the same notes as proposal {one.number}"
             proposal.take(outcome, remark)
             if all(one.state == "done" for one in job.take.proposals):
                 del self._jobs[job.session.id, job.take.id]

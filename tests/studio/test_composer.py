@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -304,6 +305,22 @@ def test_a_deletion_waits_for_what_is_just_written_and_nothing_is_written_after_
     assert not (tmp_path / "studio" / session.id).exists()
     assert sorted(path.name for path in (session.folder / "takes").iterdir()) == there
     assert "0001.mid" in there
+
+
+def test_a_proposal_with_the_notes_of_another_one_says_so(studio, monkeypatch):
+    real, told = listening.outcome, []
+
+    def outcome(*arguments):
+        told.append(real(*arguments))  # the third to be finished has the notes of the first
+        return told[-1] if len(told) < 3 else replace(told[-1], notes=list(told[0].notes))
+
+    monkeypatch.setattr(listening, "outcome", outcome)
+    take = finished(studio, studio[1](), task="continue", seconds=2, samples=3, seed=1)
+    same = [one for one in take["proposals"] if one["notes"] == told[0].notes]
+    assert len(same) == 2
+    others = [f"the same notes as proposal {one['number']}" for one in same]
+    assert [one["remark"] in others for one in take["proposals"]].count(True) == 1
+    assert same[0]["remark"] == others[1] or same[1]["remark"] == others[0]
 
 
 def resident() -> float:
