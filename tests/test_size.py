@@ -19,7 +19,7 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3535,
-    "apps": 2461,
+    "apps": 2465,
     "attention": 2931,
     "cli": 385,
     "compose": 1303,
@@ -30,7 +30,7 @@ ROOMS = {
     "model": 3029,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4499,
+    "sampling": 4530,
     "tokens": 2371,
     "train": 2472,
     "chorale": 3361,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_687, 45_018, 400, 130
+CORE, ALL, FILE, OPTIONS = 31_722, 45_053, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -200,9 +200,13 @@ def habits_of(
         notes = parts.as_trained(bundle, task.score).notes
         for part, mine in parts_of(notes[np.isin(notes["track"], task.tracks)]).items():
             if len(mine) >= FEWEST_NOTES:
-                most, low, high = map(int, habit([at_once(mine)], [mine["pitch"]], [0.0])[:3])
+                rate = len(mine) / max(float(np.ptp(mine["start"])), 1.0)
+                if bundle.tokenizer.beats:
+                    rate *= _pace(task, bundle.tokenizer.bpm or BPM)
+                row = habit([at_once(mine)], [mine["pitch"]], [rate])
+                most, low, high = map(int, row[:3])
                 more = 0 if part == DRUMS else MARGIN
-                found[part] = Habit(most, max(low - more, 0), min(high + more, 127))
+                found[part] = Habit(most, max(low - more, 0), min(high + more, 127), row[3])
     values, sampling = controls_of(request), request.sampling
     if "polyphony" in values:
         found = {part: one._replace(voices=DRUMS) for part, one in found.items()}

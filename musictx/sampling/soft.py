@@ -22,7 +22,7 @@ from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.constraints import charged
 from musictx.sampling.primer import Primer
-from musictx.sampling.repetition import Repetition, among
+from musictx.sampling.repetition import Patterns, Repetition, among
 from musictx.tokens.vocab import (
     SPECIALS,
     GrammarState,
@@ -45,6 +45,8 @@ ASKED_PULL, USUAL_PULL = 0.8, 0.1
 #: what strikes a pitch again within half a second, or leaves the scale, costs so many nats for each
 #: such note of the last ones beyond what is usual (scripts/LOG.md).
 RELEASE_PULL, REPETITION_COST, TONALITY_COST = 0.3, 0.5, 0.2
+#: A pattern that goes on for longer than is usual costs so many nats for each second.
+PATTERN_COST = 1.0
 
 
 class Habit(NamedTuple):
@@ -275,6 +277,7 @@ def _habits(
     found: list[SoftConstraint] = []
     found.append(Release(events, limits.longest, RELEASE_PULL))
     found.append(Repetition(events, REPETITION_COST, limits.restruck))
+    found.append(Patterns(events, PATTERN_COST))
     # A few seconds keep to a scale more closely than the piece that they open.
     shares = [[x for x in (one.in_scale, limits.in_scale) if x] for one in primers]
     usual = [float(np.mean(some)) if some else None for some in shares]

@@ -30,15 +30,19 @@ def main(words: list[str]) -> int:
     bundle, began = musictx.load(given["model"]), time.monotonic()
     sounding: dict[tuple[int, int], float] = {}
     faults, notes, longest, now, told = 0, 0, 0.0, 0.0, every
+
+    def tell() -> None:
+        rate, took = notes / every, time.monotonic() - began
+        print(
+            f"{told / 3600:g} h: {stream.drawn:,} tokens, {rate:.2f} notes/s, longest note "
+            f"{longest:.1f} s, {len(sounding)} sounding, {held():.1f} MB, {took:.0f} s",
+            flush=True,
+        )
+
     with musictx.stream(bundle, seconds=until, seed=int(given["seed"])) as stream:
         for event in stream:
             if event.seconds >= told:
-                rate, took = notes / every, time.monotonic() - began
-                print(
-                    f"{told / 3600:g} h: {stream.drawn:,} tokens, {rate:.2f} notes/s, longest note "
-                    f"{longest:.1f} s, {len(sounding)} sounding, {held():.1f} MB, {took:.0f} s",
-                    flush=True,
-                )
+                tell()
                 notes, longest, told = 0, 0.0, told + every
             faults, now = faults + (event.seconds < now), event.seconds
             key = event.track, event.pitch
@@ -47,6 +51,8 @@ def main(words: list[str]) -> int:
                 sounding[key], notes = now, notes + 1
             else:
                 longest = max(longest, now - sounding.pop(key, now))
+        if told <= until:  # its last note came before the hour was over
+            tell()
     print(f"end at {now:.1f} s: {len(sounding)} sounding, {faults} faults, {held():.1f} MB")
     return int(bool(faults or sounding))
 

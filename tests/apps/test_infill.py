@@ -415,3 +415,29 @@ def test_the_first_bar_of_music_that_comes_early_begins_with_its_file():
     task = tasks.gap(score, InfillConfig(begin="1", end="2"))
     assert task.begin == 0.0
     assert task.end == pytest.approx(4.0 - 0.015, abs=2e-3)
+
+
+def test_every_track_of_a_gap_is_composed():
+    """Eight bars of drums, a bass, chords and a lead: in a gap of two no part is left out."""
+    rows, bar = [], 240 / 124
+    for n in range(8):
+        at, root = bar * n, (57, 53, 48, 55)[n % 4]
+        rows += [(at + k * bar / 4, at + k * bar / 4 + 0.05, 38, 90, 0, True, 0) for k in range(4)]
+        rows += [
+            (at + k * bar / 4, at + k * bar / 4 + 0.3, root - 24, 90, 33, False, 1)
+            for k in range(4)
+        ]
+        rows += [(at, at + 1.81, root + k, 70, 4, False, 2) for k in (0, 3, 7)]
+        rows += [
+            (at + k * bar / 8, at + k * bar / 8 + 0.2, root + 12 + m, 80, 80, False, 3)
+            for k, m in enumerate((0, 3, 7, 5, 3, 2, 0, -2))
+        ]
+    score = Score(
+        np.array(sorted(rows), NOTE), tempos=np.array([(0.0, 124.0)], TEMPO),
+        meters=np.array([(0.0, 4, 4)], METER), ticks_per_quarter=480,
+    )  # fmt: skip
+    for seed in range(4):
+        (sample,) = musictx.infill(score, "song", begin="5", end="6", seed=seed)
+        notes = sample.score.notes
+        new = notes[(notes["start"] >= 4 * bar - 1e-3) & (notes["start"] < 6 * bar - 1e-3)]
+        assert set(new["track"].tolist()) == {0, 1, 2, 3}, seed

@@ -9,7 +9,7 @@ from musictx.notes import Score
 from musictx.sampling import engine, pitches, soft
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.primer import NOTHING, Primer
-from musictx.sampling.repetition import Repetition
+from musictx.sampling.repetition import Patterns, Repetition
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
 from tests.sampling.pieces import score
@@ -119,6 +119,26 @@ def test_the_pull_on_a_note_grows_with_the_time_beyond_what_is_usual():
     assert np.count_nonzero(row) == 1
 
 
+ORDER = [60, 61, 62, 63, 64, 65, 60, 62, 64, 61, 63, 65, 64, 62, 60, 65]
+
+
+@pytest.mark.parametrize("pattern", [[60], [60, 62, 64], [60, 60, 64, 60], ORDER])
+@pytest.mark.parametrize("turns", [1, 2, 3, 9])
+def test_a_pattern_that_goes_on_too_long_costs_its_next_pitch(pattern, turns):
+    """Three notes beside it, then the pattern and the beginning of its next turn."""
+    pitches = [65, 61, 63, *pattern * turns, *pattern[:2]]
+    past = ids(PIANO, ("velocity", 1))
+    for pitch in pitches:
+        past += ids(PIANO, ("note_on", pitch), ("time_shift", 20), ("note_off", pitch))
+    (row,) = Patterns(PIANO.note_events, 0.5)([PIANO.grammar(past)], np.zeros((1, 1)))
+    repeated = min(len(pattern) * turns + len(pattern[:2]), 128)  # so many are remembered
+    over = (repeated - 1) * 0.2 - 3.0
+    costs = 0.5 * over if repeated >= 3 * len(pattern) and over > 0 else 0.0
+    expected = np.zeros_like(row)
+    expected[PIANO.vocabulary.id("note_on", pattern[2 % len(pattern)])] = costs
+    assert row == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("wait", [2, 49, 50])
 def test_striking_a_pitch_again_at_once_costs_what_is_beyond_the_share_of_the_corpus(wait):
     """40 strikes of two pitches in turn, the last 32 of which count, against a plain count."""
@@ -187,7 +207,9 @@ def test_what_is_built_follows_the_options_and_the_corpus():
         return {type(one).__name__: one for one in found}
 
     full = built()
-    assert set(full) == {"Sustain", "Release", "Repetition", "Tonality", "Density"}
+    assert set(full) == {
+        "Sustain", "Release", "Repetition", "Patterns", "Tonality", "Density"
+    }  # fmt: skip
     assert (full["Sustain"].most, full["Sustain"].longest[60]) == (15, 2.0)
     assert full["Release"].usual[60] == 2.0 / soft.TIMES_THE_USUAL_LENGTH
     assert full["Density"].targets == [8.0]
