@@ -46,7 +46,7 @@ ASKED_PULL, USUAL_PULL = 0.8, 0.1
 #: such note of the last ones beyond what is usual (scripts/LOG.md).
 RELEASE_PULL, REPETITION_COST, TONALITY_COST = 0.3, 0.5, 0.2
 #: A pattern that goes on for longer than is usual costs so many nats for each second.
-PATTERN_COST = 1.0
+PATTERN_COST = 2.0
 
 
 class Habit(NamedTuple):
