@@ -24,7 +24,7 @@ ROOMS = {
     "cli": 385,
     "compose": 1303,
     "config": 1740,
-    "data": 2769,
+    "data": 2773,
     "evaluate": 1590,
     "midi": 1537,
     "model": 3029,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_722, 45_053, 400, 130
+CORE, ALL, FILE, OPTIONS = 31_726, 45_057, 400, 130
 
 
 def lines() -> dict[str, int]:

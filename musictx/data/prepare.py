@@ -122,6 +122,7 @@ def _encode(job: PrepareJob, file: BinaryIO, progress: bool) -> Encoded:
                 try:
                     for outcome in outcomes:
                         pickle.dump(outcome, file, pickle.HIGHEST_PROTOCOL)
+                    file.flush()
                 except OSError as error:
                     raise files.cannot_write(job.target, error) from error
                 tell(len(official))
@@ -146,13 +147,16 @@ def in_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
 def _temporary(target: Path) -> Iterator[BinaryIO]:
     """A file beside ``target``; without a name where the system allows that, so that it is gone
     with the process, however that ends."""
-    with contextlib.ExitStack() as stack:
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            file = stack.enter_context(tempfile.TemporaryFile(dir=target.parent))
-        except OSError as error:
-            raise files.cannot_write(target.parent, error) from error
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = tempfile.TemporaryFile(dir=target.parent)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise files.cannot_write(target.parent, error) from error
+    try:
         yield file
+    finally:
+        with contextlib.suppress(OSError):  # of what a full disk did not take
+            file.close()
 
 
 # ------------------------------------------------------------------------------------ key and place

@@ -1,12 +1,16 @@
 """``musictx prepare`` as a program: the report on the screen and beside the shards."""
 
+import errno
+import io
+import tempfile
+
 import pytest
 
 from musictx import midi
 from musictx.apps.prepare import run
 from musictx.config import CorpusConfig, PrepareConfig, TokenizerConfig
 from musictx.data.shards import Shards
-from musictx.errors import UserError
+from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 
 
@@ -47,5 +51,34 @@ def test_a_corpus_without_a_usable_note_is_refused(tmp_path):
     drums = [(i * 0.5, i * 0.5 + 0.1, 38, 80, 0, True, 0) for i in range(20)]
     midi.write(Score(notes=drums), tmp_path / "in" / "drums.mid")
     with pytest.raises(UserError, match=r"drums\.mid"):
+        run(_config(tmp_path))
+    assert not (tmp_path / "out").exists()
+
+
+class FullDisk(io.RawIOBase):
+    """A file that takes nothing: the disk is full."""
+
+    def readable(self):
+        return True
+
+    def writable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=0):
+        return 0
+
+    def write(self, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_disk_that_fills_up_while_it_reads_is_one_sentence(tmp_path, monkeypatch):
+    """What is in the buffer of its temporary file reaches the disk last, when that is closed."""
+    (tmp_path / "in").mkdir()
+    _write(tmp_path / "in" / "a.mid", 40)
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda dir: io.BufferedRandom(FullDisk()))
+    with pytest.raises(WriteError, match="No space left on device"):
         run(_config(tmp_path))
     assert not (tmp_path / "out").exists()
