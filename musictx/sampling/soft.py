@@ -222,11 +222,29 @@ def _programs(tokenizer: Tokenizer) -> np.ndarray:
     return program
 
 
-def of_the_primers(tokenizer: Tokenizer, primers: Sequence[Primer]) -> list[SoftConstraint]:
-    """What continues music keeps to its programs and drums; none for new pieces, and for tokens
-    that name no programs."""
-    told = all(len(primer.ids) for primer in primers) and (_programs(tokenizer) >= 0).any()
-    return [Instruments.of(tokenizer, frozenset(), primers)] if told else []
+@dataclass(frozen=True)
+class NoDrumsAlone:
+    """No drums before the first pitched note. ``program`` (vocab,) as of :func:`_programs`."""
+
+    program: np.ndarray
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        heard = self.program[past]
+        begun = ((heard >= 0) & (heard != DRUMS)).any(axis=1, keepdims=True)
+        return np.where(~begun & (self.program == DRUMS), np.inf, 0.0)
+
+
+def of_the_primers(
+    tokenizer: Tokenizer, primers: Sequence[Primer], known: frozenset[int] | None
+) -> list[SoftConstraint]:
+    """What continues music keeps to its programs and drums. New pieces are not drums alone, unless
+    the corpus is: ``known`` are the programs in it. None for tokens that name no programs."""
+    program = _programs(tokenizer)
+    if all(len(primer.ids) for primer in primers):
+        some = (program >= 0).any()
+        return [Instruments.of(tokenizer, frozenset(), primers)] if some else []
+    pitched = known is None or known - {DRUMS}
+    return [NoDrumsAlone(program)] if pitched and (program == DRUMS).any() else []
 
 
 def build(

@@ -244,7 +244,7 @@ def test_what_continues_music_keeps_to_its_programs_and_drums(tokens):
     for row in rows:
         notes = [(i, i + 1, 60, 64, p, drum, i) for i, (p, drum) in enumerate(row)]
         primers.append(Primer(tokens.encode(Score(notes=notes))))
-    (rule,) = soft.of_the_primers(tokens, primers)
+    (rule,) = soft.of_the_primers(tokens, primers, None)
     free = rule([], np.empty(0)) == 0
     for row, heard in zip(free, rows):
         for program in range(128):
@@ -256,8 +256,26 @@ def test_what_continues_music_keeps_to_its_programs_and_drums(tokens):
             tokens.kind_of, [tokens.kinds.index(k) for k in ("program", drum, "drum")]
         )
         assert row[others].all()
-    assert soft.of_the_primers(tokens, [NOTHING]) == []
-    assert soft.of_the_primers(PIANO, primers) == []
+    assert soft.of_the_primers(PIANO, primers, None) == []
+
+
+@pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
+def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
+    for known in (None, frozenset({0, 128})):
+        (rule,) = soft.of_the_primers(tokens, [NOTHING, NOTHING], known)
+        played = [
+            tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
+            for drum in (False, True)
+        ]
+        past = np.stack([one[: min(map(len, played))] for one in played])
+        pitched, drums = rule([], past)
+        kinds = np.array(tokens.kinds)[tokens.kind_of]
+        assert not pitched.any()
+        assert np.isinf(drums[np.isin(kinds, ["drum", "drums"])]).all()
+        assert not drums[~np.isin(kinds, ["drum", "drums"])].any()
+        assert np.isinf(rule([], past[:, :0])).any(axis=1).all()
+    assert soft.of_the_primers(tokens, [NOTHING], frozenset({128})) == []
+    assert soft.of_the_primers(PIANO, [NOTHING], None) == []
 
 
 def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
