@@ -30,7 +30,7 @@ ROOMS = {
     "model": 3029,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4530,
+    "sampling": 4637,
     "tokens": 2371,
     "train": 2472,
     "chorale": 3361,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_726, 45_057, 400, 130
+CORE, ALL, FILE, OPTIONS = 31_833, 45_164, 400, 130
 
 
 def lines() -> dict[str, int]:
