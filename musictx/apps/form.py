@@ -220,9 +220,9 @@ class _Writing:
         if not earlier:
             return []
         grid = self._grid()
-        lines = grid.clock.lines[grid.first :]
-        before = self.first - grid.first  # a pick-up
-        steps = {int(one) for one in np.diff(lines[before:][: self.count + 1])}
+        lines = grid.clock.lines[self.first :]
+        before = self.first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
+        steps = {int(one) for one in np.diff(lines[: self.count + 1])}
         if len(steps) > 1:
             return []
         notes = self.piece.notes
@@ -233,7 +233,7 @@ class _Writing:
                 [before + number * self.bars for number in earlier],
                 self.bars,
                 stop - self.bars,
-                pickup=int(lines[before] - lines[0]),
+                pickup=int(lines[0] - grid.clock.lines[grid.first]),
                 steps=steps.pop(),
                 seconds=60.0 / (STEPS * self.tokenizer.bpm),
                 drums=bool(notes["drum"].mean() > 0.5),

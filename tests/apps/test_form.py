@@ -10,9 +10,12 @@ import torch
 
 import musictx
 from musictx import cli
+from musictx.apps import form
+from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.evaluate.sections import sections
 from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.tokens.bars import STEPS
 
 torch.set_num_threads(1)
 
@@ -96,6 +99,17 @@ def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_it
     )
     assert first
     assert first == again
+
+
+def test_a_new_section_is_held_against_a_first_one_that_begins_with_a_rest(songs):
+    """Bars are counted from the first of the piece, not from that of its first note."""
+    rows = [(n * 0.5, n * 0.5 + 0.5, 60 + n, 80, 0, False, 0) for n in (4, 9)]
+    request = GenerateConfig(form="AB", bars=2)
+    writing = form._Writing(songs, request, None, [0, 0], None)
+    writing.piece, writing.count = Score(notes=np.array(rows, NOTE)), 2  # bar 0 is a rest
+    (unlike,) = writing._unlike(4, [0])
+    assert (unlike.pickup, unlike.steps, unlike.here) == (-4 * STEPS, 4 * STEPS, 2)
+    assert np.argwhere(unlike.tones).tolist() == [[1, 0, 4]]
 
 
 def test_the_seed_is_all_and_notes_are_told(songs, verse, made):
