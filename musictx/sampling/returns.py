@@ -1,17 +1,19 @@
-"""A pull back to what music in bars has said before, once it has begun to say it again."""
+"""A pull back to what music has said before, once it has begun to say it again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from musictx.config import SamplingConfig
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.group_ids import FIELDS_A_GROUP
 from musictx.tokens.groups import GroupTokenizer
-from musictx.tokens.vocab import SoftConstraint, Tokenizer
+from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
 #: The nearest and farthest distance in bars at which music comes back.
 NEAREST_BARS, FARTHEST_BARS = 7, 32
@@ -20,9 +22,13 @@ LAST_NOTES, SHARE = 16, 0.5
 #: Nats that what comes next there gains, and the fields of a group that gain: its place, its part
 #: and its tone (scripts/LOG.md).
 RETURN_PULL, FIELDS = 0.4, 3
+#: In music of strikes: so many of the last strikes agree with those before another one that was
+#: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
+#: many ids are looked back at.
+LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_PULL, REACH = 8, 3, 8.0, 0.4, 4096
 
 
-class Returns:
+class BarReturns:
     """Makes likelier what stood in the bars that the last notes repeat.
 
     Real songs say whole sections again; a model leaves them a little too soon at every note. Of the
@@ -81,8 +87,39 @@ class Returns:
         return groups[int(np.searchsorted(keys, after, side="right"))]
 
 
+@dataclass(frozen=True)
+class StrikeReturns:
+    """Makes likelier the pitch that followed the last time that pitches like the last ones were
+    struck: of all strikes :data:`RETURN_SECONDS` ago or earlier that before which most of the last
+    :data:`LAST_STRIKES` pitches agree, the latest if several do, where :data:`AGREE` of them do."""
+
+    events: NoteEvents
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        costs, past = np.zeros((len(states), len(self.events.strike))), past[:, -REACH:]
+        pitches = self.events.strike[past]
+        seconds = np.cumsum(self.events.wait[past], axis=1) * (self.events.longest_wait or 0.0)
+        for row, pitch, at in zip(costs, pitches, seconds):
+            struck = np.flatnonzero(pitch >= 0)
+            pitch, at = pitch[struck], at[struck]
+            stop = int(np.searchsorted(at, at[-1] - RETURN_SECONDS, "right")) if len(at) else 0
+            if stop <= LAST_STRIKES:
+                continue
+            before = sliding_window_view(pitch[: stop - 1], LAST_STRIKES)
+            agree = (before == pitch[-LAST_STRIKES:]).sum(axis=1)
+            best = len(agree) - 1 - int(agree[::-1].argmax())
+            if agree[best] >= AGREE:
+                then = pitch[best + LAST_STRIKES]
+                row[self.events.strike == then] = -STRIKE_PULL * agree[best]
+        return costs
+
+
 def of(tokenizer: Tokenizer, sampling: SamplingConfig) -> list[SoftConstraint]:
-    """The pull, for tokens that are in groups; none where ``sampling`` leaves habits out."""
+    """The pull of these tokens; none for those whose time depends on the tempo or that are
+    neither, and where ``sampling`` leaves habits out."""
     if isinstance(tokenizer, GroupTokenizer) and sampling.habits:
-        return [Returns(tokenizer)]
+        return [BarReturns(tokenizer)]
+    events = tokenizer.note_events
+    if events is not None and events.longest_wait and sampling.habits:
+        return [StrikeReturns(events)]
     return []

@@ -9,17 +9,22 @@ from hypothesis import strategies as st
 from musictx.config import SamplingConfig
 from musictx.sampling import returns
 from musictx.sampling.returns import (
+    AGREE,
     FARTHEST_BARS,
     FIELDS,
     LAST_NOTES,
+    LAST_STRIKES,
     NEAREST_BARS,
     RETURN_PULL,
+    RETURN_SECONDS,
     SHARE,
+    STRIKE_PULL,
 )
 from musictx.tokens.build import build
 from musictx.tokens.group_ids import BAR, CHORD, DRUM_PART, PLACED, write
 from tests.sampling.test_group_costs import TABLE, TOKENS
 
+PIANO = build("performance", tracks="piano")
 #: Kinds of bars: place, part, tone of what stands in them.
 KINDS = [
     [(0, CHORD, 0), (0, 0, 60), (0, 5, 62), (12, 0, 61), (24, 0, 60), (24, DRUM_PART, 40)],
@@ -85,22 +90,59 @@ def test_what_comes_next_in_the_bars_that_return_is_likelier(period, count, rand
             same = then is not None and (groups[then, :field] == groups[begun, :field]).all()
             if same and field < FIELDS:
                 wanted[groups[then, field]] = -RETURN_PULL
-            costs = returns.Returns(TOKENS)([state], past[None])[0]
+            costs = returns.BarReturns(TOKENS)([state], past[None])[0]
             np.testing.assert_array_equal(costs, wanted)
 
 
 def test_controls_and_what_is_known_ahead_are_no_music():
     ids, _ = written([0, 1, 2, 3] * 3 + [0])
     state = SimpleNamespace(written=0)
-    plain = returns.Returns(TOKENS)([state], ids[None])[0]
+    plain = returns.BarReturns(TOKENS)([state], ids[None])[0]
     assert np.flatnonzero(plain).size == 1
     known = [TABLE.id("known"), *ids[1:5], *ids[5:10]]
     at = next(n for n in range(40, len(ids), 5) if ids[n] == TABLE.id("bar"))
     ahead = np.concatenate([[1], ids[:at], known, ids[at:]])  # stands before a bar line
-    np.testing.assert_array_equal(returns.Returns(TOKENS)([state], ahead[None])[0], plain)
+    np.testing.assert_array_equal(returns.BarReturns(TOKENS)([state], ahead[None])[0], plain)
 
 
-def test_it_is_a_habit_of_music_in_bars():
-    assert len(returns.of(TOKENS, SamplingConfig())) == 1
-    assert returns.of(TOKENS, SamplingConfig(habits=False)) == []
-    assert returns.of(build("performance"), SamplingConfig()) == []
+def next_pitch(strikes):
+    """Oracle: (pitch, how many agree) that followed the latest best likeness of the last strikes,
+    by loops over (seconds, pitch); None."""
+    best = None
+    for number in range(LAST_STRIKES, len(strikes)):
+        if strikes[-1][0] - strikes[number][0] < RETURN_SECONDS - 1e-9:
+            continue
+        agree = sum(
+            strikes[number - n][1] == strikes[len(strikes) - n][1]
+            for n in range(1, LAST_STRIKES + 1)
+        )
+        if agree >= AGREE and (best is None or agree >= best[1]):
+            best = strikes[number][1], agree
+    return best
+
+
+@settings(max_examples=20)
+@given(st.randoms(use_true_random=False))
+def test_what_followed_the_last_time_is_likelier(random):
+    """After each strike of few pitches, so that runs come again, with waits up to a second."""
+    table, strikes, ids, clock = PIANO.vocabulary, [], [], 0
+    (pull,) = returns.of(PIANO, SamplingConfig())
+    assert not pull([None], np.empty((1, 0), np.int64)).any()
+    for _ in range(80):
+        wait, pitch = random.choice([0, 25, 50, 100]), random.randrange(60, 65)
+        clock += wait
+        strikes.append((clock / 100, pitch))
+        ids += [table.id("time_shift", wait)] if wait else []
+        ids.append(table.id("note_on", pitch))
+        wanted, best = np.zeros(PIANO.size), next_pitch(strikes)
+        if best is not None:
+            wanted[table.id("note_on", best[0])] = -STRIKE_PULL * best[1]
+        np.testing.assert_allclose(pull([None], np.array([ids]))[0], wanted)
+
+
+def test_it_is_a_habit_of_the_corpus():
+    for tokens, kind in ((TOKENS, returns.BarReturns), (PIANO, returns.StrikeReturns)):
+        (pull,) = returns.of(tokens, SamplingConfig())
+        assert isinstance(pull, kind)
+        assert returns.of(tokens, SamplingConfig(habits=False)) == []
+    assert returns.of(build("chorale"), SamplingConfig()) == []
