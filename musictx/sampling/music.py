@@ -116,7 +116,7 @@ def continuations(
                 [
                     *batch.endings(sampling),
                     *constraints,
-                    *soft.of_the_primers(tokenizer, some, limits.instruments),
+                    *soft.of_the_primers(tokenizer, some, sampling, limits),
                     *group_costs.of(tokenizer, [one.values for one in steers] * (1 + guided)),
                     *event_costs.of(tokenizer, [one.values for one in steers] * (1 + guided)),
                     *returns.of(tokenizer, sampling),

@@ -235,16 +235,17 @@ class NoDrumsAlone:
 
 
 def of_the_primers(
-    tokenizer: Tokenizer, primers: Sequence[Primer], known: frozenset[int] | None
+    tokenizer: Tokenizer, primers: Sequence[Primer], sampling: SamplingConfig, limits: NoteLimits
 ) -> list[SoftConstraint]:
     """What continues music keeps to its programs and drums. New pieces are not drums alone, unless
-    the corpus is: ``known`` are the programs in it. None for tokens that name no programs."""
+    the corpus is, or ``sampling`` leaves habits out. None for tokens that name no programs."""
     program = _programs(tokenizer)
     if all(len(primer.ids) for primer in primers):
         some = (program >= 0).any()
         return [Instruments.of(tokenizer, frozenset(), primers)] if some else []
-    pitched = known is None or known - {DRUMS}
-    return [NoDrumsAlone(program)] if pitched and (program == DRUMS).any() else []
+    pitched = limits.instruments is None or limits.instruments - {DRUMS}
+    held = sampling.habits and pitched and (program == DRUMS).any()
+    return [NoDrumsAlone(program)] if held else []
 
 
 def build(

@@ -61,7 +61,7 @@ class Stream(Iterator[Event]):
         self._law = GrammarConstraint([primer.state(tokenizer)], may_end=False, until=until)
         self._reader = reader(tokenizer, primer.ids)
         limits = NoteLimits.of(note_limits)
-        built = soft.of_the_primers(tokenizer, [primer], limits.instruments)
+        built = soft.of_the_primers(tokenizer, [primer], sampling, limits)
         built += soft.build(tokenizer, sampling, limits, [primer], sampling.density)
         self._soft = soft.together(tokenizer, [*constraints, *built])
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]

@@ -237,6 +237,9 @@ def test_tokens_without_releases_have_only_their_own_constraints():
     assert [type(one).__name__ for one in found] == ["Closing", "Rules"]
 
 
+PLAIN = SamplingConfig()
+
+
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
 def test_what_continues_music_keeps_to_its_programs_and_drums(tokens):
     rows = [[(9, False), (0, True)], [(48, False)]]
@@ -244,7 +247,7 @@ def test_what_continues_music_keeps_to_its_programs_and_drums(tokens):
     for row in rows:
         notes = [(i, i + 1, 60, 64, p, drum, i) for i, (p, drum) in enumerate(row)]
         primers.append(Primer(tokens.encode(Score(notes=notes))))
-    (rule,) = soft.of_the_primers(tokens, primers, None)
+    (rule,) = soft.of_the_primers(tokens, primers, PLAIN, soft.NoteLimits.of(None))
     free = rule([], np.empty(0)) == 0
     for row, heard in zip(free, rows):
         for program in range(128):
@@ -256,13 +259,14 @@ def test_what_continues_music_keeps_to_its_programs_and_drums(tokens):
             tokens.kind_of, [tokens.kinds.index(k) for k in ("program", drum, "drum")]
         )
         assert row[others].all()
-    assert soft.of_the_primers(PIANO, primers, None) == []
+    assert soft.of_the_primers(PIANO, primers, PLAIN, soft.NoteLimits.of(None)) == []
 
 
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
-    for known in (None, frozenset({0, 128})):
-        (rule,) = soft.of_the_primers(tokens, [NOTHING, NOTHING], known)
+    for known in (None, [0, 128]):
+        limits = soft.NoteLimits.of({"instruments": known})
+        (rule,) = soft.of_the_primers(tokens, [NOTHING, NOTHING], PLAIN, limits)
         played = [
             tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
             for drum in (False, True)
@@ -274,8 +278,10 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
         assert np.isinf(drums[np.isin(kinds, ["drum", "drums"])]).all()
         assert not drums[~np.isin(kinds, ["drum", "drums"])].any()
         assert np.isinf(rule([], past[:, :0])).any(axis=1).all()
-    assert soft.of_the_primers(tokens, [NOTHING], frozenset({128})) == []
-    assert soft.of_the_primers(PIANO, [NOTHING], None) == []
+    drums, alone = soft.NoteLimits.of({"instruments": [128]}), SamplingConfig(habits=False)
+    assert soft.of_the_primers(tokens, [NOTHING], PLAIN, drums) == []
+    assert soft.of_the_primers(tokens, [NOTHING], alone, limits) == []
+    assert soft.of_the_primers(PIANO, [NOTHING], PLAIN, limits) == []
 
 
 def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
