@@ -30,7 +30,7 @@ ROOMS = {
     "model": 3029,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4674,
+    "sampling": 4675,
     "tokens": 2371,
     "train": 2472,
     "chorale": 3361,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_870, 45_201, 400, 130
+CORE, ALL, FILE, OPTIONS = 31_871, 45_202, 400, 130
 
 
 def lines() -> dict[str, int]:
