@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from musictx.config.checks import check, option, require
 
 #: The tasks that training windows can be arranged as.
-TASKS = ("infill", "accompany", "steer")
+TASKS = ("infill", "accompany", "vary", "steer")
 
 
 @dataclass
@@ -37,7 +37,8 @@ class DataConfig:
     tasks: dict[str, float] = option(
         {},
         "tokenizer.controls=true: shares of the training windows arranged as tasks, such as "
-        "{infill: 0.2, accompany: 0.2, steer: 0.1}; the others stay plain",
+        "{infill: 0.2, accompany: 0.2, steer: 0.1}, with notes tokens vary as well; the others stay "
+        "plain",
         low=0,
     )
     melody: str = option(

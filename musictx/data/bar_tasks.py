@@ -5,6 +5,7 @@ The windows of :mod:`musictx.tokens.ahead` for three tasks:
 infill     some bars, or most of them and a part of those at their ends; the music after them is
            known, and sometimes a part or the chords within
 accompany  some parts are known over many bars, and sometimes the chords; or the chords alone
+vary       some bars are told what they vary: the earlier bars that they are like
 steer      nothing is known but the controls
 
 Controls are measured in the window and left out part of the time; so is which parts are composed.
@@ -37,6 +38,10 @@ LOOKS, FROM_THE_START, CHORDS_ALONE, CHORDS, NAMED = (1, 2, 4, 8, 16), 0.3, 0.15
 MELODY = 0.5
 #: Of music in one part: the share of known voices that are the highest notes.
 SKYLINE = 0.6
+#: Bars of a variation; the least likeness of these to the bars that they vary (:func:`likeness`); the
+#: share of variations in whose window these bars stand, where there is room; in which some music
+#: after the variation is known.
+VARIED_BARS, ALIKE, IN_SIGHT, GOES_ON = (2, 16), 0.5, 0.5, 0.5
 #: Windows of fewer groups are left plain.
 FEWEST = 24
 
@@ -78,7 +83,7 @@ class BarTasks:
             bars, placed = bars[:-1], placed[placed["line"] < len(bars) - 1]
         if min(room, len(placed)) < FEWEST or len(bars) < 3:
             return None
-        by_task = {"infill": self._infill, "accompany": self._accompany}
+        by_task = {"infill": self._infill, "accompany": self._accompany, "vary": self._vary}
         if task in by_task:
             arranged = by_task[task](bars, placed, random, room)
         else:
@@ -94,7 +99,7 @@ class BarTasks:
                 told.stop - first,
                 told.look,
                 _from(told.known, first),
-                told.whole[first:],
+                told.sections[first:],
                 told.parts,
             )
         sequence, piece = ahead.woven(bars, window, told, self.table, stop=stop - first)
@@ -178,7 +183,46 @@ class BarTasks:
             if stop < begin + 2:
                 return None
         whole = np.bincount(placed["line"][new], minlength=len(bars)) == 0
-        return first, stop, Ahead(begin, known_stop, look, placed[known], whole, parts)
+        sections = np.where(whole, ahead.WHOLE, 0)
+        return first, stop, Ahead(begin, known_stop, look, placed[known], sections, parts)
+
+    def _vary(
+        self, bars: np.ndarray, placed: np.ndarray, random: np.random.Generator, room: int
+    ) -> tuple[int, int, Ahead | None] | None:
+        size = min(round(np.exp(random.uniform(*np.log(VARIED_BARS)))), len(bars) // 2)
+        found = [
+            (float(means[begin]), begin + back, back)
+            for back in range(size, len(bars) - size + 1)
+            for means in [_means(likeness(bars, placed, back), size)]
+            for begin in np.flatnonzero(means >= ALIKE).tolist()
+        ]
+        if not found:
+            return None
+        begin = int(random.choice(np.unique([at for _, at, _ in found])))
+        _, _, back = max(one for one in found if one[1] == begin)
+        stop = begin + size
+        tail = int(random.integers(1, TAIL + 1)) if random.random() < GOES_ON else 0
+        known_stop = min(stop + tail, len(bars))
+        line = placed["line"]
+        varied = placed[(line >= begin - back) & (line < stop - back)].copy()
+        varied["line"] += back
+        after = placed[(line >= stop) & (line < known_stop)]
+        sections = np.full(len(bars), ahead.WHOLE)
+        sections[begin:stop] = ahead.VARIED
+        composed = placed["part"][(line >= begin) & (line < stop)]
+        parts = np.unique(composed).tolist() if random.random() < NAMED else []
+        groups = 1 + np.bincount(line, minlength=len(bars))
+        room -= len(parts) + len(varied) + size + int(groups[stop:known_stop].sum())
+        room -= int(groups[begin:stop].sum())
+        least = 0 if random.random() < IN_SIGHT else stop - back
+        first = begin
+        while first > least and room >= groups[first - 1]:
+            first -= 1
+            room -= int(groups[first])
+        if room < 0:
+            return None
+        known = np.concatenate([varied, after])
+        return first, stop, Ahead(begin, known_stop, len(bars), known, sections, parts)
 
     def _edges(
         self,
@@ -241,6 +285,26 @@ def skyline(placed: np.ndarray, notes: np.ndarray) -> np.ndarray:
     by_height = np.lexsort((placed["tone"][at], spot))
     last = np.append(np.diff(spot[by_height]) != 0, True)[: len(at)]
     found[at[by_height[last]]] = True
+    return found
+
+
+def likeness(bars: np.ndarray, placed: np.ndarray, back: int) -> np.ndarray:
+    """(B - back,) how like the bar ``back`` bars before it each bar from the bar ``back`` on is: the
+    groups that both have, by place, part and tone, for those of the one that has more; far below
+    0 where their meters differ."""
+    count, other = len(bars), bars[: len(bars) - back]
+    key = (placed["line"] * 4096 + placed["place"]) * 65536 + placed["part"] * 256 + placed["tone"]
+    both = np.isin(key - back * 4096 * 65536, key)
+    sizes = np.bincount(placed["line"], minlength=count)
+    same = np.bincount(placed["line"][both], minlength=count)[back:]
+    found: np.ndarray = same / np.maximum(np.maximum(sizes[back:], sizes[: count - back]), 1)
+    return np.where(bars[back:] == other, found, -1e6)
+
+
+def _means(values: np.ndarray, size: int) -> np.ndarray:
+    """(n - size + 1,) the means of ``size`` values from each on."""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    found: np.ndarray = (total[size:] - total[:-size]) / size
     return found
 
 

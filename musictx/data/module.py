@@ -76,6 +76,10 @@ class MusicDataModule(pl.LightningDataModule):
                 )
             if tokenizer.group > 1:
                 arranged = BarTasks(tokenizer, tasks, melody)
+            elif tasks.get("vary"):
+                raise UserError(
+                    f"data.tasks={dict(tasks)}: vary is for music in bars, expected tokenizer=notes"
+                )
             else:
                 arranged = Tasks(tokenizer, tasks, melody, FLAT_SHARE)
         self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged, align)

@@ -194,9 +194,9 @@ class BarPart:
             look = count
         while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_A_GROUP > room:
             look //= 2
-        whole = np.ones(count, bool)
-        whole[self._bar_of(self.begin) : last + 1] = False
-        return Ahead(self.bar, stop, look, self.known, whole, self.parts)
+        sections = np.full(count, ahead.WHOLE)
+        sections[self._bar_of(self.begin) : last + 1] = 0
+        return Ahead(self.bar, stop, look, self.known, sections, self.parts)
 
     def rules(self, later: dict[int, list[int]]) -> BarRules:
         opening = write(self.bars, self.known[:0], self.table).reshape(-1, FIELDS_A_GROUP)

@@ -9,13 +9,15 @@ piece, bar after bar. From the bar on in which something is to be composed, grou
 before bar lines, and say what is known of the bars to come::
 
     known  numerator  denominator  section  place    a bar, as its bar line says it; the notes and
-                                                     chords known of it follow. Section 1: all of it
+                                                     chords known of it follow. Section 1: all of
+                                                     it; section 2: those of another bar, which
+                                                     this one varies
     known  program    none  none  none               a part that is to be composed; drums, harmony
                                                      alike. Where there is none, any may be
 
 Before the first such bar stand the parts and the bars ahead up to ``look`` bars, before each
 further one the bar that comes into sight then. What is known is written once more where it belongs,
-so the piece is whole without the groups ahead.
+so the piece is whole without the groups ahead; what is varied is written as the model likes.
 
 Related: the anticipation of Thickstun et al. 2023, in bars instead of seconds.
 """
@@ -31,8 +33,8 @@ from musictx.tokens.controls import CONTROLS, KNOWN, STREAM
 from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP, write
 from musictx.tokens.vocab import Vocabulary
 
-#: The section of a bar ahead of which all is known.
-WHOLE = 1
+#: The section of a bar ahead of which all is known, and of one that varies what is told of it.
+WHOLE, VARIED = 1, 2
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Ahead:
             known
     look    of how many bars that is said, from the one on that comes next
     known   (n,) groups that are known (:data:`musictx.tokens.group_ids.PLACED`), in order
-    whole   (B,) bool: the bars in which nothing is composed
+    sections  (B,) of each bar :data:`WHOLE`, where nothing is composed in it, :data:`VARIED`, where
+            its known groups are those of another bar, or 0
     parts   what is to be composed: programs, :data:`CHORD`, :data:`DRUM_PART`; empty: anything
     """
 
@@ -51,7 +54,7 @@ class Ahead:
     stop: int
     look: int
     known: np.ndarray
-    whole: np.ndarray
+    sections: np.ndarray
     parts: Sequence[int] = ()
 
 
@@ -75,8 +78,8 @@ def groups_ahead(bars: np.ndarray, ahead: Ahead, table: Vocabulary) -> list[np.n
     inside["line"] -= ahead.begin
     told = by_bar(write(bars[ahead.begin : ahead.stop], inside, table), table.id("bar"))
     section = table.range("section")[0]
-    for bar, whole in zip(told, ahead.whole[ahead.begin : ahead.stop]):
-        bar[0, 0], bar[0, 3] = table.id(KNOWN), section + (WHOLE if whole else 0)
+    for bar, value in zip(told, ahead.sections[ahead.begin : ahead.stop]):
+        bar[0, 0], bar[0, 3] = table.id(KNOWN), section + value
     none = table.id("none")
     named = {CHORD: "harmony", DRUM_PART: "drums"}
     ids = [table.id(named[p]) if p in named else table.id("program", p) for p in ahead.parts]

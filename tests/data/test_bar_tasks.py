@@ -31,7 +31,7 @@ def kinds(ids):
     return [TABLE.tokens[i][0] for i in ids]
 
 
-@pytest.mark.parametrize("task", ["infill", "accompany", "steer"])
+@pytest.mark.parametrize("task", ["infill", "accompany", "vary", "steer"])
 def test_the_piece_is_whole_without_what_is_ahead(task):
     found = 0
     for ids, row in windows(task):

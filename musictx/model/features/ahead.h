@@ -5,7 +5,7 @@
 namespace {
 
 struct Ahead : Feature {
-  static constexpr int64_t CLASSES = 3, WHOLE = 1;  // as in ahead.py and tokens/ahead.py
+  static constexpr int64_t WHOLE = 1, VARIED = 2;  // as in tokens/ahead.py
 
   struct Seen {
     int64_t id = 0, known = 0, field = 0;
@@ -14,7 +14,7 @@ struct Ahead : Feature {
   GroupTable of;
   const int64_t *is_meter, *section;  // by id
   const float *gates, *stood, *state;
-  int64_t bar_id, size;
+  int64_t bar_id, size, classes;
 
   void read(const Known& row, Seen& seen) const {
     const Groups groups(of, row);
@@ -25,7 +25,8 @@ struct Ahead : Feature {
     const int64_t now = (bar + (groups.field && groups.line(groups.whole))) * BAR;
     const int64_t line = first_from(known, now);
     if (line == groups.whole || known[line] != now) return;
-    seen.known = 1 + (section[groups.at(line)[3]] == WHOLE);
+    const int64_t kind = section[groups.at(line)[3]];
+    seen.known = kind == VARIED && classes > VARIED + 1 ? VARIED + 1 : 1 + (kind == WHOLE);
     const Span span = groups.span(groups.key[last] + 1, bar);
     const int64_t found = first_from(known, span.least);
     if (found < groups.whole && span.has(known[found]))
@@ -40,7 +41,7 @@ struct Ahead : Feature {
     add(x, state + seen.known * width, width);
   }
   void score(const Known&, const Seen& seen, const float* scored, float* logits, int64_t) const {
-    if (seen.id) logits[seen.id] += scored[seen.field * CLASSES + seen.known];
+    if (seen.id) logits[seen.id] += scored[seen.field * classes + seen.known];
   }
 };
 

@@ -2,14 +2,15 @@
 
 The groups ahead of a bar stand bars before it. Each id is told which id would follow if only what
 is known were written: the next known group of this bar from the last one on, or the bar line; and
-whether anything else is to be composed in this bar. Learned numbers by field say how much that is
+whether anything else is to be composed in this bar, or whether it varies what is told of it. Learned numbers by field say how much that is
 worth. What is known of a bar stands before its line, so nothing is looked at that comes later.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +20,13 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
-from musictx.tokens.ahead import WHOLE
+from musictx.tokens.ahead import VARIED, WHOLE
 from musictx.tokens.controls import KNOWN
+from musictx.tokens.vocab import Tokenizer
 
-#: Nothing is known of the bar; something; all of it.
-CLASSES = 3
+#: Nothing is known of the bar; something; all of it; another bar, which it varies. Models made before
+#: there were variations have three classes.
+CLASSES = 4
 
 
 class Seen(NamedTuple):
@@ -41,7 +44,7 @@ class Seen(NamedTuple):
 class Ahead(keys.GroupFeature):
     """Embeddings and scores of what is known ahead.
 
-    size  how many ids there are
+    size  how many ids there are;  classes  :data:`CLASSES`
     harmony, meter, section   ranges of ids as in ``coordinates.ranges``
     kinds   of place, bar, program, drums, pitch, drum, root and known
 
@@ -62,6 +65,7 @@ class Ahead(keys.GroupFeature):
         harmony: list[list[int]],
         meter: list[list[int]],
         section: list[list[int]],
+        classes: int = 3,
         **kinds: list[list[int]],
     ) -> None:
         super().__init__()
@@ -72,9 +76,20 @@ class Ahead(keys.GroupFeature):
         )
         self.bar_id = int(torch.nonzero(self.is_bar)[0])
         self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
-        self.gates = nn.Parameter(torch.zeros(CLASSES))
-        self.state = nn.Parameter(torch.zeros(CLASSES, width))
-        self.scores = nn.Parameter(torch.zeros(SIZE * CLASSES, width))
+        self.classes = classes
+        self.gates = nn.Parameter(torch.zeros(classes))
+        self.state = nn.Parameter(torch.zeros(classes, width))
+        self.scores = nn.Parameter(torch.zeros(SIZE * classes, width))
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        return {**super().of_tokens(tokenizer), "classes": CLASSES}
+
+    @classmethod
+    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
+        if arguments.get("classes", 3) not in (3, CLASSES):
+            return "classes: 3 or 4"
+        return super().why_not(arguments, stored, size)
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
@@ -101,11 +116,14 @@ class Ahead(keys.GroupFeature):
         now[:, :, 0] = bar
         line = torch.searchsorted(known, (now * BAR).flatten(1)).view_as(now)
         told = at(known, line) == now * BAR
-        whole = self.section[at(groups.ids[:, :, 3], line)] == WHOLE
+        section = self.section[at(groups.ids[:, :, 3], line)]
+        kind = 1 + (section == WHOLE).long()
+        if self.classes > VARIED + 1:
+            kind = torch.where(section == VARIED, VARIED + 1, kind)
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
         line_next = (field == 0) & ~inside & told
         then = torch.where(inside & told, then, torch.where(line_next, self.bar_id, 0))
-        state = torch.where(told, 1 + whole.long(), 0)
+        state = torch.where(told, kind, 0)
         return Seen(*(each.flatten(1)[:, laid.new] for each in (then, state, field)))
 
     def embed(self, x: Tensor, seen: Seen) -> Tensor:
@@ -118,7 +136,7 @@ class Ahead(keys.GroupFeature):
         """``logits`` (B, T, vocab) and what is added to those of what is known."""
         worth = F.linear(x, self.scores).float()
         worth = (
-            worth.gather(2, (seen.field * CLASSES + seen.known)[..., None])
+            worth.gather(2, (seen.field * self.classes + seen.known)[..., None])
             * ((seen.ids > 0)[..., None])
         )
         return logits.scatter_add(2, seen.ids[..., None], worth)
@@ -132,6 +150,7 @@ class Ahead(keys.GroupFeature):
                 **{name: getattr(self, name) for name in names},
                 "bar_id": self.bar_id,
                 "size": len(self.stood),
+                "classes": self.classes,
             },
             scores=self.scores,
         )

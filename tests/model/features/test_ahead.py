@@ -20,8 +20,8 @@ def window(seed=0, begin=3, stop=9, look=2, chance=0.5):
     random = np.random.default_rng(seed)
     bars, placed = read(TOKENS.encode(song(seed=seed)).astype(np.int64), TABLE)
     known = placed[random.random(len(placed)) < chance]
-    whole = random.random(len(bars)) < 0.3
-    told = ahead.Ahead(begin, stop, look, known, whole, [0, ahead.CHORD])
+    sections = random.choice([0, ahead.WHOLE, ahead.VARIED], len(bars))
+    told = ahead.Ahead(begin, stop, look, known, sections, [0, ahead.CHORD])
     ids, _ = ahead.woven(bars, placed, told, TABLE)
     return [1, *ahead.front(TABLE, [1, 0, 2, 3]).tolist(), *ids.tolist()]
 
@@ -69,7 +69,7 @@ def expected(ids, place):
 
 
 def state(found):
-    return 1 + (TABLE.tokens[found[0][1][3]][1] == ahead.WHOLE)
+    return {0: 1, ahead.WHOLE: 2, ahead.VARIED: 3}[TABLE.tokens[found[0][1][3]][1]]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
