@@ -129,6 +129,7 @@ def composed(
             parts=composed_parts(task, programs) if not wanted else set(order),
             habits=habits,
             drummers=players,
+            varied=parts.as_trained(bundle, task.score) if task.varied else None,
             steering=steer,
         )
     else:

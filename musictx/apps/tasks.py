@@ -41,6 +41,7 @@ class Task:
              that are written, together with the others in it; of what is accompanied its density
     add      names of the parts that are composed; empty: what the model accompanies with
     melody   the tracks of the melody that is accompanied
+    varied   whether the new notes of a gap vary those that they replace
     """
 
     score: Score
@@ -52,6 +53,7 @@ class Task:
     around: Mapping[str, float] = field(default_factory=dict)
     add: tuple[str, ...] = ()
     melody: tuple[int, ...] = ()
+    varied: bool = False
 
     def in_time(self) -> Task:
         """The same with the beats of its music (:func:`musictx.grid.in_time`)."""

@@ -38,8 +38,8 @@ LOOKS, FROM_THE_START, CHORDS_ALONE, CHORDS, NAMED = (1, 2, 4, 8, 16), 0.3, 0.15
 MELODY = 0.5
 #: Of music in one part: the share of known voices that are the highest notes.
 SKYLINE = 0.6
-#: Bars of a variation; the least likeness of these to the bars that they vary (:func:`likeness`); the
-#: share of variations in whose window these bars stand, where there is room; in which some music
+#: Bars of a variation; how like the bars that they vary these are at least (:func:`likeness`); the
+#: share of variations in whose window those bars stand, where there is room; in which some music
 #: after the variation is known.
 VARIED_BARS, ALIKE, IN_SIGHT, GOES_ON = (2, 16), 0.5, 0.5, 0.5
 #: Windows of fewer groups are left plain.
@@ -289,9 +289,9 @@ def skyline(placed: np.ndarray, notes: np.ndarray) -> np.ndarray:
 
 
 def likeness(bars: np.ndarray, placed: np.ndarray, back: int) -> np.ndarray:
-    """(B - back,) how like the bar ``back`` bars before it each bar from the bar ``back`` on is: the
-    groups that both have, by place, part and tone, for those of the one that has more; far below
-    0 where their meters differ."""
+    """(B - back,) how like the one ``back`` bars before it each bar is, from the first that has one:
+    the groups that both have, by place, part and tone, for those of the one that has more; far
+    below 0 where their meters differ."""
     count, other = len(bars), bars[: len(bars) - back]
     key = (placed["line"] * 4096 + placed["place"]) * 65536 + placed["part"] * 256 + placed["tone"]
     both = np.isin(key - back * 4096 * 65536, key)

@@ -36,8 +36,10 @@ from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
 
 #: Bars of an accompaniment, and after a gap, that are known ahead.
 LOOK, TAIL = 8, 8
-#: The share of the context for the piece before what is composed at once.
-PAST_SHARE = 0.5
+#: Shares of the context for the piece before what is composed at once, and for what is known ahead;
+#: for bars that vary others, of which more is told.
+PAST_SHARE, AHEAD_SHARE = 0.5, 0.25
+PAST_OF_VARIED, AHEAD_OF_VARIED = 0.2, 0.4
 
 
 class BarPart:
@@ -48,6 +50,7 @@ class BarPart:
     parts   of what is composed: programs, :data:`musictx.tokens.group_ids.DRUM_PART`
     habits  of some of them: how many of its notes sound at once, between which pitches
     drummers  of whom one has a say in new drums, another in each version of a seed
+    varied  the score with the notes between ``begin`` and ``end`` that the new ones vary, if any
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class BarPart:
         parts: Collection[int],
         habits: Mapping[int, Habit] | None = None,
         drummers: Sequence[Drummer] = (),
+        varied: Score | None = None,
         steering: Steering | None = None,
         context: int | None = None,
     ) -> None:
@@ -78,6 +82,17 @@ class BarPart:
         steps = grid.clock.place(np.array([begin, end]))[0] - self.first
         self.begin, self.stop = int(steps[0]), max(int(steps[1]), int(steps[0]) + 1)
         self.known = self._known(grid.placed, bool(annotated(music)))
+        self.told = self.known  # ahead of the bars to come
+        self.varies = varied is not None
+        if varied is not None:
+            there = tokenizer.grid(varied, begin, end)
+            there.placed["line"] += there.first - grid.first
+            lines = self._bar_of(self.begin), self._bar_of(self.stop - 1)
+            mine, known = (
+                one[((one["line"] >= lines[0]) & (one["line"] <= lines[1])) == inside]
+                for one, inside in ((there.placed, True), (self.known, False))
+            )
+            self.told = np.concatenate([mine, known])
         chords = not (self.known["part"][self._inside(self.known)] == CHORD).any()
         self.parts = sorted({*parts, *([CHORD] if tokenizer.chords and chords else [])})
         #: The number of the bar in which it goes on, and the ids of the piece so far.
@@ -173,7 +188,8 @@ class BarPart:
         bars = ahead.by_bar(self.piece, self.table.id("bar"))
         told = self._ahead()
         groups = ahead.groups_ahead(self.bars, told, self.table)
-        room = int(PAST_SHARE * self.context) - 1 - len(front)
+        share = PAST_OF_VARIED if self.varies else PAST_SHARE
+        room = int(share * self.context) - 1 - len(front)
         past = bars[: self.bar]
         while past and sum(bar.size for bar in past) > room:
             past = past[1:]
@@ -188,15 +204,15 @@ class BarPart:
         last = self._bar_of(self.stop - 1)
         stop = min(last + 1 + TAIL, count) if self.closes else last + 1
         look = LOOK
-        groups = 1 + np.bincount(self.known["line"], minlength=count)
-        room = self.context // 4
+        groups = 1 + np.bincount(self.told["line"], minlength=count)
+        room = int((AHEAD_OF_VARIED if self.varies else AHEAD_SHARE) * self.context)
         if self.closes and groups[self.bar : stop].sum() * FIELDS_A_GROUP < room:
             look = count
         while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_A_GROUP > room:
             look //= 2
         sections = np.full(count, ahead.WHOLE)
-        sections[self._bar_of(self.begin) : last + 1] = 0
-        return Ahead(self.bar, stop, look, self.known, sections, self.parts)
+        sections[self._bar_of(self.begin) : last + 1] = ahead.VARIED if self.varies else 0
+        return Ahead(self.bar, stop, look, self.told, sections, self.parts)
 
     def rules(self, later: dict[int, list[int]]) -> BarRules:
         opening = write(self.bars, self.known[:0], self.table).reshape(-1, FIELDS_A_GROUP)

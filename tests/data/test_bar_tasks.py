@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from musictx.data.bar_tasks import BarTasks
+from musictx.data.bar_tasks import ALIKE, VARIED_BARS, BarTasks, likeness
 from musictx.data.windows import UNSCORED
 from musictx.tokens import ahead
 from musictx.tokens.build import build
@@ -16,12 +16,26 @@ TABLE = TOKENS.vocabulary
 FREE = 1500
 
 
+def piece(task, number):
+    """Random music; to be varied, of bars that are like those of some bars before, or the same."""
+    score = song(bars=6 + number % 30, seed=number % 7)
+    if task != "vary":
+        return score
+    random = np.random.default_rng(number)
+    rows, some = [tuple(row) for row in score.notes.tolist()], 1.5 * (2 + number % 5)
+    first = [row for row in rows if row[0] < some]
+    for again in range(1, 5):
+        kept = [row for row in first if random.random() < 0.9]
+        rows += [(a + again * some, b + again * some, *rest) for a, b, *rest in kept]
+    return score.with_notes([row for row in rows if row in first or row[0] >= some])
+
+
 def windows(task, count=60):
     """(the ids of a piece, a row of it)"""
     tasks = BarTasks(TOKENS, {})
     for number in range(count):
         random = np.random.default_rng(number)
-        ids = TOKENS.encode(song(bars=6 + number % 30, seed=number % 7))
+        ids = TOKENS.encode(piece(task, number))
         row = tasks.row(task, ids, random, begins=True, ends=True, free=FREE)
         if row is not None:
             yield ids.astype(np.int64), row
@@ -104,3 +118,83 @@ def test_a_window_that_is_too_short_stays_plain():
     ids = TOKENS.encode(song(bars=2))
     random = np.random.default_rng(0)
     assert tasks.row("infill", ids, random, begins=True, ends=True, free=FREE) is None
+
+
+def groups_of(window):
+    """Of ids without controls: the bars written, and ahead of them (section, groups), by number."""
+    written, told, bar, here = {}, {}, 0, None
+    for group in window[: len(window) // 5 * 5].reshape(-1, 5).tolist():
+        first, second = kinds(group[:2])
+        if first == "bar":
+            bar, here = bar + 1, None
+            written[bar] = []
+        elif first == "known" and second == "numerator":
+            here = max([bar, *told]) + 1
+            told[here] = TABLE.tokens[group[3]][1], []
+        elif first == "place":
+            (told[here][1] if here else written[bar]).append(tuple(group))
+    return written, told
+
+
+def test_what_is_varied_is_an_earlier_stretch_of_the_piece():
+    out_of_sight = exact = found = after = 0
+    for ids, row in windows("vary", 120):
+        found += 1
+        sequence = np.append(row.ids, max(int(row.targets[-1]), 0))[1:]
+        written, told = groups_of(sequence)
+        whole, _ = groups_of(ids)
+        varied = [bar for bar, (section, _) in told.items() if section == ahead.VARIED]
+        assert varied == list(range(varied[0], varied[0] + len(varied)))
+        assert VARIED_BARS[0] <= len(varied) <= VARIED_BARS[1]
+        wanted = [told[bar][1] for bar in varied]
+        starts = [
+            at for at in range(1, len(whole) + 1)
+            if [whole.get(at + n) for n in range(len(wanted))] == wanted
+        ]  # fmt: skip
+        assert starts, "they stand in the piece as they are told"
+        # Where the window lies in its piece: the bars that it writes say it.
+        first = [
+            at for at in range(len(whole) - len(written) + 1)
+            if all(whole[at + bar] == there for bar, there in written.items())
+        ]  # fmt: skip
+        assert any(start + len(varied) <= at + varied[0] for start in starts for at in first)
+        shares = [
+            sum(g[:3] in {h[:3] for h in told[bar][1]} for g in written[bar])
+            / max(len(written[bar]), len(told[bar][1]), 1)
+            for bar in varied
+        ]
+        assert np.mean(shares) >= ALIKE - 1e-9
+        exact += sum(written[bar] == told[bar][1] for bar in varied)
+        out_of_sight += all(
+            start not in {a + b for a in first for b in written} for start in starts
+        )
+        for bar in set(told) - {*varied}:
+            after += 1
+            assert told[bar][0] == ahead.WHOLE
+            assert bar > varied[-1]
+    assert min(found, after, exact, out_of_sight) > 10
+
+
+def test_likeness_is_that_of_plain_loops():
+    for number in range(6):
+        bars, placed = read(TOKENS.encode(piece("vary", number)).astype(np.int64), TABLE)
+        bars["numerator"][number % len(bars)] = 4
+        there = [
+            [g[1:4] for g in placed[placed["line"] == bar].tolist()] for bar in range(len(bars))
+        ]
+        for back in (1, 3, len(bars) - 1):
+            got = likeness(bars, placed, back)
+            for bar in range(back, len(bars)):
+                one, other = there[bar], there[bar - back]
+                share = sum(g in other for g in one) / max(len(one), len(other), 1)
+                if bars[bar] != bars[bar - back]:
+                    assert got[bar - back] < -1e3
+                else:
+                    assert got[bar - back] == pytest.approx(share)
+
+
+def test_music_that_never_returns_is_not_varied():
+    tasks, random = BarTasks(TOKENS, {}), np.random.default_rng(0)
+    notes = [(n / 4, n / 4 + 0.2, 45 + n * 7 % 40, 64, 0, False, 0) for n in range(100)]
+    ids = TOKENS.encode(song().with_notes(notes))
+    assert tasks.row("vary", ids, random, begins=True, ends=True, free=FREE) is None

@@ -126,11 +126,30 @@ def test_the_prompt_is_a_training_window_that_stops_where_something_is_to_be_com
     placed = TOKENS.grid(kept, 3.0, 6.0).placed
     placed = placed[(placed["part"] != CHORD) | (placed["line"] < 2) | (placed["line"] >= 4)]
     count = len(part.bars)
-    whole = np.array([bar not in (2, 3) for bar in range(count)])
-    told = ahead.Ahead(2, min(4 + 8, count), count, placed, whole, part.parts)
+    sections = np.array([0 if bar in (2, 3) else ahead.WHOLE for bar in range(count)])
+    told = ahead.Ahead(2, min(4 + 8, count), count, placed, sections, part.parts)
     ids, _ = ahead.woven(part.bars, placed[placed["line"] < 2], told, TABLE, stop=3)
     assert prompt.tolist() == [1, *ahead.front(TABLE, (1, 2, 3, 4)).tolist(), *ids.tolist()]
     assert not any(later.values())
+
+
+def test_what_is_varied_is_told_and_need_not_come_back():
+    was = TOKENS.quantise(song())
+    kept, part = gap(song(), 3.0, 6.0, varied=was)
+    prompt, _ = part.prompt((0, 0, 0, 0))
+    count = len(part.bars)
+    sections = np.array([ahead.VARIED if bar in (2, 3) else ahead.WHOLE for bar in range(count)])
+    placed, before = (TOKENS.grid(one, 3.0, 6.0).placed for one in (was, kept))
+    placed = np.concatenate(
+        [before[before["line"] < 2], placed[np.isin(placed["line"], [2, 3])],
+         before[before["line"] > 3]]
+    )  # fmt: skip
+    told = ahead.Ahead(2, min(4 + 8, count), count, placed, sections, part.parts)
+    ids, _ = ahead.woven(part.bars, before[before["line"] < 2], told, TABLE, stop=3)
+    assert prompt.tolist() == [1, *ahead.front(TABLE, (0, 0, 0, 0)).tolist(), *ids.tolist()]
+    (made,) = versions(part)
+    lost = as_counts(was.notes) - as_counts(kept.notes)
+    assert lost - as_counts(made.new), "a network that has learnt nothing writes other notes"
 
 
 def test_what_does_not_fit_is_composed_in_segments():

@@ -2,8 +2,9 @@
 
 The groups ahead of a bar stand bars before it. Each id is told which id would follow if only what
 is known were written: the next known group of this bar from the last one on, or the bar line; and
-whether anything else is to be composed in this bar, or whether it varies what is told of it. Learned numbers by field say how much that is
-worth. What is known of a bar stands before its line, so nothing is looked at that comes later.
+whether anything else is to be composed in this bar, or whether it varies what is told of it.
+Learned numbers by field say how much that is worth. What is known of a bar stands before its line,
+so nothing is looked at that comes later.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from musictx.tokens.ahead import VARIED, WHOLE
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.vocab import Tokenizer
 
-#: Nothing is known of the bar; something; all of it; another bar, which it varies. Models made before
-#: there were variations have three classes.
+#: Nothing is known of the bar; something; all of it; another bar, which it varies. Models made
+#: before there were variations have three classes.
 CLASSES = 4
 
 

@@ -93,6 +93,25 @@ def test_it_finds_what_loops_find(seed, look):
         assert all(torch.equal(whole[:, at : at + 1], one) for whole, one in zip(seen, part))
 
 
+def test_models_made_before_there_were_variations_read_them_as_known_in_part():
+    of = Feature.of_tokens(TOKENS)
+    older, newer = Feature(TOKENS.size, 16, **{**of, "classes": 3}), Feature(TOKENS.size, 16, **of)
+    assert Feature(TOKENS.size, 16, **{k: v for k, v in of.items() if k != "classes"}).classes == 3
+    ids = torch.tensor([window(1, look=20)])
+    places = torch.arange(ids.shape[1])[None]
+    one, other = (each.read(ids, ids[:, :0], places) for each in (older, newer))
+    assert torch.equal(one.ids, other.ids)
+    assert (other.known == 3).any()
+    assert torch.equal(one.known, torch.where(other.known == 3, 1, other.known))
+
+
+@pytest.mark.parametrize("classes", [2, 5, 1 << 40, "4", None])
+def test_a_hostile_folder_may_not_choose_how_many_classes_there_are(classes):
+    of = Feature.of_tokens(TOKENS)
+    assert Feature.why_not(of, [], TOKENS.size) is None
+    assert Feature.why_not({**of, "classes": classes}, [], TOKENS.size) == "classes: 3 or 4"
+
+
 def written(ids, place):
     """Whether what comes after ``place`` is written by the network, and not told."""
     since = place - place % 5 + 1
