@@ -37,7 +37,7 @@ class DataConfig:
     tasks: dict[str, float] = option(
         {},
         "tokenizer.controls=true: shares of the training windows arranged as tasks, such as "
-        "{infill: 0.2, accompany: 0.2, steer: 0.1}, of notes tokens vary too; the others stay plain",
+        "{infill: 0.2, accompany: 0.2, steer: 0.1}, for notes tokens vary; the others stay plain",
         low=0,
     )
     melody: str = option(

@@ -289,9 +289,9 @@ def skyline(placed: np.ndarray, notes: np.ndarray) -> np.ndarray:
 
 
 def likeness(bars: np.ndarray, placed: np.ndarray, back: int) -> np.ndarray:
-    """(B - back,) how like the one ``back`` bars before it each bar is, from the first that has one:
-    the groups that both have, by place, part and tone, for those of the one that has more; far
-    below 0 where their meters differ."""
+    """(B - back,) how like the bar ``back`` bars before it each bar is that has one: the groups that
+    both have, by place, part and tone, for those of the one that has more; far below 0 where their
+    meters differ."""
     count, other = len(bars), bars[: len(bars) - back]
     key = (placed["line"] * 4096 + placed["place"]) * 65536 + placed["part"] * 256 + placed["tone"]
     both = np.isin(key - back * 4096 * 65536, key)
