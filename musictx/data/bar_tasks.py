@@ -193,7 +193,7 @@ class BarTasks:
         found = [
             (float(means[begin]), begin + back, back)
             for back in range(size, len(bars) - size + 1)
-            for means in [_means(likeness(bars, placed, back), size)]
+            for means in [stretches(likeness(bars, placed, back), size)]
             for begin in np.flatnonzero(means >= ALIKE).tolist()
         ]
         if not found:
@@ -289,9 +289,9 @@ def skyline(placed: np.ndarray, notes: np.ndarray) -> np.ndarray:
 
 
 def likeness(bars: np.ndarray, placed: np.ndarray, back: int) -> np.ndarray:
-    """(B - back,) how like the bar ``back`` bars before it each bar is that has one: the groups that
-    both have, by place, part and tone, for those of the one that has more; far below 0 where their
-    meters differ."""
+    """(B - back,) how like the bar ``back`` bars before it each bar is, where there is one: the
+    groups that both have, by place, part and tone, for those of the one that has more; far below
+    0 where their meters differ."""
     count, other = len(bars), bars[: len(bars) - back]
     key = (placed["line"] * 4096 + placed["place"]) * 65536 + placed["part"] * 256 + placed["tone"]
     both = np.isin(key - back * 4096 * 65536, key)
@@ -301,7 +301,7 @@ def likeness(bars: np.ndarray, placed: np.ndarray, back: int) -> np.ndarray:
     return np.where(bars[back:] == other, found, -1e6)
 
 
-def _means(values: np.ndarray, size: int) -> np.ndarray:
+def stretches(values: np.ndarray, size: int) -> np.ndarray:
     """(n - size + 1,) the means of ``size`` values from each on."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     found: np.ndarray = (total[size:] - total[:-size]) / size

@@ -20,7 +20,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import engine, group_costs, soft
 from musictx.sampling import processors as reshape
-from musictx.sampling.bar_rules import BarRules
+from musictx.sampling.bar_rules import BarRules, Key, key_of, returns
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.known_groups import BarRow, KnownGroups
 from musictx.sampling.primer import Primer
@@ -214,14 +214,10 @@ class BarPart:
         sections[self._bar_of(self.begin) : last + 1] = ahead.VARIED if self.varies else 0
         return Ahead(self.bar, stop, look, self.told, sections, self.parts)
 
-    def rules(self, later: dict[int, list[int]]) -> BarRules:
+    def rules(self, later: dict[int, list[int]], *, again: bool = True) -> BarRules:
+        """``again``: new notes are pulled to those of the bars that the known ones say again."""
         opening = write(self.bars, self.known[:0], self.table).reshape(-1, FIELDS_A_GROUP)
-        known: list[list[Any]] = [[] for _ in self.bars]
-        ids = write(self.bars, self.known, self.table).reshape(-1, FIELDS_A_GROUP)
-        groups = ids[ids[:, 0] != self.table.id("bar")]
-        for one, group in zip(self.known, groups.tolist()):
-            key = int(one["place"]), int(one["part"]), int(one["tone"])
-            known[one["line"]].append((key, group))
+        known = self._keyed(write(self.bars, self.known, self.table))
         return BarRules(
             self.table,
             self.lines,
@@ -232,25 +228,27 @@ class BarPart:
             self.stop,
             self.parts,
             self.seconds,
+            returns(self.bars, self.known) if again and not self.varies else {},
             self.habits,
         )
 
     def row(self, rules: BarRules, seed: Sequence[int]) -> BarRow:
         """The constraint that goes on after the piece so far."""
         state = self.tokenizer.grammar(self.piece)
-        last = ahead.by_bar(self.piece, self.table.id("bar"))[-1][1:]
-        at = None
-        if len(last):
-            place, part, tone = (self.table.token(int(one)) for one in last[-1][:3])
-            named = {"harmony": CHORD, "drums": 128}
-            at = place[1], named.get(part[0], part[1]), tone[1]
+        written = self._keyed(self.piece)
+        at = written[-1][-1][0] if written[-1] else None
         own = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
         ends = {
             (int(one["program"]), int(one["pitch"])): round(float(one["end"]) / self.seconds)
             for one in own[~own["drum"]]
         }
         drummer = self.drummers[sum(seed) % len(self.drummers)] if self.drummers else None
-        return BarRow(rules, state, self.bar, at, ends, drummer)
+        return BarRow(rules, state, self.bar, at, ends, drummer, written)
+
+    def _keyed(self, ids: np.ndarray) -> list[list[tuple[Key, list[int]]]]:
+        """The groups in each bar, with their keys."""
+        bars = ahead.by_bar(ids, self.table.id("bar"))
+        return [[(key_of(self.table, one), one) for one in bar[1:].tolist()] for bar in bars]
 
     def take(self, drawn: Sequence[int], row: BarRow) -> None:
         """What was written of a segment, up to the last whole group; of all ids ``drawn`` the
@@ -272,7 +270,7 @@ def segment(
     part: BarPart = some[0].part
     times = len(part.steering.rows)  # with guidance each a second time, unsteered
     prompts, later = zip(*(part.prompt(levels) for levels in part.steering.rows))
-    rules = part.rules(later[0])
+    rules = part.rules(later[0], again=sampling.habits)
     known = KnownGroups(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(known.rows)

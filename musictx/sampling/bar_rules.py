@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from musictx.beats import BPM
+from musictx.data.bar_tasks import likeness, stretches
 from musictx.sampling.soft import Habit
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import CHORD, DRUM_PART
@@ -16,6 +17,35 @@ from musictx.tokens.vocab import Vocabulary
 
 #: A group of ids, and what orders it: (place, part, tone).
 Key = tuple[int, int, int]
+
+#: Bars say bars again that stand so many before them at least, where they belong to so many in a
+#: row whose known notes are alike by more than this share.
+NEAREST, TOGETHER, SHARE = 4, 4, 0.6
+
+
+def part_of(table: Vocabulary, ids: Sequence[int]) -> int:
+    """The part of a group."""
+    kind, value = table.token(ids[1])
+    return {"harmony": CHORD, "drums": DRUM_PART}.get(kind, value)
+
+
+def key_of(table: Vocabulary, ids: Sequence[int]) -> Key:
+    """What orders a group."""
+    return int(table.value_of[ids[0]]), part_of(table, ids), int(table.value_of[ids[2]])
+
+
+def returns(bars: np.ndarray, known: np.ndarray) -> dict[int, int]:
+    """Of ``bars`` whose ``known`` notes say earlier ones again: the number of the bar, and of the
+    earlier one, the nearest of those that are most alike."""
+    notes = known[known["part"] != CHORD]
+    best, found = np.full(len(bars), SHARE), np.full(len(bars), -1)
+    for back in range(NEAREST, len(bars) - TOGETHER + 1):
+        for first, share in enumerate(stretches(likeness(bars, notes, back), TOGETHER), back):
+            mine = slice(first, first + TOGETHER)
+            better = best[mine] < share
+            best[mine][better] = share
+            found[mine][better] = np.arange(first, first + TOGETHER)[better] - back
+    return {bar: one for bar, one in enumerate(found.tolist()) if one >= 0}
 
 
 @dataclass(frozen=True)
@@ -30,6 +60,7 @@ class BarRules:
     begin, end   steps between which new notes begin
     parts   of new groups: programs, :data:`DRUM_PART`, :data:`CHORD`
     seconds of a step
+    returns bar -> the earlier one that its known notes say again
     habits  part -> how many of its notes sound at once, between which pitches new ones lie, and how
             many there are in a second
     """
@@ -43,6 +74,7 @@ class BarRules:
     end: int
     parts: Collection[int]
     seconds: float = 60.0 / (STEPS * BPM)
+    returns: Mapping[int, int] = field(default_factory=dict)
     habits: Mapping[int, Habit] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musictx.sampling.bar_rules import BarRules, Key
+from musictx.sampling.bar_rules import BarRules, Key, key_of, part_of
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.drummers import Drummer
 from musictx.tokens.bars import STEPS
@@ -27,6 +27,9 @@ from musictx.tokens.vocab import EOS, PAD, GrammarState
 #: A part that is asked for has at least this share of its usual notes over so many steps; each note
 #: that it lacks makes a new one likelier by so many nats.
 LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 1.5
+#: Where the known notes say earlier bars again, what came next there is likelier by so many nats in
+#: each of so many fields: its place, its part and its tone (scripts/LOG.md).
+AGAIN, FIELDS = 3.0, 3
 #: The program of a bass. Where it is asked for and silent at a bar line, a note of it there is
 #: likelier by so many nats, and the root of the chord in force by so many: the lowest notes of
 #: songs begin 85 of 100 bars, 81 of them on the root (scripts/reproduce/rhythm_sections.py).
@@ -39,6 +42,7 @@ class BarRow:
     state   the grammar after the piece so far;  bar  the number of the bar that is being written,
             whose line stands;  at  the key of the last group in it;  ends  (part, pitch) of new
             notes that sound -> the step at which they end;  drummer  who has a say in new drums
+    written the piece so far, bar by bar: key and ids of each group
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class BarRow:
         at: Key | None,
         ends: Mapping[tuple[int, int], int] | None = None,
         drummer: Drummer | None = None,
+        written: Sequence[Sequence[tuple[Key, list[int]]]] = (),
     ) -> None:
         self.rules, self.state, self.bar, self.drummer = rules, state, bar, drummer
         self.queue: list[int] = []  # ids that come next
@@ -63,6 +68,7 @@ class BarRow:
         self._left = [one for one in rules.known[bar] if one[0] > self._last]
         self._passed = 0  # ids of the queue that are not of the piece
         self._root: int | None = None  # pitch class of the chord in force
+        self._written = dict(enumerate(map(list, written)))
         self._settle()
 
     # ------------------------------------------------------------------------ what may come next
@@ -98,6 +104,9 @@ class BarRow:
         if at_line and len(self._group) == 2 and self._part() == BASS and self._root is not None:
             pitches = np.asarray(self.rules.table.value_of[ids["pitch"]])
             found[ids["pitch"]] = ON_ROOT * (pitches % 12 == self._root)
+        count, then = len(self._group), self._said_before()
+        if count < FIELDS and then[:count] == self._group and count < len(then):
+            found[then[count]] += AGAIN
         if self.done or self.queue or len(self._group) > 1:
             return found
         lacks = {}
@@ -118,6 +127,13 @@ class BarRow:
         if at_line and self._last[0] <= 0 and self._last[1] < BASS and BASS in self._parts(0):
             found[self._part_id(BASS) if self._group else ids["place"].start] += ON_LINE
         return found
+
+    def _said_before(self) -> list[int]:
+        """The ids that came next in the bar that this one says again; nothing where it is new."""
+        there = self._written.get(self.rules.returns.get(self.bar, -1))
+        if there is None or self.done or self.queue:
+            return []
+        return next((ids for key, ids in there if key > self._last), [self._onward()])
 
     def _played(self, drummer: Drummer, gain: np.ndarray) -> None:
         """Adds what ``drummer`` says of the next stroke to ``gain``, in a bar of his meter."""
@@ -234,8 +250,7 @@ class BarRow:
             mask[due] = True
 
     def _part(self) -> int:
-        kind, value = self.rules.table.token(self._group[1])
-        return {"harmony": CHORD, "drums": DRUM_PART}.get(kind, value)
+        return part_of(self.rules.table, self._group)
 
     def _part_id(self, part: int) -> int:
         named = {CHORD: "harmony", DRUM_PART: "drums"}
@@ -284,8 +299,8 @@ class BarRow:
     def _complete(self) -> None:
         kinds = [self.rules.table.token(one) for one in self._group]
         if kinds[0][0] == "place":
-            part = self._part()
-            self._last = (kinds[0][1], part, kinds[2][1])
+            self._last = _, part, _ = key_of(self.rules.table, self._group)
+            self._written.setdefault(self.bar, []).append((self._last, self._group))
             if part == CHORD:
                 self._root = kinds[2][1]
             known = bool(self._left) and self._left[0][1] == self._group

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import fill, known_groups
+from musictx.sampling import bar_rules, fill, known_groups
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.known_groups import KnownGroups
 from musictx.sampling.soft import Habit, NoteLimits
@@ -207,3 +207,74 @@ def test_ids_that_are_sure_are_read_at_once(count, monkeypatch):
     at_once = [one.new.tolist() for one in versions(part, seeds)]
     monkeypatch.setattr(KnownGroups, "due", lambda self: None)
     assert at_once == [one.new.tolist() for one in versions(part, seeds)]
+
+
+def phrases(count=16):
+    """A tune of eight bars of 3/4 that no two bars of are alike, and begins again after them."""
+    random = np.random.default_rng(4)
+    rows = [
+        (bar * BAR + at / 4, bar * BAR + at / 4 + 0.2, int(pitch), 64, 33, False, 0)
+        for bar in range(8)
+        for at, pitch in enumerate(random.integers(50, 80, 6))
+    ]
+    again = [(a + 8 * BAR, b + 8 * BAR, *rest) for a, b, *rest in rows]
+    return song().with_notes([*rows, *again][: 6 * count])
+
+
+def test_bars_say_again_those_that_loops_find():
+    tune = phrases()
+    rows = [row for n, row in enumerate(tune.notes.tolist()) if n not in (5, 50, 51, 52, 53, 60)]
+    grid = TOKENS.grid(tune.with_notes(rows), 0.0, 16 * BAR)
+    there = [grid.placed[grid.placed["line"] == bar] for bar in range(len(grid.bars))]
+    there = [{row[1:4] for row in one[one["part"] != CHORD].tolist()} for one in there]
+
+    def alike(bar, other):
+        return len(there[bar] & there[other]) / max(len(there[bar]), len(there[other]), 1)
+
+    expected = {}
+    for back in range(len(there) - 1, bar_rules.NEAREST - 1, -1):
+        for first in range(back, len(there) - 3):
+            share = np.mean([alike(first + n, first + n - back) for n in range(4)])
+            for bar in range(first, first + 4):
+                if share >= expected.get(bar, (bar_rules.SHARE + 1e-9, 0))[0]:
+                    expected[bar] = share, bar - back
+    found = bar_rules.returns(grid.bars, grid.placed)
+    assert found == {bar: one for bar, (_, one) in expected.items()}
+    assert found == {bar: bar - 8 for bar in range(8, 16)}
+
+
+def test_what_came_next_in_the_bars_that_come_again_is_drawn_where_it_may_come(monkeypatch):
+    """With a strong pull; at each place, part and tone, and the bar line after the last of them."""
+    tune, drawn, wide = TOKENS.quantise(phrases()), [], model(context=15000)
+    monkeypatch.setattr(known_groups, "AGAIN", 60.0)
+    advance = known_groups.BarRow.advance
+
+    def watched(row, token):
+        if row.rules.returns and row.bar >= 8 and not (row.done or row.queue):
+            group, piece = row._group, [*row.rules.opening[0].tolist(), *row.piece]
+            piece = np.array(piece[: len(piece) - len(group)])
+            there = ahead.by_bar(piece, TABLE.id("bar"))[row.bar - 8]
+            then = following(there, row._last, row._onward())
+            if len(group) < 3 and then[: len(group)] == group and row.allowed()[then[len(group)]]:
+                drawn.append((token, then[len(group)]))
+        advance(row, token)
+
+    def following(bar, last, onward):
+        for ids in bar[1:].tolist():
+            (_, place), (kind, value), (_, tone) = (TABLE.token(one) for one in ids[:3])
+            if (place, {"harmony": CHORD, "drums": DRUM_PART}.get(kind, value), tone) > last:
+                return ids
+        return [onward]
+
+    monkeypatch.setattr(known_groups.BarRow, "advance", watched)
+
+    def made(habits):
+        part = BarPart(wide, TOKENS, tune, 0.0, 16 * BAR, closes=False, parts=(0,))
+        return versions(part, sampling=SamplingConfig(habits=habits))
+
+    made(True)
+    assert len(drawn) > 100
+    assert all(one == then for one, then in drawn)
+    drawn.clear()
+    made(False)
+    assert not drawn, "the model alone"
