@@ -174,6 +174,8 @@ def test_a_name_too_long_for_any_file_is_one_sentence(command, word, bytes_, mon
         ("train", ["model=tiny", "model=small"], "model=small: given twice, also as tiny"),
         ("train", ["seed=1,2"], "seed=1,2: expected a whole number; add -m to run each"),
         ("train", ["model=tiny,small"], "model=tiny,small: expected one of"),
+        ("train", ["callbacks=[1]"], "callbacks=[1]: expected one of"),
+        ("train", ["callbacks=[quiet,[none]]"], "callbacks=[quiet,[none]]: expected one of"),
         (
             "prepare",
             ["corpus.validation=0.6", "corpus.test=0.5"],

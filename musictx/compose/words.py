@@ -77,9 +77,13 @@ def normalise(
         if by_hydra and re.match(r"hydra[./]", name):
             words.append(_hydra(command, word, sweep=sweep))
         elif name in choices:
-            if not (open_search or "(" in value or value.startswith("[")):
-                for choice in split(value) if sweep else [value]:
+            if not (open_search or "(" in value):
+                several = value[1:-1].split(",") if re.fullmatch(r"\[.+\]", value) else []
+                single = [] if value.startswith("[") else split(value) if sweep else [value]
+                for choice in single:
                     check_choice(name, choice, choices[name])
+                if not {one.strip() for one in several} <= {*choices[name]}:
+                    check_choice(name, value, choices[name])
             if group_words.setdefault(name, value) != value:
                 raise ConfigError(f"{name}={value}: given twice, also as {group_words[name]}")
             words.append(f"{name}={value}")
