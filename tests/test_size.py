@@ -19,19 +19,19 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3535,
-    "apps": 2465,
+    "apps": 2468,
     "attention": 2931,
     "cli": 385,
-    "compose": 1303,
+    "compose": 1307,
     "config": 1740,
-    "data": 2773,
+    "data": 2841,
     "evaluate": 1590,
     "midi": 1537,
-    "model": 3029,
+    "model": 3049,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4675,
-    "tokens": 2371,
+    "sampling": 4736,
+    "tokens": 2374,
     "train": 2472,
     "chorale": 3361,
     "live": 620,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 31_871, 45_202, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_030, 45_361, 400, 130
 
 
 def lines() -> dict[str, int]:
