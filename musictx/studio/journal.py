@@ -30,10 +30,10 @@ class Journal:
         self.path = path
         self._rest = b""
         with path.open("rb") if path.exists() else io.BytesIO() as file:
+            since = since if 0 < since <= file.seek(0, io.SEEK_END) else 0
             file.seek(max(since - 1, 0))
             if since and file.read(1) != b"\n":
-                since = 0
-            file.seek(since)
+                since = file.seek(0)
             self._rest = file.read()
         self.since = self.size = since
         """Where reading began; bytes of whole lines."""
