@@ -107,7 +107,7 @@ def test_without_a_snapshot_the_imported_file_and_the_journal_say_it_all(tmp_pat
     [
         {"size": -5},
         {"size": 10**12},
-        {"size": 2**62},
+        {"size": 2**50},
         {"size": 10**30},
         {"document": {}},
         {"document": {"notes": 5}},
