@@ -1,10 +1,10 @@
 """A piece by a plan of sections: ``form=AABA bars=8``.
 
-A new letter goes on from what there is, unlike the sections before it. A letter that comes again
-begins as a copy of its first time, and its last bars are composed anew with both sides known, in
-the same chords: in songs these are what changes most when a section returns
-(``scripts/reproduce/form.py``, scripts/LOG.md). The last bar of the piece stays. The last bar of a
-new section before one that returns is composed anew too, so that it leads there.
+A new letter goes on from what there is, unlike the sections before it. A letter that comes again is
+composed as a variation of its first time, in the same chords, as alike as sections are that return
+in songs (``scripts/reproduce/form.py``, scripts/LOG.md); where it has a prime, its second half is
+new. The last bar of the piece stays. The last bar of a new section before one that returns is
+composed anew, so that it leads there.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from musictx.tokens.groups import Grid
 
 #: Bars of a section, where neither ``bars=`` nor a primer says; of a primer at most.
 BARS, MOST_BARS = 8, 64
-#: The share of a returning section that is composed anew: its end; of one with a prime.
-ANEW, PRIMED = 0.25, 0.5
+#: The share of a returning section with a prime that is composed anew: its end.
+PRIMED = 0.5
 #: How often a new section is composed at most that is to be unlike the others.
 TRIES = 3
 #: What begins so many seconds before a bar line belongs to the bar after it.
@@ -126,9 +126,11 @@ class _Writing:
             last, names = (number + 1) * self.bars, [one for one, _ in plan]
             if name in names[:number]:
                 ending = number + 1 == len(plan)  # of the piece: its last bar stays
-                self._vary(last - ending, PRIMED if primes else ANEW)
+                anew = max(round(PRIMED * self.bars), 1) if primes else 0
+                self._bars_anew(last - self.bars, last - max(anew, ending), varied=True)
+                self._bars_anew(last - max(anew, ending), last - ending)
             elif names[number + 1 : number + 2] and names[number + 1] in names[: number + 1]:
-                self._vary(last, 0.0 if last > given else None)
+                self._bars_anew(last - (last > given), last)
         clock = Beats(self.piece)
         lines = [float(clock.seconds(self._line(n * self.bars))) for n in range(len(plan) + 1)]
         titles = [(line, name + primes) for line, (name, primes) in zip(lines, plan)]
@@ -283,23 +285,22 @@ class _Writing:
         )
         self.count += self.bars
 
-    def _vary(self, last: int, share: float | None) -> None:
-        """The ``share`` of a section that ends with the bar ``last``, a bar at least, is composed
-        anew in the same chords, on all its tracks; None: nothing is."""
-        number = 0 if share is None else max(round(share * self.bars), 1)
-        begin = float(Beats(self.piece).seconds(self._line(last - number)))
-        if not number or begin >= self.piece.duration - NEAR:
+    def _bars_anew(self, first: int, stop: int, *, varied: bool = False) -> None:
+        """The bars from ``first`` to before ``stop`` are composed anew in the same chords, on all
+        its tracks, or ``varied``."""
+        begin = float(Beats(self.piece).seconds(self._line(first)))
+        if first >= stop or begin >= self.piece.duration - NEAR:
             return
         same = {one.name: getattr(self.request, one.name) for one in fields(Steered)}
         same |= {
-            "begin": str(self.first + last - number + 1),
-            "end": str(self.first + last),
+            "begin": str(self.first + first + 1),
+            "end": str(self.first + stop),
             "tracks": ",".join(str(n + 1) for n in range(len({*self.piece.notes["track"]}))),
             "samples": 1,
         }
         request = InfillConfig(**same)
         told = self._told(begin)
-        task = tasks.gap(self.piece, request)
+        task = replace(tasks.gap(self.piece, request), varied=varied)
         seed = np.random.SeedSequence([*self.seed, self.steps]).generate_state(1)
         self.steps += 1
         made = infill.composed(

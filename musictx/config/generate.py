@@ -48,8 +48,8 @@ class GenerateConfig(Steered):
     )
     form: str | None = option(
         None,
-        "sections by letters, such as AABA: equal letters return with another end, with a prime "
-        "(A') with another half; bars of each: 8, or the primer's; for model=song and its like",
+        "sections by letters, such as AABA: equal letters return varied, with a prime (A') with "
+        "another second half; bars of each: 8, or the primer's; for model=song and its like",
         also="structure sections",
     )
     end: str | None = option(

@@ -96,7 +96,9 @@ def main(words: list[str]) -> None:
     if right:
         pieces = sum(all(one) for one in right)
         print(f"{np.mean(right):.3f} of the returns, {pieces} of {len(right)} pieces whole")
-        print("returns", *(f"{v:.2f}" for v in np.mean(alike, 0)))
+        rows = np.array(alike)
+        print("returns", *(f"{v:.2f}" for v in rows.mean(0)), f"  all {rows.mean():.3f},",
+              f"the same {(rows > SAME).mean():.3f}")  # fmt: skip
         print("bars alike, 1, 2, 4, 8, 16 apart:", np.nanmean(likeness, 0).round(3).tolist())
 
 

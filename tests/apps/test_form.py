@@ -1,4 +1,4 @@
-"""``form=AABA``: what returns is what was, but for its end; the plan is kept to the bar."""
+"""``form=AABA``: what returns is like what was; the plan is kept to the bar."""
 
 from __future__ import annotations
 
@@ -62,6 +62,16 @@ def bars_of(score, first, count):
     return found
 
 
+def alike(one, other):
+    """The share of notes that two sections share, of all that they have."""
+    return len(one & other) / len(one | other)
+
+
+def places(bars):
+    """Bar, place and pitch of each note."""
+    return {(bar, row[0], row[2]) for bar, rows in enumerate(bars) for row in rows}
+
+
 def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
     score, given = made[0].score, musictx.read(verse)
     assert made[0].seam == pytest.approx(18 * BEAT)
@@ -72,7 +82,7 @@ def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
     assert lines == [(pytest.approx((6 + 12 * n) * BEAT), name) for n, name in enumerate("ABA")]
     first, new, again = (bars_of(score, at, 4) for at in (2, 6, 10))
     assert any(new)
-    assert again[:2] == first[:2]
+    assert alike(places(first[:3]), places(again[:3])) > 0.6
     assert again[3] == first[3], "the end of the piece is that of its section"
     assert score.duration <= 42 * BEAT + 1e-3
     assert set(score.notes["program"][score.notes["track"] == 0].tolist()) == {6}
@@ -93,12 +103,12 @@ def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_it
         [
             (round(float(n["start"]) - begin, 3), int(n["pitch"]))
             for n in sample.score.notes
-            if begin - 1e-3 <= n["start"] < begin + 3 * 1.5 - 1e-3  # its last bar is composed anew
+            if begin - 1e-3 <= n["start"] < begin + 4 * 1.5 - 1e-3
         ]
         for begin in (0.5, 12.5)
     )
     assert first
-    assert first == again
+    assert alike({*first}, {*again}) > 0.6
 
 
 def test_a_new_section_is_held_against_a_first_one_that_begins_with_a_rest(songs):
