@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete"]
 
 #: What the embeddings get from the positions, whatever the scheme.
 _EMBEDDED = ("concat_sinusoids", "periods")
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def complete(
@@ -59,13 +61,31 @@ def build(
     name = given.pop("name")
     sizes = Sizes(layers, heads, head_dim, width, causal, given.pop("coordinates", None))
     embedded = {key: given.pop(key) for key in _EMBEDDED if key in given}
+    kind = _scheme(name)
+    _check_options(kind, name, given)
     try:
-        scheme = _scheme(name)(sizes, **given)
+        scheme = kind(sizes, **given)
     except TypeError as error:
-        raise ConfigError(f"position: {str(error).partition(') ')[2] or error}") from None
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"position.name={name}: cannot be made ({reason})") from error
     if embedded:
         scheme.added = AddedPositions(width, **embedded)
     return scheme
+
+
+def _check_options(kind: type[PositionScheme], name: str, given: Mapping[str, Any]) -> None:
+    """``ConfigError`` unless the constructor of ``kind`` takes the options ``given`` and needs no
+    others."""
+    _, *takes = inspect.signature(kind).parameters.values()
+    named = {p.name: p.default is p.empty for p in takes if p.kind not in _STARRED}
+    free = any(p.kind is p.VAR_KEYWORD for p in takes)
+    for option in given:
+        if option not in named and not free:
+            known = ", ".join([*named, *_EMBEDDED])
+            raise ConfigError(f"position.{option}: no option of {name}, which has {known}")
+    for option, needed in named.items():
+        if needed and option not in given:
+            raise ConfigError(f"position.{option}: missing; {name} needs a value")
 
 
 def _scheme(name: str) -> type[PositionScheme]:
