@@ -12,7 +12,7 @@ from musictx.config.checks import imported
 from musictx.config.position import SCHEMES, PositionConfig, checked, plain
 from musictx.errors import ConfigError
 
-__all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete"]
+__all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of"]
 
 #: What the embeddings get from the positions, whatever the scheme.
 _EMBEDDED = ("concat_sinusoids", "periods")
@@ -31,7 +31,7 @@ def complete(
     given = plain(config)
     coordinates = given.pop("coordinates", None)
     given = plain(checked(given))
-    for name, value in _scheme(given["name"]).defaults(context, width).items():
+    for name, value in scheme_of(given["name"]).defaults(context, width).items():
         if given.get(name) is None:
             given[name] = value
     for name in _EMBEDDED:
@@ -61,7 +61,7 @@ def build(
     name = given.pop("name")
     sizes = Sizes(layers, heads, head_dim, width, causal, given.pop("coordinates", None))
     embedded = {key: given.pop(key) for key in _EMBEDDED if key in given}
-    kind = _scheme(name)
+    kind = scheme_of(name)
     _check_options(kind, name, given)
     try:
         scheme = kind(sizes, **given)
@@ -88,7 +88,8 @@ def _check_options(kind: type[PositionScheme], name: str, given: Mapping[str, An
             raise ConfigError(f"position.{option}: missing; {name} needs a value")
 
 
-def _scheme(name: str) -> type[PositionScheme]:
+def scheme_of(name: str) -> type[PositionScheme]:
+    """The class of a scheme by name or import path; ``ConfigError`` where there is none."""
     target = SCHEMES[name].target if name in SCHEMES else name
     found: type[PositionScheme] = imported("position.name", target)
     if not (isinstance(found, type) and issubclass(found, PositionScheme)):
