@@ -180,6 +180,9 @@ def test_a_package_that_a_plugin_lacks_is_named_with_the_plugin(tmp_path, monkey
 def test_parameters_of_a_tokenizer_of_ones_own_may_be_anything():
     made = c.compose("prepare", ["tokenizer.name=my:Own", "tokenizer.params.use_chords=true"])
     assert made.tokenizer.params == {"use_chords": True}
+    sentence = r"^tokenizer\.grid: no such option .* is written tokenizer\.params\.grid$"
+    with pytest.raises(ConfigError, match=sentence):
+        c.compose("prepare", ["tokenizer.name=my:Own", "tokenizer.grid=25"])
 
 
 def test_limits_are_one_option_with_several_values():

@@ -59,14 +59,16 @@ class RelativeAttention(nn.Module):
         self.heads, self.causal = heads, causal
         self.dropout, self.implementation = dropout, implementation
         given = {"name": position} if isinstance(position, str) else position
+        name = positions.complete(given, context=context, width=width)["name"]
+        scheme, base = positions.scheme_of(name), positions.PositionScheme
+        if scheme.embed is not base.embed or scheme.coordinates is not base.coordinates:
+            raise ConfigError(
+                f"position={name}: it adds to the embeddings or reads tokens, so it needs the "
+                "whole model, MusicTransformer"
+            )
         self.position = positions.build(
             given, heads=heads, head_dim=width // heads, width=width, context=context, causal=causal
         )
-        if self.position.further or type(self.position).embed is not positions.PositionScheme.embed:
-            raise ConfigError(
-                f"position={given['name']}: it adds to the embeddings or reads tokens, so it needs "
-                "the whole model, MusicTransformer"
-            )
         reason = why_not(implementation, self.position.terms(reach=1), causal=causal)
         if reason:
             raise ConfigError(f"implementation={implementation}: {reason}")

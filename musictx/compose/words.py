@@ -53,6 +53,7 @@ def normalise(
     if own_scheme and not any(w.startswith("position=") for w in named):
         named.insert(0, "position=custom")
     own_scheme |= any(_own_choice("position", w, folders) for w in named)
+    own_tokenizer = any(re.match(r"\+*tokenizer\.name=.*:", w) for w in named)
     open_search = any(w.lstrip("+").startswith("hydra.searchpath=") for w in named)
     words: list[str] = []
     group_words: dict[str, str] = {}
@@ -95,6 +96,11 @@ def normalise(
             open_search or (sign == "+" and any(os.path.isdir(f / name) for f in folders))
         ):
             words.append(word)
+        elif own_tokenizer and name.startswith("tokenizer."):
+            raise ConfigError(
+                f"{name}: no such option of musictx {command}; an option of a class of your own is "
+                f"written tokenizer.params.{name.partition('.')[2]}"
+            )
         else:
             raise ConfigError(unknown_option(command, name, [*known, *choices, *free]))
     return words

@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 from musictx.errors import ConfigError, shown
@@ -100,13 +101,21 @@ def typed(text: str) -> float | None:
 def named(name: str, value: Any, room: int = 0) -> None:
     """A file or folder can be called ``value``, and so with ``room`` characters more."""
     try:
-        os.lstat(os.path.expanduser(value) + "_" * room)
-        fits = True
-    except OSError as error:
-        fits = error.errno != errno.ENAMETOOLONG
+        whole = os.path.expanduser(value) + "_" * room
+        # Below a folder that is missing the system looks at no names: each is asked for by itself.
+        fits = all(_fits(part) for part in (whole, *Path(whole).parts))
     except (TypeError, ValueError):  # no text, or a null character in it
         fits = False
     require(fits, name, value, "a name that a file can have, and not so long")
+
+
+def _fits(path: str) -> bool:
+    """Whether the system takes ``path`` for a name, be there a file or not."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    return True
 
 
 def check(config: Any, prefix: str = "") -> None:

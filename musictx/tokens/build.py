@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from typing import Any
 
 from musictx import wings
 from musictx.config import TokenizerConfig
-from musictx.errors import ConfigError
+from musictx.config.checks import imported
+from musictx.errors import ConfigError, shown
 from musictx.tokens.vocab import Tokenizer
 
 #: Where the tokenizers of the core live; wings add theirs. One is imported when it is asked for.
@@ -35,21 +35,19 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
         raise ConfigError(
             f"tokenizer.name={name}: expected one of {known}, or your own as package.module:Class"
         )
-    make = _find(name, place)
+    make = imported("tokenizer.name", place)
     takes = inspect.signature(make).parameters
     unknown = sorted(set(options) - set(OPTIONS) - set(takes))
     if unknown:
         raise ConfigError(f"tokenizer.{unknown[0]}: no such option; expected " + ", ".join(OPTIONS))
+    if "params" not in takes:
+        for key, value in (options.get("params") or {}).items():
+            raise ConfigError(
+                f"tokenizer.params.{key}={shown(value)}: {name} takes no params; they are for a "
+                "class of your own whose constructor names params"
+            )
     given = {key: value for key, value in options.items() if key in takes}
     if "name" in takes:
         given["name"] = name
     tokenizer: Tokenizer = make(**given)
     return tokenizer
-
-
-def _find(name: str, place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"tokenizer.name={name}: cannot be imported: {error}") from error

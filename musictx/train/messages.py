@@ -103,8 +103,17 @@ def summary(
     lines.append(f"model   {folder / 'model'}")
     if (folder / "samples").is_dir():
         lines.append(f"samples {folder / 'samples'}")
-    module, colon, _ = config.position.name.partition(":")
-    trust = f"{TRUST}={module} " if colon and not config.init else ""  # it has a class of its own
+    trust = _trusting(config, lit)
     lines.append(f"try     {trust}musictx generate model={model} render=true")
     lines.append(f"        {trust}musictx evaluate model={model}")
     return lines
+
+
+def _trusting(config: TrainConfig, lit: LitMusicTransformer) -> str:
+    """What must stand before a command that reads the model folder: the modules of the classes of
+    one's own that it names, which :mod:`musictx.untrusted` imports for none but who trusts them."""
+    network, tokenizer = lit.hparams["network"], lit.hparams["tokenizer"]
+    named = [network["position"], *network.get("features", []), tokenizer]
+    names = [str(one.get("name")) for one in named] + [config.corpus.name]
+    modules = dict.fromkeys(name.partition(":")[0] for name in names if ":" in name)
+    return f"{TRUST}={','.join(modules)} " if modules else ""

@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from musictx import bundle, midi
+from musictx import bundle, cli, midi
 from musictx.apps import train
 from musictx.config import HuangConfig
 from musictx.data.shards import Shards
@@ -55,6 +55,52 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     card = (tmp_path / "run" / "model" / "CARD.md").read_text()
     assert "windows of 32 tokens" in card
     assert "the terms of that music apply" in card
+
+
+OWN = """
+from musictx.attention.positions import PositionScheme
+from musictx.tokens.performance import PerformanceTokenizer
+
+class Nearest(PositionScheme):
+    def __init__(self, sizes, *, start=1):
+        super().__init__(sizes)
+
+class Coarse(PerformanceTokenizer):
+    name = "own_classes:Coarse"
+
+    def __init__(self):
+        super().__init__(step_ms=20)
+
+    def to_config(self):
+        return {"name": self.name}
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["position.name=own_classes:Nearest"],
+        ["-cd", "conf", "position=mine", "position.start=2"],
+        ["tokenizer.name=own_classes:Coarse"],
+    ],
+)
+def test_a_training_with_classes_of_ones_own_ends_with_what_to_type_next(
+    words, root, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "own_classes.py").write_text(OWN)
+    (tmp_path / "conf" / "position").mkdir(parents=True)
+    mine = "_target_: own_classes.Nearest\nstart: 1\n"
+    (tmp_path / "conf" / "position" / "mine.yaml").write_text(mine)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    tiny = ["model=tiny", "model.layers=1", "model.width=16", "model.context=32"]
+    few = ["data.batch_size=1", "trainer.max_steps=1", "callbacks.samples=null", "out=run"]
+    given = [f"corpus.path={root / 'midi'}", "corpus.workers=1", "trainer.accelerator=cpu"]
+    assert cli.main(["train", *given, *tiny, *few, "init=null", *words]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "        MUSICTX_TRUST=own_classes musictx evaluate model=run/model"
+    monkeypatch.setenv("MUSICTX_TRUST", "own_classes")
+    assert bundle.load("run/model").model.config.layers == 1
 
 
 def test_windows_begin_at_multiples_of_the_periods_of_positions(root, tmp_path, monkeypatch):

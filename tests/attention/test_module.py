@@ -66,8 +66,9 @@ def test_what_cannot_be_is_named():
         RelativeAttention(16, 3)
     with pytest.raises(ConfigError, match="position=rotary: expected heads of an even size, not 3"):
         RelativeAttention(6, 2, "rotary")
-    with pytest.raises(ConfigError, match=r"position=learned: .* needs the whole model"):
-        RelativeAttention(16, 2, "learned")
+    for name in ("learned", "two_d"):
+        with pytest.raises(ConfigError, match=rf"^position={name}: .* needs the whole model"):
+            RelativeAttention(16, 2, name)
     with pytest.raises(ConfigError, match="implementation=native: it computes causal attention"):
         RelativeAttention(16, 2, causal=False, implementation="native")
     assert why_not("skew", Terms(1.0)) == "it computes one table of vectors by the order of tokens"

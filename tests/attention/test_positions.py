@@ -278,5 +278,13 @@ def test_a_class_of_the_users_own_is_a_scheme(named, monkeypatch):
     assert isinstance(scheme, Nearest)
     assert scheme.terms().axes[0].bias.tolist() == [[3.0, 3.0]] * 2
     assert len(scheme.added.periods) == 1
-    with pytest.raises(ConfigError, match=r"position: .*unexpected keyword argument 'stat'"):
-        positions.build(named | {"stat": 3.0}, **SIZES)
+    who = f"{__name__}:Nearest"
+    with pytest.raises(
+        ConfigError,
+        match=rf"^position\.stat: no option of {who}, which has start, concat_sinusoids, periods$",
+    ):
+        positions.build(config | {"stat": 3.0}, **SIZES)
+    with pytest.raises(ConfigError, match=rf"^position\.start: missing; {who} needs a value$"):
+        positions.build(named, **SIZES)
+    with pytest.raises(ConfigError, match=rf"^position\.name={who}: cannot be made \(full"):
+        positions.build(named | {"start": [1]}, **SIZES)

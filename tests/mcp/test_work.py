@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+from functools import partial
 
 import jsonschema
 import pytest
@@ -11,7 +12,7 @@ import musictx
 from musictx import formats, midi, shipped
 from musictx.errors import UserError
 from musictx.mcp import work
-from musictx.mcp.places import Places
+from musictx.mcp.places import ENDINGS, Places
 from musictx.mcp.tools import KINDS, arguments, schema
 
 BYTES = shipped.examples()["ode_to_joy"].read_bytes()
@@ -125,6 +126,23 @@ def test_what_cannot_be_is_said_in_a_sentence(tool, given, sentence, places, tmp
     with pytest.raises(UserError, match=sentence):
         work.command_of(tool, given, places)
     assert not (places.out / "given").exists()
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("long", ["a" * 300, "missing/" + "a" * 300, "a" * 5000])
+def test_names_longer_than_a_file_can_have_are_one_sentence(long, there, tmp_path):
+    """Whether or not the folder for results is there yet."""
+    places = Places(tmp_path / "new")
+    if there:
+        (tmp_path / "new").mkdir()
+    for option, (ending, *_) in ENDINGS.items():
+        with pytest.raises(UserError, match=rf"{option}=.*: expected a name that a file can have"):
+            places.known(option, long + ending)
+    for option, ask in (("model", partial(places.known, "model")), ("out", places.result)):
+        with pytest.raises(UserError, match=rf"{option}=.*: expected a name that a file can have"):
+            ask(long)
+    with pytest.raises(UserError, match=r"primer=.*: expected a name that a file can have"):
+        work.command_of("continue", {"primer": long + ".mid"}, places)
 
 
 def test_reading_can_be_bounded_to_a_folder(tmp_path):

@@ -64,5 +64,33 @@ def test_a_class_of_ones_own_is_named_by_its_import_path():
     assert type(made).__name__ == "Ours"
     assert made.low == 21
     assert build(**made.to_config()).fingerprint == made.fingerprint
-    with pytest.raises(ConfigError, match=r"tokenizer.name=no.such:Class: cannot be imported"):
+    sentence = r"^tokenizer\.name=no\.such:Class: expected module:Class, importable from here"
+    with pytest.raises(ConfigError, match=sentence):
         build("no.such:Class")
+
+
+class WithParams(Ours):
+    """One that takes options of its own."""
+
+    def __init__(self, params: dict) -> None:
+        super().__init__(low=params["lowest"])
+
+
+def test_options_of_its_own_come_to_a_class_that_names_them_and_are_refused_elsewhere():
+    assert build(f"{__name__}:WithParams", params={"lowest": 30}).low == 30
+    assert build(f"{__name__}:Ours", params={}).low == 0
+    for name in (f"{__name__}:Ours", "performance", "notes"):
+        with pytest.raises(
+            ConfigError,
+            match=rf"^tokenizer\.params\.grid=25: {name} takes no params; they are for a class of",
+        ):
+            build(name, params={"grid": 25})
+
+
+def test_a_class_of_ones_own_is_found_in_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").write_text(
+        "from musictx.tokens.performance import PerformanceTokenizer as Mine"
+    )
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(build("only_here:Mine"), PerformanceTokenizer)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from musictx.config import TrainConfig
+from musictx.config import CorpusConfig, TrainConfig
 from musictx.train import messages
 from musictx.train.progress import Progress, compact, duration
 from tests.train.fakes import fake_training, fit
@@ -63,15 +63,26 @@ def test_on_a_terminal_there_is_one_bar_and_words_stand_above_it():
     assert out.getvalue().endswith("a sentence\n")
 
 
-def test_what_to_type_next_names_the_module_of_an_own_scheme(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("position", "tokenizer", "corpus", "told"),
+    [
+        ("huang", "performance", "folder", "try     musictx generate"),
+        ("mine:Kerple", "performance", "folder", "try     MUSICTX_TRUST=mine musictx generate"),
+        ("huang", "remi:Remi", "folder", "        MUSICTX_TRUST=remi musictx evaluate"),
+        ("huang", "notes", "mine:Songs", "try     MUSICTX_TRUST=mine musictx generate"),
+        ("mine:Kerple", "remi:Remi", "mine:Songs", "MUSICTX_TRUST=mine,remi musictx generate"),
+    ],
+)
+def test_what_to_type_next_names_the_modules_of_classes_of_ones_own(
+    position, tokenizer, corpus, told, monkeypatch, tmp_path
+):
     monkeypatch.setattr(messages, "best", lambda trainer: (None, 0))
     trainer = SimpleNamespace(global_step=3, callbacks=[])
     monkeypatch.setattr(
         messages, "clock", lambda trainer: SimpleNamespace(time_elapsed=lambda: 1.0)
     )
-    own = "MUSICTX_TRUST=mine musictx generate"
-    for name, told in (("mine:Kerple", own), ("huang", "try     musictx")):
-        settings = TrainConfig()
-        settings.position.name = name
-        lines = messages.summary(settings, None, SimpleNamespace(tokens=9), trainer, tmp_path, None)
-        assert told in "\n".join(lines)
+    config = TrainConfig(position={"name": position}, corpus=CorpusConfig(name=corpus))
+    network = {"position": {"name": position}, "features": [{"name": "bars"}]}
+    hparams = {"network": network, "tokenizer": {"name": tokenizer}}
+    lit = SimpleNamespace(tokens=9, hparams=hparams)
+    assert told in "\n".join(messages.summary(config, None, lit, trainer, tmp_path, None))

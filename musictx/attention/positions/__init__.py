@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +12,11 @@ from musictx.config.checks import imported
 from musictx.config.position import SCHEMES, PositionConfig, checked, plain
 from musictx.errors import ConfigError
 
-__all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete"]
+__all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of"]
 
 #: What the embeddings get from the positions, whatever the scheme.
 _EMBEDDED = ("concat_sinusoids", "periods")
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def complete(
@@ -29,7 +31,7 @@ def complete(
     given = plain(config)
     coordinates = given.pop("coordinates", None)
     given = plain(checked(given))
-    for name, value in _scheme(given["name"]).defaults(context, width).items():
+    for name, value in scheme_of(given["name"]).defaults(context, width).items():
         if given.get(name) is None:
             given[name] = value
     for name in _EMBEDDED:
@@ -59,16 +61,35 @@ def build(
     name = given.pop("name")
     sizes = Sizes(layers, heads, head_dim, width, causal, given.pop("coordinates", None))
     embedded = {key: given.pop(key) for key in _EMBEDDED if key in given}
+    kind = scheme_of(name)
+    _check_options(kind, name, given)
     try:
-        scheme = _scheme(name)(sizes, **given)
+        scheme = kind(sizes, **given)
     except TypeError as error:
-        raise ConfigError(f"position: {str(error).partition(') ')[2] or error}") from None
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"position.name={name}: cannot be made ({reason})") from error
     if embedded:
         scheme.added = AddedPositions(width, **embedded)
     return scheme
 
 
-def _scheme(name: str) -> type[PositionScheme]:
+def _check_options(kind: type[PositionScheme], name: str, given: Mapping[str, Any]) -> None:
+    """``ConfigError`` unless the constructor of ``kind`` takes the options ``given`` and needs no
+    others."""
+    _, *takes = inspect.signature(kind).parameters.values()
+    named = {p.name: p.default is p.empty for p in takes if p.kind not in _STARRED}
+    free = any(p.kind is p.VAR_KEYWORD for p in takes)
+    for option in given:
+        if option not in named and not free:
+            known = ", ".join([*named, *_EMBEDDED])
+            raise ConfigError(f"position.{option}: no option of {name}, which has {known}")
+    for option, needed in named.items():
+        if needed and option not in given:
+            raise ConfigError(f"position.{option}: missing; {name} needs a value")
+
+
+def scheme_of(name: str) -> type[PositionScheme]:
+    """The class of a scheme by name or import path; ``ConfigError`` where there is none."""
     target = SCHEMES[name].target if name in SCHEMES else name
     found: type[PositionScheme] = imported("position.name", target)
     if not (isinstance(found, type) and issubclass(found, PositionScheme)):
