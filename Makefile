@@ -13,6 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 BROWSER := $(VENV)/.browser
 ZIG := $(VENV)/.zig
 
@@ -27,14 +28,18 @@ $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "$(MISSING)" >&2; exit 2; }
 	@echo "== making the environment in $(VENV) (once; torch is a big download)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	$(PIP) --progress-bar on torch
+	@echo "== installing the rest"
+	$(PIP) --quiet -e ".[test]"
 	@touch $@ $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "$(MISSING)" >&2; exit 2; }
 	@echo "== making the environment in $(VENV) (once; torch is a big download)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(PIP) --progress-bar on torch
+	@echo "== installing the rest"
+	$(PIP) --quiet -e .
 	@touch $@
 
 demo: $(INSTALLED)
@@ -60,14 +65,14 @@ test: $(READY)
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 $(BROWSER): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
+	$(PIP) --quiet -e ".[browser]"
 	@touch $@
 
 journeys: $(BROWSER)
 	$(BIN)/python -m pytest tests/browser
 
 $(ZIG): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[wheels]"
+	$(PIP) --quiet -e ".[wheels]"
 	@touch $@
 
 wheels: $(ZIG)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx.notes import METER, TEMPO, Score
+from musictx.notes import METER, TEMPO, Pulse, Score
 
 #: Quarter notes a minute where a piece has no mark, as MIDI has it.
 BPM = 120.0
@@ -23,7 +23,8 @@ class Beats:
     """
 
     def __init__(self, score: Score, *, bpm: float = BPM) -> None:
-        tempos, meters, late = score.pulse or (score.tempos, score.meters, 0.0)
+        pulse = score.pulse or Pulse(score.tempos, score.meters, 0.0)
+        tempos, meters, late, self.swing = pulse
         self.late = 0.0  # of the marks themselves
         self.tempos = from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
         length = np.diff(self.tempos["time"]) * self.tempos["bpm"][:-1] / 60.0
@@ -39,12 +40,13 @@ class Beats:
         seconds = np.asarray(seconds) - self.late
         mark = np.maximum(np.searchsorted(self.tempos["time"], seconds, side="right") - 1, 0)
         since = seconds - self.tempos["time"][mark]
-        return self._at[mark] + since * self.tempos["bpm"][mark] / 60.0
+        return straight(self._at[mark] + since * self.tempos["bpm"][mark] / 60.0, self.swing)
 
     def seconds(self, quarters: Any) -> Any:
         """The inverse of :meth:`quarters`."""
+        quarters = swung(quarters, self.swing)
         mark = np.maximum(np.searchsorted(self._at, quarters, side="right") - 1, 0)
-        since = np.asarray(quarters) - self._at[mark]
+        since = quarters - self._at[mark]
         return self.late + self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
 
     def keep_to(self, times: np.ndarray, lines: int) -> bool:
@@ -102,6 +104,25 @@ class Beats:
     def _spans(self) -> Any:
         ends = np.append(self.meter_at[1:], np.inf)
         return zip(self.meter_at, ends, self.bar_quarters)
+
+
+def straight(quarters: Any, swing: float) -> Any:
+    """Places in quarter notes that swing, as they are written: what stands at ``swing`` of a
+    quarter note at its half, what lies between in proportion."""
+    return _bent(quarters, swing, 0.5)
+
+
+def swung(quarters: Any, swing: float) -> Any:
+    """The inverse of :func:`straight`."""
+    return _bent(quarters, 0.5, swing)
+
+
+def _bent(quarters: Any, second: float, to: float) -> Any:
+    quarters = np.asarray(quarters)
+    if second == to:
+        return quarters
+    whole = np.floor(quarters)
+    return whole + np.interp(quarters - whole, (0.0, second, 1.0), (0.0, to, 1.0))
 
 
 def from_zero(marks: np.ndarray, default: np.ndarray) -> np.ndarray:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from musictx.beats import Beats
-from musictx.notes import TEMPO, Pulse, Score
+from musictx.beats import Beats, straight
+from musictx.notes import Pulse, Score
 from musictx.tracking import tracked
 
 #: Lines in a quarter note of the grids that are tried: sixteenths, triplet eighths.
@@ -99,8 +99,8 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
     if score.pulse is not None or grid.kind == "grid":
         return score
     if grid.kind == "shifted":
-        tempos = _swung(score, grid.swing) if grid.swing > 0.5 else score.tempos
-        return replace(score, pulse=Pulse(tempos, score.meters, grid.shift))
+        marks = Beats(score)
+        return replace(score, pulse=Pulse(marks.tempos, score.meters, grid.shift, grid.swing))
     pulse = tracked(score) if tracking and grid.kind == "free" else None
     found = replace(score, pulse=pulse)
     sure = pulse is not None and strength(Beats(found).quarters(_onsets(found))) >= SURE
@@ -127,13 +127,6 @@ def strength(quarters: np.ndarray) -> float:
     return float(np.maximum(*agree).sum() / len(quarters))
 
 
-def straight(quarters: np.ndarray, swing: float) -> np.ndarray:
-    """Places in quarter notes that swing, as they are written: what stands at ``swing`` of a
-    quarter note at its half, what lies between in proportion."""
-    whole = np.floor(quarters)
-    return whole + np.interp(quarters - whole, (0.0, swing, 1.0), (0.0, 0.5, 1.0))
-
-
 def _swing(quarters: np.ndarray) -> float:
     """Where in their quarter note the second eighths of onsets stand, if most of what lies near the
     half stands together there, and later than at the half; else 0.5."""
@@ -147,16 +140,6 @@ def _swing(quarters: np.ndarray) -> float:
     together = np.mean(np.abs(near - swing) < SMALL * 2)
     known = swing < 0.5 + 2 * SMALL or abs(swing - 2 / 3) < SMALL
     return 0.5 if known or together < MOSTLY else swing
-
-
-def _swung(score: Score, swing: float) -> np.ndarray:
-    """Tempo marks by which the second eighths of ``score`` come at the half of quarter notes."""
-    clock = Beats(score)
-    number = int(clock.quarters(score.duration)) + 2
-    times = clock.seconds((np.arange(number)[:, None] + (0.0, swing)).reshape(-1))
-    tempos = np.zeros(len(times) - 1, TEMPO)
-    tempos["time"], tempos["bpm"] = times[:-1], 30.0 / np.diff(times)
-    return tempos
 
 
 def exactness(quarters: np.ndarray) -> float:

@@ -52,11 +52,12 @@ KEY = np.dtype([("time", "f8"), ("sharps", "i1"), ("minor", "?")])
 
 class Pulse(NamedTuple):
     """Beats that are not those of the file: marks that count from ``late`` seconds on, which may be
-    before 0."""
+    before 0, and where in each quarter note its second eighth stands."""
 
     tempos: np.ndarray
     meters: np.ndarray
     late: float
+    swing: float = 0.5
 
 
 #: The columns of a Score, their dtypes and what they are sorted by.

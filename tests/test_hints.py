@@ -8,7 +8,7 @@ import pytest
 
 from musictx import compose
 from musictx.compose import hints
-from musictx.compose.commands import known_options
+from musictx.compose.commands import known_options, parts
 
 GROUPS = {name for command in compose.COMMANDS for name in compose.groups(command)}
 
@@ -42,3 +42,22 @@ def test_words_of_other_programs_are_no_options_of_ours_and_lead_to_one(command)
 def test_a_foreign_command_leads_to_one_of_ours(other):
     assert other not in compose.COMMANDS
     understood(shlex.split(hints.SPELLINGS[other].partition(" (")[0]))
+
+
+@pytest.mark.parametrize("command", compose.COMMANDS)
+def test_a_word_without_a_dot_is_answered_with_no_limit(command):
+    known = [*known_options(command), *parts(command), *compose.groups(command)]
+    for word in ("tracks", "notes", "seconds", "events", "track"):
+        assert not [one for one in hints.meant(command, word, known) if "limits." in one]
+
+
+def test_an_option_of_other_commands_is_said_to_be_theirs():
+    for command, name, theirs in (
+        ("generate", "tracks", "musictx infill"),
+        ("generate", "style", "musictx accompany"),
+        ("infill", "seconds", "musictx generate, musictx play, musictx compare"),
+    ):
+        known = [*known_options(command), *parts(command), *compose.groups(command)]
+        said = f"{name}: no such option of musictx {command}; it is an option of {theirs}; "
+        assert hints.unknown_option(command, name, known).startswith(said)
+    assert "it is an option of" not in hints.unknown_option("generate", "tempo", ["seed"])

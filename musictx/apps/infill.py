@@ -31,6 +31,7 @@ from musictx.errors import UserError
 from musictx.evaluate.note_limits import at_once, habit, parts_of
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
+from musictx.pedal import fold_sustain
 from musictx.sampling import fill, timeline
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import Ended
@@ -142,6 +143,7 @@ def composed(
             closes=task.closes,
             segment=np.inf if task.closes else fill.SEGMENT_SECONDS,
             programs=programs,
+            habits=habits,
             steering=steer,
         )
     versions = fill.compose(
@@ -198,7 +200,12 @@ def habits_of(
     tracks in themselves; but for what the ``request`` says of notes at once and of pitches."""
     found = parts.habits(bundle, wanted)
     if task.closes:
-        notes = parts.as_trained(bundle, task.score).notes
+        score = parts.as_trained(bundle, task.score)
+        if bundle.tokenizer.group == 1:  # whose notes last as long as the pedal holds them
+            score = fold_sustain(score)
+        notes = score.notes.copy()
+        if "program" not in bundle.tokenizer.kinds:
+            notes["program"] = 0
         for part, mine in parts_of(notes[np.isin(notes["track"], task.tracks)]).items():
             if len(mine) >= FEWEST_NOTES:
                 rate = len(mine) / max(float(np.ptp(mine["start"])), 1.0)

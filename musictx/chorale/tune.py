@@ -70,7 +70,13 @@ class Tune:
         elif len(voices) > 1:
             known = four.read(score, voices)[0]
         else:
-            known, shift = melody_of(four.read(score)[0], voices[0])
+            try:
+                known, shift = melody_of(four.read(score)[0], voices[0])
+            except UserError as error:
+                raise UserError(
+                    f"{error}; give a file with the melody alone, such as its track, exported from "
+                    "your sequencer"
+                ) from None
         clock, first = Beats(score, bpm=four.BPM), four.first_step(score)
         bars = {clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(known))}
         if missing := sorted(set(ends) - bars):

@@ -28,7 +28,10 @@ def also(command: str) -> dict[str, Sequence[str]]:
 
 
 def meant(command: str, name: str, known: Sequence[str]) -> list[str]:
-    """The options of ``known`` that ``name`` may stand for, best first; none where all are far."""
+    """The options of ``known`` that ``name`` may stand for, best first; none where all are far. A
+    word without a dot stands for no limit: who types ``tracks`` wants no ``limits.tracks``."""
+    if "." not in name:
+        known = [option for option in known if "limits" not in option.split(".")[:-1]]
     last = name.rpartition(".")[2].lower().replace("-", "_")
     near = [option for option, words in also(command).items() if last in words and option in known]
     near = near or [k for k in dict.fromkeys(known) if k.rpartition(".")[2] == last]
@@ -44,7 +47,9 @@ def unknown_option(command: str, name: str, known: Sequence[str]) -> str:
         flag = name.removeprefix("trainer.")
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
     near = meant(command, name, known)
-    hint = f"did you mean {' or '.join(near[:3])}? " if near else ""
+    others = [f"musictx {other}" for other in COMMANDS if name in known_options(other)]
+    hint = f"it is an option of {', '.join(others)}; " if others else ""
+    hint = f"did you mean {' or '.join(near[:3])}? " if near else hint
     whole = f"musictx {command} --help lists all"
     return f"{shown(name)}: no such option of musictx {command}; {hint}{whole}"
 

@@ -10,7 +10,7 @@ before it as its past.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from musictx.sampling.group_events import teller
 from musictx.sampling.known_events import KnownEvents, RowConstraint
 from musictx.sampling.known_groups import BarRow
 from musictx.sampling.primer import Primer
-from musictx.sampling.soft import NoteLimits
+from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS, HERE
@@ -53,6 +53,7 @@ class Part:
               :data:`TAIL_SECONDS`
     segment   seconds composed at once at most
     programs  of new notes; None: any
+    habits    program -> how many new notes sound at once at most, and between which pitches
     """
 
     def __init__(
@@ -66,13 +67,14 @@ class Part:
         closes: bool,
         segment: float = np.inf,
         programs: Collection[int] | None = None,
+        habits: Mapping[int, Habit] | None = None,
         steering: Steering | None = None,
         context: int | None = None,
     ) -> None:
         self.model, self.tokenizer, self.vocabulary = model, tokenizer, tokenizer.vocabulary
         self.steering = steering or Steering((0,) * len(CONTROLS))
         self.context = context or model.config.context
-        self.closes, self.programs = closes, programs
+        self.closes, self.programs, self.habits = closes, programs, habits or {}
         self.around = Primer(score=music if len(music) else None)  # for key=auto
         self.seconds = tokenizer.step_seconds
         first = self._step(tokenizer.begins(music)) if len(music) else self._step(begin)
@@ -277,6 +279,7 @@ def _segment(
         span=part.stop if part.closes else None,
         until=until,
         programs=part.programs,
+        habits=part.habits,
     )
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     constraints = soft.build(

@@ -12,13 +12,14 @@ before a known note of its pitch begins; a known note ends only at its known rel
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from musictx.sampling.constraints import Constraint
+from musictx.sampling.soft import Habit
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import EventState
 from musictx.tokens.performance import PerformanceTokenizer
@@ -37,6 +38,7 @@ class KnownEvents(Constraint):
     until    a row is done at this step at the latest; where there is a span, when it is over and
              its own notes have ended
     programs  of own notes; None: any
+    habits   program -> how many own notes sound at once at most, and between which pitches
     """
 
     def __init__(
@@ -50,10 +52,11 @@ class KnownEvents(Constraint):
         span: int | None = None,
         until: int,
         programs: Collection[int] | None = None,
+        habits: Mapping[int, Habit] | None = None,
     ) -> None:
         self.states: Sequence[GrammarState] = list(states)
         self._kind = torch.from_numpy(np.array(tokenizer.kind_of))
-        rules = _Rules(tokenizer, known, span, until, programs)
+        rules = _Rules(tokenizer, known, span, until, programs, habits or {})
         self.rows = [RowConstraint(rules, state, past, Counter(own)) for state in states]
 
     def allowed(self) -> Tensor:
@@ -88,9 +91,11 @@ class _Rules:
         span: int | None,
         until: int,
         programs: Collection[int] | None,
+        habits: Mapping[int, Habit],
     ) -> None:
         table = tokenizer.vocabulary
         self.table, self.known, self.span, self.until = table, known, span, until
+        self.habits = habits
         self.steps = known["step"].tolist()
         self.step_seconds = tokenizer.step_seconds
         self.ids = {kind: slice(*table.range(kind)) for kind in table.kinds}
@@ -228,17 +233,12 @@ class RowConstraint:
         rules, sounding = self.rules, self.state.sounding
         here = [pitch for program, pitch in sounding.notes if program == sounding.program]
         on, off = rules.ids["note_on"], rules.ids["note_off"]
-        soon = now[(now["what"] == ev.ON) & (now["program"] == sounding.program)]["pitch"]
-        strikes = np.ones(on.stop - on.start, bool)
-        for pitch in {*here, *soon.tolist()}:
-            if 0 <= pitch - rules.low < len(strikes):
-                strikes[pitch - rules.low] = False
-        strikes &= sounding.program in rules.programs
+        strikes = self._strikes(sounding.program, now)
         mask[on] &= strikes
-        if rules.has_programs:  # where every pitch sounds there is something to end, or nothing
-            count = Counter(program for program, _ in sounding.notes)
+        if rules.has_programs:  # where no pitch may be struck there is something to end, or nothing
+            busy = {*rules.habits, *(program for program, _ in sounding.notes)} & rules.programs
             ends = set() if sounding.struck else {key[0] for key, n in self.own.items() if n}
-            full = [p for p, n in count.items() if n + len(now) >= len(strikes) and p not in ends]
+            full = [p for p in busy - ends if not self._strikes(p, now).any()]
             mask[[rules.ids["program"].start + program for program in full]] = False
         drums = mask[rules.ids.get("drum", slice(0))].any()
         if not strikes.any() and not drums:
@@ -246,6 +246,22 @@ class RowConstraint:
         for pitch in here:
             if not self.own[sounding.program, pitch]:
                 mask[off.start + pitch - rules.low] = False
+
+    def _strikes(self, program: int, now: np.ndarray) -> np.ndarray:
+        """Of each pitch whether an own note of it may begin on ``program``."""
+        rules, on = self.rules, self.rules.ids["note_on"]
+        strikes = np.full(on.stop - on.start, program in rules.programs)
+        soon = now[(now["what"] == ev.ON) & (now["program"] == program)]["pitch"].tolist()
+        for pitch in {*soon, *(p for of, p in self.state.sounding.notes if of == program)}:
+            if 0 <= pitch - rules.low < len(strikes):
+                strikes[pitch - rules.low] = False
+        if program in rules.habits:
+            voices, low, high, _ = rules.habits[program]
+            strikes[: max(low - rules.low, 0)] = False
+            strikes[max(high + 1 - rules.low, 0) :] = False
+            if sum(n for key, n in self.own.items() if key[0] == program) >= voices:
+                strikes[:] = False
+        return strikes
 
     def _only_end(self, mask: np.ndarray) -> None:
         """Nothing of its own but the ends of its notes."""

@@ -11,6 +11,7 @@ import musictx
 from musictx.apps import parts, tasks
 from musictx.config import InfillConfig
 from musictx.errors import UserError
+from musictx.evaluate.note_limits import at_once
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.sampling.drummers import KINDS
 from musictx.tokens import controls
@@ -115,6 +116,23 @@ def test_a_variation_of_a_line_is_a_line_in_its_register(songs, band):
     assert np.all(mine["end"][:-1] <= mine["start"][1:] + 1e-6)
     assert tune["pitch"].min() - 4 <= mine["pitch"].min()
     assert mine["pitch"].max() <= tune["pitch"].max() + 4
+
+
+@pytest.mark.parametrize("asked", [{}, {"register": "low", "polyphony": 9}])
+def test_a_gap_written_by_a_pianist_keeps_the_pitches_and_voices_of_its_track(asked, pianist, band):
+    """Unless others are asked for."""
+    new = []
+    for seed in range(3):
+        config = {"begin": "2", "end": "3", "tracks": "Tune", "seed": seed, **asked}
+        made = track(musictx.infill(band, pianist, **config)[0].score, "Tune")
+        bar = 4 * 60 / 90
+        new.append(made[(made["start"] > bar - 0.01) & (made["start"] < 3 * bar - 0.01)])
+    high = [int(notes["pitch"].max()) for notes in new]
+    low = [int(notes["pitch"].min()) for notes in new]
+    most = [int(at_once(notes).max()) for notes in new]
+    kept = [a >= 66 and b <= 78 and n == 1 for a, b, n in zip(low, high, most)]
+    assert min(map(len, new)) > 3
+    assert all(kept) if not asked else not any(kept)
 
 
 def test_around_a_gap_the_tracks_that_are_written_count_and_the_others_in_it(band):

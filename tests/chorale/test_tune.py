@@ -60,6 +60,14 @@ def test_a_tune_is_moved_by_octaves_into_the_sopranos_range_and_that_is_said(oct
     assert ("up" in told, "down" in told) == (found.shift > 0, found.shift < 0)
 
 
+def test_too_many_notes_at_once_are_refused_with_what_to_give_instead():
+    notes = np.concatenate([tune(LINE).notes] * 5)
+    notes["pitch"] -= np.arange(5, dtype=np.uint8).repeat(len(notes) // 5)
+    said = "5 notes sound at once at quarter note 1; .* at most; give a file with the melody alone"
+    with pytest.raises(UserError, match=said):
+        Tune.of(Score(notes=np.sort(notes, order="start")))
+
+
 def test_notes_off_the_grid_are_counted_and_said():
     third = 1 / 3
     triplet = [("C5", 1), ("D5", third), ("E5", third), ("F5", third), ("G5", 2)]

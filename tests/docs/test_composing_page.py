@@ -82,3 +82,10 @@ def test_the_command_of_each_task_runs(command, tmp_path, monkeypatch):
     assert cli.main(words) == 0
     made = {path.suffix for path in set(tmp_path.rglob("*")) - before}
     assert words[0] == "compare" or made & {".mid", ".musicxml", ".png"}
+
+
+def test_words_that_musicians_do_not_know_are_explained():
+    listed = PAGE.partition("## Words\n")[2].partition("\n## ")[0]
+    explained = set(re.findall(r"\*\*([^*]+)\*\*", listed))
+    assert explained >= {"nat", "primer", "seam", "held out", "window", "particles", "token"}
+    assert "ends on no root-position triad" in listed

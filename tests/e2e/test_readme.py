@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +69,18 @@ def test_the_commands_of_the_pages_are_understood(line, capsys, tmp_path, monkey
 def test_the_make_targets_of_the_pages_exist(line):
     target = line.split()[1]
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_make_shows_how_far_the_big_download_is(target, tmp_path):
+    """Torch first, with pip's progress bar; the rest in silence."""
+    words = ["make", "--dry-run", target, f"VENV={tmp_path}"]
+    out = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    first, rest = (line.split() for line in out.splitlines() if "pip install" in line)
+    assert first[-3:] == ["--progress-bar", "on", "torch"]
+    assert "--quiet" not in first
+    assert "--quiet" in rest
 
 
 @pytest.mark.parametrize("line", SHOWN["python"])

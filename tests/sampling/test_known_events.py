@@ -11,11 +11,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
+from musictx.evaluate.note_limits import at_once, parts_of
 from musictx.notes import Score
 from musictx.sampling import fill
 from musictx.sampling.fill import TAIL_SECONDS, Part
 from musictx.sampling.known_events import KnownEvents
-from musictx.sampling.soft import NoteLimits
+from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
 from musictx.tokens.performance import PerformanceTokenizer
@@ -62,15 +63,16 @@ def versions(part: Part, seeds, density=None, **more):
     st.integers(0, 600).map(lambda n: n / 100),
     st.integers(10, 300).map(lambda n: n / 100),
     st.booleans(),
+    st.sampled_from([{}, {0: Habit(1, 60, 61)}, dict.fromkeys(range(128), Habit(2, 50, 70))]),
     st.integers(0, 99),
 )
-def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span(
-    kept, tokenizer, lean, begin, length, closes, seed
+def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habits(
+    kept, tokenizer, lean, begin, length, closes, habits, seed
 ):
     model = make(tokenizer, context=96, seed=seed, **lean)
     end = begin + length
     segment = np.inf if closes else 1.0
-    part = Part(model, tokenizer, kept, begin, end, closes=closes, segment=segment)
+    part = Part(model, tokenizer, kept, begin, end, closes=closes, segment=segment, habits=habits)
     given_before = listed(tokenizer.quantise(kept).notes, 0.01)
     part = composed(part, seed)
     new = part.new
@@ -87,6 +89,11 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span(
         assert new["start"].max() <= end + 0.01 or not closes
         if closes:
             assert new["end"].max() <= end + TAIL_SECONDS + 0.011
+    for program, mine in parts_of(new[~new["drum"]]).items():
+        if program in habits:
+            assert at_once(mine).max() <= habits[program].voices
+            assert habits[program].low <= mine["pitch"].min()
+            assert mine["pitch"].max() <= habits[program].high
 
 
 def _ids(events: np.ndarray, tokenizer) -> np.ndarray:
