@@ -1,9 +1,9 @@
 """A piece by a plan of sections: ``form=AABA bars=8``.
 
-A new letter goes on from what there is, unlike the sections before it. A letter that comes again is
-composed as a variation of its first time, in the same chords, as alike as sections are that return
-in songs (``scripts/reproduce/form.py``, scripts/LOG.md); where it has a prime, its second half is
-new. The last bar of the piece stays. The last bar of a new section before one that returns is
+A new letter goes on from what there is, unlike the sections before it. A letter that comes again
+begins with the bar that it began with, and goes on as a variation of its first time, in the same
+chords, about as alike as sections are that return in songs (``scripts/reproduce/form.py``,
+scripts/LOG.md); where it has a prime, its second half is new. The last bar of the piece stays. The last bar of a new section before one that returns is
 composed anew, so that it leads there.
 """
 
@@ -127,7 +127,7 @@ class _Writing:
             if name in names[:number]:
                 ending = number + 1 == len(plan)  # of the piece: its last bar stays
                 anew = max(round(PRIMED * self.bars), 1) if primes else 0
-                self._bars_anew(last - self.bars, last - max(anew, ending), varied=True)
+                self._bars_anew(last - self.bars + 1, last - max(anew, ending), varied=True)
                 self._bars_anew(last - max(anew, ending), last - ending)
             elif names[number + 1 : number + 2] and names[number + 1] in names[: number + 1]:
                 self._bars_anew(last - (last > given), last)

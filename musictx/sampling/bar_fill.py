@@ -229,7 +229,6 @@ class BarPart:
             self.parts,
             self.seconds,
             returns(self.bars, self.known) if again and not self.varies else {},
-            self._varied() if again and self.varies else {},
             self.habits,
         )
 
@@ -245,11 +244,6 @@ class BarPart:
         }
         drummer = self.drummers[sum(seed) % len(self.drummers)] if self.drummers else None
         return BarRow(rules, state, self.bar, at, ends, drummer, written)
-
-    def _varied(self) -> dict[int, list[tuple[Key, list[int]]]]:
-        bars = range(self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1)
-        there = self._keyed(write(self.bars, self.told, self.table))
-        return {bar: there[bar] for bar in bars}
 
     def _keyed(self, ids: np.ndarray) -> list[list[tuple[Key, list[int]]]]:
         """The groups in each bar, with their keys."""

@@ -60,8 +60,7 @@ class BarRules:
     begin, end   steps between which new notes begin
     parts   of new groups: programs, :data:`DRUM_PART`, :data:`CHORD`
     seconds of a step
-    returns bar -> the earlier one that its known notes say again;  varied  bar -> the groups that it
-            varies, as of ``known``
+    returns bar -> the earlier one that its known notes say again
     habits  part -> how many of its notes sound at once, between which pitches new ones lie, and how
             many there are in a second
     """
@@ -76,7 +75,6 @@ class BarRules:
     parts: Collection[int]
     seconds: float = 60.0 / (STEPS * BPM)
     returns: Mapping[int, int] = field(default_factory=dict)
-    varied: Mapping[int, Sequence[tuple[Key, list[int]]]] = field(default_factory=dict)
     habits: Mapping[int, Habit] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -30,9 +30,6 @@ LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 1.5
 #: Where the known notes say earlier bars again, what came next there is likelier by so many nats in
 #: each of so many fields: its place, its part and its tone (scripts/LOG.md).
 AGAIN, FIELDS = 3.0, 3
-import os
-
-LIKE = float(os.environ.get("VARP", "4"))
 #: The program of a bass. Where it is asked for and silent at a bar line, a note of it there is
 #: likelier by so many nats, and the root of the chord in force by so many: the lowest notes of
 #: songs begin 85 of 100 bars, 81 of them on the root (scripts/reproduce/rhythm_sections.py).
@@ -109,7 +106,7 @@ class BarRow:
             found[ids["pitch"]] = ON_ROOT * (pitches % 12 == self._root)
         count, then = len(self._group), self._said_before()
         if count < FIELDS and then[:count] == self._group and count < len(then):
-            found[then[count]] += LIKE if self.rules.varied else AGAIN
+            found[then[count]] += AGAIN
         if self.done or self.queue or len(self._group) > 1:
             return found
         lacks = {}
@@ -133,8 +130,7 @@ class BarRow:
 
     def _said_before(self) -> list[int]:
         """The ids that came next in the bar that this one says again; nothing where it is new."""
-        rules = self.rules
-        there = rules.varied.get(self.bar, self._written.get(rules.returns.get(self.bar, -1)))
+        there = self._written.get(self.rules.returns.get(self.bar, -1))
         if there is None or self.done or self.queue:
             return []
         return next((ids for key, ids in there if key > self._last), [self._onward()])
