@@ -18,29 +18,29 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3535,
-    "apps": 2468,
-    "attention": 2931,
+    "": 3540,
+    "apps": 2476,
+    "attention": 2954,
     "cli": 385,
-    "compose": 1307,
-    "config": 1740,
+    "compose": 1318,
+    "config": 1749,
     "data": 2841,
     "evaluate": 1590,
     "midi": 1537,
     "model": 3049,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4736,
-    "tokens": 2374,
-    "train": 2472,
-    "chorale": 3361,
+    "sampling": 4755,
+    "tokens": 2372,
+    "train": 2481,
+    "chorale": 3367,
     "live": 620,
     "mcp": 591,
     "speed": 2770,
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_030, 45_361, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_112, 45_449, 400, 130
 
 
 def lines() -> dict[str, int]:
