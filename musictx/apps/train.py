@@ -31,7 +31,7 @@ from musictx.sampling.primer import NOTHING
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
-from musictx.train import checkpoint, fitting, messages, ranks, runs
+from musictx.train import checkpoint, fitting, memory, messages, ranks, runs
 from musictx.train.callbacks import LastCheckpoint, Run, RunCallback, StopBetweenSteps
 from musictx.train.card import card
 from musictx.train.ema import Ema
@@ -229,6 +229,7 @@ def assemble(
     known = Run(save_model, sample, draw, told, StopRequest(tell=ranks.is_first()), config.seed)
     known.check = folder.still_there
     trainer = trainer_of(config, folder, bar, known, validates=bool(shards.pieces("validation")))
+    memory.check(model.config, config.data.batch_size, trainer.strategy.root_device)
     return TrainingSession(lit, data, trainer, path, bar, known)
 
 

@@ -1,0 +1,46 @@
+"""A batch that cannot fit is refused before the first step, and one that can never is."""
+
+import pytest
+import torch
+
+from musictx.errors import ConfigError
+from musictx.model.transformer import MusicTransformer
+from musictx.train import memory
+
+CPU = torch.device("cpu")
+
+
+def network(**options):
+    sizes = {"layers": 2, "width": 32, "heads": 2, "feedforward": 64, "context": 60}
+    return MusicTransformer(90, **{**sizes, **options})
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": 5}, {"feedforward": 512}, {"gates": True}])
+def test_a_step_keeps_no_less_than_was_said(options):
+    model, kept = network(**options), {}
+    ids = torch.randint(4, 90, (3, 60))
+
+    def keep(tensor):
+        kept[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = model(ids).square().mean()
+    loss.backward()
+    assert 0 < memory.least(model.config, 3) <= sum(kept.values())
+
+
+def test_a_batch_beyond_the_memory_is_refused_with_what_would_fit(monkeypatch):
+    config = network().config
+    monkeypatch.setattr(memory, "available", lambda device: 10 * memory.least(config, 1) + 5)
+    memory.check(config, 10, CPU)
+    with pytest.raises(ConfigError, match=r"data\.batch_size=11: .*; expected 10 at most"):
+        memory.check(config, 11, CPU)
+    monkeypatch.setattr(memory, "available", lambda device: None)
+    memory.check(config, 11, CPU)
+
+
+def test_what_this_machine_has_is_neither_nothing_nor_a_petabyte():
+    there = memory.available(CPU)
+    assert there is None or 1e8 < there < 1e15
+    assert memory.available(torch.device("meta")) is None
