@@ -19,7 +19,7 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3540,
-    "apps": 2476,
+    "apps": 2477,
     "attention": 2954,
     "cli": 385,
     "compose": 1318,
@@ -32,7 +32,7 @@ ROOMS = {
     "render": 1499,
     "sampling": 4755,
     "tokens": 2372,
-    "train": 2481,
+    "train": 2523,
     "chorale": 3367,
     "live": 620,
     "mcp": 591,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_112, 45_449, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_155, 45_492, 400, 130
 
 
 def lines() -> dict[str, int]:
