@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import pickletools
 import warnings
+import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from pytorch_lightning.plugins.io import CheckpointIO
 from musictx import files
 from musictx.errors import UserError, WriteError
 
+#: Characters of the name of a class in a checkpoint, and bytes of what it holds beside tensors.
+LONGEST_NAME, LARGEST_INDEX = 1000, 64_000_000
 #: What a checkpoint of a training must have, and as what.
 PARTS: dict[str, type] = {
     "state_dict": dict,
@@ -57,6 +62,7 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Detected pickle protocol")  # no file of ours
+            _check_names(path)
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise _refused(path, "it holds objects other than tensors and plain values") from None
@@ -76,6 +82,20 @@ def read(path: str | Path) -> dict[str, Any]:
     if checkpoint["global_step"] < 0:
         raise _refused(path, f"global_step is {checkpoint['global_step']}")
     return checkpoint
+
+
+def _check_names(path: str | Path) -> None:
+    """``UnpicklingError`` for a class with an absurd name: torch takes the square of its length to
+    say that it is not allowed. What else is wrong torch finds itself."""
+    with zipfile.ZipFile(path) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith("/data.pkl"))
+        if archive.getinfo(name).file_size > LARGEST_INDEX:
+            raise pickle.UnpicklingError
+        data = archive.read(name)
+    with suppress(ValueError):
+        for code, value, _ in pickletools.genops(data):
+            if code.name == "GLOBAL" and len(str(value)) > LONGEST_NAME:
+                raise pickle.UnpicklingError
 
 
 def _refused(path: str | Path, reason: str) -> UserError:

@@ -115,3 +115,21 @@ def test_a_pickle_that_breaks_off_in_the_archive_is_refused(pickled, tmp_path):
             new.writestr(name, pickled if name.endswith("data.pkl") else data)
     with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint .*(4 bytes|tuple)"):
         checkpoint.read(path)
+
+
+def test_a_class_with_an_absurd_name_is_refused_at_once(tmp_path, monkeypatch):
+    """torch searches the sentence that it would say by a pattern whose time is quadratic in it."""
+    path, load, asked = write(tmp_path / "last.ckpt"), torch.load, []
+    monkeypatch.setattr(torch, "load", lambda *a, **k: (asked.append(a), load(*a, **k))[1])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    index = next(name for name in parts if name.endswith("/data.pkl"))
+    for name, seen in (("a" * 900, True), ("a" * 60_000, False)):
+        parts[index] = b"\x80\x02c" + name.encode() + b"\nb\n."
+        with zipfile.ZipFile(path, "w") as archive:
+            for one, data in parts.items():
+                archive.writestr(one, data)
+        asked.clear()
+        with pytest.raises(UserError, match="it holds objects other than tensors"):
+            checkpoint.read(path)
+        assert bool(asked) == seen
