@@ -32,7 +32,7 @@ ROOMS = {
     "render": 1499,
     "sampling": 4755,
     "tokens": 2372,
-    "train": 2523,
+    "train": 2543,
     "chorale": 3367,
     "live": 620,
     "mcp": 591,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_155, 45_492, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_175, 45_512, 400, 130
 
 
 def lines() -> dict[str, int]:
