@@ -88,10 +88,10 @@ def _check_names(path: str | Path) -> None:
     """``UnpicklingError`` for a class with an absurd name: torch takes the square of its length to
     say that it is not allowed. What else is wrong torch finds itself."""
     with zipfile.ZipFile(path) as archive:
-        (name,) = (one for one in archive.namelist() if one.endswith("/data.pkl"))
-        if archive.getinfo(name).file_size > LARGEST_INDEX:
+        index = [one for one in archive.infolist() if one.filename.endswith("/data.pkl")]
+        if any(one.file_size > LARGEST_INDEX for one in index):
             raise pickle.UnpicklingError
-        data = archive.read(name)
+        data = archive.read(index[0]) if index else b""
     with suppress(ValueError):
         for code, value, _ in pickletools.genops(data):
             if code.name == "GLOBAL" and len(str(value)) > LONGEST_NAME:

@@ -90,6 +90,23 @@ def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
     assert (pytest.approx(30 * BEAT), "C:maj") in chords, "chords return with their section"
 
 
+def test_a_return_begins_as_it_did_and_is_a_variation_up_to_its_end(songs, verse, monkeypatch):
+    """With a prime its second half is new; the last bar of the piece stays."""
+    composed, seen = form.infill.composed, []
+
+    def watched(bundle, task, request, **more):
+        seen.append((int(request.begin), int(request.end), task.varied))
+        return composed(bundle, task, request, **more)
+
+    monkeypatch.setattr(form.infill, "composed", watched)
+    (sample,) = musictx.generate(songs, primer=verse, form="ABAA'", seed=2)
+    # Bars from 1 on, after a rest of two: A 3 to 6, B 7 to 10, A 11 to 14, A' 15 to 18.
+    assert seen == [(10, 10, False), (12, 14, True), (16, 16, True), (17, 17, False)]
+    first, again = (bars_of(sample.score, at, 4) for at in (2, 10))
+    assert again[0] == first[0]
+    assert again[1:] != first[1:], "a copy is no variation"
+
+
 def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_its_bar_line(songs):
     rows = [((1 + n) / 2, (2 + n) / 2, 60 + n * 7 % 20, 80, 6, False, 0) for n in range(-1, 12)]
     verse = Score(

@@ -71,7 +71,7 @@ def test_the_make_targets_of_the_pages_exist(line):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+@pytest.mark.skipif(shutil.which("make") is None, reason="the Makefile is for Linux and macOS")
 @pytest.mark.parametrize("target", ["demo", "test"])
 def test_make_shows_how_far_the_big_download_is(target, tmp_path):
     """Torch first, with pip's progress bar; the rest in silence."""

@@ -3,9 +3,11 @@
 import pytest
 import torch
 
+from musictx import cli
 from musictx.errors import ConfigError
 from musictx.model.transformer import MusicTransformer
 from musictx.train import memory
+from tests.apps.train_driver import write_corpus
 
 CPU = torch.device("cpu")
 
@@ -38,6 +40,16 @@ def test_a_batch_beyond_the_memory_is_refused_with_what_would_fit(monkeypatch):
         memory.check(config, 11, CPU)
     monkeypatch.setattr(memory, "available", lambda device: None)
     memory.check(config, 11, CPU)
+
+
+def test_a_training_is_refused_before_its_folder_is_left(tmp_path, monkeypatch, capsys):
+    write_corpus(tmp_path / "midi")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(memory, "available", lambda device: 1000)
+    words = ["train", "corpus.path=midi", "corpus.workers=1", "init=null", "model=tiny"]
+    assert cli.main([*words, "trainer.accelerator=cpu", "data.batch_size=9", "out=run"]) == 2
+    assert "data.batch_size=9: a step takes at least" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_this_machine_has_is_neither_nothing_nor_a_petabyte():
