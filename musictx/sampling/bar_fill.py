@@ -214,8 +214,9 @@ class BarPart:
         sections[self._bar_of(self.begin) : last + 1] = ahead.VARIED if self.varies else 0
         return Ahead(self.bar, stop, look, self.told, sections, self.parts)
 
-    def rules(self, later: dict[int, list[int]], *, again: bool = True) -> BarRules:
-        """``again``: new notes are pulled to those of the bars that the known ones say again."""
+    def rules(self, later: dict[int, list[int]], *, habits: bool = True) -> BarRules:
+        """``habits``: new notes are pulled to those of the bars that the known ones say again, and
+        pay for what they do beside known ones."""
         opening = write(self.bars, self.known[:0], self.table).reshape(-1, FIELDS_A_GROUP)
         known = self._keyed(write(self.bars, self.known, self.table))
         return BarRules(
@@ -228,8 +229,9 @@ class BarPart:
             self.stop,
             self.parts,
             self.seconds,
-            returns(self.bars, self.known) if again and not self.varies else {},
+            returns(self.bars, self.known) if habits and not self.varies else {},
             self.habits,
+            habits,
         )
 
     def row(self, rules: BarRules, seed: Sequence[int]) -> BarRow:
@@ -270,7 +272,7 @@ def segment(
     part: BarPart = some[0].part
     times = len(part.steering.rows)  # with guidance each a second time, unsteered
     prompts, later = zip(*(part.prompt(levels) for levels in part.steering.rows))
-    rules = part.rules(later[0], again=sampling.habits)
+    rules = part.rules(later[0], habits=sampling.habits)
     known = KnownGroups(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(known.rows)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from musictx.beats import BPM
+from musictx.chords import Chord
 from musictx.data.bar_tasks import likeness, stretches
+from musictx.sampling.beside_known import BesideKnown
 from musictx.sampling.soft import Habit
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import CHORD, DRUM_PART
@@ -63,6 +65,7 @@ class BarRules:
     returns bar -> the earlier one that its known notes say again
     habits  part -> how many of its notes sound at once, between which pitches new ones lie, and how
             many there are in a second
+    fits    whether new notes pay for what they do beside known ones (:mod:`.beside_known`)
     """
 
     table: Vocabulary
@@ -76,20 +79,26 @@ class BarRules:
     seconds: float = 60.0 / (STEPS * BPM)
     returns: Mapping[int, int] = field(default_factory=dict)
     habits: Mapping[int, Habit] = field(default_factory=dict)
+    fits: bool = False
 
     def __post_init__(self) -> None:
-        sounding = defaultdict(list)
+        sounding, chords = defaultdict(list), []
         lengths = self.table.range("length")[0]
         for bar, groups in enumerate(self.known):
             for (place, part, tone), ids in groups:
-                if part not in (CHORD, DRUM_PART):
-                    start = int(self.lines[bar]) + place
+                start = int(self.lines[bar]) + place
+                if part == CHORD:
+                    chords.append((start, Chord(tone, int(self.table.value_of[ids[3]]))))
+                elif part != DRUM_PART:
                     sounding[part, tone].append((start, start + 1 + ids[3] - lengths))
         object.__setattr__(self, "sounding", dict(sounding))
+        if self.fits:
+            object.__setattr__(self, "beside", BesideKnown(sounding, chords))
         object.__setattr__(self, "ids", {k: slice(*self.table.range(k)) for k in self.table.kinds})
 
     ids: dict[str, slice] = None  # type: ignore[assignment]
     sounding: dict[tuple[int, int], list[tuple[int, int]]] = None  # type: ignore[assignment]
+    beside: BesideKnown | None = None
 
     def free(self, part: int, tone: int, step: int) -> bool:
         """Whether no known note of this pitch sounds at ``step``."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from musictx.sampling.bar_rules import BarRules, Key, key_of, part_of
+from musictx.sampling.beside_known import BesideKnown
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.returns import FIELDS
@@ -105,6 +106,8 @@ class BarRow:
         if at_line and len(self._group) == 2 and self._part() == BASS and self._root is not None:
             pitches = np.asarray(self.rules.table.value_of[ids["pitch"]])
             found[ids["pitch"]] = ON_ROOT * (pitches % 12 == self._root)
+        if self.rules.beside is not None and not self.queue:
+            self._beside(self.rules.beside, found)
         count, then = len(self._group), self._said_before()
         if count < FIELDS and then[:count] == self._group and count < len(then):
             found[then[count]] += AGAIN
@@ -128,6 +131,20 @@ class BarRow:
         if at_line and self._last[0] <= 0 and self._last[1] < BASS and BASS in self._parts(0):
             found[self._part_id(BASS) if self._group else ids["place"].start] += ON_LINE
         return found
+
+    def _beside(self, known: BesideKnown, gain: np.ndarray) -> None:
+        """Takes from ``gain`` what the pitch or the length of a note costs beside known ones."""
+        if len(self._group) not in (2, 3) or self._part() in (CHORD, DRUM_PART):
+            return
+        ids = self.rules.ids["pitch" if len(self._group) == 2 else "length"]
+        values = np.asarray(self.rules.table.value_of[ids])
+        if len(self._group) == 2:
+            nats = known.clashes(self.step)[values % 12]
+        else:
+            nats = known.lengths(self._value(2), self.step, values)
+        if (due := self.due()) is not None:  # a known note costs nothing
+            nats[due - ids.start] = 0.0
+        gain[ids] -= nats
 
     def _said_before(self) -> list[int]:
         """The ids that came next in the bar that this one says again; nothing where it is new."""

@@ -1,0 +1,59 @@
+"""What makes new notes of music in bars dearer beside known notes and chords.
+
+A model of a few million parameters holds some notes over the next chord for seconds, where songs
+change them, and writes more semitones to a melody than songs have (scripts/LOG.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain
+
+import numpy as np
+
+from musictx.chords import Chord
+from musictx.tokens.bars import STEPS
+
+#: Nats of a note that begins a semitone, or eleven, from a pitch class of a known note that sounds
+#: then or within so many steps.
+CLASH, SOON = 1.0, STEPS
+#: Nats of lengths by which a note outlasts its chord: a known chord begins before the note ends,
+#: and the note is none of its tones.
+OUTLASTS = 4.0
+
+
+class BesideKnown:
+    """Known notes and chords of a piece.
+
+    sounding  (part, pitch) -> (begin, end) of its known notes, steps
+    chords    (step, chord) of the known chords, in order
+    """
+
+    def __init__(
+        self,
+        sounding: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+        chords: Sequence[tuple[int, Chord]],
+    ) -> None:
+        tones = [[(begin, end, tone) for begin, end in sounding[_, tone]] for _, tone in sounding]
+        self._notes = np.array([*chain(*tones)], np.int64).reshape(-1, 3)
+        self._chords = [(step, chord.classes) for step, chord in chords]
+        self.clashes = cache(self._clashes)
+
+    def _clashes(self, step: int) -> np.ndarray:
+        """(12,) nats of each pitch class of a note that begins at ``step``."""
+        begin, end, tone = self._notes.T
+        near = tone[(begin < step + SOON) & (step < end)]
+        nats = np.zeros(12)
+        nats[np.concatenate([near - 1, near + 1]) % 12] = CLASH
+        return nats
+
+    def lengths(self, pitch: int, step: int, lengths: np.ndarray) -> np.ndarray:
+        """(n,) nats of each of ``lengths``, steps, of a note ``pitch`` that begins at ``step``."""
+        off = (
+            begin - step
+            for begin, classes in self._chords
+            if begin > step and classes and pitch % 12 not in classes
+        )
+        room = next(off, None)
+        return np.zeros(len(lengths)) if room is None else OUTLASTS * (lengths > room)
