@@ -20,7 +20,7 @@ from musictx.tokens.bars import STEPS
 CLASH, SOON = 1.0, STEPS
 #: Nats of lengths by which a note outlasts its chord: a known chord begins before the note ends,
 #: and the note is none of its tones.
-OUTLASTS = 4.0
+OUTLASTS = 2.5
 
 
 class BesideKnown:

@@ -1,0 +1,72 @@
+"""What new notes cost beside known ones, against plain loops; and that composing goes by it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from musictx.chords import CHORDS, NONE
+from musictx.config import SamplingConfig
+from musictx.notes import Score
+from musictx.sampling import beside_known
+from musictx.sampling.bar_fill import BarPart
+from musictx.sampling.beside_known import CLASH, OUTLASTS, SOON, BesideKnown
+from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
+
+notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
+
+
+@given(st.lists(notes, max_size=8), st.integers(0, 120))
+def test_a_semitone_from_what_sounds_soon_costs(known, step):
+    sounding = {}
+    for begin, length, pitch in known:
+        sounding.setdefault((begin % 3, pitch), []).append((begin, begin + length))
+    found = BesideKnown(sounding, []).clashes(step)
+    for one in range(12):
+        near = any(
+            begin < step + SOON and step < begin + length and (pitch - one) % 12 in (1, 11)
+            for begin, length, pitch in known
+        )
+        assert found[one] == (CLASH if near else 0.0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.sampled_from(CHORDS)), max_size=6),
+    st.integers(0, 120),
+    st.integers(30, 90),
+)
+def test_outlasting_a_chord_for_one_that_lacks_the_note_costs(gaps, step, pitch):
+    steps = np.cumsum([gap for gap, _ in gaps])
+    chords = [(int(at), chord) for at, (_, chord) in zip(steps, gaps)]
+    lengths = np.arange(1, 100)
+    found = BesideKnown({}, chords).lengths(pitch, step, lengths)
+    for length, nats in zip(lengths.tolist(), found.tolist()):
+        off = any(
+            step < at < step + length and chord != NONE and pitch % 12 not in chord.classes
+            for at, chord in chords
+        )
+        assert nats == (OUTLASTS if off else 0.0)
+
+
+@pytest.mark.parametrize("habits", [True, False])
+def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
+    """Costs that no logits outweigh: no new note clashes, none is held over a chord without it."""
+    monkeypatch.setattr(beside_known, "CLASH", 60.0)
+    monkeypatch.setattr(beside_known, "OUTLASTS", 60.0)
+    roots = [0, 5, 7, 0]
+    tune = Score(
+        notes=[(BAR * n, BAR * (n + 1), 60, 64, 0, False, 0) for n in range(4)],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+        markers=tuple((BAR * n, f"{'CxxxxFxG'[root]}:maj") for n, root in enumerate(roots)),
+    )
+    part = BarPart(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(33,))
+    clashing = held = 0
+    for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
+        notes = TOKENS.decode(made.piece).notes
+        for one in notes[notes["program"] == 33]:
+            clashing += int(one["pitch"]) % 12 in (1, 11)
+            for bar in range(int(one["start"] / BAR + 1e-6) + 1, 4):
+                tone = (int(one["pitch"]) - roots[bar]) % 12
+                held += one["end"] > BAR * bar + 1e-6 and tone not in (0, 4, 7)
+    assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
