@@ -16,7 +16,7 @@ from musictx.chords import Chord
 from musictx.tokens.bars import STEPS
 
 #: Nats of a note that begins a semitone, or eleven, from a pitch class of a known note that sounds
-#: then or within so many steps.
+#: then or within so many steps, and is no tone of the chord in force where chords are known.
 CLASH, SOON = 1.0, STEPS
 #: Nats of lengths by which a note outlasts its chord: a known chord begins before the note ends,
 #: and the note is none of its tones.

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.chords import NONE, Chord
 from musictx.sampling.bar_rules import BarRules, Key, key_of, part_of
 from musictx.sampling.beside_known import BesideKnown
 from musictx.sampling.constraints import Constraint
@@ -69,7 +70,7 @@ class BarRow:
         self._last: Key = at or (-1, -2, -1)
         self._left = [one for one in rules.known[bar] if one[0] > self._last]
         self._passed = 0  # ids of the queue that are not of the piece
-        self._root: int | None = None  # pitch class of the chord in force
+        self._chord = NONE  # in force
         self._written = dict(enumerate(map(list, written)))
         self._settle()
 
@@ -103,9 +104,9 @@ class BarRow:
         if self.drummer is not None and not (self.done or self.queue):
             self._played(self.drummer, found)
         at_line = BASS in self.rules.habits and (self._value(0) if self._group else 0) == 0
-        if at_line and len(self._group) == 2 and self._part() == BASS and self._root is not None:
+        if at_line and len(self._group) == 2 and self._part() == BASS and self._chord != NONE:
             pitches = np.asarray(self.rules.table.value_of[ids["pitch"]])
-            found[ids["pitch"]] = ON_ROOT * (pitches % 12 == self._root)
+            found[ids["pitch"]] = ON_ROOT * (pitches % 12 == self._chord.root)
         if self.rules.beside is not None and not self.queue:
             self._beside(self.rules.beside, found)
         count, then = len(self._group), self._said_before()
@@ -140,6 +141,8 @@ class BarRow:
         values = np.asarray(self.rules.table.value_of[ids])
         if len(self._group) == 2:
             nats = known.clashes(self.step)[values % 12]
+            if CHORD not in self.rules.parts:  # a known chord may clash, one of the model's may not
+                nats[np.isin(values % 12, [*self._chord.classes])] = 0.0
         else:
             nats = known.lengths(self._value(2), self.step, values)
         if (due := self.due()) is not None:  # a known note costs nothing
@@ -320,7 +323,7 @@ class BarRow:
             self._last = _, part, _ = key_of(self.rules.table, self._group)
             self._written.setdefault(self.bar, []).append((self._last, self._group))
             if part == CHORD:
-                self._root = kinds[2][1]
+                self._chord = Chord(kinds[2][1], kinds[3][1])
             known = bool(self._left) and self._left[0][1] == self._group
             if known:
                 self._left.pop(0)
