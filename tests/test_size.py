@@ -30,7 +30,7 @@ ROOMS = {
     "model": 3049,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4756,
+    "sampling": 4846,
     "tokens": 2372,
     "train": 2543,
     "chorale": 3367,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_176, 45_513, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_266, 45_603, 400, 130
 
 
 def lines() -> dict[str, int]:
