@@ -71,7 +71,10 @@ class CorpusConfig:
         path=True,
     )
     workers: int = option(
-        0, "processes that read files; 0 = as many as there are cores", low=0, high=1024
+        0,
+        "processes that read files; 0 = as many as there are cores, 1 = no other process",
+        low=0,
+        high=1024,
     )
     limits: Limits = option(Limits, HELP)
     augment: AugmentConfig = field(default_factory=AugmentConfig)

@@ -43,12 +43,12 @@ def run(
     work      must be picklable; returns one result for each item
     chunks    taken from as processes become free, so they may be without end
     crashed   the result for an item that kills the process working on it
-    workers   processes; 1 works in this process (and cannot survive such an item)
+    workers   processes; 0 works in this process (and cannot survive such an item)
 
     When a process dies (segmentation fault, out of memory), the chunks under way are done again
     item by item, so that only the culprit is lost. An exception raised by ``work`` ends the run.
     """
-    if workers == 1:
+    if not workers:
         for chunk in chunks:
             yield chunk, work(chunk)
         return

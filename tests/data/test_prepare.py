@@ -147,9 +147,12 @@ def test_each_file_is_read_once(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="patches reach workers only by fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize(("pieces", "workers"), [(4, 2), (64, 0)])
 def test_a_file_that_kills_its_process_costs_only_itself(
-    corpus, tmp_path, monkeypatch, many_chunks
+    corpus, tmp_path, monkeypatch, pieces, workers
 ):
+    """In a corpus of many chunks, and in one of a single chunk with the workers of the default."""
+    monkeypatch.setattr(preparing, "PIECES", pieces)
     real = formats.read
 
     def deadly(path, **options):
@@ -159,7 +162,7 @@ def test_a_file_that_kills_its_process_costs_only_itself(
 
     monkeypatch.setattr(formats, "read", deadly)
     monkeypatch.setattr(parallel, "START_METHOD", "fork")
-    report = run(corpus, tmp_path / "out", workers=2)
+    report = run(corpus, tmp_path / "out", workers=workers)
     crashed = [item.name for item in report.left_out if item.reason == "crashed the reader"]
     assert crashed == ["song-010.mid", "song-011.mid", "song-033.mid"]
     assert report.total().pieces == 51 - 3
