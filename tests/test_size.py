@@ -23,8 +23,8 @@ ROOMS = {
     "attention": 2954,
     "cli": 385,
     "compose": 1318,
-    "config": 1749,
-    "data": 2841,
+    "config": 1752,
+    "data": 2842,
     "evaluate": 1590,
     "midi": 1537,
     "model": 3049,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_266, 45_603, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_270, 45_607, 400, 130
 
 
 def lines() -> dict[str, int]:
