@@ -114,7 +114,8 @@ def _encode(job: PrepareJob, file: BinaryIO, progress: bool) -> Encoded:
         chunks = in_chunks(job.source.items())
         first = list(islice(chunks, 2))
         workers = (job.corpus.workers or parallel.cores()) if len(first) > 1 else 1
-        workers *= job.corpus.workers != 1  # one that is asked for is this process
+        if job.corpus.workers == 1:
+            workers = 0  # no other process
         running = parallel.run(work, chain(first, chunks), encode.crashed, workers=workers)
         with contextlib.closing(running):  # no worker outlives a Ctrl-C
             for items, outcomes in running:

@@ -72,3 +72,18 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
                 tone = (int(one["pitch"]) - roots[bar]) % 12
                 held += one["end"] > BAR * bar + 1e-6 and tone not in (0, 4, 7)
     assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
+
+
+def test_a_known_note_costs_nothing():
+    """Of two known notes a semitone apart the first may come: it is as likely as it was."""
+    rows = [(0.0, BAR, pitch, 64, 33, False, 0) for pitch in (59, 60)]
+    tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
+    part = BarPart(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
+    row = part.row(part.rules({}), (0,))
+    first = row.rules.known[0][0][1]
+    for token in first[:2]:
+        row.advance(token)
+    table = TOKENS.vocabulary
+    assert row.due() == first[2] == table.id("pitch", 59)
+    assert row.gain()[first[2]] == 0.0
+    assert row.gain()[table.id("pitch", 61)] == -CLASH
