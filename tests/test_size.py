@@ -24,7 +24,7 @@ ROOMS = {
     "cli": 385,
     "compose": 1318,
     "config": 1752,
-    "data": 2842,
+    "data": 2843,
     "evaluate": 1590,
     "midi": 1537,
     "model": 3049,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_270, 45_607, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_271, 45_608, 400, 130
 
 
 def lines() -> dict[str, int]:
