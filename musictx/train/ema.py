@@ -22,11 +22,13 @@ class Ema(WeightAveraging):
     """
 
     def __init__(self, decay: float) -> None:
-        def average(mean: Tensor, weight: Tensor, n: Tensor | int) -> Tensor:
-            d = min(decay, (1 + int(n)) / (10 + int(n)))
-            return torch.lerp(mean, weight, 1.0 - d)
+        def average(means: list[Tensor], weights: list[Tensor], n: Tensor) -> None:
+            """All at once, and without asking a GPU for ``n``: that would wait for the step."""
+            apart = torch._foreach_sub(weights, means)
+            torch._foreach_mul_(apart, 1.0 - ((1.0 + n) / (10.0 + n)).clamp(max=decay))
+            torch._foreach_add_(means, apart)
 
-        super().__init__(use_buffers=False, avg_fn=average)
+        super().__init__(use_buffers=False, multi_avg_fn=average)
         self.decay = decay
 
     @contextmanager
