@@ -9,7 +9,6 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import WeightAveraging
-from torch import Tensor
 
 
 class Ema(WeightAveraging):
@@ -22,14 +21,22 @@ class Ema(WeightAveraging):
     """
 
     def __init__(self, decay: float) -> None:
-        def average(means: list[Tensor], weights: list[Tensor], n: Tensor) -> None:
-            """All at once, and without asking a GPU for ``n``: that would wait for the step."""
-            apart = torch._foreach_sub(weights, means)
-            torch._foreach_mul_(apart, 1.0 - ((1.0 + n) / (10.0 + n)).clamp(max=decay))
-            torch._foreach_add_(means, apart)
-
-        super().__init__(use_buffers=False, multi_avg_fn=average)
+        super().__init__(use_buffers=False)
         self.decay = decay
+
+    @torch.no_grad()
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
+    ) -> None:
+        """As Lightning's, but all weights at once, and the count of steps is the trainer's: to ask
+        a GPU for its own would wait for the step to end. Buffers never change here."""
+        if trainer.global_step > self._latest_update_step:
+            assert self._average_model is not None
+            n = trainer.global_step - 1
+            d = min(self.decay, (1 + n) / (10 + n)) if n else 0.0
+            means = list[torch.Tensor](self._average_model.parameters())
+            torch._foreach_lerp_(means, [*pl_module.parameters()], 1.0 - d)
+            self._latest_update_step = trainer.global_step
 
     @contextmanager
     def swapped(self, module: pl.LightningModule) -> Iterator[None]:

@@ -185,7 +185,8 @@ class Conditions(PitchFeature):
         starts = torch.zeros(rows, count, self.pitches, dtype=torch.int64, device=ids.device)
         ends, gap = starts, torch.full((rows, count), NEVER, device=ids.device)
         ahead = (place == HERE) & (at_known >= 0) & (at_known < at_stream)
-        if torch.compiler.is_compiling() or bool(ahead.any()):
+        # To look at one number would wait for a GPU.
+        if ids.is_cuda or torch.compiler.is_compiling() or bool(ahead.any()):
             time = self.steps[every].cumsum(1)
             now = time[:, new].contiguous()
             clock = [time.gather(1, at.clamp(min=0)) for at in (at_known, at_stream, at_here)]

@@ -130,7 +130,8 @@ class Echoes(Feature):
         # The notes in their order: column n is note number n, and column 0 is none.
         struck = self.starts[every] >= 0
         number = struck.cumsum(1)
-        most = int(number[:, -1].max()) + 1
+        # To look at one number would wait for a GPU: there as many columns as there may be notes.
+        most = number.shape[1] + 1 if ids.is_cuda else int(number[:, -1].max()) + 1
         at = index.new_zeros(len(every), most)
         at.scatter_(1, torch.where(struck, number, 0), index)
         pitch, begun = self.starts[every].gather(1, at), begins.gather(1, at)
@@ -212,9 +213,10 @@ def _longest_runs(pitch: Tensor, begun: Tensor) -> tuple[Tensor, Tensor]:
 
     begun  (B, n): where the piece of each note begins
     """
+    pitch, begun = pitch.int(), begun.int()  # the table of all lags is large
     count = pitch.shape[1]
-    number = torch.arange(count, device=pitch.device)
-    lags = torch.arange(1, min(count, FARTHEST) + 1, device=pitch.device)
+    number = torch.arange(count, device=pitch.device, dtype=torch.int32)
+    lags = torch.arange(1, min(count, FARTHEST) + 1, device=pitch.device, dtype=torch.int32)
     back = (number - lags[:, None]).clamp(min=0)  # (lags, n)
     same = (pitch[:, back] == pitch[:, None]) & (begun[:, back] == begun[:, None])
     same &= (number >= lags[:, None]) & (pitch[:, None] >= 0)

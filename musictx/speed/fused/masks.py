@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from musictx.attention.setting import Setting
 
@@ -24,11 +25,27 @@ class Mask(NamedTuple):
     query_stop: Tensor
 
 
+#: Pieces -> (their version, their mask): all layers of a pass have the same.
+_KNOWN: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
 def mask(setting: Setting) -> Mask | None:
     """What hides keys beside causality, or None if nothing does."""
-    if setting.query_pieces is None or setting.key_pieces is None:
+    pieces = setting.query_pieces
+    if pieces is None or setting.key_pieces is None:
         return None
-    queries, keys = numbered(setting.query_pieces, setting.key_pieces)
+    plain = not torch.compiler.is_compiling() and not pieces.is_inference()
+    if not plain or pieces is not setting.key_pieces:
+        return _mask(pieces, setting.key_pieces)
+    version, known = _KNOWN.get(pieces, (-1, None))
+    if version != pieces._version:
+        known = _mask(pieces, pieces)
+        _KNOWN[pieces] = pieces._version, known
+    return known
+
+
+def _mask(query_pieces: Tensor, key_pieces: Tensor) -> Mask:
+    queries, keys = numbered(query_pieces, key_pieces)
     ordered, order = queries.sort(dim=1, stable=True)  # stable: the rightmost is the latest
     stop = torch.searchsorted(ordered, keys, right=True)
     seen = torch.searchsorted(ordered, keys) < stop
