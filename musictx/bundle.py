@@ -39,6 +39,7 @@ from musictx.errors import UserError, WriteError, shown
 from musictx.files import atomic_folder, read_bytes, write_text
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS
+from musictx.rounding import restored, rounded
 from musictx.shipped import FILES, WHAT, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
@@ -61,6 +62,8 @@ _TEXT_MB = 4
 #: Most bytes of config.yaml, of which real ones have 5,000: reading YAML takes 25 s a megabyte.
 _CONFIG_BYTES = 64_000
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+#: Matrices as bytes: beside each stands a tensor of its name and this, a number for each row.
+_BYTES, _SCALES = "int8", ".scales"
 #: What tensors of a file may hold: weights as they are written, or as older versions did.
 _STORED = (*_DTYPES.values(), torch.float64, torch.int64, torch.int32, torch.bool)
 
@@ -115,15 +118,16 @@ def save(
            such). Well-known keys, all optional: ``title``, ``summary``, ``command``, ``corpus``
            (with ``path`` and ``shards``), ``training``, ``numbers``, ``licence``; others are kept
            and shown as well.
-    dtype  of the weights in the file: float32, or float16 / bfloat16 for shipping (half the size).
+    dtype  of the weights in the file: float32, or for shipping float16, bfloat16 (half the size),
+           int8 (a quarter: matrices as bytes, a number for each row, the rest in float16).
 
     The folder appears whole or not at all. An existing model folder is replaced; any other folder
     that is not empty is refused. Raises ``UserError`` for that and for a tokenizer that is not the
     model's, ``WriteError`` for a place that cannot be written.
     """
     folder = Path(folder)
-    if dtype not in _DTYPES:
-        raise UserError(f"dtype={dtype}: expected one of {', '.join(_DTYPES)}")
+    if dtype not in (*_DTYPES, _BYTES):
+        raise UserError(f"dtype={dtype}: expected one of {', '.join(_DTYPES)}, {_BYTES}")
     if model.config.vocab_size != tokenizer.size:
         raise UserError(
             f"tokenizer: it has {tokenizer.size} ids but the model was built for "
@@ -150,7 +154,7 @@ def save(
     with atomic_folder(folder) as beside:
         weights = beside / "model.safetensors"
         try:
-            save_file(_weights(model, _DTYPES[dtype]), weights, metadata={"format": "pt"})
+            save_file(_weights(model, dtype), weights, metadata={"format": "pt"})
         except SafetensorError as error:  # a full disk comes as one of these
             raise WriteError(f"{folder}: cannot be written: {error}") from None
         write_text(
@@ -183,13 +187,17 @@ def _canonical(model: nn.Module) -> dict[str, str]:
     return names
 
 
-def _weights(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    names = _canonical(model)
-    return {
-        name: (tensor.to(dtype) if tensor.is_floating_point() else tensor).cpu().contiguous()
-        for name, tensor in model.state_dict().items()
-        if names[name] == name
-    }
+def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
+    names, found = _canonical(model), {}
+    for name, tensor in model.state_dict().items():
+        if names[name] != name:
+            continue
+        if dtype == _BYTES and tensor.is_floating_point() and tensor.dim() > 1:
+            tensor, found[name + _SCALES] = rounded(tensor.cpu())
+        elif tensor.is_floating_point():
+            tensor = tensor.to(_DTYPES.get(dtype, torch.float16))
+        found[name] = tensor
+    return {name: tensor.cpu().contiguous() for name, tensor in found.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -367,6 +375,10 @@ def _fill(model: nn.Module, path: Path) -> None:
         stored = load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
+    for name in [name for name in stored if name + _SCALES in stored]:
+        whole, scales = stored[name], stored[name + _SCALES]
+        if whole.dtype == torch.int8 and scales.shape == whole.shape[:-1]:
+            stored[name] = restored(whole, stored.pop(name + _SCALES))
     names = _canonical(model)
     wanted = set(names.values())
     problem = ""

@@ -5,15 +5,16 @@
     python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
         [ahead=1] [returns=1] [out=musictx/models]
 
-Writes OUT/NAME: weights in float16, attention=auto, and a card with what scripts/ships/NAME.yaml
-says of it, the numbers measured here of the weights as stored, and the command it was made by with
-the folders taken out.
+Writes OUT/NAME: weights in float16, or as scripts/ships/NAME.yaml says (``dtype``), attention=auto,
+and a card with what that file says of it, the numbers measured here of the weights as stored, and
+the command it was made by with the folders taken out.
 
 The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
 only so many of each split and leaves the slow row out; the card says so. ``ahead`` softens what is
 known ahead to this share (``Conditions.soften``), ``returns`` the scores of what stood some bars
-ago (scripts/LOG.md, 2026-11-25). The folder is whole before the first number is measured, and its
-card grows with each; the last say how well it follows what it is asked for.
+ago, ``temperature`` divides all logits (scripts/LOG.md, 2026-11-25 and 26). The folder is whole
+before the first number is measured, and its card grows with each; the last say how well it follows
+what it is asked for.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ DEFAULTS = {
     "windows": "",
     "ahead": "1",
     "returns": "1",
+    "temperature": "1",
     "out": str(ROOT / "musictx" / "models"),
 }
 #: Bytes of weights above which a model is too large to come along.
-MOST = 16_000_000
+MOST = 20_000_000
 #: How a card names its rows by what is measured (``measure.kind`` of scripts/ships/NAME.yaml).
 PROTOCOLS = {
     "chorales": "the published split, whole pieces, all four voices, repeats counted, silence in "
@@ -137,7 +139,7 @@ def main(words: list[str]) -> Path:
     if not given["model"] or not given["name"]:
         raise UserError("model=FOLDER and name=NAME are needed")
     card, source = described(given["name"]), bundle.load(given["model"])
-    measure = card.pop("measure")
+    measure, dtype = card.pop("measure"), card.pop("dtype", "float16")
     asked = compose("evaluate", corpus).corpus
     shards = find_shards(asked, source.tokenizer, card=source.card)
     told = dict(source.card)
@@ -158,9 +160,13 @@ def main(words: list[str]) -> Path:
     if given["returns"] != "1" and returning:
         returning[0].scores.data.mul_(float(given["returns"]))
         card["bars ago, share of their strength"] = float(given["returns"])
+    if given["temperature"] != "1":  # logits are linear in what the last norm gives
+        source.model.norm.weight.data /= float(given["temperature"])
+        source.model.norm.bias.data /= float(given["temperature"])
+        card["logits divided by"] = float(given["temperature"])
     model, out = source.model, Path(given["out"]) / given["name"]
     model.config = replace(model.config, attention="auto")
-    bundle.save(out, model, source.tokenizer, card, dtype="float16")
+    bundle.save(out, model, source.tokenizer, card, dtype=dtype)
     size = (out / "model.safetensors").stat().st_size
     if size > MOST:
         raise UserError(f"{out}: {size:,} bytes of weights, expected at most {MOST:,}")
@@ -168,12 +174,12 @@ def main(words: list[str]) -> Path:
     few = {"windows": int(given["windows"])} if given["windows"] else {}
     ways = rows(stored, shards, measure["kind"], measure["window"], bool(few))
     for found in numbers(stored, shards, measure["kind"], ways, **few):
-        bundle.save(out, model, source.tokenizer, card | {"numbers": found}, dtype="float16")
+        bundle.save(out, model, source.tokenizer, card | {"numbers": found}, dtype=dtype)
         card["numbers"] = found
     if "steer" in dict(about.get("tasks") or {}).get("shares", {}):
         quick = ["samples=8", "seconds=4"] if few else ["samples=32", "seconds=12"]
         card["steering"] = steering.main([f"model={out}", *quick])
-        bundle.save(out, model, source.tokenizer, card, dtype="float16")
+        bundle.save(out, model, source.tokenizer, card, dtype=dtype)
     print(f"{out}: {size / 1e6:.1f} MB")
     return out
 

@@ -85,7 +85,7 @@ def test_weights_that_share_memory_are_stored_once_and_shared_again(tmp_path, to
     model = make(tokenizer)
     model.again = torch.nn.Embedding(tokenizer.size, 16)
     model.again.weight = model.embedding.weight
-    kept = bundle._weights(model, torch.float32)
+    kept = bundle._weights(model, "float32")
     assert [name for name in kept if "embedding" in name or "again" in name] == ["embedding.weight"]
     assert set(bundle._canonical(model)) == set(model.state_dict())
     save_file(kept, tmp_path / "w")
@@ -107,8 +107,51 @@ def test_half_precision_halves_the_file_and_loads_as_float32(tmp_path, tokenizer
     for ours, theirs in zip(model.parameters(), back.parameters()):
         assert theirs.dtype == torch.float32
         assert torch.allclose(ours, theirs, rtol=2.0**-bits, atol=1e-6)
-    with pytest.raises(UserError, match="dtype=int8: expected one of float32, float16, bfloat16"):
-        bundle.save(tmp_path / "m", model, tokenizer, CARD, dtype="int8")
+    with pytest.raises(UserError, match=r"dtype=int4: expected one of float32, .*, int8"):
+        bundle.save(tmp_path / "m", model, tokenizer, CARD, dtype="int4")
+
+
+def test_bytes_quarter_the_file_and_lose_half_a_step_of_each_row_at_most(tmp_path, tokenizer):
+    model = make(tokenizer)
+    with torch.no_grad():
+        model.embedding.weight[3] = 0.0  # a row without a largest number
+        model.embedding.weight[4] *= 1e-6
+    full = bundle.save(tmp_path / "full", model, tokenizer, CARD)
+    small = bundle.save(tmp_path / "small", model, tokenizer, CARD, dtype="int8")
+    sizes = [(f / "model.safetensors").stat().st_size for f in (full, small)]
+    assert sizes[1] < 0.45 * sizes[0]  # the header of so small a model counts
+    back = bundle.load(small).model
+    for ours, theirs in zip(model.parameters(), back.parameters()):
+        assert theirs.dtype == torch.float32
+        if ours.dim() > 1:
+            step = ours.abs().amax(-1, keepdim=True) / 127
+            assert ((ours - theirs).abs() <= 0.501 * step).all()
+        else:
+            assert torch.allclose(ours, theirs, rtol=2.0**-10, atol=1e-6)
+    # What was read as bytes is written as the same bytes.
+    again = bundle.save(tmp_path / "again", back, tokenizer, CARD, dtype="int8")
+    first, second = (load_file(f / "model.safetensors") for f in (small, again))
+    assert all(
+        torch.equal(first[name], second[name]) for name in first if first[name].dtype == torch.int8
+    )
+
+
+@pytest.mark.parametrize("spoilt", ["shape", "kind", "scale", "missing"])
+def test_bytes_without_their_scales_are_refused(tmp_path, tokenizer, spoilt):
+    folder = bundle.save(tmp_path / "m", make(tokenizer), tokenizer, CARD, dtype="int8")
+    weights = load_file(folder / "model.safetensors")
+    scales = weights["embedding.weight.scales"]
+    if spoilt == "shape":
+        weights["embedding.weight.scales"] = scales[1:].clone()
+    elif spoilt == "kind":
+        weights["embedding.weight"] = weights["embedding.weight"].float()
+    elif spoilt == "scale":
+        scales[0] = float("inf")
+    else:
+        del weights["embedding.weight.scales"]
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(UserError, match=r"the weights do not fit config\.yaml: "):
+        bundle.load(folder)
 
 
 def test_the_card_is_data_and_text(folder):

@@ -21,9 +21,10 @@ from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
 from musictx.model.block import Block
 from musictx.model.features import NativeForm
 from musictx.model.transformer import MusicTransformer
+from musictx.rounding import in_bytes
 
-#: Outputs of a panel; numbers in a vector.
-LANES, WIDTH = 64, 16
+#: Outputs of a panel; numbers in a vector; inputs of a word of bytes.
+LANES, WIDTH, BYTES = 64, 16, 4
 #: The coordinate of a key that its axis passes over.
 NOT_MEASURED = -(2**63)
 
@@ -34,7 +35,7 @@ def _struct(addresses: str, numbers: str = "", **inner: Any) -> Any:
     return type("Struct", (ctypes.Structure,), {"_fields_": fields})
 
 
-Matrix = _struct("weights bias", "outputs inputs")
+Matrix = _struct("weights bias scales", "outputs inputs")
 Norm = _struct("weight bias", epsilon=ctypes.c_double)
 Axis = _struct("table bias", "table_heads bias_heads low high coordinate")
 Terms = _struct(
@@ -60,6 +61,12 @@ def panels(matrix: Tensor) -> Tensor:
     """(..., outputs, inputs) -> (..., panels, inputs, LANES) float32, filled up with zeros."""
     filled = F.pad(matrix.float(), (0, 0, 0, -matrix.shape[-2] % LANES))
     return filled.unflatten(-2, (-1, LANES)).transpose(-1, -2)
+
+
+def byte_panels(matrix: Tensor) -> Tensor:
+    """(outputs, inputs) int8 -> (panels, inputs / 4, LANES, 4), filled up with zeros."""
+    filled = F.pad(matrix, (0, -matrix.shape[1] % BYTES, 0, -matrix.shape[0] % LANES))
+    return filled.unflatten(1, (-1, BYTES)).unflatten(0, (-1, LANES)).transpose(1, 2)
 
 
 class Packed:
@@ -126,9 +133,12 @@ class Packed:
 
     def _matrix(self, weight: Tensor, bias: Tensor | None = None) -> Any:
         outputs, inputs = weight.shape
+        whole, scales = in_bytes(weight)
+        held = scales is not None
         return Matrix(
-            weights=self._address(panels(weight)),
+            weights=self._address(byte_panels(whole) if held else panels(weight)),
             bias=self._by_output(bias),
+            scales=self._by_output(scales),
             outputs=outputs,
             inputs=inputs,
         )

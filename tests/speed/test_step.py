@@ -16,9 +16,11 @@ from musictx.attention.positions import PositionScheme
 from musictx.model import MusicTransformer
 from musictx.model.features import Feature, with_tokens
 from musictx.model.grouped import GroupCache
+from musictx.rounding import restored, rounded
 from musictx.sampling import engine
 from musictx.speed import step as step_room
 from musictx.speed.native import build
+from musictx.speed.packed import byte_panels
 from musictx.speed.step import NativeStep, why_not
 from tests import compiler
 from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
@@ -64,6 +66,25 @@ def test_equals_the_forward_pass(scheme: str) -> None:
     ids = torch.randint(V, (2, 80))
     want = model(ids).detach()[:, 6:]
     same(stepped(model, ids, 7, 80), want)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_weights_that_were_bytes_are_held_as_bytes(rows: int, monkeypatch: Any) -> None:
+    """Of 30 inputs, which fill no whole words of four; ordinary weights are not."""
+    model = make("huang", width=30, heads=3, feedforward=70, gates=True, first_values=True)
+    packed = []
+    monkeypatch.setattr(
+        "musictx.speed.packed.byte_panels", lambda q, real=byte_panels: packed.append(q) or real(q)
+    )
+    ids = torch.randint(V, (rows, 80))
+    same(stepped(model, ids, 7, 80), model(ids).detach()[:, 6:])
+    assert not packed
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.copy_(restored(*rounded(parameter)))
+    same(stepped(model, ids, 7, 80), model(ids).detach()[:, 6:])
+    assert len(packed) == 4 * model.config.layers + 1
 
 
 @pytest.mark.parametrize("window", [11, 64, 70])

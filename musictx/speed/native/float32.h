@@ -18,6 +18,7 @@ struct Float32 {
     std::copy_n(x, count, to);
     return {};
   }
+  static Weights weights(const uint32_t* w) { return get<Floats>(w); }
   static Floats spread(Input x) { return floats(x); }
   static void add(Sum& sum, const Weights& weights, const Floats& x) { sum += weights * x; }
   static Floats value(const Sum& sum, Prepared) { return sum; }

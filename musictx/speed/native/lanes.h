@@ -1,14 +1,15 @@
 // 64 outputs at once: the vectors that products of a step of decoding are made of.
 //
 // A matrix is made of words of 32 bits, each a group of neighbours among an output's inputs; in float32
-// (float32.h), the one format, a group is one input. A panel holds, one group of inputs after the other,
+// (float32.h) a group is one input, in bytes (bytes.h) four. A panel holds, one group of inputs after the other,
 // the 64 words with which that group enters 64 outputs; so nothing is ever summed across lanes.
 //
 // A format has
 //   GROUP                  inputs in a word
 //   Number                 of a cache of keys and values
 //   VECTORS                of 16 lanes, as many sums of which fit into the registers for ROWS rows
-//   Weights, Input, Sum    16 words; a group of inputs as it is read; 16 sums as they grow
+//   Weights, Input, Sum    16 words as numbers; a group of inputs as it is read; 16 sums as they grow
+//   weights(words)         Weights from 16 words
 //   prepare(x, count, to)  x (count,) as groups, filled up with zeros; returns what `value` needs of it
 //   spread(input), add     what is computed for each group; `add` in one fixed order
 //   value(sum, prepared)   16 sums as numbers
@@ -80,15 +81,15 @@ __attribute__((noinline)) void accumulate(const uint32_t* w, ptrdiff_t stride,
   for (int64_t i = 0; i < count; i++, w += stride) {
     Weights weights[vectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) weights[v] = get<Weights>(w + v * WIDTH);
+    for (int v = 0; v < vectors; v++) weights[v] = Format::weights(w + v * WIDTH);
 #ifdef __AVX512F__
-    if constexpr (rows > 1)  // GCC would load them again for each row
+    if constexpr (rows > 1 && Format::GROUP == 1)  // GCC would load them again for each row
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; v++) asm("" : "+v"(weights[v]));
 #endif
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
-      const auto input = Format::spread(x[r * apart + i]);
+      const auto& input = Format::spread(x[r * apart + i]);
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; v++) Format::add(sum[r][v], weights[v], input);
     }

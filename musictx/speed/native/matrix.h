@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "bytes.h"
 #include "float32.h"
 #include "threads.h"
 
@@ -17,7 +18,8 @@ constexpr int64_t SHARED = 1 << 18;  // smaller products are not worth waking an
 // Weights (outputs x inputs) in panels and a bias, filled up with zeros.
 struct Matrix {
   const uint32_t* weights;
-  const float* bias;  // may be missing
+  const float* bias;    // may be missing
+  const float* scales;  // of the outputs, where the weights are bytes; else missing
   int64_t outputs, inputs;
 
   int64_t panels() const { return (outputs + LANES - 1) / LANES; }
@@ -77,6 +79,7 @@ void panel_product(const Matrix& matrix, int64_t panel, const Inputs<Format>& x,
     float found[LANES];
     for (int v = 0; v < VECTORS; v++) {
       Floats one = Format::value(sums[r * VECTORS + v], x.prepared[r]);
+      if (matrix.scales) one *= get<Floats>(matrix.scales + first + v * WIDTH);
       if (matrix.bias) one += get<Floats>(matrix.bias + first + v * WIDTH);
       put(found + v * WIDTH, one);
     }
@@ -86,7 +89,7 @@ void panel_product(const Matrix& matrix, int64_t panel, const Inputs<Format>& x,
 
 // y (rows, outputs) = x (rows, inputs) W^T + bias.
 template <class Format>
-void product(const Matrix& matrix, const float* x, int64_t rows, float* y, int threads) {
+void product_as(const Matrix& matrix, const float* x, int64_t rows, float* y, int threads) {
   static thread_local Inputs<Format> read;
   read.read(x, rows, matrix.inputs, matrix.inputs);
   const Inputs<Format>& inputs = read;  // of this thread, for all
@@ -97,6 +100,12 @@ void product(const Matrix& matrix, const float* x, int64_t rows, float* y, int t
     for (int64_t panel = panels * number / count; panel < panels * (number + 1) / count; panel++)
       panel_product<Format>(matrix, panel, inputs, rows, y);
   });
+}
+void product(const Matrix& matrix, const float* x, int64_t rows, float* y, int threads) {
+  if (matrix.scales)
+    product_as<Bytes>(matrix, x, rows, y, threads);
+  else
+    product_as<Float32>(matrix, x, rows, y, threads);
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ void score(const Model& model, const std::vector<Seen>& seen, const float* x, fl
   for_each(model, [&](const auto& feature, auto n) {
     const int64_t count = feature.scores.outputs;
     scored.resize(rows * count);
-    if (count) product<Float32>(feature.scores, x, rows, scored.data(), 1);
+    if (count) product(feature.scores, x, rows, scored.data(), 1);
     for (int64_t r = 0; r < rows; r++)
       feature.score(seen[r].known, std::get<n>(seen[r].each), scored.data() + r * count,
                     logits + r * words, words);
@@ -193,7 +193,7 @@ void through(const Model& model, const Cache& cache, const std::vector<int64_t>&
   for (int64_t number = 0; number < cache.layers; number++) {
     const Layer& layer = model.layers[number];
     normed(layer.attention_norm, x.data(), rows, width, y.data());
-    product<Float32>(layer.qkv, y.data(), rows, qkv.data(), threads);
+    product(layer.qkv, y.data(), rows, qkv.data(), threads);
     // Rows from r on, one head, in one of the threads.
     const auto look = [&](int64_t r, int64_t count, int64_t h, int thread) {
       for (int64_t n = r; n < r + count; n++) {
@@ -229,12 +229,12 @@ void through(const Model& model, const Cache& cache, const std::vector<int64_t>&
         look(r, std::min(each, rows - r), n / parts, thread);
       }
     });
-    product<Float32>(layer.out, mixed.data(), rows, y.data(), threads);
+    product(layer.out, mixed.data(), rows, y.data(), threads);
     add(x.data(), y.data(), rows * width);
     normed(layer.feedforward_norm, x.data(), rows, width, y.data());
-    product<Float32>(layer.up, y.data(), rows, hidden.data(), threads);
+    product(layer.up, y.data(), rows, hidden.data(), threads);
     gelu(hidden.data(), rows * model.feedforward);
-    product<Float32>(layer.down, hidden.data(), rows, y.data(), threads);
+    product(layer.down, hidden.data(), rows, y.data(), threads);
     add(x.data(), y.data(), rows * width);
   }
 }
@@ -244,9 +244,9 @@ void go_on(const Map& map, std::vector<float>& x, int64_t rows, float* states, i
   std::vector<float> y(x.size()), hidden(rows * map.up.outputs);
   add(x.data(), states, x.size());
   normed(map.norm, x.data(), rows, map.up.inputs, y.data());
-  product<Float32>(map.up, y.data(), rows, hidden.data(), threads);
+  product(map.up, y.data(), rows, hidden.data(), threads);
   gelu(hidden.data(), hidden.size());
-  product<Float32>(map.down, hidden.data(), rows, y.data(), threads);
+  product(map.down, hidden.data(), rows, y.data(), threads);
   add(states, y.data(), y.size());
 }
 
@@ -278,7 +278,7 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
   } else {
     go_on(model.maps[cache.field - 1], x, rows, cache.states, threads);
   }
-  product<Float32>(model.output, cache.states, rows, logits, threads);
+  product(model.output, cache.states, rows, logits, threads);
   score(model, seen, cache.states, logits);
 }
 

@@ -1,0 +1,32 @@
+"""Matrices as bytes: each row as whole numbers from -127 to 127, times one number for the row."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+#: The largest of the whole numbers.
+LARGEST = 127
+#: How far a row may be from whole multiples of its scale, in scales, to count as made of them.
+CLOSE = 1e-3
+
+
+def rounded(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """(..., inputs) float -> the nearest whole numbers (..., inputs) int8, and the scales (...)
+    float32: a row's largest number is 127 scales."""
+    scales = matrix.float().abs().amax(-1) / LARGEST
+    return (matrix.float() / scales.clamp(min=1e-30)[..., None]).round().to(torch.int8), scales
+
+
+def restored(whole: Tensor, scales: Tensor) -> Tensor:
+    """What :func:`rounded` has given, as float32 (..., inputs)."""
+    return whole.float() * scales.float()[..., None]
+
+
+def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
+    """``rounded(matrix)`` if that loses nothing, as for weights that a model folder held as bytes;
+    else the matrix, and None."""
+    whole, scales = rounded(matrix)
+    lost = (restored(whole, scales) - matrix.float()).abs()
+    fits = bool((lost <= CLOSE * scales[..., None]).all())
+    return (whole, scales) if fits else (matrix, None)
