@@ -37,9 +37,9 @@ from musictx.card import card_text
 from musictx.device import choose_device
 from musictx.errors import UserError, WriteError, shown
 from musictx.files import atomic_folder, read_bytes, write_text
+from musictx.model.rounding import restored, rounded
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS
-from musictx.rounding import restored, rounded
 from musictx.shipped import FILES, WHAT, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer

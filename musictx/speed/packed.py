@@ -20,8 +20,8 @@ from musictx.attention.positions.rotary import Rotary
 from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
 from musictx.model.block import Block
 from musictx.model.features import NativeForm
+from musictx.model.rounding import in_bytes
 from musictx.model.transformer import MusicTransformer
-from musictx.rounding import in_bytes
 
 #: Outputs of a panel; numbers in a vector; inputs of a word of bytes.
 LANES, WIDTH, BYTES = 64, 16, 4

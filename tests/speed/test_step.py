@@ -16,7 +16,7 @@ from musictx.attention.positions import PositionScheme
 from musictx.model import MusicTransformer
 from musictx.model.features import Feature, with_tokens
 from musictx.model.grouped import GroupCache
-from musictx.rounding import restored, rounded
+from musictx.model.rounding import restored, rounded
 from musictx.sampling import engine
 from musictx.speed import step as step_room
 from musictx.speed.native import build
