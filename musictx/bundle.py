@@ -37,7 +37,7 @@ from musictx.card import card_text
 from musictx.device import choose_device
 from musictx.errors import UserError, WriteError, shown
 from musictx.files import atomic_folder, read_bytes, write_text
-from musictx.model.rounding import restored, rounded
+from musictx.model import rounding
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS
 from musictx.shipped import FILES, WHAT, locate
@@ -62,8 +62,6 @@ _TEXT_MB = 4
 #: Most bytes of config.yaml, of which real ones have 5,000: reading YAML takes 25 s a megabyte.
 _CONFIG_BYTES = 64_000
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-#: Matrices as bytes: beside each stands a tensor of its name and this, a number for each row.
-_BYTES, _SCALES = "int8", ".scales"
 #: What tensors of a file may hold: weights as they are written, or as older versions did.
 _STORED = (*_DTYPES.values(), torch.float64, torch.int64, torch.int32, torch.bool)
 
@@ -126,8 +124,8 @@ def save(
     model's, ``WriteError`` for a place that cannot be written.
     """
     folder = Path(folder)
-    if dtype not in (*_DTYPES, _BYTES):
-        raise UserError(f"dtype={dtype}: expected one of {', '.join(_DTYPES)}, {_BYTES}")
+    if dtype not in (*_DTYPES, "int8"):
+        raise UserError(f"dtype={dtype}: expected one of {', '.join(_DTYPES)}, int8")
     if model.config.vocab_size != tokenizer.size:
         raise UserError(
             f"tokenizer: it has {tokenizer.size} ids but the model was built for "
@@ -188,16 +186,15 @@ def _canonical(model: nn.Module) -> dict[str, str]:
 
 
 def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
-    names, found = _canonical(model), {}
-    for name, tensor in model.state_dict().items():
-        if names[name] != name:
-            continue
-        if dtype == _BYTES and tensor.is_floating_point() and tensor.dim() > 1:
-            tensor, found[name + _SCALES] = rounded(tensor.cpu())
-        elif tensor.is_floating_point():
-            tensor = tensor.to(_DTYPES.get(dtype, torch.float16))
-        found[name] = tensor
-    return {name: tensor.cpu().contiguous() for name, tensor in found.items()}
+    names, kind = _canonical(model), _DTYPES.get(dtype, torch.float16)
+    weights = {n: t.cpu() for n, t in model.state_dict().items() if names[n] == n}
+    found = rounding.as_bytes(weights) if dtype == "int8" else {}
+    found |= {
+        name: (tensor.to(kind) if tensor.is_floating_point() else tensor).contiguous()
+        for name, tensor in weights.items()
+        if name not in found
+    }
+    return found
 
 
 def _plain(value: Any) -> Any:
@@ -375,10 +372,7 @@ def _fill(model: nn.Module, path: Path) -> None:
         stored = load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
-    for name in [name for name in stored if name + _SCALES in stored]:
-        whole, scales = stored[name], stored[name + _SCALES]
-        if whole.dtype == torch.int8 and scales.shape == whole.shape[:-1]:
-            stored[name] = restored(whole, stored.pop(name + _SCALES))
+    stored = rounding.of_bytes(stored)
     names = _canonical(model)
     wanted = set(names.values())
     problem = ""

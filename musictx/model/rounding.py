@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 #: The largest of the whole numbers.
 LARGEST = 127
+#: The scales of a matrix are stored under its name and this.
+SCALES = ".scales"
 #: How far a row may be from whole multiples of its scale, in scales, to count as made of them.
 CLOSE = 1e-3
 
@@ -30,3 +34,22 @@ def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
     lost = (restored(whole, scales) - matrix.float()).abs()
     fits = bool((lost <= CLOSE * scales[..., None]).all())
     return (whole, scales) if fits else (matrix, None)
+
+
+def as_bytes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The matrices among ``weights`` as whole numbers, by name, and their scales beside them."""
+    found = {}
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and tensor.dim() > 1:
+            found[name], found[name + SCALES] = rounded(tensor)
+    return found
+
+
+def of_bytes(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """``stored`` with matrices in place of whole numbers and scales that fit together."""
+    found = dict(stored)
+    for name, whole in stored.items():
+        scales = stored.get(name + SCALES)
+        if scales is not None and whole.dtype == torch.int8 and scales.shape == whole.shape[:-1]:
+            found[name] = restored(whole, found.pop(name + SCALES))
+    return found
