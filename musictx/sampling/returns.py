@@ -25,7 +25,7 @@ RETURN_PULL, FIELDS = 0.4, 3
 #: In music of strikes: so many of the last strikes agree with those before another one that was
 #: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
 #: many ids are looked back at.
-LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_PULL, REACH = 8, 3, 8.0, 0.5, 4096
+LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_PULL, REACH = 8, 3, 8.0, 0.9, 4096
 
 
 class BarReturns:
