@@ -12,6 +12,7 @@ import functools
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -114,6 +115,12 @@ def _features(library: ctypes.CDLL) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
+def untouched(*shape: int) -> Tensor:
+    """Zeros in float32 whose memory is taken when it is first used (numpy asks the system for it):
+    of 100 MB for a full window a short piece uses little."""
+    return torch.from_numpy(np.zeros(shape, np.float32))
+
+
 class NativeStep:
     """Id after id through ``model``, ``rows`` sequences at once, all equally long.
 
@@ -140,8 +147,8 @@ class NativeStep:
         further = model.position.further
         slots, channels = -(-capacity // LANES), -(-size // WIDTH) * WIDTH
         self.rows, self.capacity, self._group = rows, capacity, group
-        self._keys = torch.zeros(layers, rows, heads, slots, size, LANES)
-        self._values = torch.zeros(layers, rows, heads, capacity, channels)
+        self._keys = untouched(layers, rows, heads, slots, size, LANES)
+        self._values = untouched(layers, rows, heads, capacity, channels)
         self._coordinates = torch.zeros(rows, further, capacity, dtype=torch.int64)
         self._ids = torch.zeros(rows, capacity * group, dtype=torch.int64)
         self._states, self._sums = torch.zeros(2, rows, width).unbind()

@@ -28,6 +28,7 @@ from musictx import bundle, shipped
 from musictx.compose import compose
 from musictx.device import choose_device
 from musictx.model import MusicTransformer
+from musictx.model.rounding import in_bytes
 from musictx.sampling import engine
 from musictx.sampling.constraints import Constraint
 from musictx.tokens.build import build
@@ -106,9 +107,12 @@ def cached(
 
 
 def read_bytes(model: MusicTransformer, rows: int, position: int) -> int:
-    """Bytes of weights, tables and cache that a step must read."""
+    """Bytes of weights, tables and cache that a step must read; some weights are bytes there."""
     size = model.embedding.weight.element_size()
-    weights = size * sum(parameter.numel() for parameter in model.parameters())
+    weights = 0
+    for parameter in model.parameters():
+        short = parameter.is_cpu and parameter.dim() > 1 and in_bytes(parameter)[1] is not None
+        weights += parameter.numel() * (1 if short else size)
     tokens = 2 * model.config.layers * rows * position
     return weights + size * tokens * model.config.width
 
