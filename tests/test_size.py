@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "musictx"
 WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
-    "": 3552,
+    "": 3546,
     "apps": 2477,
     "attention": 2954,
     "cli": 385,
@@ -27,7 +27,7 @@ ROOMS = {
     "data": 2843,
     "evaluate": 1590,
     "midi": 1537,
-    "model": 3084,
+    "model": 3107,
     "musicxml": 1065,
     "render": 1499,
     "sampling": 4846,
@@ -36,11 +36,11 @@ ROOMS = {
     "chorale": 3367,
     "live": 620,
     "mcp": 591,
-    "speed": 2797,
+    "speed": 2809,
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_327, 45_691, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_344, 45_720, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -14,7 +14,7 @@ from musictx.tokens.vocab import GrammarState, SoftConstraint, Tokenizer
 #: Nats for each ten of MIDI velocity that the music is too loud and ten that a note is; for each
 #: octave that it is too high and octave that a note is; for each octave (twice as many notes at
 #: once) that it is too full (scripts/LOG.md).
-LOUDNESS_PULL, REGISTER_PULL, POLYPHONY_PULL = 0.5, 1.5, 2.0
+LOUDNESS_PULL, REGISTER_PULL, POLYPHONY_PULL = 0.5, 1.5, 5.0
 #: Ids that are looked back at.
 REACH = 1024
 
