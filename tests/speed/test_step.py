@@ -84,7 +84,7 @@ def test_weights_that_were_bytes_are_held_as_bytes(rows: int, monkeypatch: Any) 
             if parameter.dim() > 1:
                 parameter.copy_(restored(*rounded(parameter)))
     same(stepped(model, ids, 7, 80), model(ids).detach()[:, 6:])
-    assert len(packed) == 5 * model.config.layers + 1  # the tables of distances too
+    assert len(packed) == 4 * model.config.layers + 1
 
 
 @pytest.mark.parametrize("window", [11, 64, 70])

@@ -17,7 +17,6 @@ constexpr int64_t NOT_MEASURED = INT64_MIN;  // the coordinate of a key that an 
 struct Axis {
   const uint32_t* table;  // for each head, or one: panels of the distances; may be missing
   const float* bias;  // (heads or 1, distances); may be missing
-  const float* scales;  // of a table of bytes (heads or 1, distances filled up to panels); else missing
   int64_t table_heads, bias_heads, low, high;
   int64_t coordinate;  // which of the cache's, -1: the order of tokens
 
@@ -68,7 +67,6 @@ template <class Format>
 struct Room {
   std::vector<float> logits, by_row, content, position, mean, total;
   Inputs<Format> contents, positions, weights;
-  Inputs<Bytes> by_bytes;  // positions, for tables of bytes
 };
 
 // found (rows, 64), apart by `between`: the products of rows of inputs with one panel.
@@ -116,22 +114,13 @@ void add_axis(const Axis& axis, const Cache& cache, int64_t row, int64_t rows, i
   const int64_t panels = (axis.high - axis.low) / LANES + 1, wide = panels * LANES;
   if (room.by_row.size() < static_cast<size_t>(rows * wide)) room.by_row.resize(rows * wide);
   float* by_row = room.by_row.data();
-  const int64_t which = axis.table_heads > 1 ? head : 0;
-  const auto products = [&]<class Stored>(const Inputs<Stored>& x) {
-    const int64_t words = groups<Stored>(cache.size) * LANES;
-    const uint32_t* table = axis.table + which * panels * words;
+  if (axis.table) {
+    const int64_t words = groups<Format>(cache.size) * LANES;
+    const uint32_t* table = axis.table + (axis.table_heads > 1 ? head : 0) * panels * words;
     for (int64_t p = first / LANES; p <= last / LANES; p++)
       by_rows(rows, [&]<int some>(int64_t r) {
-        panel<Stored, some>(table + p * words, x, r, by_row + r * wide + p * LANES, wide);
+        panel<Format, some>(table + p * words, room.positions, r, by_row + r * wide + p * LANES, wide);
       });
-  };
-  if (axis.table && axis.scales) {
-    room.by_bytes.read(room.position.data(), rows, cache.size, cache.size);
-    products(room.by_bytes);
-    for (int64_t r = 0; r < rows; r++)
-      for (int64_t d = first; d <= last; d++) by_row[r * wide + d] *= axis.scales[which * wide + d];
-  } else if (axis.table) {
-    products(room.positions);
   } else {
     std::fill(by_row, by_row + rows * wide, 0.0f);
   }
