@@ -53,7 +53,7 @@ def test_what_is_used_by_default_suits_what_is_asked_for(there, music, chorales,
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_small_described_and_names_no_private_place(name):
     folder = shipped.models()[name]
-    assert (folder / "model.safetensors").stat().st_size < 16e6
+    assert (folder / "model.safetensors").stat().st_size < 20e6
     loaded = bundle.load(name)  # by its name
     assert loaded.folder == folder
     assert loaded.model.config.attention == "auto"  # no compiler, no GPU needed
