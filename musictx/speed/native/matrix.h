@@ -13,7 +13,7 @@
 namespace {
 
 constexpr int BLOCK = 64;  // groups of a panel that are kept near while many vectors meet them
-constexpr int64_t SHARED = 1 << 18;  // smaller products are not worth waking another thread for
+constexpr int64_t SHARED = 1 << 18;  // words; smaller products are not worth waking another thread for
 
 // Weights (outputs x inputs) in panels and a bias, filled up with zeros.
 struct Matrix {
@@ -94,7 +94,8 @@ void product_as(const Matrix& matrix, const float* x, int64_t rows, float* y, in
   read.read(x, rows, matrix.inputs, matrix.inputs);
   const Inputs<Format>& inputs = read;  // of this thread, for all
   const int64_t panels = matrix.panels();
-  const bool shared = threads > 1 && matrix.outputs * matrix.inputs * rows > SHARED;
+  const int64_t words = matrix.outputs * groups<Format>(matrix.inputs);
+  const bool shared = threads > 1 && words * rows > SHARED;
   const int count = shared ? threads : 1;
   parallel(count, [&](int number) {
     for (int64_t panel = panels * number / count; panel < panels * (number + 1) / count; panel++)
