@@ -32,15 +32,15 @@ ROOMS = {
     "render": 1499,
     "sampling": 4846,
     "tokens": 2372,
-    "train": 2552,
+    "train": 2553,
     "chorale": 3367,
     "live": 620,
     "mcp": 591,
-    "speed": 2809,
+    "speed": 2804,
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_344, 45_720, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_345, 45_716, 400, 130
 
 
 def lines() -> dict[str, int]:

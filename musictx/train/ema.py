@@ -36,6 +36,7 @@ class Ema(WeightAveraging):
             d = min(self.decay, (1 + n) / (10 + n)) if n else 0.0
             means = list[torch.Tensor](self._average_model.parameters())
             torch._foreach_lerp_(means, [*pl_module.parameters()], 1.0 - d)
+            self._average_model.n_averaged.fill_(trainer.global_step)
             self._latest_update_step = trainer.global_step
 
     @contextmanager
