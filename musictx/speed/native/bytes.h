@@ -8,7 +8,7 @@
 namespace {
 
 struct Bytes {
-  static constexpr int GROUP = 4, VECTORS = 2;
+  static constexpr int GROUP = 4, VECTORS = WIDTH / 8;
   struct Input {
     float each[GROUP];
   };

@@ -12,6 +12,7 @@
 
 namespace {
 
+constexpr int64_t CHANNELS = 16;  // values are filled up to a multiple of so many
 constexpr int64_t NOT_MEASURED = INT64_MIN;  // the coordinate of a key that an axis passes over
 
 struct Axis {
@@ -49,7 +50,7 @@ struct Cache {
   int64_t group, field;
   int64_t shared;  // tokens at positions before this are the same in all rows
 
-  int64_t channels() const { return (size + WIDTH - 1) / WIDTH * WIDTH; }
+  int64_t channels() const { return (size + CHANNELS - 1) / CHANNELS * CHANNELS; }
   int64_t slots() const { return (capacity + LANES - 1) / LANES * LANES; }
   int64_t head(int64_t layer, int64_t row, int64_t head) const {
     return (layer * rows + row) * heads + head;

@@ -7,7 +7,7 @@
 namespace {
 
 struct Float32 {
-  static constexpr int GROUP = 1, VECTORS = 4;
+  static constexpr int GROUP = 1, VECTORS = WIDTH / 4;
   using Number = float;
   using Input = float;
   using Weights = Floats;

@@ -7,9 +7,9 @@
 // A format has
 //   GROUP                  inputs in a word
 //   Number                 of a cache of keys and values
-//   VECTORS                of 16 lanes, as many sums of which fit into the registers for ROWS rows
-//   Weights, Input, Sum    16 words as numbers; a group of inputs as it is read; 16 sums as they grow
-//   weights(words)         Weights from 16 words
+//   VECTORS                of WIDTH lanes, as many sums of which fit into the registers for ROWS rows
+//   Weights, Input, Sum    WIDTH words as numbers; a group of inputs as it is read; sums as they grow
+//   weights(words)         Weights from WIDTH words
 //   prepare(x, count, to)  x (count,) as groups, filled up with zeros; returns what `value` needs of it
 //   spread(input), add     what is computed for each group; `add` in one fixed order
 //   value(sum, prepared)   16 sums as numbers
@@ -25,8 +25,13 @@ namespace {
 constexpr int LANES = 64;  // outputs in a panel
 constexpr int ROWS = 4;    // vectors that meet a panel at once
 
-// 16 numbers at once, in however many registers this CPU needs for them.
+// 16 numbers at once, in however many registers this CPU needs for them; but GCC keeps vectors wider
+// than its registers in memory.
+#if defined(__clang__) || defined(__AVX512F__)
 constexpr int WIDTH = 16;
+#else
+constexpr int WIDTH = 8;
+#endif
 using Floats = float __attribute__((vector_size(4 * WIDTH)));
 using Words = int32_t __attribute__((vector_size(4 * WIDTH)));
 
@@ -79,6 +84,13 @@ __attribute__((noinline)) void accumulate(const uint32_t* w, ptrdiff_t stride,
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vectors; v++) sum[r][v] = get<Sum>(place(r, v));
   for (int64_t i = 0; i < count; i++, w += stride) {
+    if constexpr (rows == 1) {  // what is read for one row is used at once
+      const auto& input = Format::spread(x[i]);
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; v++)
+        Format::add(sum[0][v], Format::weights(w + v * WIDTH), input);
+      continue;
+    }
     Weights weights[vectors];
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++) weights[v] = Format::weights(w + v * WIDTH);
