@@ -19,12 +19,14 @@ what it is asked for.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from musictx import bundle
@@ -89,6 +91,29 @@ def described(name: str) -> dict[str, Any]:
     return found
 
 
+def above_zero(name: str, text: str) -> float:
+    """The number that ``text`` says; ``UserError`` for any other text."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise UserError(f"{name}={text}: expected a number above 0")
+    return number
+
+
+@torch.no_grad()
+def divide_logits(model: MusicTransformer, by: float) -> None:
+    """Divide all logits by a number, through the last norm; ``UserError`` where they are not
+    linear in what it gives."""
+    ids = torch.arange(min(model.context, model.config.vocab_size))[None]
+    before = model(ids) if model.cascade is None else None
+    model.norm.weight /= by
+    model.norm.bias /= by
+    if before is None or not torch.allclose(by * model(ids), before, rtol=1e-3, atol=1e-3):
+        raise UserError(f"temperature={by:g}: not possible, its logits follow no single norm")
+
+
 def rows(
     model: MusicTransformer, shards: Shards, kind: str, window: int, rehearsal: bool
 ) -> dict[str, dict[str, Any]]:
@@ -138,6 +163,7 @@ def main(words: list[str]) -> Path:
     given, corpus = with_rest(words, DEFAULTS, also=["corpus"])
     if not given["model"] or not given["name"]:
         raise UserError("model=FOLDER and name=NAME are needed")
+    temperature = above_zero("temperature", given["temperature"])
     card, source = described(given["name"]), bundle.load(given["model"])
     measure, dtype = card.pop("measure"), card.pop("dtype", "float16")
     asked = compose("evaluate", corpus).corpus
@@ -160,10 +186,9 @@ def main(words: list[str]) -> Path:
     if given["returns"] != "1" and returning:
         returning[0].scores.data.mul_(float(given["returns"]))
         card["bars ago, share of their strength"] = float(given["returns"])
-    if given["temperature"] != "1":  # logits are linear in what the last norm gives
-        source.model.norm.weight.data /= float(given["temperature"])
-        source.model.norm.bias.data /= float(given["temperature"])
-        card["logits divided by"] = float(given["temperature"])
+    if temperature != 1:
+        divide_logits(source.model, temperature)
+        card["logits divided by"] = temperature
     model, out = source.model, Path(given["out"]) / given["name"]
     model.config = replace(model.config, attention="auto")
     bundle.save(out, model, source.tokenizer, card, dtype=dtype)

@@ -1,6 +1,7 @@
 """A model that comes along: half the size, measured as stored, nothing private on its card."""
 
 import pytest
+import torch
 import yaml
 
 from musictx import bundle
@@ -48,6 +49,31 @@ def test_a_rehearsal_says_so(ship):
     numbers = bundle.load(ship("windows=2")).card["numbers"]
     assert "A REHEARSAL" in numbers["measured on"]
     assert not any("quarter" in name for name in numbers if name.startswith("windows"))
+
+
+def test_bytes_and_divided_logits(ship, model, tmp_path):
+    place = tmp_path / "scripts" / "ships" / "piano.yaml"
+    place.write_text(yaml.safe_dump(yaml.safe_load(place.read_text()) | {"dtype": "int8"}))
+    made = bundle.load(ship("windows=2", "temperature=1.25"))
+    assert made.card["logits divided by"] == 1.25
+    assert "dtype: int8" in (made.folder / "config.yaml").read_text()
+    ids = torch.arange(20)[None]
+    with torch.no_grad():
+        before, after = bundle.load(model).model(ids), made.model(ids)
+    assert (1.25 * after - before).norm() < 0.05 * before.norm()  # rounded to bytes
+    assert (after - before).norm() > 0.1 * before.norm()
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "nan", "inf", "warm"])
+def test_a_temperature_that_is_none_writes_nothing(ship, tmp_path, wrong):
+    with pytest.raises(UserError, match=f"temperature={wrong}: expected a number above 0"):
+        ship(f"temperature={wrong}")
+    assert not (tmp_path / "models").exists()
+
+
+def test_logits_of_a_cascade_are_not_divided(script):
+    with pytest.raises(UserError, match=r"temperature=1\.1: not possible"):
+        script("ship.py").divide_logits(bundle.load("song").model, 1.1)
 
 
 def test_mistakes_are_told(ship):

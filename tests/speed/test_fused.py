@@ -115,6 +115,21 @@ def test_codes_and_bounds_are_those_of_plain_loops(
         assert stop == max((i + 1 for i, other in enumerate(of_queries) if other == one), default=0)
 
 
+def test_the_layers_of_a_pass_share_a_mask_until_its_pieces_change() -> None:
+    pieces, spans = torch.tensor([[0, 0, 1, 1]]), ((Span(0, 4),), (Span(0, 4),))
+    setting = Setting(*spans, True, pieces, pieces)
+    first = masks.mask(setting)
+    assert masks.mask(setting) is first
+    pieces[0, 1] = 1
+    changed = masks.mask(setting)
+    again = masks.mask(Setting(*spans, True, pieces.clone(), pieces.clone()))
+    assert changed is not None
+    assert again is not None
+    assert all(torch.equal(one, other) for one, other in zip(changed, again))
+    with torch.inference_mode():
+        assert masks.mask(Setting(*spans, True, pieces + 0, pieces + 0)) is not None
+
+
 def test_who_asks_for_equal_bits_gets_another() -> None:
     """Its gradients of tables are added up in the order in which they come."""
     spans = (Span(0, 4), Span(0, 4))

@@ -160,6 +160,17 @@ def test_both_are_the_sums_written_out():
         torch.testing.assert_close(scored[at].double(), logits, rtol=1e-4, atol=1e-4)
 
 
+def test_where_nothing_is_known_ahead_looking_for_it_changes_nothing(monkeypatch):
+    """On a GPU it is looked for always: to see whether there is anything would wait."""
+    feature, ids = conditions(), torch.tensor([window(3, known=0)[3:]])
+    places = torch.arange(ids.shape[1])[None]
+    short = feature.read(ids, ids[:, :0], places)
+    assert (short.gap == NEVER).all()
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    for one, other in zip(short, feature.read(ids, ids[:, :0], places)):
+        assert torch.equal(one, other)
+
+
 def test_the_table_of_times_has_a_row_for_each_class():
     assert len(conditions().context) == FIRST_TIME + TIMES
 
