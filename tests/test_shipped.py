@@ -216,7 +216,12 @@ def test_steps_of_shipped_models_are_native_and_equal_the_forward_pass(name):
         model(ids[:, :60], cache=cache)
         step = NativeStep(model, cache, rows=2, capacity=100)
         got = torch.stack([step(token).clone() for token in ids[:, 60:].unbind(1)], 1)
-        assert (got - model(ids)[:, 60:]).abs().max() < 1e-4
+        want = model(ids)[:, 60:]
+        off = got - want
+        if name == "piano":  # weights in bytes: the step rounds keys and values, too
+            assert off.norm() < 0.03 * want.norm()
+        else:
+            assert off.abs().max() < 1e-4
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def _struct(addresses: str, numbers: str = "", **inner: Any) -> Any:
 
 Matrix = _struct("weights bias scales", "outputs inputs")
 Norm = _struct("weight bias", epsilon=ctypes.c_double)
-Axis = _struct("table bias", "table_heads bias_heads low high coordinate")
+Axis = _struct("table bias scales", "table_heads bias_heads low high coordinate")
 Terms = _struct(
     "axes content_bias position_bias value_table", "count value_heads block", scale=ctypes.c_double
 )
@@ -52,7 +52,7 @@ Model = _struct(
     "width feedforward vocabulary gates parts", norm=Norm, output=Matrix,
 )  # fmt: skip
 Cache = _struct(
-    "keys values ids coordinates states sums",
+    "keys values key_scales value_scales ids coordinates states sums",
     "rows layers heads size capacity further newest held group field shared",
 )
 
@@ -64,16 +64,18 @@ def panels(matrix: Tensor) -> Tensor:
 
 
 def byte_panels(matrix: Tensor) -> Tensor:
-    """(outputs, inputs) int8 -> (panels, inputs / 4, LANES, 4), filled up with zeros."""
-    filled = F.pad(matrix, (0, -matrix.shape[1] % BYTES, 0, -matrix.shape[0] % LANES))
-    return filled.unflatten(1, (-1, BYTES)).unflatten(0, (-1, LANES)).transpose(1, 2)
+    """(..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), filled up with zeros."""
+    outputs, inputs = matrix.shape[-2:]
+    filled = F.pad(matrix, (0, -inputs % BYTES, 0, -outputs % LANES))
+    return filled.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
 
 
 class Packed:
     """The weights of ``model`` as they are now.
 
     ``struct``  what C++ reads, valid as long as this lives;  ``reach`` is the largest distance that
-    will be met, ``features`` names the structs that the library knows, in its order.
+    will be met, ``features`` names the structs that the library knows, in its order;  ``in_bytes``:
+    keys and values are held as bytes, as the weights were from which they come.
     """
 
     @torch.no_grad()
@@ -82,6 +84,7 @@ class Packed:
         blocks = [block for block in model.blocks if isinstance(block, Block)]
         layers = [self._layer(model, n, block, reach) for n, block in enumerate(blocks)]
         weight, attention = model.embedding.weight, blocks[0].attention
+        self.in_bytes = all(in_bytes(each.attention.qkv.weight)[1] is not None for each in blocks)
         assert isinstance(model.embedding, nn.Embedding)
         turns = None
         if isinstance(model.position, Rotary):
@@ -133,15 +136,18 @@ class Packed:
 
     def _matrix(self, weight: Tensor, bias: Tensor | None = None) -> Any:
         outputs, inputs = weight.shape
-        whole, scales = in_bytes(weight)
-        held = scales is not None
-        return Matrix(
-            weights=self._address(byte_panels(whole) if held else panels(weight)),
-            bias=self._by_output(bias),
-            scales=self._by_output(scales),
-            outputs=outputs,
-            inputs=inputs,
-        )
+        weights, scales = self._in_panels(weight)
+        return Matrix(weights, self._by_output(bias), scales, outputs, inputs)
+
+    def _in_panels(self, matrix: Tensor | None) -> tuple[int | None, int | None]:
+        """Where the panels of ``matrix`` (..., outputs, inputs) lie and, of bytes, their scales."""
+        if matrix is None:
+            return None, None
+        whole, scales = in_bytes(matrix)
+        if scales is None:
+            return self._address(panels(matrix)), None
+        filled = F.pad(scales, (0, -scales.shape[-1] % LANES))
+        return self._address(byte_panels(whole)), self._floats(filled)
 
     def _norm(self, norm: nn.LayerNorm) -> Any:
         return Norm(self._floats(norm.weight), self._floats(norm.bias), norm.eps)
@@ -168,11 +174,12 @@ class Packed:
         terms = model.position.terms(layer, reach=reach)
         axes = []
         for axis in terms.axes:
-            table = None if axis.table is None else panels(axis.table)
+            table, scales = self._in_panels(axis.table)
             axes.append(
                 Axis(
-                    table=self._address(table),
+                    table=table,
                     bias=self._floats(axis.bias),
+                    scales=scales,
                     table_heads=0 if axis.table is None else len(axis.table),
                     bias_heads=0 if axis.bias is None else len(axis.bias),
                     low=axis.low,

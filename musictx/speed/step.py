@@ -12,7 +12,6 @@ import functools
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -27,7 +26,8 @@ from musictx.model.grouped import GroupCache
 from musictx.model.transformer import MusicTransformer
 from musictx.speed import packed
 from musictx.speed.native import build
-from musictx.speed.packed import LANES, WIDTH, Packed
+from musictx.speed.packed import Packed
+from musictx.speed.ring import Ring
 
 SOURCE = Path(build.__file__).with_name("step.cpp")
 #: What places add to the embeddings is computed for so many of them at once.
@@ -115,12 +115,6 @@ def _features(library: ctypes.CDLL) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-def untouched(*shape: int) -> Tensor:
-    """Zeros in float32 whose memory is taken when it is first used (numpy asks the system for it):
-    of 100 MB for a full window a short piece uses little."""
-    return torch.from_numpy(np.zeros(shape, np.float32))
-
-
 class NativeStep:
     """Id after id through ``model``, ``rows`` sequences at once, all equally long.
 
@@ -145,18 +139,19 @@ class NativeStep:
         layers, heads, width = model.config.layers, model.config.heads, model.config.width
         size = width // heads
         further = model.position.further
-        slots, channels = -(-capacity // LANES), -(-size // WIDTH) * WIDTH
         self.rows, self.capacity, self._group = rows, capacity, group
-        self._keys = untouched(layers, rows, heads, slots, size, LANES)
-        self._values = untouched(layers, rows, heads, capacity, channels)
+        self._ring = Ring(layers, rows, heads, capacity, size, in_bytes=self._packed.in_bytes)
         self._coordinates = torch.zeros(rows, further, capacity, dtype=torch.int64)
         self._ids = torch.zeros(rows, capacity * group, dtype=torch.int64)
         self._states, self._sums = torch.zeros(2, rows, width).unbind()
         self._logits = torch.empty(rows, model.config.vocab_size)
         self._places: Tensor | None = None
+        scales = self._ring.scales
         self._cache = packed.Cache(
-            keys=self._keys.data_ptr(),
-            values=self._values.data_ptr(),
+            keys=self._ring.keys.data_ptr(),
+            values=self._ring.values.data_ptr(),
+            key_scales=None if scales is None else scales[0].data_ptr(),
+            value_scales=None if scales is None else scales[1].data_ptr(),
             ids=self._ids.data_ptr(),
             coordinates=self._coordinates.data_ptr(),
             states=self._states.data_ptr(),
@@ -177,11 +172,9 @@ class NativeStep:
         steps = self._load_row(cache) if isinstance(cache, GroupCache) else cache
         held = min(steps.length, self.capacity)
         slots = torch.arange(steps.next_position - held, steps.next_position) % self.capacity
-        all_keys = self._keys.transpose(-1, -2)  # (..., panels, lanes, size)
-        for layer in range(len(all_keys)):
+        for layer in range(steps.layers):
             keys, values = (part[:, :, -held:].float() for part in steps.held(layer))
-            all_keys[layer, :, :, slots // LANES, slots % LANES] = keys
-            self._values[layer, :, :, slots, : values.shape[-1]] = values
+            self._ring.write(layer, slots, keys, values)
         coordinates = steps.coordinates[:, :, -held:].clone()
         for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
             if reader.labels is not None:
@@ -237,10 +230,7 @@ class NativeStep:
     def select(self, rows: Tensor) -> None:
         """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
         used = min(-(-self._next // self._group), self.capacity)
-        panels = -(-used // LANES)
-        for keys, values in zip(self._keys, self._values):  # a layer at a time: little to copy
-            keys[:, :, :panels] = keys[rows, :, :panels]
-            values[:, :, :used] = values[rows, :, :used]
+        self._ring.select(rows, used)
         for each in (self._coordinates, self._ids, self._states, self._sums):
             each[:] = each[rows]
 

@@ -6,6 +6,7 @@
 // distances and the channels of the mean are each lanes of the same product (lanes.h). The slots that a
 // query sees are one or two runs of neighbours; on each the distance falls by one from slot to slot.
 #pragma once
+#include <type_traits>
 #include <vector>
 
 #include "matrix.h"
@@ -18,6 +19,7 @@ constexpr int64_t NOT_MEASURED = INT64_MIN;  // the coordinate of a key that an 
 struct Axis {
   const uint32_t* table;  // for each head, or one: panels of the distances; may be missing
   const float* bias;  // (heads or 1, distances); may be missing
+  const float* scales;  // of a table of bytes (heads or 1, distances filled up to panels); else missing
   int64_t table_heads, bias_heads, low, high;
   int64_t coordinate;  // which of the cache's, -1: the order of tokens
 
@@ -39,11 +41,11 @@ struct Run {
 
 // What is held: `held` tokens, the newest at position `newest`. A token is one id, or a group of them: then
 // it is read with the first of its row of ids (model/grouped.py), of which `field` + 1 are there.
-// `Number` of keys, values and tables.
 struct Cache {
-  // As words of a format: (layers, rows, heads, panels, groups of the size, 64) and
+  // As words of a format, Float32 or Bytes: (layers, rows, heads, panels, groups of the size, 64) and
   // (layers, rows, heads, groups of the capacity, channels).
   uint32_t *keys, *values;
+  float *key_scales, *value_scales;  // of Bytes (layers, rows, heads, slots); else missing
   int64_t *ids, *coordinates;  // (rows, capacity, group), (rows, further, capacity)
   float *states, *sums;  // (rows, width): after the last id; what the next token gets of this row's ids
   int64_t rows, layers, heads, size, capacity, further, newest, held;
@@ -66,27 +68,32 @@ struct Cache {
 // What a thread needs to compute one head of a few rows, whose parts lie one after the other.
 template <class Format>
 struct Room {
-  std::vector<float> logits, by_row, content, position, mean, total;
-  Inputs<Format> contents, positions, weights;
+  std::vector<float> logits, scaled, by_row, content, position, mean, total;
+  std::vector<typename Format::Sum> sums;
+  Inputs<Format> contents, weights;
+  Inputs<Float32> positions;
+  Inputs<Bytes> by_bytes;  // positions, for tables of bytes
 };
 
 // found (rows, 64), apart by `between`: the products of rows of inputs with one panel.
 template <class Format, int rows>
 inline void panel(const uint32_t* w, const Inputs<Format>& x, int64_t row, float* found,
                   int64_t between) {
-  Floats sums[rows * LANES / WIDTH] = {};
+  typename Format::Sum sums[rows * LANES / WIDTH] = {};
   panel_sums<Format, rows>(w, x.row(row), x.apart, x.apart, sums);
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < LANES / WIDTH; v++)
-      put(found + r * between + v * WIDTH, sums[r * LANES / WIDTH + v]);
+      put(found + r * between + v * WIDTH,
+          Format::value(sums[r * LANES / WIDTH + v], x.prepared[row + r]));
 }
 
-// mean (rows, channels) += the sum of `count` groups of weights (rows apart by `apart`) and values.
+// sums (rows, channels) += the sum of `count` groups of weights (rows apart by `apart`) and values.
 template <class Format, int rows>
 void weigh(const uint32_t* values, int64_t channels, const typename Format::Input* weights,
-           int64_t apart, int64_t count, float* mean) {
+           int64_t apart, int64_t count, void* sums) {
   const auto some = [&]<int vectors>(int64_t from) {
-    accumulate<Format, rows, vectors>(values + from, channels, weights, apart, count, mean + from,
+    void* at = static_cast<char*>(sums) + from / WIDTH * sizeof(typename Format::Sum);
+    accumulate<Format, rows, vectors>(values + from, channels, weights, apart, count, at,
                                       channels / WIDTH);
   };
   int64_t from = 0;
@@ -115,13 +122,23 @@ void add_axis(const Axis& axis, const Cache& cache, int64_t row, int64_t rows, i
   const int64_t panels = (axis.high - axis.low) / LANES + 1, wide = panels * LANES;
   if (room.by_row.size() < static_cast<size_t>(rows * wide)) room.by_row.resize(rows * wide);
   float* by_row = room.by_row.data();
-  if (axis.table) {
-    const int64_t words = groups<Format>(cache.size) * LANES;
-    const uint32_t* table = axis.table + (axis.table_heads > 1 ? head : 0) * panels * words;
+  const int64_t which = axis.table_heads > 1 ? head : 0;
+  const auto products = [&]<class Stored>(const Inputs<Stored>& x) {
+    const int64_t words = groups<Stored>(cache.size) * LANES;
+    const uint32_t* table = axis.table + which * panels * words;
     for (int64_t p = first / LANES; p <= last / LANES; p++)
       by_rows(rows, [&]<int some>(int64_t r) {
-        panel<Format, some>(table + p * words, room.positions, r, by_row + r * wide + p * LANES, wide);
+        panel<Stored, some>(table + p * words, x, r, by_row + r * wide + p * LANES, wide);
       });
+  };
+  if (axis.table && axis.scales) {
+    room.by_bytes.read(room.position.data(), rows, cache.size, cache.size);
+    products(room.by_bytes);
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t d = first; d <= last; d++) by_row[r * wide + d] *= axis.scales[which * wide + d];
+  } else if (axis.table) {
+    room.positions.read(room.position.data(), rows, cache.size, cache.size);
+    products(room.positions);
   } else {
     std::fill(by_row, by_row + rows * wide, 0.0f);
   }
@@ -193,7 +210,6 @@ void attend(const Terms& terms, const Cache& cache, int64_t layer, int64_t row, 
       room.position[to] = (x + (terms.position_bias ? terms.position_bias[at] : 0.0f)) * scale;
     }
   room.contents.read(room.content.data(), rows, size, size);
-  room.positions.read(room.position.data(), rows, size, size);
   const auto keys = [&](int64_t of, int64_t p) {
     const int64_t panels = cache.head(layer, of, head) * (slots / LANES) + p;
     return cache.keys + panels * groups<Format>(size) * LANES;
@@ -201,10 +217,6 @@ void attend(const Terms& terms, const Cache& cache, int64_t layer, int64_t row, 
   const auto values = [&](int64_t of, int64_t group) {
     return cache.values + (cache.head(layer, of, head) * groups<Format>(capacity) + group) * channels;
   };
-  for (int64_t r = 0; r < rows; r++)  // neighbours that are not seen, in a group with one that is
-    for (int n = 0; n < count; n++)
-      for (const int64_t slot : {runs[n].begin, runs[n].end})
-        std::fill_n(&room.logits[r * slots + slot / GROUP * GROUP], slot % GROUP ? GROUP : 0, 0.0f);
   for (int n = 0; n < count; n++)
     for (int64_t p = runs[n].begin / LANES; p * LANES < runs[n].end; p++) {
       const int64_t from = std::max(runs[n].begin, p * LANES);
@@ -212,9 +224,16 @@ void attend(const Terms& terms, const Cache& cache, int64_t layer, int64_t row, 
       const auto meet = [&]<int some>(int64_t r, int64_t of) {
         float found[some * LANES];
         panel<Format, some>(keys(of, p), room.contents, r, found, LANES);
-        for (int64_t i = 0; i < some; i++)
-          std::copy_n(found + i * LANES + from - p * LANES, to - from,
-                      &room.logits[(r + i) * slots + from]);
+        for (int64_t i = 0; i < some; i++) {
+          const float* one = found + i * LANES - p * LANES;
+          float* logits = &room.logits[(r + i) * slots];
+          if (!cache.key_scales) {
+            std::copy(one + from, one + to, logits + from);
+            continue;
+          }
+          const float* scales = cache.key_scales + cache.head(layer, row + r + i, head) * slots;
+          for (int64_t s = from; s < to; s++) logits[s] = one[s] * scales[s];
+        }
       };
       if (common.begin <= from && to <= common.end)
         by_rows(rows, [&]<int some>(int64_t r) { meet.template operator()<some>(r, 0); });
@@ -227,11 +246,24 @@ void attend(const Terms& terms, const Cache& cache, int64_t layer, int64_t row, 
   room.total.resize(rows);
   for (int64_t r = 0; r < rows; r++)
     room.total[r] = exponentials(&room.logits[r * slots], runs, count);
-  room.weights.read(room.logits.data(), rows, slots, slots);
-  room.mean.assign(rows * channels, 0.0f);
+  const float* weights = room.logits.data();
+  const int64_t used = whole ? last + 1 : capacity;
+  if (cache.value_scales) {  // a weight and a value's scale are one number; of what is not seen it is 0
+    room.scaled.assign(rows * slots, 0.0f);
+    for (int64_t r = 0; r < rows; r++) {
+      const float* scales = cache.value_scales + cache.head(layer, row + r, head) * slots;
+      for (int n = 0; n < count; n++)
+        for (int64_t s = runs[n].begin; s < runs[n].end; s++)
+          room.scaled[r * slots + s] = room.logits[r * slots + s] * scales[s];
+    }
+    weights = room.scaled.data();
+  }
+  room.weights.read(weights, rows, used, slots);
+  room.sums.clear();
+  room.sums.resize(rows * channels / WIDTH);
   const auto weigh_groups = [&]<int some>(int64_t r, int64_t of, int64_t from, int64_t to) {
     weigh<Format, some>(values(of, from), channels, room.weights.row(r) + from, room.weights.apart,
-                        to - from, &room.mean[r * channels]);
+                        to - from, &room.sums[r * channels / WIDTH]);
   };
   // Groups of slots, each once: of two runs the later slots' after the earlier ones'.
   const int64_t ends = groups<Format>(last + 1), begins = first / GROUP;
@@ -249,6 +281,11 @@ void attend(const Terms& terms, const Cache& cache, int64_t layer, int64_t row, 
       });
     for (int64_t r = 0; r < rows; r++) weigh_groups.template operator()<1>(r, row + r, to, end);
   }
+  room.mean.resize(rows * channels);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t d = 0; d < channels; d += WIDTH)
+      put(&room.mean[r * channels + d],
+          Format::value(room.sums[(r * channels + d) / WIDTH], room.weights.prepared[r]));
   if (terms.value_table) {  // weights are added up by distance first
     const Axis& axis = terms.axes[0];
     const int64_t distances = axis.high - axis.low + 1;
@@ -272,18 +309,29 @@ template <class Format>
 void keep(const Cache& cache, int64_t layer, int64_t row, int64_t head, const float* key,
           const float* value) {
   constexpr int64_t GROUP = Format::GROUP;
-  using Number = typename Format::Number;
   const int64_t slot = cache.newest % cache.capacity, which = cache.head(layer, row, head);
   const int64_t panel = which * (cache.slots() / LANES) + slot / LANES;
   const int64_t group = which * groups<Format>(cache.capacity) + slot / GROUP;
-  auto* keys = reinterpret_cast<Number*>(cache.keys + panel * groups<Format>(cache.size) * LANES);
-  auto* values = reinterpret_cast<Number*>(cache.values + group * cache.channels());
-  // Each group of a key lies in a line of its own, none of which is near: all are fetched at once.
-  for (int64_t d = 0; d < cache.size; d += GROUP)
-    __builtin_prefetch(&keys[(d / GROUP * LANES + slot % LANES) * GROUP], 1);
-  for (int64_t d = 0; d < cache.size; d++) {
-    store(&keys[(d / GROUP * LANES + slot % LANES) * GROUP + d % GROUP], key[d]);
-    store(&values[d * GROUP + slot % GROUP], value[d]);
+  uint32_t* keys = cache.keys + panel * groups<Format>(cache.size) * LANES + slot % LANES;
+  uint32_t* values = cache.values + group * cache.channels();
+  const auto write = [&](const auto* key, const auto* value) {
+    using Number = std::remove_cvref_t<decltype(*key)>;
+    // Each group of a key lies in a line of its own, none of which is near: all are fetched at once.
+    for (int64_t d = 0; d < cache.size; d += GROUP)
+      __builtin_prefetch(keys + d / GROUP * LANES, 1);
+    for (int64_t d = 0; d < cache.size; d++) {
+      reinterpret_cast<Number*>(keys + d / GROUP * LANES)[d % GROUP] = key[d];
+      reinterpret_cast<Number*>(values + d)[slot % GROUP] = value[d];
+    }
+  };
+  if constexpr (GROUP == 1) {
+    write(key, value);
+  } else {
+    std::vector<int8_t> whole(2 * cache.size);
+    const int64_t at = which * cache.slots() + slot;
+    cache.key_scales[at] = to_bytes(key, cache.size, whole.data());
+    cache.value_scales[at] = to_bytes(value, cache.size, whole.data() + cache.size);
+    write(whole.data(), whole.data() + cache.size);
   }
 }
 

@@ -8,7 +8,6 @@ namespace {
 
 struct Float32 {
   static constexpr int GROUP = 1, VECTORS = WIDTH / 4;
-  using Number = float;
   using Input = float;
   using Weights = Floats;
   using Sum = Floats;

@@ -6,13 +6,12 @@
 //
 // A format has
 //   GROUP                  inputs in a word
-//   Number                 of a cache of keys and values
 //   VECTORS                of WIDTH lanes, as many sums of which fit into the registers for ROWS rows
 //   Weights, Input, Sum    WIDTH words as numbers; a group of inputs as it is read; sums as they grow
 //   weights(words)         Weights from WIDTH words
 //   prepare(x, count, to)  x (count,) as groups, filled up with zeros; returns what `value` needs of it
 //   spread(input), add     what is computed for each group; `add` in one fixed order
-//   value(sum, prepared)   16 sums as numbers
+//   value(sum, prepared)   WIDTH sums as numbers
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -25,9 +24,8 @@ namespace {
 constexpr int LANES = 64;  // outputs in a panel
 constexpr int ROWS = 4;    // vectors that meet a panel at once
 
-// 16 numbers at once, in however many registers this CPU needs for them; but GCC keeps vectors wider
-// than its registers in memory.
-#if defined(__clang__) || defined(__AVX512F__)
+// As many numbers as a register holds, of CPUs with narrower ones two: GCC keeps wider vectors in memory.
+#ifdef __AVX512F__
 constexpr int WIDTH = 16;
 #else
 constexpr int WIDTH = 8;

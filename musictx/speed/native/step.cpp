@@ -175,7 +175,9 @@ void score(const Model& model, const std::vector<Seen>& seen, const float* x, fl
   });
 }
 
-// x (rows, width) of the newest tokens, through all layers; `here` are their coordinates.
+// x (rows, width) of the newest tokens, through all layers; `here` are their coordinates. Keys and values are
+// held in `Format`.
+template <class Format>
 void through(const Model& model, const Cache& cache, const std::vector<int64_t>& here,
              std::vector<float>& x, int threads) {
   const int64_t rows = cache.rows, width = model.width, heads = cache.heads, size = cache.size;
@@ -188,7 +190,7 @@ void through(const Model& model, const Cache& cache, const std::vector<int64_t>&
       cosines[c] = static_cast<float>(std::cos(cache.newest * model.frequencies[c]));
       sines[c] = static_cast<float>(std::sin(cache.newest * model.frequencies[c]));
     }
-  std::vector<Room<Float32>> rooms(threads);
+  std::vector<Room<Format>> rooms(threads);
 
   for (int64_t number = 0; number < cache.layers; number++) {
     const Layer& layer = model.layers[number];
@@ -207,7 +209,7 @@ void through(const Model& model, const Cache& cache, const std::vector<int64_t>&
           turn(q, cosines.data(), sines.data(), size);
           turn(k, cosines.data(), sines.data(), size);
         }
-        keep<Float32>(cache, number, n, h, k, v);
+        keep<Format>(cache, number, n, h, k, v);
       }
       float* out = mixed.data() + (r * heads + h) * size;
       attend(layer.terms, cache, number, r, count, h, qkv.data() + r * wide + h * size, wide,
@@ -269,7 +271,10 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
     if (begins) std::fill_n(sum, width, 0.0f);
   }
   if (begins) {
-    through(model, cache, here, x, threads);
+    if (cache.key_scales)
+      through<Bytes>(model, cache, here, x, threads);
+    else
+      through<Float32>(model, cache, here, x, threads);
     for_each(model, [&](const auto& feature, auto n) {
       for (int64_t r = 0; r < rows && cache.group == 1; r++)
         feature.finish(seen[r].known, std::get<n>(seen[r].each), x.data() + r * width, width);
