@@ -49,14 +49,24 @@ class KindTemperature:
     value: float
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        mine = logits[:, self.members]
-        whole = mine.logsumexp(dim=-1, keepdim=True)
+        values, members = logits.numpy(), self.members.numpy()  # faster than torch's, as below
+        mine = values[:, members]
+        rows = mine.max(-1) > _REMOVED  # a kind that is forbidden altogether stays so
+        if not rows.any():
+            return logits
+        mine = mine[rows]
+        whole = _log_of_sum(mine)
         changed = (mine - whole) / self.value
-        changed = changed - changed.logsumexp(dim=-1, keepdim=True) + whole
-        result = logits.clone()
-        # A kind that is forbidden altogether stays so.
-        result[:, self.members] = torch.where(whole > _REMOVED, changed, mine)
-        return result
+        result = values.copy()
+        result[np.ix_(rows, members)] = changed - _log_of_sum(changed) + whole
+        return torch.from_numpy(result)
+
+
+def _log_of_sum(logits: np.ndarray) -> np.ndarray:
+    """(B, 1): of the sum of e^logits (B, n), of which one at least is finite in each row."""
+    top: np.ndarray = logits.max(-1, keepdims=True)
+    total: np.ndarray = top + np.log(np.exp(logits - top).sum(-1, keepdims=True))
+    return total
 
 
 @dataclass(frozen=True)

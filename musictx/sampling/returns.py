@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from musictx.config import SamplingConfig
 from musictx.tokens.controls import KNOWN
@@ -105,8 +104,10 @@ class StrikeReturns:
             stop = int(np.searchsorted(at, at[-1] - RETURN_SECONDS, "right")) if len(at) else 0
             if stop <= LAST_STRIKES:
                 continue
-            before = sliding_window_view(pitch[: stop - 1], LAST_STRIKES)
-            agree = (before == pitch[-LAST_STRIKES:]).sum(axis=1)
+            windows = stop - LAST_STRIKES
+            agree = np.zeros(windows, int)
+            for nth, last in enumerate(pitch[-LAST_STRIKES:].tolist()):
+                agree += pitch[nth : nth + windows] == last
             best = len(agree) - 1 - int(agree[::-1].argmax())
             if agree[best] >= AGREE:
                 then = pitch[best + LAST_STRIKES]
