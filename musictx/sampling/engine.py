@@ -97,10 +97,11 @@ class Decoder:
         self.device = next(model.parameters()).device
         self.length = read.shape[1]
         self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
+        self._stepped = (kind := chosen(cache, model)) != "growing"
         self._cache, last = self._read(read[:, -capacity:])
         self._next = last.expand(rows, -1)
         self._step: Step | None = None
-        if (kind := chosen(cache, model)) != "growing":
+        if self._stepped:
             self._step = _step(kind)(model, self._cache, rows=rows, capacity=self.capacity)
             del self._cache  # its tokens were taken over
         elif read.shape[0] != rows:
@@ -172,9 +173,11 @@ class Decoder:
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
 
     def _read(self, ids: Tensor) -> tuple[KVCache | GroupCache, Tensor]:
-        """A new cache that holds ``ids``, and the logits (rows, V) after them."""
-        cache = self.model.new_cache(rows=len(ids), capacity=self.capacity)
+        """A new cache that holds ``ids``, and the logits (rows, V) after them. What a step takes
+        over needs no room for more."""
         self._filled = ids.shape[1]
+        capacity = self._filled if self._stepped else self.capacity
+        cache = self.model.new_cache(rows=len(ids), capacity=capacity)
         return cache, self.model(ids.to(self.device), cache=cache)[:, -1]
 
 
@@ -356,8 +359,9 @@ def forbid(
     masked = np.where(allowed, values - less, -np.inf)
     if groups is not None:
         likely = np.exp(values - values.max(-1, keepdims=True))
-        count, rows = int(groups.max()) + 1, np.arange(len(values))[:, None]
-        at = (rows * count + groups.numpy()).ravel()  # the group of each row's each id
+        group_of = groups.numpy()
+        count, rows = int(group_of.max()) + 1, np.arange(len(values))[:, None]
+        at = (rows * count + group_of).ravel()  # the group of each row's each id
         whole = np.bincount(at, likely.ravel(), len(rows) * count)
         kept = np.bincount(at, (likely * allowed).ravel(), len(rows) * count)
         # Where rounding leaves nothing of a group, it gets nothing more.

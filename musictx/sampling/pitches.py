@@ -51,13 +51,13 @@ class Tonality:
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         costs = np.zeros((len(states), len(self.events.strike)))
-        strikes = (self.events.strike >= 0) & (self.events.strike < 128)
         for row, state, usual, home in zip(costs, states, self.usual, self.home):
             struck = [pitch for _, pitch in state.sounding.recent()]
             counts = np.bincount(np.array(struck, int) % 12, minlength=12)
             inside = scale_of(counts + home)
             over = (usual or 0.0) * len(struck) - int(counts[inside].sum())
             if over > 0:
+                strikes = (self.events.strike >= 0) & (self.events.strike < 128)
                 row[strikes] = self.cost * over * ~inside[self.events.strike[strikes] % 12]
         return costs
 

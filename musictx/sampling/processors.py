@@ -58,7 +58,7 @@ class KindTemperature:
         whole = _log_of_sum(mine)
         changed = (mine - whole) / self.value
         result = values.copy()
-        result[np.ix_(rows, members)] = changed - _log_of_sum(changed) + whole
+        result[rows[:, None] & members] = (changed - _log_of_sum(changed) + whole).ravel()
         return torch.from_numpy(result)
 
 

@@ -9,9 +9,10 @@ write strikes and releases (``Tokenizer.note_events``).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,17 +172,23 @@ class Density:
     releases: bool = False
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        events = self.events
-        acts = (events.strike >= 0) | events.lead | (self.releases & (events.release >= 0))
         rows = zip(states, self.targets)
         excess = [0.0 if t is None else self._rate(state) - t for state, t in rows]
-        return self.pull * np.outer(excess, acts - events.wait)
+        return self.pull * np.outer(excess, self._acts)
+
+    @cached_property
+    def _acts(self) -> np.ndarray:
+        """(vocab,) how much denser each id makes the music: 1 what acts, less what waits."""
+        events = self.events
+        acts = (events.strike >= 0) | events.lead | (self.releases & (events.release >= 0))
+        denser: np.ndarray = acts - events.wait
+        return denser
 
     def _rate(self, state: GrammarState) -> float:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
-        since = state.seconds - span
-        recent = takewhile(lambda strike: strike[0] > since - 1e-6, state.sounding.recent())
-        return sum(1 for _ in recent) / span
+        since = state.seconds - span - 1e-6
+        # The last one comes first: so many began after `since`.
+        return bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike[0]) / span
 
 
 @dataclass(frozen=True)

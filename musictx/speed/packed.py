@@ -84,7 +84,7 @@ class Packed:
         blocks = [block for block in model.blocks if isinstance(block, Block)]
         layers = [self._layer(model, n, block, reach) for n, block in enumerate(blocks)]
         weight, attention = model.embedding.weight, blocks[0].attention
-        self.in_bytes = all(in_bytes(each.attention.qkv.weight)[1] is not None for each in blocks)
+        self.in_bytes = all(layer.qkv.scales is not None for layer in layers)
         assert isinstance(model.embedding, nn.Embedding)
         turns = None
         if isinstance(model.position, Rotary):
