@@ -207,7 +207,16 @@ for name, folder in shipped.models().items():
         torch.stack(list(engine.generate(model, [1], max_tokens=60, seeds=[0, 1], cache=cache)))
         for cache in ("native", "growing")
     )
-    assert torch.equal(fast, plain), name
+    if name != "piano":  # whose weights are bytes: the step rounds its keys and values
+        assert torch.equal(fast, plain), name
+        continue
+    ids = torch.cat([torch.ones_like(fast[:1]), fast]).T
+    music = engine.Decoder(model, ids[:, :1], rows=2, capacity=61, longest=61, cache="native")
+    for each in ids.T[1:]:
+        music.append(each)
+        music.step()
+    want = model(ids)[:, -1]
+    assert (music.logits - want).norm() < 0.03 * want.norm(), name
 (made,) = musictx.generate("piano", tokens=40)
 musictx.write(made, "made.mid")
 print(f"composed with {build.prebuilt(step.SOURCE).name}")

@@ -36,11 +36,11 @@ ROOMS = {
     "chorale": 3367,
     "live": 620,
     "mcp": 591,
-    "speed": 2804,
+    "speed": 2844,
     "studio": 4490,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_345, 45_716, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_345, 45_756, 400, 130
 
 
 def lines() -> dict[str, int]:

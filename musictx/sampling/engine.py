@@ -173,11 +173,10 @@ class Decoder:
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
 
     def _read(self, ids: Tensor) -> tuple[KVCache | GroupCache, Tensor]:
-        """A new cache that holds ``ids``, and the logits (rows, V) after them. What a step takes
-        over needs no room for more."""
+        """A new cache that holds ``ids``, and the logits (rows, V) after them."""
         self._filled = ids.shape[1]
-        capacity = self._filled if self._stepped else self.capacity
-        cache = self.model.new_cache(rows=len(ids), capacity=capacity)
+        room = self._filled if self._stepped else self.capacity  # a step takes over what is held
+        cache = self.model.new_cache(rows=len(ids), capacity=room)
         return cache, self.model(ids.to(self.device), cache=cache)[:, -1]
 
 
@@ -359,9 +358,8 @@ def forbid(
     masked = np.where(allowed, values - less, -np.inf)
     if groups is not None:
         likely = np.exp(values - values.max(-1, keepdims=True))
-        group_of = groups.numpy()
-        count, rows = int(group_of.max()) + 1, np.arange(len(values))[:, None]
-        at = (rows * count + group_of).ravel()  # the group of each row's each id
+        count, rows = int(groups.numpy().max()) + 1, np.arange(len(values))[:, None]
+        at = (rows * count + groups.numpy()).ravel()  # the group of each row's each id
         whole = np.bincount(at, likely.ravel(), len(rows) * count)
         kept = np.bincount(at, (likely * allowed).ravel(), len(rows) * count)
         # Where rounding leaves nothing of a group, it gets nothing more.

@@ -50,23 +50,13 @@ class KindTemperature:
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         values, members = logits.numpy(), self.members.numpy()  # faster than torch's, as below
-        mine = values[:, members]
-        rows = mine.max(-1) > _REMOVED  # a kind that is forbidden altogether stays so
-        if not rows.any():
-            return logits
-        mine = mine[rows]
-        whole = _log_of_sum(mine)
-        changed = (mine - whole) / self.value
-        result = values.copy()
-        result[rows[:, None] & members] = (changed - _log_of_sum(changed) + whole).ravel()
+        mine, result = values[:, members], values.copy()
+        whole = np.logaddexp.reduce(mine, axis=-1, keepdims=True)
+        with np.errstate(invalid="ignore"):  # a kind that is forbidden altogether stays so
+            changed = (mine - whole) / self.value
+            changed += whole - np.logaddexp.reduce(changed, axis=-1, keepdims=True)
+        result[:, members] = np.where(whole > _REMOVED, changed, mine)
         return torch.from_numpy(result)
-
-
-def _log_of_sum(logits: np.ndarray) -> np.ndarray:
-    """(B, 1): of the sum of e^logits (B, n), of which one at least is finite in each row."""
-    top: np.ndarray = logits.max(-1, keepdims=True)
-    total: np.ndarray = top + np.log(np.exp(logits - top).sum(-1, keepdims=True))
-    return total
 
 
 @dataclass(frozen=True)

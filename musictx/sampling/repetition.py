@@ -53,11 +53,9 @@ class Patterns:
         costs = np.zeros((len(states), len(self.events.strike)))
         for row, state in zip(costs, states):
             strikes = state.sounding.recent()
-            for period in range(1, min(LONGEST_PATTERN + 1, len(strikes))):
-                if strikes[0][1] != strikes[period][1]:  # nothing is repeated
-                    continue
-                pairs = zip(strikes, strikes[period:])
-                same = sum(1 for _ in takewhile(lambda pair: pair[0][1] == pair[1][1], pairs))
+            pitches = [pitch for _, pitch in strikes]
+            for period in range(1, LONGEST_PATTERN + 1):
+                same = sum(takewhile(bool, map(int.__eq__, pitches, pitches[period:])))
                 if same < period * (TURNS - 1):
                     continue
                 over = strikes[0][0] - strikes[same + period - 1][0] - PATTERN_SECONDS

@@ -104,14 +104,12 @@ class StrikeReturns:
             stop = int(np.searchsorted(at, at[-1] - RETURN_SECONDS, "right")) if len(at) else 0
             if stop <= LAST_STRIKES:
                 continue
-            windows = stop - LAST_STRIKES
-            agree = np.zeros(windows, int)
+            agree = np.zeros(stop - LAST_STRIKES, int)
             for nth, last in enumerate(pitch[-LAST_STRIKES:].tolist()):
-                agree += pitch[nth : nth + windows] == last
+                agree += pitch[nth : nth + len(agree)] == last
             best = len(agree) - 1 - int(agree[::-1].argmax())
             if agree[best] >= AGREE:
-                then = pitch[best + LAST_STRIKES]
-                row[self.events.strike == then] = -STRIKE_PULL * agree[best]
+                row[self.events.strike == pitch[best + LAST_STRIKES]] = -STRIKE_PULL * agree[best]
         return costs
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,17 +171,10 @@ class Density:
     releases: bool = False
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        rows = zip(states, self.targets)
-        excess = [0.0 if t is None else self._rate(state) - t for state, t in rows]
-        return self.pull * np.outer(excess, self._acts)
-
-    @cached_property
-    def _acts(self) -> np.ndarray:
-        """(vocab,) how much denser each id makes the music: 1 what acts, less what waits."""
         events = self.events
         acts = (events.strike >= 0) | events.lead | (self.releases & (events.release >= 0))
-        denser: np.ndarray = acts - events.wait
-        return denser
+        excess = [0.0 if t is None else self._rate(s) - t for s, t in zip(states, self.targets)]
+        return self.pull * np.outer(excess, acts - events.wait)
 
     def _rate(self, state: GrammarState) -> float:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)

@@ -65,8 +65,7 @@ def panels(matrix: Tensor) -> Tensor:
 
 def byte_panels(matrix: Tensor) -> Tensor:
     """(..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), filled up with zeros."""
-    outputs, inputs = matrix.shape[-2:]
-    filled = F.pad(matrix, (0, -inputs % BYTES, 0, -outputs % LANES))
+    filled = F.pad(matrix, (0, -matrix.shape[-1] % BYTES, 0, -matrix.shape[-2] % LANES))
     return filled.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
 
 
@@ -119,8 +118,8 @@ class Packed:
     def _floats(self, tensor: Tensor | None) -> int | None:
         return None if tensor is None else self._address(tensor.float())
 
-    def _by_output(self, tensor: Tensor | None) -> int | None:
-        return None if tensor is None else self._floats(F.pad(tensor, (0, -len(tensor) % LANES)))
+    def _by_output(self, x: Tensor | None) -> int | None:
+        return None if x is None else self._floats(F.pad(x, (0, -x.shape[-1] % LANES)))
 
     def _whole(self, numbers: Any) -> int | None:
         return self._address(torch.as_tensor(numbers, dtype=torch.int64))
@@ -146,8 +145,7 @@ class Packed:
         whole, scales = in_bytes(matrix)
         if scales is None:
             return self._address(panels(matrix)), None
-        filled = F.pad(scales, (0, -scales.shape[-1] % LANES))
-        return self._address(byte_panels(whole)), self._floats(filled)
+        return self._address(byte_panels(whole)), self._by_output(scales)
 
     def _norm(self, norm: nn.LayerNorm) -> Any:
         return Norm(self._floats(norm.weight), self._floats(norm.bias), norm.eps)

@@ -140,18 +140,17 @@ class NativeStep:
         size = width // heads
         further = model.position.further
         self.rows, self.capacity, self._group = rows, capacity, group
-        self._ring = Ring(layers, rows, heads, capacity, size, in_bytes=self._packed.in_bytes)
+        self._ring = Ring((layers, rows, heads), capacity, size, self._packed.in_bytes)
         self._coordinates = torch.zeros(rows, further, capacity, dtype=torch.int64)
         self._ids = torch.zeros(rows, capacity * group, dtype=torch.int64)
         self._states, self._sums = torch.zeros(2, rows, width).unbind()
         self._logits = torch.empty(rows, model.config.vocab_size)
         self._places: Tensor | None = None
-        scales = self._ring.scales
         self._cache = packed.Cache(
             keys=self._ring.keys.data_ptr(),
             values=self._ring.values.data_ptr(),
-            key_scales=None if scales is None else scales[0].data_ptr(),
-            value_scales=None if scales is None else scales[1].data_ptr(),
+            key_scales=self._ring.scales[0].data_ptr(),
+            value_scales=self._ring.scales[1].data_ptr(),
             ids=self._ids.data_ptr(),
             coordinates=self._coordinates.data_ptr(),
             states=self._states.data_ptr(),
@@ -173,8 +172,7 @@ class NativeStep:
         held = min(steps.length, self.capacity)
         slots = torch.arange(steps.next_position - held, steps.next_position) % self.capacity
         for layer in range(steps.layers):
-            keys, values = (part[:, :, -held:].float() for part in steps.held(layer))
-            self._ring.write(layer, slots, keys, values)
+            self._ring.write(layer, slots, *(x[:, :, -held:].float() for x in steps.held(layer)))
         coordinates = steps.coordinates[:, :, -held:].clone()
         for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
             if reader.labels is not None:

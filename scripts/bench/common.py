@@ -14,10 +14,40 @@ from typing import Any
 
 import torch
 
+from musictx.model import MusicTransformer
+from musictx.model.rounding import in_bytes
+from musictx.sampling import engine
+
 COLUMNS = (
     *("date", "machine", "threads", "torch", "commit", "implementation", "batch", "heads"),
     *("length", "size", "dtype", "pass", "median_ms", "spread_ms", "extra_peak_mb"),
 )
+
+
+#: The step in C++ rounds keys and values of models in bytes: so far may its logits be from those of
+#: a pass, relative to their norm, where the ids that are drawn differ.
+ROUNDED = 0.03
+
+
+def off(model: MusicTransformer, ids: torch.Tensor, cache: str) -> float:
+    """How far logits along ``ids`` (rows, n), id after id, are from those of one pass, relative to
+    their norm."""
+    rows, length = ids.shape
+    music = engine.Decoder(
+        model, ids[:, :1].cpu(), rows=rows, capacity=length, longest=length, cache=cache
+    )
+    found = [music.logits]
+    for each in ids.cpu().T[1:]:
+        music.append(each)
+        music.step()
+        found.append(music.logits)
+    want = model(ids).cpu().double()
+    return float((torch.stack(found, 1) - want).norm() / want.norm())
+
+
+def rounds(model: MusicTransformer) -> bool:
+    """Whether the step in C++ rounds its keys and values."""
+    return in_bytes(model.embedding.weight)[1] is not None
 
 
 def wait(device: torch.device) -> None:

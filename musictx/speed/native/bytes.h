@@ -9,7 +9,6 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "lanes.h"
 #if defined(__AVX512BW__) || (defined(__AVX2__) && !defined(__AVX512F__))
@@ -23,28 +22,33 @@ struct Sizes {
   float largest = 0.0f, total = 0.0f;  // of numbers without their signs; the total is NaN if one is
 };
 inline Sizes sizes_of(const float* x, int64_t count) {
-  float largest = 0.0f, total = 0.0f;
-#pragma omp simd reduction(max : largest) reduction(+ : total)
-  for (int64_t i = 0; i < count; i++) {
-    const float size = std::fabs(x[i]);
-    largest = size > largest ? size : largest;
-    total += size;
+  Floats tops{}, sums{};
+  int64_t i = 0;
+  for (; i + WIDTH <= count; i += WIDTH) {
+    const Floats y = get<Floats>(x + i), sizes = y < 0.0f ? -y : y;
+    tops = sizes > tops ? sizes : tops;
+    sums += sizes;
   }
-  return {largest, total};
+  Sizes found;
+  const auto meet = [&](float size, float more) {
+    found.largest = size > found.largest ? size : found.largest;
+    found.total += more;
+  };
+  for (int lane = 0; lane < WIDTH; lane++) meet(tops[lane], sums[lane]);
+  for (; i < count; i++) meet(std::fabs(x[i]), std::fabs(x[i]));
+  return found;
 }
 
 #ifdef MUSICTX_PAIRS
 
 using Halves = int16_t __attribute__((vector_size(4 * WIDTH)));  // two to a word
 
-// sum + the products of both halves of each word.
-inline Words add_pairs(const Words& sum, const Halves& a, const Halves& b) {
-#if defined(__AVX512VNNI__)
-  return (Words)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
-#elif defined(__AVX512BW__)
-  return sum + (Words)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+// The products of both halves of each word, added up.
+inline Words pairs(const Halves& a, const Halves& b) {
+#ifdef __AVX512BW__
+  return (Words)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 #else
-  return sum + (Words)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+  return (Words)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 #endif
 }
 
@@ -54,7 +58,7 @@ struct Bytes {
     Halves even, odd;  // the first and third byte of each word; the second and fourth
   };
   struct Input {
-    int16_t each[GROUP];  // as in `Weights`: the first and the third, the second and the fourth
+    int16_t each[GROUP];  // as in `Weights`: the first and third number, the second and fourth
   };
   struct Spread {
     Halves even, odd;
@@ -74,10 +78,14 @@ struct Bytes {
       return {NAN};
     }
     const float scale = std::max({largest / LARGEST, total / SUM, 1e-30f}), by = 1.0f / scale;
-    for (int64_t i = 0; i < count; i++)
-      to[i / GROUP].each[i % GROUP] =
-          static_cast<int16_t>(static_cast<int32_t>(std::nearbyint(x[i] * by)));
-    for (int64_t i = 0; i < groups<Bytes>(count); i++) std::swap(to[i].each[1], to[i].each[2]);
+    const auto whole = [&](int64_t i) {
+      return static_cast<int16_t>(static_cast<int32_t>(std::nearbyint(x[i] * by)));
+    };
+    for (int64_t i = 0; i < count / GROUP; i++)
+      to[i] = {whole(GROUP * i), whole(GROUP * i + 2), whole(GROUP * i + 1), whole(GROUP * i + 3)};
+    constexpr int PLACE[GROUP] = {0, 2, 1, 3};
+    for (int64_t i = count / GROUP * GROUP; i < count; i++)
+      to[i / GROUP].each[PLACE[i % GROUP]] = whole(i);
     return {scale};
   }
   static Weights weights(const uint32_t* w) {
@@ -88,7 +96,7 @@ struct Bytes {
     return {(Halves)words(get<int32_t>(x.each)), (Halves)words(get<int32_t>(x.each + 2))};
   }
   static void add(Sum& sum, const Weights& weights, const Spread& x) {
-    sum = add_pairs(add_pairs(sum, weights.even, x.even), weights.odd, x.odd);
+    sum += pairs(weights.even, x.even) + pairs(weights.odd, x.odd);
   }
   static Floats value(const Sum& sum, Prepared row) {
     return __builtin_convertvector(sum, Floats) * row.scale;
