@@ -225,14 +225,14 @@ void attend(const Terms& terms, const Cache& cache, int64_t layer, int64_t row, 
         float found[some * LANES];
         panel<Format, some>(keys(of, p), room.contents, r, found, LANES);
         for (int64_t i = 0; i < some; i++) {
-          const float* one = found + i * LANES - p * LANES;
-          float* logits = &room.logits[(r + i) * slots];
+          const float* one = found + i * LANES + from - p * LANES;
+          float* logits = &room.logits[(r + i) * slots + from];
           if (!cache.key_scales) {
-            std::copy(one + from, one + to, logits + from);
+            std::copy_n(one, to - from, logits);
             continue;
           }
-          const float* scales = cache.key_scales + cache.head(layer, row + r + i, head) * slots;
-          for (int64_t s = from; s < to; s++) logits[s] = one[s] * scales[s];
+          const float* scales = cache.key_scales + cache.head(layer, row + r + i, head) * slots + from;
+          for (int64_t s = 0; s < to - from; s++) logits[s] = one[s] * scales[s];
         }
       };
       if (common.begin <= from && to <= common.end)
