@@ -48,20 +48,16 @@ class Step(Protocol):
     @staticmethod
     def suits(model: MusicTransformer) -> bool:
         """Whether it is taken for ``model`` where no cache is asked for."""
-        ...
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Logits (rows, vocab) after ``ids`` (rows,), one more each; in memory that the next call
         may write over."""
-        ...
 
     def load(self, cache: KVCache | GroupCache) -> None:
         """Go on after the ids of ``cache``; what was held is forgotten."""
-        ...
 
     def select(self, rows: Tensor) -> None:
         """Row i becomes a copy of what row ``rows[i]`` was."""
-        ...
 
 
 class Decoder:
@@ -98,6 +94,9 @@ class Decoder:
         self.length = read.shape[1]
         self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
         self._stepped = (kind := chosen(cache, model)) != "growing"
+        self._rereads = head > 0 or reread(model)
+        if self._rereads and self.length >= self.capacity:
+            read = self._window(read)  # with room, or the first step would read it all again
         self._cache, last = self._read(read[:, -capacity:])
         self._next = last.expand(rows, -1)
         self._step: Step | None = None
@@ -129,12 +128,21 @@ class Decoder:
 
     def _forget(self) -> None:
         """Keep what the model can reach twice over, from the beginning of a group of events on."""
-        kept = 2 * self.capacity * self.align
-        kept += (self.length - kept) % self.align
-        ids = self._ids[:, self.length - kept : self.length].clone()
-        ids[:, 0] = CUT
-        ids[:, 1 : self.head + 1] = self._ids[:, 1 : self.head + 1]
-        self._ids, self.length = ids, kept
+        self._ids = self._last(self.past, 2 * self.capacity * self.align)
+        self.length = self._ids.shape[1]
+
+    def _window(self, past: Tensor) -> Tensor:
+        """What is read again of a full window."""
+        return self._last(past, self.capacity - max(1, self.capacity // SLIDE))
+
+    def _last(self, past: Tensor, most: int) -> Tensor:
+        """The last of (rows, n) ids as a training window that begins inside a piece."""
+        kept = most - (most - past.shape[1]) % self.align
+        ids = past[:, past.shape[1] - kept :].clone()
+        if kept > 1:
+            ids[:, 0] = CUT
+            ids[:, 1 : self.head + 1] = past[:, 1 : self.head + 1]
+        return ids
 
     def select(self, rows: Tensor) -> None:
         """Row i goes on as a copy of what row ``rows[i]`` was; to be called before ``step``."""
@@ -152,15 +160,8 @@ class Decoder:
             return
         ids = self._ids[:, self.length - count : self.length]
         self._filled += count
-        dropped = max(1, self.capacity // SLIDE)
-        if self._filled > self.capacity and (self.head or reread(self.model)):
-            kept = self.capacity - dropped
-            kept -= -(self.length - kept) % self.align
-            ids = self._ids[:, self.length - kept : self.length].clone()
-            if kept > 1:
-                ids[:, 0] = CUT  # as training windows that begin inside a piece
-                ids[:, 1 : self.head + 1] = self._ids[:, 1 : self.head + 1]
-            cache, self._next = self._read(ids)
+        if self._filled > self.capacity and self._rereads:
+            cache, self._next = self._read(self._window(self.past))
             if self._step is None:
                 self._cache = cache
             else:
@@ -169,7 +170,7 @@ class Decoder:
             self._next = self._step(ids[:, 0])
         else:
             if isinstance(self._cache, KVCache) and self._cache.length + count > self.capacity:
-                self._cache.slide(max(dropped, count))
+                self._cache.slide(max(self.capacity // SLIDE, count))
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
 
     def _read(self, ids: Tensor) -> tuple[KVCache | GroupCache, Tensor]:
@@ -251,7 +252,6 @@ def generate(
     if groups is not None and not callable(groups):
         groups = torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
-    cache = chosen(cache, model)
     ended = torch.zeros(rows, dtype=torch.bool)
     if constraint is not None:
         ended |= constraint.done()

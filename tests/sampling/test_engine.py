@@ -343,6 +343,19 @@ def test_a_head_stays_in_sight_when_the_window_is_full(scheme, cache):
     assert found == ids[len(prompt) :]
 
 
+def test_a_prompt_that_fills_the_window_is_read_once(monkeypatch):
+    """And for all rows at once: before, each row read it again for its second id."""
+    seen, read = [], engine.Decoder._read
+    monkeypatch.setattr(
+        engine.Decoder, "_read", lambda self, ids: seen.append(ids) or read(self, ids)
+    )
+    model, prompt, head, context = make(), [BOS, 9, 8, 7, *[5, 6] * 20], 3, 16
+    run(model, prompt, rows=3, max_tokens=2, head=head, context=context)
+    kept = context - context // engine.SLIDE
+    (first,) = seen
+    assert first.tolist() == [[CUT, *prompt[1 : head + 1], *prompt[-(kept - head - 1) :]]]
+
+
 @compiler.needed
 def test_groups_are_drawn_alike_by_every_step_while_windows_are_read_again():
     """Two rows under the grammar of bars, over three windows."""
