@@ -47,7 +47,8 @@ class Server {
         }
         const by = path.endsWith("/undo") ? -1 : 1;
         if (path.includes("/accept")) this.do({ add: [[this.document.next_id, 1, 2, 60, 80, 0]] });
-        else this.place = Math.min(Math.max(0, this.place + by), this.states.length - 1);
+        else if (!(by < 0 ? this.document.can_undo : this.document.can_redo)) throw new ServerError("there is nothing to undo", 409);
+        else this.place += by;
         this.revision += path.includes("/accept") ? 0 : 1;
         return structuredClone(this.document);
       },
@@ -134,6 +135,18 @@ test("another page was faster: its document counts, with a sentence", async () =
   agree(mirror, server);
   assert.ok(mirror.piece.notes.has(6));
   assert.equal(refused[0].status, 409);
+});
+
+test("undone more often than there is something to undo, what was done after it stays", async () => {
+  const { server, mirror, refused } = opened();
+  mirror.change({ label: "delete", remove: [3] });
+  const undone = [mirror.undo(), mirror.undo(), mirror.redo(), mirror.redo()];
+  mirror.change({ label: "delete", remove: [4] });
+  assert.deepEqual(await Promise.all(undone), [true, false, true, false]);
+  await mirror.settled();
+  agree(mirror, server);
+  assert.deepEqual([3, 4].map((id) => mirror.piece.notes.has(id)), [false, false]);
+  assert.deepEqual(refused, []);
 });
 
 test("news of another page's revision brings its document", async () => {

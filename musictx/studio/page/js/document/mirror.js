@@ -15,6 +15,7 @@ import { apply, fromWire, renumber, toWire } from "./operation.js";
 /**
  * @typedef {object} Job
  * @property {Operation} [operation]  shown at once
+ * @property {"can_undo" | "can_redo"} [needs]  what must be so when its turn has come, or it does nothing
  * @property {(revision: number) => Promise<any>} send
  * @property {(done: boolean) => void} settle
  */
@@ -80,11 +81,11 @@ export class Mirror extends Emitter {
   }
 
   undo() {
-    return this.#add({ send: (revision) => this.#post("undo", { revision }) });
+    return this.#add({ needs: "can_undo", send: (revision) => this.#post("undo", { revision }) });
   }
 
   redo() {
-    return this.#add({ send: (revision) => this.#post("redo", { revision }) });
+    return this.#add({ needs: "can_redo", send: (revision) => this.#post("redo", { revision }) });
   }
 
   /** Takes a proposal into the piece. */
@@ -127,6 +128,11 @@ export class Mirror extends Emitter {
     this.emit("state", "saving");
     while (this.#jobs.length && this.#confirmed) {
       const job = this.#jobs[0];
+      if (job.needs && !this.#confirmed[job.needs]) {
+        this.#jobs.shift();
+        job.settle(false);
+        continue;
+      }
       try {
         const answer = await job.send(this.#confirmed.revision);
         if (this.#jobs[0] !== job) continue; // another piece was opened meanwhile
