@@ -92,11 +92,12 @@ class Guard:
             raise Refused(f"{OWN_HEADER}: this studio speaks version {VERSION} (docs/http.md)", 400)
         origin = request.headers.get("Origin")
         site = request.headers.get("Sec-Fetch-Site")
+        foreign = origin not in (None, f"http://{host}", f"https://{host}")
         if request.method in ("GET", "HEAD"):
-            if site in ("cross-site", "same-site") and request.path.startswith("/api/"):
+            foreign |= site in ("cross-site", "same-site")
+            if foreign and request.path.startswith("/api/"):
                 raise Refused("only the studio's own page may ask for this", 403)
             return
-        foreign = origin not in (None, f"http://{host}", f"https://{host}")
         foreign |= site not in (None, "same-origin")
         if foreign or not (origin or site or request.headers.get(OWN_HEADER)):
             raise Refused(

@@ -96,6 +96,10 @@ def test_only_its_own_page_may_change_anything(tmp_path):
                 ("none", "/api/sessions", 200),  # typed into the browser
             ):
                 assert await with_headers(client, "GET", path, {"Sec-Fetch-Site": site}) == wanted
+            for origin, wanted in ((f"http://{own}", 200), ("http://evil.example", 403)):
+                # Of browsers that send no Sec-Fetch-Site.
+                sent = {"Origin": origin}
+                assert await with_headers(client, "GET", "/api/sessions", sent) == wanted
 
     with_studio(tmp_path, script)
 
