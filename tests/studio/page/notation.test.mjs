@@ -139,6 +139,17 @@ test("marks point at the notes in the text", () => {
   assert.deepEqual(texts, [["C4", [0]], ["[EG]2", [1, 2]], ["c8-", [3]], ["c4", [3]]]);
 });
 
+test("a fermata stands over the upper voice of each staff, where it is", () => {
+  // Two voices on a staff, two staves; the last chord is held, and the bass is tied into it.
+  const rows = [[0, 2, 72, 0], [0, 2, 67, 1], [0, 2, 60, 2], [0, 4, 48, 3], [2, 4, 71, 0], [2, 4, 67, 1], [2, 4, 62, 2]];
+  const document = { ...made(rows, { names: ["Soprano", "Alto", "Tenor", "Bass"] }), fermatas: [1] };
+  const { abc } = toAbc(document);
+  assert.equal(abcjs.parseOnly(abc)[0].warnings, undefined, abc);
+  const lines = abc.split("\n").filter((line) => line.includes("|"));
+  assert.deepEqual(lines.filter((line) => line.includes("!fermata!")).map((line) => line.match(/!fermata!(\S+?)8/)[1]), ["B", "D"], abc);
+  assert.ok(!toAbc({ ...document, fermatas: [] }).abc.includes("fermata"));
+});
+
 test("parts of a piece: bars and tracks", () => {
   const rows = Array.from({ length: 32 }, (_, i) => [i, i + 1, 60 + (i >> 2), i % 2]);
   const document = made(rows, { names: ["a", "b"] });

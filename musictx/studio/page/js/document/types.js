@@ -27,6 +27,7 @@
  * @property {[number, number, boolean][]} keys  [time, sharps, minor]
  * @property {[number, number, number][]} pedals  [time, value, track]
  * @property {number[]} fermatas  times
+ * @property {string} [composer]
  * @property {[number, string][]} markers  [time, text]: chords, as document/harmony.js reads them, and sections
  * @property {[number, string][]} lyrics  [time, syllable]
  * @property {[number, number][]} favourites  [take, proposal]

@@ -46,6 +46,7 @@ export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, t
   const placed = (said, word) => said.map(([time, text]) => ({ at: Math.round(quarters(time) * QUARTER), text: word(text) }));
   const above = [...placed(sections, (text) => `"^${quoted(text)}"`), ...placed(chords, (text) => `"${text === "N.C." ? "^" : ""}${quoted(text)}"`)];
   const sung = placed(lyrics, syllable);
+  const fermatas = (document.fermatas ?? []).map((time) => Math.round(quarters(time) * QUARTER));
   /** @type {Mark[]} */
   const marks = [];
   for (let a = 0; a < bars.length; a += barsPerLine) {
@@ -66,6 +67,7 @@ export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, t
             for (const { at, text: said } of above) if (at >= before && at < next && at < bar.at + bar.ticks) abc += said;
             if (chord) words.push(chord.start < start ? "_" : sung.find(({ at }) => Math.abs(at - start) < 3)?.text ?? "*");
           }
+          if (chord && !row.quiet && fermatas.some((at) => at > start - 3 && at < end - 3)) abc += "!fermata!";
           if (chord) marks.push({ from: abc.length, to: abc.length + text.length, ids: chord.notes.map((n) => n.id), start, end });
           abc += text;
         }

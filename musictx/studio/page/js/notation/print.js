@@ -43,7 +43,7 @@ export function mountPrint(app) {
     if (!library || !piece) return;
     const { tempo, key } = opening(piece);
     heading.textContent = title(piece.name);
-    under.textContent = [`♩ = ${Math.round(tempo)}`, key && keyWords(key.sharps, key.minor)].filter(Boolean).join("  ·  ");
+    under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(key.sharps, key.minor)].filter(Boolean).join("  ·  ");
     const notes = [...piece.notes.values()].map((n) => [n.id, n.start, n.end, n.pitch, n.velocity, n.track]);
     const bars = Math.max(1, app.beats.bar(piece.duration).number);
     const crowded = new Set(notes.map(([, start]) => Math.round(start * 50))).size / bars;
