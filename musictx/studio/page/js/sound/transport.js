@@ -48,3 +48,15 @@ export class Transport {
       ? this.loop[1] : moment;
   }
 }
+
+const LATEST = 1; // seconds that sound may take to the ears; Bluetooth takes some tenths
+
+/**
+ * The time of a context that is heard now, as its stamp says it where that can be so: in WebKitGTK the clock of
+ * the stamp goes twice as fast as the page's. Seconds, but for `now` and the stamp's own clock: milliseconds.
+ * @param {{contextTime?: number, performanceTime?: number} | undefined} stamp
+ */
+export function heardNow(stamp, currentTime, latency, now) {
+  const told = stamp?.performanceTime ? stamp.contextTime + (now - stamp.performanceTime) / 1000 : NaN;
+  return told > currentTime - LATEST && told < currentTime + 0.1 ? told : currentTime - latency;
+}
