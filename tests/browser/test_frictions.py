@@ -6,9 +6,12 @@ import io
 import re
 
 import mido
+import numpy as np
 import pytest
 from playwright.sync_api import Page
 
+from musictx import musicxml
+from musictx.notes import NOTE, Score
 from tests.browser.desk import Desk
 from tests.browser.served import Served
 
@@ -76,6 +79,71 @@ def test_a_piece_keeps_its_own_settings_in_sight(desk):
     assert settings(desk) == changed
 
 
+#: Names of the fields in sight whose chosen words are wider than their room.
+SHORTENED = """() => {
+  const brush = document.createElement("canvas").getContext("2d");
+  return [...document.querySelectorAll("#panel select")].flatMap((e) => {
+    const style = getComputedStyle(e), words = e.selectedOptions[0]?.textContent ?? "";
+    brush.font = style.font;
+    const room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    return e.checkVisibility() && brush.measureText(words).width > room ? [words] : [];
+  });
+}"""
+
+
+def test_the_name_of_a_model_is_seen_whole(desk):
+    desk.open_example("Ode to joy")
+    desk.task("Continue")
+    for width in (1440, 1280, 1024, 390):
+        desk.page.set_viewport_size({"width": width, "height": 850})
+        if width < 820:
+            desk.page.locator("#dock").get_by_role("button", name="Compose").click()
+        for name in desk.page.evaluate("musictx.models.map(m => m.name)"):
+            desk.model().select_option(name)
+            assert desk.page.evaluate(SHORTENED) == [], width
+
+
+def test_music_that_was_played_freely_is_said_to_be(desk, tmp_path):
+    track = mido.MidiTrack()
+    for number in range(60):
+        track.append(mido.Message("note_on", note=50 + number % 24, velocity=70))
+        track.append(mido.Message("note_off", note=50 + number % 24, time=137 + 61 * (number % 7)))
+    mido.MidiFile(ticks_per_beat=480, tracks=[track]).save(tmp_path / "Recital.mid")
+    desk.open_file(tmp_path / "Recital.mid")
+    told = desk.page.locator("#tools .what")
+    told.filter(has_text="Played freely: bars only measure time").wait_for()
+    desk.button("All pieces").click()
+    desk.open_example("Frere jacques")
+    told.filter(has_text="Nothing selected").wait_for()
+
+
+def test_a_hymn_has_its_fermatas_title_and_composer_on_paper(desk, tmp_path):
+    rows = [(2.0 * i, 2.0 * i + 2, pitch, 80, 0) for i, pitch in enumerate((62, 64, 66, 62))]
+    notes = np.zeros(len(rows), NOTE)
+    for field, values in zip(("start", "end", "pitch", "velocity", "program"), zip(*rows)):
+        notes[field] = values
+    marks = {"tempos": [(0.0, 120.0)], "ticks_per_quarter": 480}
+    hymn = Score(notes=notes, **marks, title="Evening Hymn", composer="A. Teacher", fermatas=(6.0,))
+    (tmp_path / "hymn.musicxml").write_bytes(musicxml.to_bytes(hymn))
+    desk.open_file(tmp_path / "hymn.musicxml")
+    desk.until("window.musictx?.piece?.notes.size === 4")
+    page = desk.page
+    page.locator("#roll").focus()
+    page.keyboard.press("v")
+    page.locator("#notation svg [data-name='scripts.ufermata']").first.wait_for()
+    page.evaluate(
+        "() => { window.print = () => {}; addEventListener('beforeprint', () => {"
+        " window.printed = [document.getElementById('print').textContent,"
+        " document.querySelectorAll(\"#print [data-name='scripts.ufermata']\").length]; }); }"
+    )
+    page.evaluate("musictx.actions.print()")
+    page.pdf(format="A4")
+    text, fermatas = page.evaluate("window.printed")
+    assert "Evening Hymn" in text
+    assert "A. Teacher" in text
+    assert fermatas == 1
+
+
 def test_a_control_that_a_model_does_not_follow_is_not_offered(desk):
     page = desk.page
     desk.open_example("Ode to joy")
@@ -129,6 +197,7 @@ def test_no_button_is_cut_off_or_covered_at_any_size(desk):
             page.wait_for_timeout(100)
             desk.until("document.getAnimations().length === 0")  # panels have glided away
             assert page.evaluate(CUT) == [], (what, width, height)
+            assert page.locator("#transport .where").is_visible(), (what, width)
             if width >= 1024:
                 for name in ("Zoom out", "Zoom in", "Zoom to fit", "Lock (L)", "Delete ("):
                     button = page.locator("#tools").get_by_role("button", name=name)

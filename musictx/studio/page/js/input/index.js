@@ -81,7 +81,8 @@ export function mountInput(app, player) {
     if (!operation) return app.say("nothing was played");
     app.change(operation);
     app.selection.pickNotes(operation.add.map((note) => note.id));
-    app.done(`${operation.label}. Q moves them to the grid, Ctrl+Z takes them out.`, (piece) => operation.add.some((note) => piece.notes.has(note.id)));
+    const them = operation.add.length > 1 ? "them" : "it";
+    app.done(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z takes ${them} out.`, (piece) => operation.add.some((note) => piece.notes.has(note.id)));
   }
 
   function paint(ctx, view, colours) {

@@ -53,7 +53,7 @@ const KINDS = { free: "this piece is played freely, or empty", beats: "this piec
 export function whyModel(model, wish, piece) {
   if (model.name === wish.model) return "You chose it for this piece.";
   const kind = kindsOf(piece).find((each) => model.suits.includes(each));
-  return kind ? `Proposed since ${KINDS[kind]}.` : "The first that can do this.";
+  return kind ? `Proposed since ${KINDS[kind]}.` : "Proposed since it can do this.";
 }
 
 /** Where new music would begin: after the selection, else after the piece. @param {Piece} piece @param {Scope} scope @param {Beats} beats */

@@ -73,7 +73,7 @@ export function mountTools(app, bar) {
     const bars = selection.range && stretchWords(app.beats, selection.range.begin, selection.range.end);
     const number = notes.length ? count(notes.length, "note") : "";
     const text = [bars && bars[0].toUpperCase() + bars.slice(1), number].filter(Boolean).join(" · ");
-    what.textContent = text || "Nothing selected";
+    what.textContent = text || (piece.music === "free" && piece.notes.size ? "Played freely: bars only measure time" : "Nothing selected");
     what.classList.toggle("none", !text);
     some.hidden = !notes.length;
     if (notes.length) mean = Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length);
