@@ -48,7 +48,11 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document,
     except ReadError as error:
         if error.reason == "not a MIDI file":
             raise Refused(f"{what}: this is neither a MIDI file nor MusicXML") from None
-        raise Refused(f"{what}: {str(error).partition(': ')[2]}") from None
+        said = str(error).partition(": ")[2]
+        if limit := re.search(r"limits\.\w+=", said):
+            more = f"; cut it, or start musictx studio with {limit[0]}"
+            said = said.replace(limit[0], "") + more
+        raise Refused(f"{what}: {said}") from None
     if repairs and not len(score):
         raise Refused(f"{what}: it is damaged, and no note could be read ({', '.join(repairs)})")
     last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))

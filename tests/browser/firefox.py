@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -19,20 +18,8 @@ from typing import Any
 
 import aiohttp
 
-#: Seconds until the browser must listen, and an answer must be there.
-START, ANSWER = 120.0, 300.0
-#: Keys by the names that playwright has for them.
-KEYS = {
-    "Enter": "\ue007",
-    "Escape": "\ue00c",
-    "Control": "\ue009",
-    "Shift": "\ue008",
-    "Alt": "\ue00a",
-    "Delete": "\ue017",
-    "ArrowRight": "\ue014",
-    "ArrowUp": "\ue013",
-    "Tab": "\ue004",
-}
+from tests.browser.driven import ANSWER, START, Driven, Loudspeakers
+
 #: What keeps a fresh profile quiet: nothing is asked for in the web.
 PROFILE = """
 user_pref("app.update.enabled", false);
@@ -47,40 +34,8 @@ user_pref("media.autoplay.default", 0);
 """
 
 
-class Loudspeakers:
-    """A PulseAudio of its own that plays into nothing: without a sound server Firefox has no clock
-    for music. ``address`` is empty where none is installed."""
-
-    def __init__(self, folder: Path) -> None:
-        program = shutil.which("pulseaudio")
-        self.address = f"unix:{folder}/socket" if program else ""
-        self._process: subprocess.Popen[bytes] | None = None
-        if program is None:
-            return
-        folder.mkdir()
-        words = ["-n", "--daemonize=no", "--exit-idle-time=-1", "--use-pid-file=no"]
-        modules = ["module-null-sink", f"module-native-protocol-unix socket={folder}/socket"]
-        self._process = subprocess.Popen(
-            [program, *words, *(f"--load={name}" for name in modules)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"HOME": str(folder), "XDG_RUNTIME_DIR": str(folder)},
-        )
-        end = time.monotonic() + START
-        while not (folder / "socket").exists():
-            assert self._process.poll() is None, "PulseAudio did not start"
-            assert time.monotonic() < end, "PulseAudio does not listen"
-            time.sleep(0.1)
-
-    def close(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(30)
-
-
-class Firefox:
-    """A headless browser with one page. Every call waits for its answer; ``sounds``: has it a
-    sound server, so that its clock of music goes?"""
+class Firefox(Driven):
+    """Headless."""
 
     def __init__(self, program: str, profile: Path) -> None:
         profile.mkdir()
@@ -161,44 +116,11 @@ class Firefox:
         self.ask("browsingContext.navigate", context=self._page, url=url, wait="complete")
 
     def evaluate(self, expression: str) -> Any:
-        """The value of an expression in the page, or of its promise, by way of JSON."""
         text = f"Promise.resolve({expression}).then(x => JSON.stringify(x ?? null))"
         target = {"context": self._page}
         found = self.ask("script.evaluate", expression=text, target=target, awaitPromise=True)
         assert found["type"] == "success", found.get("exceptionDetails", {}).get("text")
         return json.loads(found["result"]["value"])
-
-    def until(self, condition: str, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while not self.evaluate(f"Boolean({condition})"):
-            assert time.monotonic() < end, f"not within {seconds:.0f} s: {condition}"
-            time.sleep(0.1)
-
-    def drag(self, *points: tuple[float, float]) -> None:
-        """The mouse down at the first point, over the others, and up; at one point, a click."""
-        moves: list[dict[str, Any]] = []
-        for number, (x, y) in enumerate(points):
-            moves.append({"type": "pointerMove", "x": round(x), "y": round(y), "duration": 20})
-            if not number:
-                moves.append({"type": "pointerDown", "button": 0})
-        moves.append({"type": "pointerUp", "button": 0})
-        self._act({"type": "pointer", "id": "mouse", "actions": moves})
-
-    def click(self, element: str) -> None:
-        """A click on the middle of what an expression finds."""
-        self.until(f"{element}?.getClientRects().length", 30)
-        box = (
-            f"(e => (e.scrollIntoView({{block: 'nearest'}}), e.getBoundingClientRect()))({element})"
-        )
-        x, y = self.evaluate(f"(b => [b.x + b.width / 2, b.y + b.height / 2])({box})")
-        self.drag((x, y))
-
-    def press(self, chord: str) -> None:
-        """Keys together, such as Control+z."""
-        keys = [KEYS.get(name, name) for name in chord.split("+")]
-        down = [{"type": "keyDown", "value": key} for key in keys]
-        up = [{"type": "keyUp", "value": key} for key in reversed(keys)]
-        self._act({"type": "key", "id": "keys", "actions": [*down, *up]})
 
     def _act(self, source: dict[str, Any]) -> None:
         self.ask("input.performActions", context=self._page, actions=[source])

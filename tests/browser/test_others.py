@@ -1,5 +1,5 @@
-"""The core of the journeys in Firefox: draw, select, compose, accept, undo, hear, record, notation,
-harmonise, export, settings.
+"""The core of the journeys in Firefox and WebKit: draw, select, compose, accept, undo, hear,
+record, notation, harmonise, export, settings.
 
 The tests of Chromium say more; these say that nothing of it is Chromium's alone.
 """
@@ -13,30 +13,41 @@ import pytest
 
 from musictx import midi
 from tests.browser.conftest import COMPOSED, SOON
+from tests.browser.driven import Driven
 from tests.browser.firefox import Firefox
 from tests.browser.served import Served
+from tests.browser.webkit import WebKit, programs
 
 NAMES = ("firefox-esr", "firefox")
 NOTES = "[...musictx.piece.notes.values()]"
 
 
-@pytest.fixture(scope="module")
-def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
-    program = next((found for name in NAMES if (found := shutil.which(name))), None)
-    if program is None:
-        pytest.skip(f"no Firefox at hand: none of {', '.join(NAMES)}")
-    browser = Firefox(program, tmp_path_factory.mktemp("firefox") / "profile")
-    yield browser
-    browser.close()
+@pytest.fixture(scope="module", params=["firefox", "webkit"])
+def browser(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driven]:
+    folder = tmp_path_factory.mktemp(request.param) / "profile"
+    made: Driven
+    if request.param == "webkit":
+        if (found := programs()) is None:
+            pytest.skip("no WebKit at hand (Debian's webkit2gtk-driver and xvfb)")
+        made = WebKit(*found, folder)
+    else:
+        program = next((found for name in NAMES if (found := shutil.which(name))), None)
+        if program is None:
+            pytest.skip(f"no Firefox at hand: none of {', '.join(NAMES)}")
+        made = Firefox(program, folder)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def page(firefox: Firefox, studio: Served) -> Iterator[Firefox]:
-    firefox.errors.clear()
-    firefox.goto(f"{studio.url}/")
-    firefox.until("window.musictx?.models.length", SOON / 1000)
-    yield firefox
-    assert not firefox.errors
+def page(browser: Driven, studio: Served) -> Iterator[Driven]:
+    browser.errors.clear()
+    browser.goto(f"{studio.url}/")
+    browser.until("window.musictx?.models.length", SOON / 1000)
+    yield browser
+    assert not browser.errors
 
 
 def seen(selector: str, name: str) -> str:
@@ -55,11 +66,11 @@ def corner(selector: str) -> str:
     return f"(b => [b.x, b.y])(document.querySelector('{selector}').getBoundingClientRect())"
 
 
-def ask(page: Firefox, expression: str) -> None:
+def ask(page: Driven, expression: str) -> None:
     page.until(expression, SOON / 1000)
 
 
-def open_example(page: Firefox, title: str) -> None:
+def open_example(page: Driven, title: str) -> None:
     page.click(button(title))
     ask(page, "musictx.piece?.notes.size")
 
