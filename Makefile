@@ -3,7 +3,7 @@
 # make samples the music and piano rolls of the README: the first of seed 0, none chosen
 # make check  what CI runs: tests, lint, types, layers
 # make wheels wheels for four platforms with the C++ libraries prebuilt, tried as far as can be here
-# make journeys  drives the studio's page in a Chromium that is installed, and in a Firefox if there is one, as docs/studio.md says
+# make journeys  drives the studio's page in a Chromium that is installed, and in a Firefox and a WebKit if there are, as docs/studio.md says
 # Any Python from 3.11 to 3.13: make PYTHON=/path/to/python3.12 demo
 
 VENV ?= .venv

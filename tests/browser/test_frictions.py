@@ -79,14 +79,14 @@ def test_a_piece_keeps_its_own_settings_in_sight(desk):
     assert settings(desk) == changed
 
 
-#: Names of the fields in sight whose chosen words are wider than their room.
+#: Names of the fields in sight whose chosen words are wider than their room beside the arrow.
 SHORTENED = """() => {
   const brush = document.createElement("canvas").getContext("2d");
   return [...document.querySelectorAll("#panel select")].flatMap((e) => {
     const style = getComputedStyle(e), words = e.selectedOptions[0]?.textContent ?? "";
     brush.font = style.font;
     const room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    return e.checkVisibility() && brush.measureText(words).width > room ? [words] : [];
+    return e.checkVisibility() && brush.measureText(words).width + 18 > room ? [words] : [];
   });
 }"""
 

@@ -145,7 +145,9 @@ def test_too_many_notes_are_refused_and_a_body_may_come_in_pieces(tmp_path):
         async with client.post("/api/sessions", data=ODE) as answer:
             assert answer.status == 400
             said = (await answer.json())["error"]
-            assert "62 notes, more than 61; cut it, or start musictx studio with limits.notes=" in said
+            assert "62 notes, more than 61; cut it, or start musictx studio with limits.notes=" in (
+                said
+            )
 
     with_studio(tmp_path, script, limits=StudioLimits(notes=61))
 

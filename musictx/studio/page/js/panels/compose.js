@@ -118,7 +118,7 @@ export function mountCompose(app, panel) {
     const select = h("select", { disabled: all.length < 2, onchange: () => { wish.model = select.value; build(); } },
       ...all.map((each) => h("option", { value: each.name, selected: each === able }, each.title)));
     why.textContent = app.piece && able ? `${whyModel(able, wish, app.piece)} ${able.sentence}` : able?.sentence ?? "";
-    return h("div", null, h("label.row", null, "Model", select), why);
+    return h("div", null, h("label.row.model", null, "Model", select), why);
   }
 
   function gridSelect() {
