@@ -1,4 +1,4 @@
-"""The pictures of docs/studio.md, from a real studio in a Chromium.
+"""The pictures of docs/studio.md and docs/daw.md, from a real studio in a Chromium.
 
     python -m scripts.docs.studio_pictures [out=docs/images] [seed=3]
 
@@ -39,6 +39,7 @@ def main(words: list[str]) -> None:
             notation(_desk(browser, served, "dark"), seed, out / "studio-notation.png")
             small = {"width": 400, "height": 800}
             phone(_desk(browser, served, "light", small), seed, out / "studio-phone.png")
+            sequencer(_desk(browser, served, "light"), seed, out)
             browser.close()
         finally:
             served.stop()
@@ -93,6 +94,27 @@ def phone(desk: Desk, seed: int, path: Path) -> None:
     desk.page.evaluate("musictx.player.stop()")
     desk.page.evaluate("musictx.roll.lookAt(musictx.place(musictx.proposal.take))")
     picture(desk.page, path)
+
+
+def sequencer(desk: Desk, seed: int, out: Path) -> None:
+    """A tune is accompanied, bars of the accompaniment are replaced; and the way out to others."""
+    desk.open_example("Ode to joy")
+    desk.task("Accompany")
+    desk.seed(seed)
+    desk.proposals(1)
+    desk.composed(desk.compose())
+    desk.accept()
+    desk.page.locator(".track .pick").nth(1).click()
+    desk.page.locator("#roll").focus()
+    desk.page.keyboard.press("Home")
+    desk.select_bars(5, 8)
+    desk.task("Replace")
+    desk.composed(desk.compose())
+    desk.page.evaluate("musictx.player.stop()")
+    picture(desk.page, out / "studio-replaced.png")
+    desk.accept()
+    desk.page.locator("summary[aria-label=Export]").click()
+    picture(desk.page, out / "studio-export.png")
 
 
 def picture(page: Page, path: Path) -> None:

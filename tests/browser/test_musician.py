@@ -203,6 +203,50 @@ def test_a_mixer_is_kept_with_the_piece_and_exported(desk):
     assert desk.server()["tracks"][0]["volume"] == 100
 
 
+def test_pedals_controllers_and_scale_are_seen_and_a_track_is_named(desk, tmp_path):
+    track = mido.MidiTrack([mido.MetaMessage("key_signature", key="D")])
+    for number, value in ((64, 127), (1, 90), (67, 127)):
+        track.append(mido.Message("control_change", control=number, value=value))
+    for beat in range(8):
+        track.append(mido.Message("note_on", note=62 + 2 * beat, velocity=70))
+        track.append(mido.Message("note_off", note=62 + 2 * beat, time=480))
+    mido.MidiFile(ticks_per_beat=480, tracks=[track]).save(tmp_path / "held.mid")
+    desk.open_file(tmp_path / "held.mid")
+    desk.until("window.musictx?.piece?.notes.size === 8")
+    page = desk.page
+
+    def drawn(canvas: str) -> str:
+        page.wait_for_timeout(300)
+        return str(page.locator(canvas).evaluate("e => e.toDataURL()"))
+
+    shows = page.get_by_label("What the lane shows")
+    desk.until("[...document.querySelectorAll('select')].some(e => e.textContent.includes('Soft'))")
+    assert shows.locator("option").all_inner_texts() == [
+        "Vel.",
+        "Modulation",
+        "Pedal",
+        "Soft pedal",
+    ]
+    velocities = drawn("canvas.lane")
+    for number in ("1", "64", "67"):
+        shows.select_option(number)
+        assert drawn("canvas.lane") != velocities
+    in_the_key = drawn("canvas.back")
+    page.locator("#roll").focus()
+    page.keyboard.press("k")  # black keys instead of the scale
+    assert drawn("canvas.back") != in_the_key
+    page.locator("button[aria-label^='Name and instrument of']").click()
+    page.get_by_label("Name", exact=True).fill("Left hand")
+    page.keyboard.press("Tab")
+    page.get_by_role("combobox", name="Instrument").select_option("42")
+    (told,) = desk.server()["tracks"]
+    assert (told["name"], told["program"]) == ("Left hand", 42)
+    _, content = desk.export("MIDI")
+    moved = {number: moves for (_, number), moves in controllers(content).items()}
+    assert (moved[1], moved[67]) == ([(0.0, 90)], [(0.0, 127)])
+    assert midi.read(content).names[0] == "Left hand"
+
+
 def test_zoom_to_fit_and_quantising_with_swing(desk):
     desk.open_example("Mozart K545")
     desk.button("Zoom to fit").click()
