@@ -37,10 +37,10 @@ ROOMS = {
     "live": 620,
     "mcp": 591,
     "speed": 2844,
-    "studio": 4495,
+    "studio": 4526,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_345, 45_761, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_345, 45_792, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -17,7 +17,7 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
     parts on it."""
     file = scan.scan(data, limits=edit.ANY)
     clock = clock_of(file, "")[1]
-    places = _places(file, clock)
+    places = places_of(file, clock)
     found: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in _tracks(data):
         for tick, status, _, stop in edit.messages(chunk):
@@ -35,7 +35,7 @@ def beginning(data: bytes, wanted: Mapping[int, Mapping[int, int]]) -> bytes:
     on: what it said of them up to the first note of the part gives way."""
     file = scan.scan(data, limits=edit.ANY)
     clock = clock_of(file, "")[1]
-    places, changes = _places(file, clock), defaultdict[int, edit.TrackEdit](edit.TrackEdit)
+    places, changes = places_of(file, clock), defaultdict[int, edit.TrackEdit](edit.TrackEdit)
     keyed = file.events[(file.events["status"] >> 4 == 9) & (file.events["b"] > 0)]
     for part, values in wanted.items():
         track, channel = divmod(places[part], 16)
@@ -48,7 +48,7 @@ def beginning(data: bytes, wanted: Mapping[int, Mapping[int, int]]) -> bytes:
     return edit.assembled(data, changes, [])
 
 
-def _places(file: scan.File, clock: scan.TickClock) -> list[int]:
+def places_of(file: scan.File, clock: scan.TickClock) -> list[int]:
     """MIDI track * 16 + channel of each part."""
     parts = FileParts.of(file, clock, Counter())
     places: list[int] = parts.channels[np.argsort(parts.rank)].tolist()

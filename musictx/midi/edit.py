@@ -26,7 +26,7 @@ from musictx.notes import Score
 COARSEST_SECONDS = 0.005
 #: What passed the limits of whoever read it passes here.
 ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
-_NAME, _MARKER, _END, _TRACK = 0x03, 0x06, b"\xff\x2f\0", b"MTrk"
+NAME, _MARKER, _END, _TRACK = 0x03, 0x06, b"\xff\x2f\0", b"MTrk"
 #: Of a score what is played.
 _PLAYED = ("notes", "pedals")
 #: Phases of one tick: ends of new notes, what is there, new pedals and beginnings of new notes.
@@ -49,8 +49,8 @@ class TrackEdit:
     """Which of its events in ``scan.File.events`` go, counted from its first;"""
     new: list[NewMessage] = field(default_factory=list)
     """and what comes."""
-    unmarked: bool = False
-    """Its markers go."""
+    without: set[int] = field(default_factory=set)
+    """Texts of these kinds, such as :data:`NAME`, go."""
     reset: dict[tuple[int, int], int] = field(default_factory=dict)
     """Channel and number of a controller -> the tick up to which its movements go."""
 
@@ -116,9 +116,9 @@ def edited(score: Score) -> bytes | None:
     if Counter(before.markers) - Counter(score.markers):
         came_marks = Counter(score.markers)
         for track, *_ in file.markers:
-            tracks[track].unmarked = True
+            tracks[track].without.add(_MARKER)
     marks = [
-        _text(int(clock.ticks(np.array(time))), _MARKER, text)
+        worded(int(clock.ticks(np.array(time))), _MARKER, text)
         for time, text in sorted(came_marks.elements())
     ]
     if marks and not added:
@@ -199,7 +199,7 @@ def _channel(rows: list[Any], free: dict[int, int]) -> int:
     return channel
 
 
-def _text(tick: int, kind: int, text: str) -> NewMessage:
+def worded(tick: int, kind: int, text: str) -> NewMessage:
     """A name or a marker."""
     coded = text.encode("utf-8", "replace")
     return NewMessage(tick, OFF, bytes([0xFF, kind]) + number(len(coded)) + coded)
@@ -207,7 +207,7 @@ def _text(tick: int, kind: int, text: str) -> NewMessage:
 
 def _new_track(rows: list[Any], name: str, channel: int, marks: list[NewMessage]) -> bytes:
     """The contents of a track for a part that the file does not have."""
-    new = [_text(0, _NAME, name)] if name else []
+    new = [worded(0, NAME, name)] if name else []
     program = -1
     for row in sorted(rows, key=lambda row: row[0]):
         if row[2][4] != program:
@@ -255,7 +255,7 @@ def _remade(chunk: bytes, change: TrackEdit) -> bytes:
         elif body[:2] == _END[:2]:
             last, end = tick, stop
             break
-        elif change.unmarked and body[0] == 0xFF and body[1] == _MARKER:
+        elif body[0] == 0xFF and body[1] in change.without:
             continue
         there.append((tick, body))
     return _written(there, change.new, last, chunk[end:])

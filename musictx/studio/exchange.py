@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from musictx import midi
 from musictx.beats import Beats
 from musictx.chords import recognised
 from musictx.grid import FEWEST, exactness, grid_of
-from musictx.midi.controls import beginning, controllers
-from musictx.midi.edit import ANY
+from musictx.midi import edit, scan
+from musictx.midi.controls import beginning, controllers, places_of
 from musictx.midi.names import part_names
+from musictx.midi.read import clock_of
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.document import Document
@@ -68,7 +69,7 @@ def document_of(score: Score, name: str = "") -> Document:
 def _mixers(data: bytes) -> dict[int, dict[str, Any]]:
     """Part of a MIDI file -> what its controllers set before its first note is heard."""
     found: dict[int, dict[str, Any]] = {}
-    notes = midi.read(data, limits=ANY).notes
+    notes = midi.read(data, limits=edit.ANY).notes
     for (part, number), rows in controllers(data).items():
         first = notes["start"][notes["track"] == part].min()
         for name in (name for name, of in MIXER.items() if of == number):
@@ -211,9 +212,39 @@ def in_file(document: Document, data: bytes) -> Score:
         return score
     start = midi.read(data)
     before = {track.id: track for track in document_of(start).tracks}
+    if changes := _redressed(data, before, document.tracks):
+        data = edit.assembled(data, changes, [])
+        before = {track.id: track for track in document_of(midi.read(data)).tracks}
     same = all(before.get(track.id, track).kind == track.kind for track in document.tracks)
     same &= sorted(before) == np.unique(start.notes["track"]).tolist()
     return dataclasses.replace(score, file=data) if same else score
+
+
+def _redressed(
+    data: bytes, before: Mapping[int, Track], tracks: Iterable[Track]
+) -> dict[int, edit.TrackEdit]:
+    """What changes in a MIDI file of which some parts are called otherwise, or have another
+    instrument, where these have their MIDI tracks to themselves."""
+    pairs = [(track, before[track.id]) for track in tracks if track.id in before]
+    told = [(new, old) for new, old in pairs if new.kind != old.kind]
+    changes: dict[int, edit.TrackEdit] = {}
+    if not told:
+        return changes
+    file = scan.scan(data, limits=edit.ANY)
+    places = places_of(file, clock_of(file, "")[1])
+    for new, old in told:
+        number, channel = divmod(places[new.id], 16)
+        if new.drum != old.drum or sum(place // 16 == number for place in places) > 1:
+            continue
+        change = changes[number] = edit.TrackEdit(without={edit.NAME})
+        if new.name:
+            change.new.append(edit.worded(0, edit.NAME, new.name))
+        if new.program != old.program and not new.drum:
+            status = file.events["status"][file.events["track"] == number]
+            change.gone = set(np.flatnonzero(status >> 4 == 0xC).tolist())
+            body = bytes([0xC0 | channel, new.program])
+            change.new.append(edit.NewMessage(0, edit.OFF, body))
+    return changes
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:

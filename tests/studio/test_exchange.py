@@ -230,8 +230,8 @@ def test_beats_reach_far_beyond_the_end_and_change_seldom():
 
 
 def test_a_file_comes_back_with_all_that_a_page_does_not_show():
-    """Bends, channels, pedals that are no page's business, the song's name and the ticks; where a
-    track is another, anew."""
+    """Bends, channels, pedals that are no page's business, the song's name and the ticks, also of a
+    track that is called otherwise or has another instrument."""
     lead = mido.MidiTrack([mido.MetaMessage("track_name", name="Lead")])
     for pitch in (60, 62, 64, 65):
         lead.append(mido.Message("note_on", channel=5, note=pitch, velocity=80))
@@ -255,9 +255,37 @@ def test_a_file_comes_back_with_all_that_a_page_does_not_show():
     assert sum(event.type == "control_change" for event in events) == 8
     assert {event.channel for event in events if event.type == "note_on"} == {5}
     assert midi.read(midi.to_bytes(score)) == score
-    document.tracks = (document.tracks[0]._replace(name="Flute"),)
-    renamed = midi.read(midi.to_bytes(exchange.in_file(document, data)))
-    assert renamed.names == {0: "Flute"}
+    for name, program in (("Flute", 0), ("Flute", 73), ("", 40)):
+        document.tracks = (document.tracks[0]._replace(name=name, program=program),)
+        written = midi.to_bytes(exchange.in_file(document, data))
+        told = midi.read(written)
+        assert told.names.get(0, "") == name
+        assert set(told.notes["program"].tolist()) == {program}
+        assert (
+            told.notes[["start", "end", "pitch"]].tolist()
+            == score.notes[["start", "end", "pitch"]].tolist()
+        )
+        events = [e for track in mido.MidiFile(file=io.BytesIO(written)).tracks for e in track]
+        assert sum(event.type == "pitchwheel" for event in events) == 4
+        assert sum(event.type == "control_change" for event in events) == 8
+        names = [event.name for event in events if event.type == "track_name"]
+        assert names == ["Harbour Waltz", *filter(None, [name])]
+        assert {event.channel for event in events if event.type == "note_on"} == {5}
+
+
+def test_one_of_two_parts_of_a_track_gets_another_instrument_by_writing_the_file_anew():
+    track = mido.MidiTrack()
+    for channel, program in ((0, 10), (1, 20)):
+        track.append(mido.Message("program_change", channel=channel, program=program))
+        track.append(mido.Message("note_on", channel=channel, note=60 + channel, velocity=80))
+        track.append(mido.Message("note_off", channel=channel, note=60 + channel, time=96))
+    file = io.BytesIO()
+    mido.MidiFile(tracks=[track]).save(file=file)
+    document = exchange.document_of(midi.read(file.getvalue()))
+    document.tracks = (document.tracks[0]._replace(program=30), document.tracks[1])
+    score = exchange.in_file(document, file.getvalue())
+    assert not score.file
+    assert sorted(midi.read(midi.to_bytes(score)).notes["program"].tolist()) == [20, 30]
 
 
 def test_markers_and_lyrics_come_along_into_parts_and_files():
