@@ -47,6 +47,8 @@ ASKED_PULL, USUAL_PULL = 0.8, 0.1
 RELEASE_PULL, REPETITION_COST, TONALITY_COST = 0.3, 0.5, 0.2
 #: A pattern that goes on for longer than is usual costs so many nats for each second.
 PATTERN_COST = 2.0
+#: Notes at once in a part that can accompany.
+FULL = 3
 
 
 class Habit(NamedTuple):
@@ -222,29 +224,34 @@ def _programs(tokenizer: Tokenizer) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class NoDrumsAlone:
-    """No drums before the first pitched note. ``program`` (vocab,) as of :func:`_programs`."""
+class Opening:
+    """The first note is one of those whose ids ``may`` (vocab,) open a piece; ``program`` (vocab,)
+    as of :func:`_programs`."""
 
     program: np.ndarray
+    may: np.ndarray
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        heard = self.program[past]
-        begun = ((heard >= 0) & (heard != DRUMS)).any(axis=1, keepdims=True)
-        return np.where(~begun & (self.program == DRUMS), np.inf, 0.0)
+        begun = self.may[past].any(axis=1, keepdims=True)
+        return np.where(~begun & ~self.may & (self.program >= 0), np.inf, 0.0)
 
 
 def of_the_primers(
     tokenizer: Tokenizer, primers: Sequence[Primer], sampling: SamplingConfig, limits: NoteLimits
 ) -> list[SoftConstraint]:
-    """What continues music keeps to its programs and drums. New pieces are not drums alone, unless
-    the corpus is, or ``sampling`` leaves habits out. None for tokens that name no programs."""
+    """What continues music keeps to its programs and drums. New pieces begin with a part of
+    :data:`FULL` notes at once, as an accompaniment is, or with any pitched one where the corpus has
+    none: so they are not drums or a melody alone. Not if ``sampling`` leaves habits out, or for
+    tokens that name no programs."""
     program = _programs(tokenizer)
     if all(len(primer.ids) for primer in primers):
         some = (program >= 0).any()
         return [Instruments.of(tokenizer, frozenset(), primers)] if some else []
+    full = [one for one, habit in limits.parts.items() if one != DRUMS and habit.voices >= FULL]
+    may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
     pitched = limits.instruments is None or limits.instruments - {DRUMS}
     held = sampling.habits and pitched and (program == DRUMS).any()
-    return [NoDrumsAlone(program)] if held else []
+    return [Opening(program, may)] if held else []
 
 
 def build(

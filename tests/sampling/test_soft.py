@@ -262,6 +262,16 @@ def test_what_continues_music_keeps_to_its_programs_and_drums(tokens):
     assert soft.of_the_primers(PIANO, primers, PLAIN, soft.NoteLimits.of(None)) == []
 
 
+def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
+    tokens = build("notes", chords=False)
+    rows = [[0, 5, 36, 84, 8.0], [73, 2, 52, 85, 2.0], [128, 3, 36, 55, 9.0]]
+    (rule,) = soft.of_the_primers(tokens, [NOTHING], PLAIN, soft.NoteLimits.of({"parts": rows}))
+    table, nothing = tokens.vocabulary, np.zeros((1, 0), np.int64)
+    piano, flute, drums = table.id("program", 0), table.id("program", 73), table.id("drums")
+    assert rule([], nothing)[0, [piano, flute, drums]].tolist() == [0.0, np.inf, np.inf]
+    assert not rule([], np.array([[table.id("place", 0), piano]])).any()
+
+
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     for known in (None, [0, 128]):
