@@ -23,6 +23,7 @@ from musictx.tokens import ahead, controls
 from musictx.tokens.ahead import Ahead
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP, read
+from musictx.tokens.returns import likeness, stretches
 from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
 #: The share of windows in which no control is given; in the others, of each that is not.
@@ -285,26 +286,6 @@ def skyline(placed: np.ndarray, notes: np.ndarray) -> np.ndarray:
     by_height = np.lexsort((placed["tone"][at], spot))
     last = np.append(np.diff(spot[by_height]) != 0, True)[: len(at)]
     found[at[by_height[last]]] = True
-    return found
-
-
-def likeness(bars: np.ndarray, placed: np.ndarray, back: int) -> np.ndarray:
-    """(B - back,) how like the bar ``back`` bars before it each bar is, where there is one: the
-    groups that both have, by place, part and tone, for those of the one that has more; far below
-    0 where their meters differ."""
-    count, other = len(bars), bars[: len(bars) - back]
-    key = (placed["line"] * 4096 + placed["place"]) * 65536 + placed["part"] * 256 + placed["tone"]
-    both = np.isin(key - back * 4096 * 65536, key)
-    sizes = np.bincount(placed["line"], minlength=count)
-    same = np.bincount(placed["line"][both], minlength=count)[back:]
-    found: np.ndarray = same / np.maximum(np.maximum(sizes[back:], sizes[: count - back]), 1)
-    return np.where(bars[back:] == other, found, -1e6)
-
-
-def stretches(values: np.ndarray, size: int) -> np.ndarray:
-    """(n - size + 1,) the means of ``size`` values from each on."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    found: np.ndarray = (total[size:] - total[:-size]) / size
     return found
 
 

@@ -98,9 +98,7 @@ class BarPart:
         #: The number of the bar in which it goes on, and the ids of the piece so far.
         self.bar = self._bar_of(self.begin)
         before = self.known[self._step(self.known) < self.lines[self.bar]]
-        self.piece = write(self.bars[: self.bar], before, self.table).astype(np.int64)
-        opening = write(self.bars[self.bar : self.bar + 1], before[:0], self.table)
-        self.piece = np.append(self.piece, opening.astype(np.int64))
+        self.piece = write(self.bars[: self.bar + 1], before, self.table).astype(np.int64)
         held = self.known[self.known["line"] == self.bar]
         held = held[self._step(held) < self.begin].copy()
         held["line"] = 0

@@ -10,11 +10,11 @@ import numpy as np
 
 from musictx.beats import BPM
 from musictx.chords import Chord
-from musictx.data.bar_tasks import likeness, stretches
 from musictx.sampling.beside_known import BesideKnown
 from musictx.sampling.soft import Habit
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import CHORD, DRUM_PART
+from musictx.tokens.returns import likeness, stretches
 from musictx.tokens.vocab import Vocabulary
 
 #: A group of ids, and what orders it: (place, part, tone).

@@ -1,16 +1,17 @@
 """The hard constraint that known groups come back exactly, while others are composed around them.
 
 For notes in bars (:mod:`musictx.tokens.groups`). Bar lines, what is known, and the groups ahead of
-a bar (:mod:`musictx.tokens.ahead`) are written for the model; it draws what stands between. At each
-place it may draw what comes before the next known group in the order of groups, or that group
-itself, which is then written to its end. New notes begin only where something is to be composed,
-only in the parts that are asked for, never while a note of their pitch sounds, and they end before
-a known note of their pitch begins.
+a bar (:mod:`musictx.tokens.ahead`) are written for the model; it draws what stands between, and
+which earlier bar a bar says again. At each place it may draw what comes before the next known group
+in the order of groups, or that group itself, which is then written to its end. New notes begin only
+where something is to be composed, only in the parts that are asked for, never while a note of their
+pitch sounds, and they end before a known note of their pitch begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import numpy as np
 import torch
@@ -24,9 +25,11 @@ from musictx.sampling.drummers import Drummer
 from musictx.sampling.returns import FIELDS
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_grammar import GroupState
-from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP
+from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP, LINE_SAYS
 from musictx.tokens.vocab import EOS, PAD, GrammarState
 
+#: In place of an id that comes next: the model draws it.
+DRAWN = -1
 #: A part that is asked for has at least this share of its usual notes over so many steps; each note
 #: that it lacks makes a new one likelier by so many nats.
 LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 1.5
@@ -59,7 +62,7 @@ class BarRow:
         written: Sequence[Sequence[tuple[Key, list[int]]]] = (),
     ) -> None:
         self.rules, self.state, self.bar, self.drummer = rules, state, bar, drummer
-        self.queue: list[int] = []  # ids that come next
+        self.queue: list[int] = []  # ids that come next, or DRAWN
         self.own_strikes: list[bool] = []  # of each note written here: is it the model's own?
         self._new: list[tuple[int, int]] = []  # part and step of each of those
         self._since = max(int(rules.lines[bar]), rules.begin)
@@ -81,8 +84,10 @@ class BarRow:
         mask = np.zeros(rules.table.size, bool)
         if self.done:
             mask[PAD] = True
-        elif self.queue:
+        elif self.queue and self.queue[0] != DRAWN:
             mask[self.queue[0]] = True
+        elif self.queue:
+            mask |= self.state.allowed()
         elif not self._group:
             self._begin(mask)
         else:
@@ -308,6 +313,7 @@ class BarRow:
             return
         ahead = self.rules.ahead.get(self.bar, [])
         line = self.rules.opening[self.bar].tolist()
+        line[LINE_SAYS] = DRAWN
         self.queue = [*ahead, *line][1:]
         self._passed = max(len(ahead) - 1, 0)
         self._left = list(self.rules.known[self.bar])
@@ -378,7 +384,7 @@ class KnownGroups(Constraint):
 
     def due(self) -> Tensor | None:
         """(rows, n): ids that come next in any case, where they are the same in number."""
-        queues = [row.queue for row in self.rows]
+        queues = [list(takewhile(DRAWN.__ne__, row.queue)) for row in self.rows]
         count = min(map(len, queues), default=0)
         if count < 2 or any(row.done for row in self.rows):
             return None

@@ -4,6 +4,7 @@
   note has been written.
 - A group does not stand before the one that was written last: bar, place, part and pitch do not
   fall. A chord comes before all else at its place.
+- A bar says none again, or one of those before it. Where a piece was cut, there were bars before.
 - A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
 - ``tie`` only where a note of that program and pitch ends which can be continued.
   That place may lie beside the grid.
@@ -19,6 +20,8 @@ from itertools import takewhile
 import numpy as np
 
 from musictx.tokens.bars import ON_GRID, STEPS
+from musictx.tokens.group_ids import RETURNS
+from musictx.tokens.returns import FARTHEST_BARS
 from musictx.tokens.sounding import REMEMBERED, SoundingState
 from musictx.tokens.vocab import BOS, CUT, SPECIALS, Vocabulary
 
@@ -46,7 +49,7 @@ class GroupState(SoundingState):
         self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
         self._group: list[tuple[str, int]] = []
-        self._bar_begins = self._bar_steps = 0
+        self._bar_begins = self._bar_steps = self._lines = 0
         self._begun = self._over = False
         self._now = (0, -2, -1)  # place, part and tone of the last group
         #: (program, pitch, where such a note can be continued) -> how many of them.
@@ -118,6 +121,8 @@ class GroupState(SoundingState):
         cannot stand."""
         ids = np.asarray(prefix).reshape(-1).tolist()
         first = int(bool(ids) and ids[0] in (BOS, CUT))
+        if first and ids[0] == CUT:
+            self._lines = FARTHEST_BARS
         controls, bar = self._ids["none"].stop, self._ids["bar"].start
         known = self._ids["known"].start if "known" in self._ids else None
         ahead = passed = False
@@ -139,6 +144,7 @@ class GroupState(SoundingState):
             full = part * 4 * STEPS // 2**tone
             cut = group[4][1]
             self._bar_steps = min(cut, full) if cut else full
+            self._lines += 1
             self._begun, self._now = True, (0, -2, -1)
             return
         self._now = (place, self._part(), tone)
@@ -190,6 +196,9 @@ class GroupState(SoundingState):
         elif kind == "denominator":
             numerator = self._group[1][1]
             field[:] = numerator * 4 * STEPS // 2 ** np.arange(len(field)) <= self._size("place")
+        elif kind == "section":
+            field[1:] = False
+            field[RETURNS : RETURNS + self._lines] = True
         elif kind == "place":  # where a bar ends early
             full = self._group[1][1] * 4 * STEPS // 2 ** self._group[2][1]
             field[: self._size("place")] = self._grid

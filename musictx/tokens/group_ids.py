@@ -7,6 +7,7 @@ import numpy as np
 from musictx.notes import DRUMS
 from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import KNOWN
+from musictx.tokens.returns import FARTHEST_BARS, returned
 from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: Ids in a group.
@@ -17,8 +18,12 @@ PLACES = 8 * STEPS
 LONGEST = 8 * STEPS
 #: Steps of a drum stroke, decoded.
 DRUM_STEPS = STEPS // 4
-#: Sections that can be told apart; 0 is none.
-SECTIONS = 16
+#: What a bar line says of its bar: 0 that it says no earlier one again, from RETURNS on how many
+#: bars before it that one lies; 1 and 2 stand ahead of the piece only (:mod:`.ahead`).
+RETURNS = 3
+#: Which id of a bar line says that.
+LINE_SAYS = 3
+SECTIONS = RETURNS + FARTHEST_BARS
 #: What sorts within a place: the chord, programs 0 to 127, drums.
 CHORD, DRUM_PART = -1, DRUMS
 
@@ -45,7 +50,8 @@ def write(bars: np.ndarray, placed: np.ndarray, table: Vocabulary) -> np.ndarray
     lines[:, 0] = first["bar"]
     lines[:, 1] = first["numerator"] + bars["numerator"]
     lines[:, 2] = first["denominator"] + bars["exponent"]
-    lines[:, 3] = first["section"]
+    back = returned(bars, placed)
+    lines[:, LINE_SAYS] = first["section"] + np.where(back, RETURNS - 1 + back, 0)
     lines[:, 4] = first["place"] + bars["cut"]
     groups = np.empty((len(placed), FIELDS_A_GROUP), np.int64)
     chord, drum = placed["part"] == CHORD, placed["part"] == DRUM_PART

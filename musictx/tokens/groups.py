@@ -10,7 +10,8 @@ A piece is a sequence of *groups* of five ids. The first id says what a group is
 - ``place`` counts steps from the bar line, 24 to a quarter note (``tokens/bars.py``), so equal bars
   are equal ids. ``length`` is in steps too.
 - Each bar has its group, empty bars too, with its meter (``denominator``: its power of two). The
-  ``place`` in it is 0, or where the bar ends early. ``section`` is 0: nothing is said.
+  ``place`` in it is 0, or where the bar ends early. ``section`` says which earlier bar it says
+  again (``tokens/returns.py``), 0 where there is none.
 - Groups stand in the order of bar, place, part and pitch; chords come before programs, drums last.
 - A piece begins with the bar in which its first note lies, and its last bar is that in which the
   last note ends.
@@ -150,7 +151,7 @@ class GroupTokenizer(VocabularyTokenizer):
         names = (*notes, "harmony", "root", "quality")
         found = {name: [table.row(name)] for name in names}
         found["meter"] = [table.row("numerator")]
-        further = (KNOWN, "section") if self.controls else ()
+        further = ("section", KNOWN) if self.controls else ("section",)
         return found | {name: [table.row(name)] for name in further}
 
     # ------------------------------------------------------------------------------------ encoding

@@ -153,7 +153,7 @@ def test_empty_bars_have_a_line_each_and_those_before_the_music_are_left_out():
         "place:0 program:0 pitch:60 length:24 velocity:4 "
         "bar numerator:4 denominator:2 section:0 place:0 "
         "bar numerator:4 denominator:2 section:0 place:0 "
-        "bar numerator:4 denominator:2 section:0 place:0 "
+        "bar numerator:4 denominator:2 section:5 place:0 "
         "place:0 program:0 pitch:60 length:3 velocity:4"
     )
 

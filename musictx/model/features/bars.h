@@ -6,14 +6,14 @@ namespace {
 
 struct Bars : Feature {
   // As constants of bars.py.
-  static constexpr int64_t LAGS[] = {1, 2, 4, 8, 0}, COUNT = 5, FARTHEST = 32, NOTES = 16, CLASSES = 6;
+  static constexpr int64_t LAGS[] = {1, 2, 4, 8}, COUNT = 6, FARTHEST = 32, NOTES = 16, CLASSES = 6;
 
   struct Seen {
     int64_t ids[COUNT] = {}, trust[COUNT] = {}, field = 0, meter = 0;
   };
   // scores: by field, distance and trust
   GroupTable of;
-  const int64_t* meter_of;  // by id
+  const int64_t *meter_of, *back_of;  // by id
   const float *in_meter, *stood, *gates, *trusted;
   int64_t bar_id, size;
 
@@ -28,9 +28,12 @@ struct Bars : Feature {
     const int64_t notes = agree(groups, lags, agreed);
     const int64_t best = std::max_element(agreed.begin() + 1, agreed.end()) - agreed.begin();
     const Span span = groups.span(groups.key[last] + 1, bar);
+    int64_t line = last;
+    while (line >= 0 && !groups.line(line)) line--;
+    const int64_t said = line < 0 ? 0 : back_of[groups.at(line)[3]];
     for (int64_t c = 0; c < COUNT; c++) {
-      const int64_t lag = c + 1 < COUNT ? LAGS[c] : best;
-      if (lag > lags) continue;
+      const int64_t lag = c < 4 ? LAGS[c] : c == 4 ? best : said;
+      if (!lag || lag > lags) continue;
       const Span then{span.least - lag * BAR, span.below - lag * BAR};
       const int64_t found = first_from(groups.key, then.least);
       if (found < groups.whole && then.has(groups.key[found]))
@@ -40,8 +43,7 @@ struct Bars : Feature {
       if (seen.ids[c])
         seen.trust[c] = 1 + std::min(5 * agreed[lag] / std::max<int64_t>(notes, 1), CLASSES - 2);
     }
-    for (int64_t k = last; k >= 0 && !seen.meter; k--)
-      if (groups.line(k)) seen.meter = meter_of[groups.at(k)[1]];
+    if (line >= 0) seen.meter = meter_of[groups.at(line)[1]];
   }
   // How many of the last notes stood there `lag` bars ago, for lags from 1 on; how many notes there are.
   static int64_t agree(const Groups& groups, int64_t lags, std::vector<int64_t>& agreed) {

@@ -5,15 +5,14 @@ the bar. Groups stand in the order of bar, place, part and pitch, so "what comes
 lookup: the first group that many bars ago which comes after what has just been written. Each id is
 told, for each distance in bars, which id would follow if that bar came again, and how many of the
 last notes agreed with that distance; the same for the distance, of all up to a limit, with which
-they agreed best: a section that returns is found by it. Learned numbers by field, distance and
-agreement say how much each of these ids is worth.
+they agreed best, and for the one that the bar line says (``tokens/returns.py``). Learned numbers by
+field, distance and agreement say how much each of these ids is worth.
 
 Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 2017).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,11 +24,13 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
+from musictx.tokens.group_ids import RETURNS
+from musictx.tokens.returns import FARTHEST_BARS
 
-#: Distances in bars that each id is told of; after them comes the best of 1 to ``FARTHEST_BARS``.
+#: Distances in bars that each id is told of; after them come the best of 1 to ``FARTHEST_BARS`` and
+#: what the bar line says.
 DISTANCES = (1, 2, 4, 8)
-FARTHEST_BARS = 32
-COUNT = len(DISTANCES) + 1
+COUNT = len(DISTANCES) + 2
 #: Agreement is measured over so many of the last notes, and told by classes: 0 where there was no
 #: such bar, then by shares of a fifth each.
 AGREEMENT_NOTES, CLASSES = 16, 6
@@ -62,7 +63,9 @@ class Bars(keys.GroupFeature):
 
     name = "bars"
     products = ("stood",)
+    further = ("section",)
     meter: Tensor
+    back: Tensor
 
     def __init__(
         self,
@@ -71,12 +74,13 @@ class Bars(keys.GroupFeature):
         *,
         harmony: list[list[int]],
         meter: list[list[int]],
-        section: Sequence[list[int]] = (),
+        section: list[list[int]],
         **kinds: list[list[int]],
     ) -> None:
         super().__init__()
         table = keys.table(size, **{"known": []} | kinds)
         self.keep(**table._asdict(), meter=ranges("meter", size, meter, 0))
+        self.keep(back=(ranges("section", size, section, 0) - RETURNS + 1).clamp(min=0))
         self.bar_id = int(torch.nonzero(self.is_bar)[0])
         self.in_meter = nn.Parameter(torch.zeros(int(self.meter.max()) + 1, width))
         self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
@@ -102,7 +106,8 @@ class Bars(keys.GroupFeature):
         after = torch.where(some, groups.key.gather(1, last) + 1, 0)
         bar = torch.where(some, groups.bar.gather(1, last), opening - 1)
         lags = torch.arange(1, FARTHEST_BARS + 1, device=ids.device)
-        trust, distance = self._trust(groups, begins, last, some, bar, opening, lags)
+        back = self._last_line(self.back[rows[:, :, 4]], rows, number, begins)
+        trust, distance = self._trust(groups, begins, last, some, bar, opening, lags, back)
 
         least, below = keys.spans(rows, after, bar, of)
         shift = distance[:, :, None] * BAR  # (B, n, 1, COUNT)
@@ -118,7 +123,7 @@ class Bars(keys.GroupFeature):
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
         new = laid.new
         wide = trust[:, :, None].expand(-1, -1, SIZE, -1)
-        meter = self._meter(rows, number, begins)
+        meter = self._last_line(self.meter[rows[:, :, 2]], rows, number, begins)
         return Seen(
             then.flatten(1, 2)[:, new],
             (wide * (then > 0)).flatten(1, 2)[:, new],
@@ -135,6 +140,7 @@ class Bars(keys.GroupFeature):
         bar: Tensor,
         opening: Tensor,
         lags: Tensor,
+        back: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """The class of agreement and the distance in bars, (B, n, COUNT) each."""
         rows, total = groups.key.shape
@@ -159,16 +165,16 @@ class Bars(keys.GroupFeature):
         nearer_first = torch.arange(len(lags), 0, -1, device=bar.device)[:, None]
         best = (torch.where(exists, agreed, -1) * 64 + nearer_first).argmax(1)
         fixed = [lag - 1 for lag in DISTANCES]
-        chosen = torch.cat([trust[:, fixed], trust.gather(1, best[:, None])], 1).transpose(1, 2)
-        return chosen, torch.cat([lags[fixed].expand(rows, total, -1), 1 + best[..., None]], -1)
+        further = torch.stack([1 + best, back], 1)
+        told = trust.gather(1, (further - 1).clamp(min=0)) * (further > 0)
+        distance = torch.cat([lags[fixed, None].expand(rows, -1, total), further], 1)
+        return torch.cat([trust[:, fixed], told], 1).transpose(1, 2), distance.transpose(1, 2)
 
-    def _meter(self, rows: Tensor, number: Tensor, begins: Tensor) -> Tensor:
-        """(B, n): the meter that the last complete bar line of the piece has set."""
-        written = self.meter[rows[:, :, 2]] * self.is_bar[rows[:, :, 1]]
-        at = torch.where(written > 0, number, -1).cummax(1).values
+    def _last_line(self, said: Tensor, rows: Tensor, number: Tensor, begins: Tensor) -> Tensor:
+        """(B, n): what the last complete bar line of the piece has ``said`` (B, n) of its bar."""
+        at = torch.where(self.is_bar[rows[:, :, 1]], number, -1).cummax(1).values
         at = F.pad(at, (1, 0), value=-1)[:, :-1]  # complete with the row after
-        meter = written.gather(1, at.clamp(min=0))
-        return torch.where(at >= begins, meter, 0)
+        return torch.where(at >= begins, said.gather(1, at.clamp(min=0)), 0)
 
     def embed(self, x: Tensor, seen: Seen) -> Tensor:
         """``x`` (B, T, width) and the vectors of what stood here before."""
@@ -194,7 +200,7 @@ class Bars(keys.GroupFeature):
         return logits.scatter_add(2, seen.ids, worth)
 
     def native(self) -> NativeForm:
-        names = (*keys.Table._fields, "meter", "in_meter", "stood", "gates", "trust")
+        names = (*keys.Table._fields, "meter", "back", "in_meter", "stood", "gates", "trust")
         return NativeForm(
             Path(__file__).with_name("bars.h"),
             "Bars",
