@@ -207,7 +207,7 @@ for name, folder in shipped.models().items():
         torch.stack(list(engine.generate(model, [1], max_tokens=60, seeds=[0, 1], cache=cache)))
         for cache in ("native", "growing")
     )
-    if name != "piano":  # whose weights are bytes: the step rounds its keys and values
+    if name == "chorale":  # weights of the others are bytes: the step rounds keys and values
         assert torch.equal(fast, plain), name
         continue
     ids = torch.cat([torch.ones_like(fast[:1]), fast]).T
