@@ -22,7 +22,6 @@ from musictx.sampling.bar_rules import BarRules, Key, key_of, part_of
 from musictx.sampling.beside_known import BesideKnown
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.drummers import Drummer
-from musictx.sampling.returns import FIELDS
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_grammar import GroupState
 from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP, LINE_SAYS
@@ -34,8 +33,8 @@ DRAWN = -1
 #: that it lacks makes a new one likelier by so many nats.
 LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 1.5
 #: Where the known notes say earlier bars again, what came next there is likelier by so many nats:
-#: its place, its part and its tone (scripts/LOG.md).
-AGAIN = 3.0
+#: its place, its part and its tone, the first fields of a group (scripts/LOG.md).
+AGAIN, FIELDS = 3.0, 3
 #: The program of a bass. Where it is asked for and silent at a bar line, a note of it there is
 #: likelier by so many nats, and the root of the chord in force by so many: the lowest notes of
 #: songs begin 85 of 100 bars, 81 of them on the root (scripts/reproduce/rhythm_sections.py).

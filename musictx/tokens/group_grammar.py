@@ -20,7 +20,7 @@ from itertools import takewhile
 import numpy as np
 
 from musictx.tokens.bars import ON_GRID, STEPS
-from musictx.tokens.group_ids import RETURNS
+from musictx.tokens.group_ids import LINE_SAYS, RETURNS
 from musictx.tokens.returns import FARTHEST_BARS
 from musictx.tokens.sounding import REMEMBERED, SoundingState
 from musictx.tokens.vocab import BOS, CUT, SPECIALS, Vocabulary
@@ -51,6 +51,7 @@ class GroupState(SoundingState):
         self._group: list[tuple[str, int]] = []
         self._bar_begins = self._bar_steps = self._lines = 0
         self._begun = self._over = False
+        self._said = 0  # by the last bar line: which earlier bar comes again
         self._now = (0, -2, -1)  # place, part and tone of the last group
         #: (program, pitch, where such a note can be continued) -> how many of them.
         self._tied: Counter[tuple[int, int, int]] = Counter()
@@ -65,6 +66,11 @@ class GroupState(SoundingState):
     def empty(self) -> bool:
         """Whether nothing stands in the bar yet."""
         return self._now == (0, -2, -1)
+
+    def said(self) -> int | None:
+        """Where a bar line is to say next which earlier bar comes again: the section that the line
+        before it said, 0 at first; None elsewhere."""
+        return self._said if len(self._group) == LINE_SAYS and self._group[0][0] == "bar" else None
 
     def again(self) -> tuple[str, int] | None:
         """The kind and the value of the next id with which the last note would be written once
@@ -144,7 +150,7 @@ class GroupState(SoundingState):
             full = part * 4 * STEPS // 2**tone
             cut = group[4][1]
             self._bar_steps = min(cut, full) if cut else full
-            self._lines += 1
+            self._lines, self._said = self._lines + 1, group[LINE_SAYS][1]
             self._begun, self._now = True, (0, -2, -1)
             return
         self._now = (place, self._part(), tone)
