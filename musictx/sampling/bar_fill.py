@@ -22,7 +22,7 @@ from musictx.sampling import engine, group_costs, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_rules import BarRules, Key, key_of, returns
 from musictx.sampling.drummers import Drummer
-from musictx.sampling.known_groups import BarRow, KnownGroups
+from musictx.sampling.known_groups import DRAWN, BarRow, KnownGroups
 from musictx.sampling.primer import Primer
 from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
@@ -30,7 +30,7 @@ from musictx.tokens import ahead
 from musictx.tokens.ahead import Ahead
 from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, write
+from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, LINE_SAYS, write
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
 
@@ -99,6 +99,8 @@ class BarPart:
         self.bar = self._bar_of(self.begin)
         before = self.known[self._step(self.known) < self.lines[self.bar]]
         self.piece = write(self.bars[: self.bar + 1], before, self.table).astype(np.int64)
+        if self.varies:
+            self.piece[-FIELDS_A_GROUP:] = self._bar_lines()[self.bar]
         held = self.known[self.known["line"] == self.bar]
         held = held[self._step(held) < self.begin].copy()
         held["line"] = 0
@@ -116,6 +118,11 @@ class BarPart:
             return placed
         inside = self._inside(placed)
         return placed[~(inside & (placed["part"] == CHORD))]
+
+    def _bar_lines(self) -> np.ndarray:
+        """(B, 5) the groups of the bar lines; a variation says again what it varies says."""
+        by_bar = ahead.by_bar(write(self.bars, self.told, self.table), self.table.id("bar"))
+        return np.stack([bar[0] for bar in by_bar])
 
     def _step(self, placed: np.ndarray) -> np.ndarray:
         found: np.ndarray = self.lines[placed["line"]] + placed["place"]
@@ -215,12 +222,14 @@ class BarPart:
     def rules(self, later: dict[int, list[int]], *, habits: bool = True) -> BarRules:
         """``habits``: new notes are pulled to those of the bars that the known ones say again, and
         pay for what they do beside known ones."""
-        opening = write(self.bars, self.known[:0], self.table).reshape(-1, FIELDS_A_GROUP)
+        opening = self._bar_lines()
+        if not self.varies:
+            opening[:, LINE_SAYS] = DRAWN
         known = self._keyed(write(self.bars, self.known, self.table))
         return BarRules(
             self.table,
             self.lines,
-            opening.astype(np.int64),
+            opening,
             known,
             later,
             self.begin,

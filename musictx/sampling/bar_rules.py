@@ -56,7 +56,7 @@ class BarRules:
 
     table   the vocabulary
     lines   (B + 1,) steps of the bar lines, and where the last bar ends
-    opening (B, 5) the groups of the bar lines
+    opening (B, 5) the groups of the bar lines; below 0 where the model draws
     known   of each bar its known groups in order: (key, ids)
     ahead   bar -> the ids of the groups ahead that stand before its line
     begin, end   steps between which new notes begin

@@ -24,10 +24,10 @@ from musictx.sampling.constraints import Constraint
 from musictx.sampling.drummers import Drummer
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_grammar import GroupState
-from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP, LINE_SAYS
+from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP
 from musictx.tokens.vocab import EOS, PAD, GrammarState
 
-#: In place of an id that comes next: the model draws it.
+#: In place of an id that comes next, of a bar line too: the model draws it.
 DRAWN = -1
 #: A part that is asked for has at least this share of its usual notes over so many steps; each note
 #: that it lacks makes a new one likelier by so many nats.
@@ -312,7 +312,6 @@ class BarRow:
             return
         ahead = self.rules.ahead.get(self.bar, [])
         line = self.rules.opening[self.bar].tolist()
-        line[LINE_SAYS] = DRAWN
         self.queue = [*ahead, *line][1:]
         self._passed = max(len(ahead) - 1, 0)
         self._left = list(self.rules.known[self.bar])
