@@ -21,6 +21,8 @@ CLASH, SOON = 1.0, STEPS
 #: Nats of lengths by which a note outlasts its chord: a known chord begins before the note ends,
 #: and the note is none of its tones.
 OUTLASTS = 2.5
+#: Nats of a note that is no tone of the chord in force, where chords are known.
+OFF_CHORD = 1.0
 
 
 class BesideKnown:

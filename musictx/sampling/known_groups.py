@@ -19,7 +19,7 @@ from torch import Tensor
 
 from musictx.chords import NONE, Chord
 from musictx.sampling.bar_rules import BarRules, Key, key_of, part_of
-from musictx.sampling.beside_known import BesideKnown
+from musictx.sampling.beside_known import OFF_CHORD, BesideKnown
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.drummers import Drummer
 from musictx.tokens.bars import STEPS
@@ -145,8 +145,9 @@ class BarRow:
         values = np.asarray(self.rules.table.value_of[ids])
         if len(self._group) == 2:
             nats = known.clashes(self.step)[values % 12]
-            if CHORD not in self.rules.parts:  # a known chord may clash, one of the model's may not
-                nats[np.isin(values % 12, [*self._chord.classes])] = 0.0
+            if CHORD not in self.rules.parts and self._chord != NONE:  # it is known, and may clash
+                inside = np.isin(values % 12, [*self._chord.classes])
+                nats = np.where(inside, 0.0, nats + OFF_CHORD)
         else:
             nats = known.lengths(self._value(2), self.step, values)
         if (due := self.due()) is not None:  # a known note costs nothing

@@ -15,7 +15,7 @@ from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Token
 
 #: A section returns from so many bars ago or earlier; what gains and what costs, nats
 #: (scripts/LOG.md).
-NEAREST_BARS, RETURN_PULL, STAY_PULL, NEAR_BARS, NEAR_COST = 7, 0.5, 0.5, 2, 0.7
+NEAREST_BARS, RETURN_PULL, STAY_PULL, NEAR_BARS, NEAR_COST = 7, 0.7, 1.2, 2, 0.5
 #: In music of strikes: so many of the last strikes agree with those before another one that was
 #: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
 #: many ids are looked back at.
