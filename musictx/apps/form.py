@@ -239,6 +239,7 @@ class _Writing:
                 steps=steps.pop(),
                 seconds=60.0 / (STEPS * self.tokenizer.bpm),
                 drums=bool(notes["drum"].mean() > 0.5),
+                lines=before + stop - self.bars,
             )
         ]
 

@@ -30,7 +30,7 @@ from musictx.tokens import ahead
 from musictx.tokens.ahead import Ahead
 from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, LINE_SAYS, write
+from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, LINE_SAYS, RETURNS, write
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
 
@@ -222,7 +222,12 @@ class BarPart:
     def rules(self, later: dict[int, list[int]], *, habits: bool = True) -> BarRules:
         """``habits``: new notes are pulled to those of the bars that the known ones say again, and
         pay for what they do beside known ones."""
-        opening = self._bar_lines()
+        opening, again = self._bar_lines(), {}
+        if self.varies:
+            back = opening[:, LINE_SAYS] - self.table.id("section") - RETURNS + 1
+            again = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
+        elif habits:
+            again = returns(self.bars, self.known)
         if not self.varies:
             opening[:, LINE_SAYS] = DRAWN
         known = self._keyed(write(self.bars, self.known, self.table))
@@ -236,7 +241,7 @@ class BarPart:
             self.stop,
             self.parts,
             self.seconds,
-            returns(self.bars, self.known) if habits and not self.varies else {},
+            again,
             self.habits,
             habits,
         )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from musictx.tokens.bars import STEPS
-from musictx.tokens.group_ids import CHORD, DRUM_PART
-from musictx.tokens.vocab import GrammarState, Vocabulary
+from musictx.tokens.group_ids import CHORD, DRUM_PART, RETURNS
+from musictx.tokens.vocab import Vocabulary
 
 #: Nats for the chord that an earlier section has at a place, and for a note of a pitch class that
 #: begins there in one, to the sixteenth. The chord comes first, so it is what changes most.
-ROOT, TONE = 3.0, 1.5
+#: For a bar line that says a bar of one again.
+ROOT, TONE, RETURN = 3.0, 1.5, 8.0
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
 
@@ -26,6 +28,7 @@ class Unlike:
     here    that of the new one, not counting a bar before them of ``pickup`` steps, 0 for none
     steps   of a bar: all others are equally long;  seconds  of a step
     drums   whether strokes of drums are to be others too
+    lines   how many bar lines stand before that of the bar ``here``
     """
 
     def __init__(
@@ -40,7 +43,9 @@ class Unlike:
         steps: int,
         seconds: float,
         drums: bool,
+        lines: int,
     ) -> None:
+        self.lines, self.sections = lines, range(*table.range("section"))
         self.table, self.pickup, self.steps, self.seconds = table, pickup, steps, seconds
         parts = ["program", "drums"] if drums else ["program"]
         self.counted = {table.kinds.index(kind) for kind in parts}
@@ -58,9 +63,12 @@ class Unlike:
                 if one["part"] == CHORD:
                     self.roots[number, bar * steps + one["place"] :] = one["tone"]
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+    def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
         found = np.zeros((len(states), self.table.size))
         for row, state, ids in zip(found, states, past):
+            if state.said() is not None:
+                own = RETURNS + max(state.lines - self.lines, 0)  # from here on: of another section
+                row[self.sections[own:]] = RETURN
             place, part = (self.table.token(int(one)) for one in ids[-2:])
             if place[0] == "place" and part[0] in ("program", "drums", "harmony"):
                 since = round(state.seconds / self.seconds) - self.pickup

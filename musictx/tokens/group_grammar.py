@@ -67,6 +67,11 @@ class GroupState(SoundingState):
         """Whether nothing stands in the bar yet."""
         return self._now == (0, -2, -1)
 
+    @property
+    def lines(self) -> int:
+        """How many bar lines are whole."""
+        return self._lines
+
     def said(self) -> int | None:
         """Where a bar line is to say next which earlier bar comes again: the section that the line
         before it said, 0 at first; None elsewhere."""

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from musictx.sampling.unlike import ROOT, TONE, Unlike
+from musictx.sampling.unlike import RETURN, ROOT, TONE, Unlike
 from musictx.tokens.bars import STEPS
-from musictx.tokens.group_ids import CHORD, DRUM_PART, write
+from musictx.tokens.group_ids import CHORD, DRUM_PART, RETURNS, write
 from tests.model.test_grouped import song
 from tests.sampling.test_bar_fill import TABLE, TOKENS
 
@@ -26,7 +26,10 @@ def test_costs_are_those_of_the_bars_in_the_same_place(grid, drums):
     """Oracle: by loops over the groups of the first section."""
     steps = 3 * STEPS
     mine = grid.placed[grid.placed["line"] < BARS]
-    unlike = Unlike(TABLE, grid.placed, [0], BARS, BARS, steps=steps, seconds=SECONDS, drums=drums)
+    unlike = Unlike(
+        TABLE, grid.placed, [0], BARS, BARS,
+        steps=steps, seconds=SECONDS, drums=drums, lines=BARS,
+    )  # fmt: skip
     for bar in range(BARS):
         lines = grid.bars[: BARS + bar + 1]
         before = write(lines, grid.placed[grid.placed["line"] < BARS + bar], TABLE)
@@ -56,8 +59,23 @@ def test_costs_are_those_of_the_bars_in_the_same_place(grid, drums):
 
 
 def test_other_fields_and_other_bars_cost_nothing(grid):
-    unlike = Unlike(TABLE, grid.placed, [0], 1, 1, steps=72, seconds=SECONDS, drums=True)
+    unlike = Unlike(TABLE, grid.placed, [0], 1, 1, steps=72, seconds=SECONDS, drums=True, lines=1)
     early = write(grid.bars[:1], grid.placed[:0], TABLE)
     for ids in ([TABLE.id("place", 0)], [TABLE.id("place", 0), TABLE.id("program", 0)]):
         row = np.array([[*early, *ids]])
         assert not unlike([TOKENS.grammar(early)], row).any()
+
+
+def test_bar_lines_of_a_new_section_say_only_its_own_bars_again(grid):
+    steps = 3 * STEPS
+    unlike = Unlike(
+        TABLE, grid.placed, [0], BARS, BARS, steps=steps, seconds=SECONDS, drums=True, lines=BARS
+    )
+    first, stop = TABLE.range("section")
+    for bar in range(BARS):
+        ids = write(grid.bars[: BARS + bar + 1], grid.placed[:0], TABLE)[:-2]
+        costs = unlike([TOKENS.grammar(ids)], ids[None].astype(np.int64))[0]
+        own = first + RETURNS + bar
+        assert not costs[:own].any()
+        assert (costs[own:stop] == RETURN).all()
+        assert not costs[stop:].any()
