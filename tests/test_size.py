@@ -19,19 +19,19 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 #: Room -> its lines at most. The modules at the top of the package are the room "".
 ROOMS = {
     "": 3546,
-    "apps": 2477,
+    "apps": 2478,
     "attention": 2954,
     "cli": 385,
     "compose": 1318,
     "config": 1752,
-    "data": 2843,
+    "data": 2824,
     "evaluate": 1590,
     "midi": 1537,
-    "model": 3107,
+    "model": 3113,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4846,
-    "tokens": 2372,
+    "sampling": 4844,
+    "tokens": 2457,
     "train": 2553,
     "chorale": 3367,
     "live": 620,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4526,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_345, 45_792, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_416, 45_863, 400, 130
 
 
 def lines() -> dict[str, int]:
