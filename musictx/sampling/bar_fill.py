@@ -244,6 +244,7 @@ class BarPart:
             again,
             self.habits,
             habits,
+            self.varies,
         )
 
     def row(self, rules: BarRules, seed: Sequence[int]) -> BarRow:

@@ -65,6 +65,7 @@ class BarRules:
     returns bar -> the earlier one that its known notes say again
     habits  part -> how many of its notes sound at once, between which pitches new ones lie, and how
             many there are in a second
+    varies  whether that is what it varies
     fits    whether new notes pay for what they do beside known ones (:mod:`.beside_known`)
     """
 
@@ -80,6 +81,7 @@ class BarRules:
     returns: Mapping[int, int] = field(default_factory=dict)
     habits: Mapping[int, Habit] = field(default_factory=dict)
     fits: bool = False
+    varies: bool = False
 
     def __post_init__(self) -> None:
         sounding, chords = defaultdict(list), []

@@ -33,8 +33,9 @@ DRAWN = -1
 #: that it lacks makes a new one likelier by so many nats.
 LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 1.5
 #: Where the known notes say earlier bars again, what came next there is likelier by so many nats:
-#: its place, its part and its tone, the first fields of a group (scripts/LOG.md).
-AGAIN, FIELDS = 3.0, 3
+#: its place, its part and its tone, the first fields of a group; in a variation, by so many what it
+#: varies (scripts/LOG.md).
+AGAIN, FIELDS, VARIED = 3.0, 3, 2.0
 #: The program of a bass. Where it is asked for and silent at a bar line, a note of it there is
 #: likelier by so many nats, and the root of the chord in force by so many: the lowest notes of
 #: songs begin 85 of 100 bars, 81 of them on the root (scripts/reproduce/rhythm_sections.py).
@@ -115,7 +116,7 @@ class BarRow:
             self._beside(self.rules.beside, found)
         count, then = len(self._group), self._said_before()
         if count < FIELDS and then[:count] == self._group and count < len(then):
-            found[then[count]] += AGAIN
+            found[then[count]] += VARIED if self.rules.varies else AGAIN
         if self.done or self.queue or len(self._group) > 1:
             return found
         lacks = {}

@@ -98,5 +98,6 @@ def test_notes_a_second_are_told_of_equal_pieces_only(monkeypatch, capsys):
         ["song", "growing", "5.0", "0.10", "0.500"],
     ]
     monkeypatch.setattr(notes, "composed", lambda *given: ([len(given)], 5.0, 0.5))
+    monkeypatch.setattr(notes, "close", lambda model, ids: False)
     assert notes.main(["models=song", "rehearse=true"]) == 1
     assert "WRONG song: other ids" in capsys.readouterr().out
