@@ -7,6 +7,7 @@ The tests of Chromium say more; these say that nothing of it is Chromium's alone
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -167,6 +168,7 @@ def test_recording_by_the_computers_keys(page):
     ask(page, "musictx.player.position > 0.1")
     for key in ("a", "d", "g"):
         page.press(key)
+        time.sleep(0.2)  # as fingers do: WebKit's stamps are some milliseconds coarse
     page.click(button("Record"))
     ask(page, "musictx.piece.notes.size === 3")
     assert [note["pitch"] for note in page.evaluate(NOTES)] == [60, 64, 67]
