@@ -30,7 +30,7 @@ ROOMS = {
     "model": 3113,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4848,
+    "sampling": 4851,
     "tokens": 2457,
     "train": 2553,
     "chorale": 3367,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4526,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_420, 45_867, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_423, 45_870, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -73,8 +73,11 @@ class BarRow:
         self._last: Key = at or (-1, -2, -1)
         self._left = [one for one in rules.known[bar] if one[0] > self._last]
         self._passed = 0  # ids of the queue that are not of the piece
-        self._chord = NONE  # in force
         self._written = dict(enumerate(map(list, written)))
+        said = [(key[2], ids[3]) for bar in written for key, ids in bar if key[1] == CHORD]
+        self._chord = NONE  # in force
+        if said:
+            self._chord = Chord(said[-1][0], int(rules.table.value_of[said[-1][1]]))
         self._settle()
 
     # ------------------------------------------------------------------------ what may come next

@@ -19,7 +19,7 @@ from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Steering
 from musictx.tokens import ahead
 from musictx.tokens.build import build
-from musictx.tokens.group_ids import CHORD, DRUM_PART
+from musictx.tokens.group_ids import CHORD, DRUM_PART, LINE_SAYS, RETURNS, write
 from tests.model.test_grouped import song
 from tests.sampling.test_events import listed, told_of
 
@@ -150,6 +150,25 @@ def test_what_is_varied_is_told_and_need_not_come_back():
     (made,) = versions(part)
     lost = as_counts(was.notes) - as_counts(kept.notes)
     assert lost - as_counts(made.new), "a network that has learnt nothing writes other notes"
+
+
+def test_the_lines_of_a_variation_say_what_it_varies_and_others_are_drawn():
+    was = TOKENS.quantise(song())
+    kept, part = gap(song(), 3.0, 6.0, varied=was)
+    grid = TOKENS.grid(was)
+    lines = np.stack([bar[0] for bar in by_line(write(grid.bars, grid.placed, TABLE))])
+    back = lines[:, LINE_SAYS] - TABLE.id("section") - RETURNS + 1
+    rules = part.rules({})
+    assert (back[2:4] > 0).any()
+    np.testing.assert_array_equal(rules.opening[2:4], lines[2:4])
+    for bar in (2, 3):
+        assert rules.returns.get(bar) == (bar - back[bar] if back[bar] > 0 else None)
+    plain = BarPart(model(), TOKENS, kept, 3.0, 6.0, closes=True, parts=(0,)).rules({})
+    assert (plain.opening[:, LINE_SAYS] == known_groups.DRAWN).all()
+
+
+def by_line(ids):
+    return ahead.by_bar(ids, TABLE.id("bar"))
 
 
 def test_what_does_not_fit_is_composed_in_segments():

@@ -10,7 +10,7 @@ from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import beside_known
 from musictx.sampling.bar_fill import BarPart
-from musictx.sampling.beside_known import CLASH, OUTLASTS, SOON, BesideKnown
+from musictx.sampling.beside_known import CLASH, OFF_CHORD, OUTLASTS, SOON, BesideKnown
 from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
@@ -72,6 +72,27 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
                 tone = (int(one["pitch"]) - roots[bar]) % 12
                 held += one["end"] > BAR * bar + 1e-6 and tone not in (0, 4, 7)
     assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
+
+
+def test_notes_off_a_known_chord_cost():
+    tune = Score(
+        notes=[(0.0, BAR, 60, 64, 0, False, 0)],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+        markers=((0.0, "C:maj"),),
+    )
+    part = BarPart(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
+    row, table = part.row(part.rules({}), (0,)), TOKENS.vocabulary
+    for _, ids in row.rules.known[0]:
+        for token in ids:
+            row.advance(token)
+    for token in (table.id("place", 0), table.id("program", 33)):
+        row.advance(token)
+    gain = row.gain()
+    for pitch in range(48, 72):
+        clash = CLASH * (pitch % 12 in (1, 11))
+        wanted = 0.0 if pitch % 12 in (0, 4, 7) else -OFF_CHORD - clash
+        assert gain[table.id("pitch", pitch)] == wanted, pitch
 
 
 def test_a_known_note_costs_nothing():
