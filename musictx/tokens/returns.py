@@ -32,7 +32,8 @@ def returned(bars: np.ndarray, placed: np.ndarray) -> np.ndarray:
     for back in range(1, reach + 1):
         here[back, back:] = likeness(bars, placed, back).clip(min=0)
     around = sum(alike[:, first : first + count] for first in range(BEFORE + AFTER + 1))
-    best = np.where(here >= ALIKE, around, 0.0).argmax(0)
+    # Rounded, so that equal ones are equal in whatever order they were added: the nearest is taken.
+    best = np.where(here >= ALIKE, np.round(around, 6), 0.0).argmax(0)
     number = np.arange(count)
     written = np.bincount(placed["line"], minlength=count) > 0
     return best[np.maximum.accumulate(np.where(written, number, 0))]

@@ -1,5 +1,7 @@
 """Which earlier bar a bar says again, against plain loops over sets of notes."""
 
+from math import fsum
+
 import numpy as np
 import pytest
 
@@ -46,7 +48,7 @@ def expected(bars, placed):
             found.append(found[-1])
             continue
         ways = [
-            (-sum(alike(b + n, back) for n in range(-BEFORE, AFTER + 1)), back)
+            (-round(fsum(alike(b + n, back) for n in range(-BEFORE, AFTER + 1)), 6), back)
             for back in range(1, FARTHEST_BARS + 1)
             if alike(b, back) >= ALIKE
         ]
