@@ -25,13 +25,13 @@ ROOMS = {
     "compose": 1318,
     "config": 1752,
     "data": 2824,
-    "evaluate": 1590,
+    "evaluate": 1591,
     "midi": 1537,
     "model": 3113,
     "musicxml": 1065,
     "render": 1499,
     "sampling": 4851,
-    "tokens": 2457,
+    "tokens": 2458,
     "train": 2553,
     "chorale": 3367,
     "live": 620,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4526,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_423, 45_870, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_425, 45_872, 400, 130
 
 
 def lines() -> dict[str, int]:

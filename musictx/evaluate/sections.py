@@ -16,7 +16,7 @@ import numpy as np
 
 from musictx.beats import Beats
 from musictx.chords import marked
-from musictx.evaluate.metre import bars_alike
+from musictx.evaluate.metre import bars_alike, bars_of
 from musictx.notes import Score
 
 #: Found sections are of so many bars, or twice as many.
@@ -59,8 +59,9 @@ def sections(score: Score) -> list[Section]:
 
 
 def whole_likeness(score: Score) -> np.ndarray:
-    """(B, B): :func:`musictx.evaluate.metre.bars_alike`, by drums where most notes are theirs."""
-    return bars_alike(score, drums=bool(len(score) and score.notes["drum"].mean() > 0.5))
+    """(B, B): :func:`musictx.evaluate.metre.bars_alike`, by drums where most bars have no others."""
+    bars, drums = bars_of(score), score.notes["drum"]
+    return bars_alike(score, drums=2 * len(np.unique(bars[~drums])) < len(np.unique(bars)))
 
 
 def find(alike: np.ndarray) -> list[Section]:

@@ -54,6 +54,20 @@ def test_sections_of_eight_bars_are_whole():
     assert got == [Section(8 * n, 8 * n + 8, name) for n, name in enumerate("AABA")]
 
 
+def test_drums_tell_sections_only_where_most_bars_have_nothing_else():
+    """However many strokes there are: those below are others in each bar, and never return."""
+    tune = song("AABA", 8, 1, changed=2)
+    strokes = song("ABCD", 8, 2).notes.copy()
+    strokes["drum"], strokes["program"] = True, 0
+    strokes = np.concatenate([strokes, strokes, strokes])
+    strokes["pitch"] = np.random.default_rng(3).integers(35, 59, len(strokes))
+    assert sections(tune.with_notes(np.concatenate([tune.notes, strokes]))) == sections(tune)
+    drums = tune.notes.copy()
+    drums["drum"] = True
+    other = song("A", 12, 7).notes
+    assert sections(tune.with_notes(np.concatenate([drums, other]))) == sections(tune)
+
+
 @pytest.mark.parametrize("rests", [[1], [3, 7], [1, 2], [1, 3, 6], [2, 3, 5, 6]])
 def test_bars_of_rest_do_not_move_sections(rests):
     whole = song("AABA", 8, 5)
