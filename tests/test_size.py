@@ -25,8 +25,8 @@ ROOMS = {
     "compose": 1318,
     "config": 1752,
     "data": 2824,
-    "evaluate": 1591,
-    "midi": 1537,
+    "evaluate": 1592,
+    "midi": 1688,
     "model": 3113,
     "musicxml": 1065,
     "render": 1499,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4526,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_425, 45_872, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_577, 46_024, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -59,7 +59,8 @@ def sections(score: Score) -> list[Section]:
 
 
 def whole_likeness(score: Score) -> np.ndarray:
-    """(B, B): :func:`musictx.evaluate.metre.bars_alike`, by drums where most bars have no others."""
+    """(B, B): :func:`musictx.evaluate.metre.bars_alike`, by drums where most bars have nothing
+    else."""
     bars, drums = bars_of(score), score.notes["drum"]
     return bars_alike(score, drums=2 * len(np.unique(bars[~drums])) < len(np.unique(bars)))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from musictx.midi import edit, scan
+from musictx.midi import messages, scan
 from musictx.midi.read import FileParts, clock_of
 
 
@@ -15,12 +15,12 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
     """(part, number) -> (seconds, value) of each movement of the controllers of a whole file, bare,
     of format 0 or 1. As with pedals, those in a MIDI track without notes on their channel move all
     parts on it."""
-    file = scan.scan(data, limits=edit.ANY)
+    file = scan.scan(data, limits=messages.ANY)
     clock = clock_of(file, "")[1]
     places = places_of(file, clock)
     found: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in _tracks(data):
-        for tick, status, _, stop in edit.messages(chunk):
+        for tick, status, _, stop in messages.of_track(chunk):
             if status >> 4 != 0xB:
                 continue
             own = [k for k, place in enumerate(places) if place == track * 16 + status % 16]
@@ -33,9 +33,12 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
 def beginning(data: bytes, wanted: Mapping[int, Mapping[int, int]]) -> bytes:
     """The file with controllers of parts as ``wanted``, part -> number -> value, from its beginning
     on: what it said of them up to the first note of the part gives way."""
-    file = scan.scan(data, limits=edit.ANY)
+    file = scan.scan(data, limits=messages.ANY)
     clock = clock_of(file, "")[1]
-    places, changes = places_of(file, clock), defaultdict[int, edit.TrackEdit](edit.TrackEdit)
+    places, changes = (
+        places_of(file, clock),
+        defaultdict[int, messages.TrackEdit](messages.TrackEdit),
+    )
     keyed = file.events[(file.events["status"] >> 4 == 9) & (file.events["b"] > 0)]
     for part, values in wanted.items():
         track, channel = divmod(places[part], 16)
@@ -44,8 +47,9 @@ def beginning(data: bytes, wanted: Mapping[int, Mapping[int, int]]) -> bytes:
         for number, value in values.items():
             changes[track].reset[channel, number] = first
             body = bytes([0xB0 | channel, number, value])
-            changes[track].new.append(edit.NewMessage(0, edit.ON if first else edit.OFF, body))
-    return edit.assembled(data, changes, [])
+            phase = messages.ON if first else messages.OFF
+            changes[track].new.append(messages.NewMessage(0, phase, body))
+    return messages.assembled(data, changes, [])
 
 
 def places_of(file: scan.File, clock: scan.TickClock) -> list[int]:

@@ -8,51 +8,33 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from musictx.config.checks import DAY
-from musictx.config.limits import Limits
 from musictx.midi import scan
-from musictx.midi.encode import number
+from musictx.midi.messages import (
+    ANY,
+    MARKER,
+    NAME,
+    OFF,
+    ON,
+    NewMessage,
+    TrackEdit,
+    assembled,
+    worded,
+    written,
+)
 from musictx.midi.read import DRUM_CHANNEL, FileParts, clock_of
 from musictx.midi.read import read as read_file
+from musictx.midi.retime import retimed
 from musictx.notes import Score
 
 #: A note that would come to lie further than this from its time, in seconds, on the ticks of the
 #: file, asks for a file with finer ones.
 COARSEST_SECONDS = 0.005
-#: What passed the limits of whoever read it passes here.
-ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
-NAME, _MARKER, _END, _TRACK = 0x03, 0x06, b"\xff\x2f\0", b"MTrk"
-#: Of a score what is played.
-_PLAYED = ("notes", "pedals")
-#: Phases of one tick: ends of new notes, what is there, new pedals and beginnings of new notes.
-OFF, THERE, ON = range(3)
-
-
-class NewMessage(NamedTuple):
-    """A message to be added."""
-
-    tick: int
-    phase: int
-    body: bytes
-
-
-@dataclass
-class TrackEdit:
-    """What changes in a track of the file."""
-
-    gone: set[int] = field(default_factory=set)
-    """Which of its events in ``scan.File.events`` go, counted from its first;"""
-    new: list[NewMessage] = field(default_factory=list)
-    """and what comes."""
-    without: set[int] = field(default_factory=set)
-    """Texts of these kinds, such as :data:`NAME`, go."""
-    reset: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Channel and number of a controller -> the tick up to which its movements go."""
+#: Of a score what is played, and what its beats are.
+_PLAYED, _MARKS = ("notes", "pedals"), ("tempos", "meters", "keys")
 
 
 def edited(score: Score) -> bytes | None:
@@ -65,13 +47,19 @@ def edited(score: Score) -> bytes | None:
     that the file does not have are added at its end, each with its name and on a channel that no
     note of the file is on, if there is one; a file of format 0 becomes one of format 1 then.
 
-    A new note of a part whose program changes sounds with that in force in the file.
+    A new note of a part whose program changes sounds with that in force in the file. Other tempos,
+    meters and keys come in place of the file's (:mod:`musictx.midi.retime`).
 
-    None where the score has other marks, names, grid or programs than its file, pedals
-    went, or a new note lies further than :data:`COARSEST_SECONDS` from a tick.
+    None where the score has other names, words, grid or programs than its file, pedals went, or a
+    new note lies further than :data:`COARSEST_SECONDS` from a tick.
     """
     before = read_file(score.file, limits=ANY)
-    if not _same_marks(before, score):
+    if not all(np.array_equal(getattr(before, c), getattr(score, c)) for c in _MARKS):
+        told = retimed(score)
+        if told is None:
+            return None
+        score, before = told, read_file(told.file, limits=ANY)
+    if not _same_names(before, score):
         return None
     marked = before.markers == score.markers
     if marked and all(np.array_equal(getattr(before, c), getattr(score, c)) for c in _PLAYED):
@@ -116,9 +104,9 @@ def edited(score: Score) -> bytes | None:
     if Counter(before.markers) - Counter(score.markers):
         came_marks = Counter(score.markers)
         for track, *_ in file.markers:
-            tracks[track].without.add(_MARKER)
+            tracks[track].without.add(MARKER)
     marks = [
-        worded(int(clock.ticks(np.array(time))), _MARKER, text)
+        worded(int(clock.ticks(np.array(time))), MARKER, text)
         for time, text in sorted(came_marks.elements())
     ]
     if marks and not added:
@@ -130,15 +118,12 @@ def edited(score: Score) -> bytes | None:
     return assembled(score.file, tracks, more)
 
 
-def _same_marks(before: Score, score: Score) -> bool:
-    """Whether a score has the marks, the grid and the names that were read from its file, and
-    perhaps more markers."""
-    columns = ("tempos", "meters", "keys")
-    same = all(np.array_equal(getattr(before, c), getattr(score, c)) for c in columns)
+def _same_names(before: Score, score: Score) -> bool:
+    """Whether a score has the grid, the names and the words that were read from its file."""
     grid = before.ticks_per_quarter == score.ticks_per_quarter
     parts = np.unique(before.notes["track"]).tolist()
     named = all(before.names.get(part) == score.names.get(part) for part in parts)
-    return same and grid and named and before.lyrics == score.lyrics
+    return grid and named and before.lyrics == score.lyrics
 
 
 def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[Any], list[Any]]:
@@ -199,12 +184,6 @@ def _channel(rows: list[Any], free: dict[int, int]) -> int:
     return channel
 
 
-def worded(tick: int, kind: int, text: str) -> NewMessage:
-    """A name or a marker."""
-    coded = text.encode("utf-8", "replace")
-    return NewMessage(tick, OFF, bytes([0xFF, kind]) + number(len(coded)) + coded)
-
-
 def _new_track(rows: list[Any], name: str, channel: int, marks: list[NewMessage]) -> bytes:
     """The contents of a track for a part that the file does not have."""
     new = [worded(0, NAME, name)] if name else []
@@ -215,83 +194,4 @@ def _new_track(rows: list[Any], name: str, channel: int, marks: list[NewMessage]
             at = 0 if len(new) < 2 else row[0]
             new.append(NewMessage(at, ON, bytes([0xC0 | channel, program])))
         new += _notes(channel, [row])
-    return _written([], [*new, *marks], 0, b"")
-
-
-def assembled(data: bytes, tracks: dict[int, TrackEdit], more: list[bytes]) -> bytes:
-    """``data`` with some tracks made anew and ``more`` after the last."""
-    out, copied, count = [], 0, 0
-    for begin, end in scan.track_chunks(data, Counter()):
-        if count in tracks:
-            content = _remade(data[begin:end], tracks[count])
-            out += [data[copied : begin - 8], _TRACK, len(content).to_bytes(4, "big"), content]
-            copied = end
-        count, last = count + 1, end
-    out.append(data[copied:last])
-    for content in more:
-        out += [_TRACK, len(content).to_bytes(4, "big"), content]
-    made = b"".join([*out, data[last:]])
-    if not more:
-        return made
-    kind = max(1, int.from_bytes(data[8:10], "big"))
-    return made[:8] + kind.to_bytes(2, "big") + (count + len(more)).to_bytes(2, "big") + made[12:]
-
-
-def _remade(chunk: bytes, change: TrackEdit) -> bytes:
-    """The contents of a track with a change."""
-    there, counted, end = [], 0, len(chunk)
-    last = tick = 0
-    for tick, status, at, stop in messages(chunk):
-        body = chunk[at:stop]
-        if status < 0xF0:
-            body = body if body[0] & 0x80 else bytes([status]) + body
-            kind = status >> 4
-            if kind in (8, 9, 0xC) or (kind == 0xB and body[1] == 64):  # what a scan keeps
-                counted += 1
-                if counted - 1 in change.gone:
-                    continue
-            if kind == 0xB and tick <= change.reset.get((body[0] & 15, body[1]), -1):
-                continue
-        elif body[:2] == _END[:2]:
-            last, end = tick, stop
-            break
-        elif body[0] == 0xFF and body[1] in change.without:
-            continue
-        there.append((tick, body))
-    return _written(there, change.new, last, chunk[end:])
-
-
-def messages(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Of a track that is whole: tick and status of each message, where it begins, without a status
-    that is left out, and where it ends."""
-    at = tick = status = 0
-    while at < len(chunk):
-        delta, at = scan.number(chunk, at)
-        tick += delta
-        begin, first = at, chunk[at]
-        if first >= 0xF0:
-            if first in (0xFF, 0xF0, 0xF7):
-                size, at = scan.number(chunk, at + 1 + (first == 0xFF))
-                at += size
-            else:
-                at += 1 + scan.SYSTEM_DATA.get(first, 0)
-            yield tick, first, begin, at
-            continue
-        if first >= 0x80:
-            status = first
-            at += 1
-        at += 1 if 0xC0 <= status < 0xE0 else 2
-        yield tick, status, begin, at
-
-
-def _written(
-    there: list[tuple[int, bytes]], new: list[NewMessage], last: int, rest: bytes
-) -> bytes:
-    """Messages in the order of their ticks, an end of track at ``last`` or after them, ``rest``."""
-    rows = [NewMessage(tick, THERE, body) for tick, body in there] + new
-    rows.sort(key=lambda row: row[:2])
-    out, now = [], 0
-    for tick, _, body in rows:
-        out += [number(tick - now), body]
-        now = tick
-    return b"".join([*out, number(max(last - now, 0)), _END, rest])
+    return written([], [*new, *marks], 0, b"")

@@ -8,20 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx import files
-from musictx.beats import BPM, from_zero
 from musictx.config.checks import DAY
 from musictx.errors import UserError
-from musictx.midi import edit, encode
-from musictx.notes import TEMPO, Score, order
+from musictx.midi import edit, encode, marks
+from musictx.midi.marks import TickGrid
+from musictx.notes import Score, order
 
 #: Longer pieces are refused: a day.
 LONGEST_SECONDS = DAY
 DRUM_CHANNEL = 9
 PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
-#: Where a score has no grid: 500 ticks a quarter note of half a second, so a tick is a millisecond.
-TICKS_PER_QUARTER = 500
-#: The longest time between two events that a file can state, ticks.
-LAST_TICK = 2**28 - 1
 #: Readers count tracks in 15 bits; the first holds the marks.
 MOST_PARTS = 2**15 - 2
 
@@ -35,8 +31,8 @@ def write(score: Score, path: str | Path) -> None:
 
 
 def to_bytes(score: Score) -> bytes:
-    """``score`` as a MIDI file. One that was read from a file, and has its marks still, is written
-    into that file: what has not changed stays byte for byte (:func:`musictx.midi.edit.edited`).
+    """``score`` as a MIDI file. One that was read from a file is written into that file: what has
+    not changed stays byte for byte (:func:`musictx.midi.edit.edited`).
 
     Any other becomes a file of format 1: on its own grid if it has one, else one tick a millisecond
     (500 ticks a quarter note at 120 bpm). A score with ``ticks_per_quarter`` keeps its tempo map,
@@ -109,78 +105,15 @@ def parts_of(score: Score) -> list[MidiPart]:
     return parts
 
 
-class TickGrid(NamedTuple):
-    """Seconds -> ticks along the tempos of a score."""
-
-    quarter: int
-    """Ticks of a quarter note."""
-    seconds: np.ndarray
-    """Where each tempo begins, (n,) float64, the first at 0."""
-    ticks: np.ndarray
-    """The same in ticks, (n,) int64."""
-    bpm: np.ndarray
-
-    @classmethod
-    def of(cls, score: Score, last: float) -> TickGrid:
-        """The score's own grid, or milliseconds where it has none that a file could hold.
-
-        ``last`` is the last moment that will be asked for, seconds.
-        """
-        plain = cls(TICKS_PER_QUARTER, np.zeros(1), np.zeros(1, np.int64), np.array([120.0]))
-        tempos = score.tempos
-        slowest, fastest = tempos["bpm"].min(initial=120.0), tempos["bpm"].max(initial=120.0)
-        if not score.ticks_per_quarter or slowest < 3.6 or fastest > 1e6:
-            return plain
-        grid = cls._along(tempos, score.ticks_per_quarter)
-        times = np.concatenate([score.notes["start"], score.notes["end"]])
-        places = grid._places(times)
-        if len(places) and np.abs(places - np.round(places)).max() > 1e-3:
-            finer = int(np.ceil(60_000 / (slowest * grid.quarter)))
-            finer = max(1, min(finer, 32_767 // grid.quarter))
-            grid = cls._along(tempos, grid.quarter * finer)
-        return grid if grid._places(np.array([last]))[0] < LAST_TICK else plain
-
-    @classmethod
-    def _along(cls, tempos: np.ndarray, quarter: int) -> TickGrid:
-        tempos = from_zero(tempos, np.array([(0.0, BPM)], TEMPO))
-        seconds, bpm = tempos["time"], tempos["bpm"]
-        steps = np.round(np.diff(seconds) * bpm[:-1] / 60.0 * quarter).astype(np.int64)
-        return cls(quarter, seconds, np.append(0, np.cumsum(steps)), bpm)
-
-    def _places(self, seconds: np.ndarray) -> np.ndarray:
-        """Ticks with their fractions."""
-        at = np.searchsorted(self.seconds, seconds, side="right") - 1
-        since = (seconds - self.seconds[at]) * self.bpm[at] / 60.0 * self.quarter
-        return self.ticks[at] + since
-
-    def of_seconds(self, seconds: np.ndarray) -> np.ndarray:
-        """The nearest ticks, int64."""
-        return np.floor(self._places(seconds) + 0.5).astype(np.int64)
-
-
 #: Ranks of events at one tick, the name of a track before all of them.
 _NAME, _PROGRAM, _PEDAL, _OFF, _ON = range(-1, 4)
-#: What a meta event begins with, and kinds of such events.
-_META, _TRACK_NAME, _LYRIC, _MARKER = 0xFF, 0x03, 0x05, 0x06
-_TEMPO, _METER, _KEY = 0x51, 0x58, 0x59
+#: Kinds of texts.
+_TRACK_NAME, _LYRIC, _MARKER = 0x03, 0x05, 0x06
 
 
 def _marks(score: Score, grid: TickGrid) -> tuple[list[np.ndarray], list[bytes]]:
     """Tempos, meters, keys, markers and lyrics: the file's first track, and their texts."""
-    rates = np.clip(np.rint(6e7 / grid.bpm), 1, 2**24 - 1).astype(np.int64)
-    rate = (rates >> shift & 0xFF for shift in (16, 8, 0))
-    tempos = encode.events(0, grid.ticks, 0, np.arange(len(rates)), _META, _TEMPO, 3, *rate)
-    power = np.log2(np.maximum(score.meters["denominator"], 1))
-    told = (score.meters["numerator"] > 0) & (score.meters["denominator"] > 0)
-    told &= power == np.floor(power)
-    ticks, upper = grid.of_seconds(score.meters["time"]), score.meters["numerator"]
-    # 24 MIDI clocks between two clicks of a metronome, 8 thirty-seconds in a quarter note
-    meter = upper, power, 24, 8
-    meters = encode.events(0, ticks, 1, np.arange(len(ticks)), _META, _METER, 4, *meter)[told]
-    ticks, sharps = grid.of_seconds(score.keys["time"]), score.keys["sharps"]
-    key = sharps.view(np.uint8), score.keys["minor"]
-    keys = encode.events(0, ticks, 2, np.arange(len(ticks)), _META, _KEY, 2, *key)
-    tables, texts = [tempos, meters, keys[np.abs(sharps.astype(int)) <= 7]], list[bytes]()
+    tables, texts = marks.tables(score, grid), list[bytes]()
     for kind, said in ((_MARKER, score.markers), (_LYRIC, score.lyrics)):
         times = np.array([time for time, _ in said])
         tables.append(_texts(0, grid.of_seconds(times), 3, len(texts), kind))
@@ -275,7 +208,7 @@ def _texts(
 ) -> np.ndarray:
     """Events with the texts from number ``first`` on."""
     numbers = np.arange(len(ticks))
-    table = encode.events(track, ticks, rank, numbers, _META, kind)
+    table = encode.events(track, ticks, rank, numbers, marks.META, kind)
     table["text"] = first + numbers
     return table
 

@@ -13,7 +13,7 @@ from musictx import midi
 from musictx.beats import Beats
 from musictx.chords import recognised
 from musictx.grid import FEWEST, exactness, grid_of
-from musictx.midi import edit, scan
+from musictx.midi import messages, scan
 from musictx.midi.controls import beginning, controllers, places_of
 from musictx.midi.names import part_names
 from musictx.midi.read import clock_of
@@ -69,7 +69,7 @@ def document_of(score: Score, name: str = "") -> Document:
 def _mixers(data: bytes) -> dict[int, dict[str, Any]]:
     """Part of a MIDI file -> what its controllers set before its first note is heard."""
     found: dict[int, dict[str, Any]] = {}
-    notes = midi.read(data, limits=edit.ANY).notes
+    notes = midi.read(data, limits=messages.ANY).notes
     for (part, number), rows in controllers(data).items():
         first = notes["start"][notes["track"] == part].min()
         for name in (name for name, of in MIXER.items() if of == number):
@@ -213,7 +213,7 @@ def in_file(document: Document, data: bytes) -> Score:
     start = midi.read(data)
     before = {track.id: track for track in document_of(start).tracks}
     if changes := _redressed(data, before, document.tracks):
-        data = edit.assembled(data, changes, [])
+        data = messages.assembled(data, changes, [])
         before = {track.id: track for track in document_of(midi.read(data)).tracks}
     same = all(before.get(track.id, track).kind == track.kind for track in document.tracks)
     same &= sorted(before) == np.unique(start.notes["track"]).tolist()
@@ -222,28 +222,28 @@ def in_file(document: Document, data: bytes) -> Score:
 
 def _redressed(
     data: bytes, before: Mapping[int, Track], tracks: Iterable[Track]
-) -> dict[int, edit.TrackEdit]:
+) -> dict[int, messages.TrackEdit]:
     """What changes in a MIDI file of which some parts are called otherwise, or have another
     instrument, where these have their MIDI tracks to themselves."""
     pairs = [(track, before[track.id]) for track in tracks if track.id in before]
     told = [(new, old) for new, old in pairs if new.kind != old.kind]
-    changes: dict[int, edit.TrackEdit] = {}
+    changes: dict[int, messages.TrackEdit] = {}
     if not told:
         return changes
-    file = scan.scan(data, limits=edit.ANY)
+    file = scan.scan(data, limits=messages.ANY)
     places = places_of(file, clock_of(file, "")[1])
     for new, old in told:
         number, channel = divmod(places[new.id], 16)
         if new.drum != old.drum or sum(place // 16 == number for place in places) > 1:
             continue
-        change = changes[number] = edit.TrackEdit(without={edit.NAME})
+        change = changes[number] = messages.TrackEdit(without={messages.NAME})
         if new.name:
-            change.new.append(edit.worded(0, edit.NAME, new.name))
+            change.new.append(messages.worded(0, messages.NAME, new.name))
         if new.program != old.program and not new.drum:
             status = file.events["status"][file.events["track"] == number]
             change.gone = set(np.flatnonzero(status >> 4 == 0xC).tolist())
             body = bytes([0xC0 | channel, new.program])
-            change.new.append(edit.NewMessage(0, edit.OFF, body))
+            change.new.append(messages.NewMessage(0, messages.OFF, body))
     return changes
 
 

@@ -273,6 +273,38 @@ def test_a_file_comes_back_with_all_that_a_page_does_not_show():
         assert {event.channel for event in events if event.type == "note_on"} == {5}
 
 
+@pytest.mark.parametrize("follow", [True, False])
+def test_another_tempo_meter_and_key_come_into_the_file(follow):
+    """As the page sends them: notes keep their beats (``follow``) or their seconds."""
+    lead = mido.MidiTrack([mido.Message("pitchwheel", channel=5, pitch=2000, time=384)])
+    for pitch in (60, 62, 64):
+        lead.append(mido.Message("note_on", channel=5, note=pitch, velocity=80, time=96))
+        lead.append(mido.Message("control_change", channel=5, control=1, value=90, time=96))
+        lead.append(mido.Message("note_off", channel=5, note=pitch, time=192))
+    file = io.BytesIO()
+    mido.MidiFile(ticks_per_beat=384, tracks=[lead]).save(file=file)
+    document = exchange.document_of(midi.read(file.getvalue()))
+    slower = 120 / 97 if follow else 1.0
+    rows = [(i, n[0] * slower, n[1] * slower, *n[2:]) for i, n in document.notes.items()]
+    marks = {"tempos": ((0.0, 97.0),), "meters": ((0.0, 3, 4),), "keys": ((0.0, -1, False),)}
+    document.apply(Change(remove=tuple(document.notes), add=tuple(rows), **marks))
+    written = midi.to_bytes(exchange.in_file(document, file.getvalue()))
+    back = mido.MidiFile(file=io.BytesIO(written))
+    kinds = [event.type for event in back.tracks[0]]
+    assert kinds.count("pitchwheel") == 1 and kinds.count("control_change") == 3
+    told, now = {}, 0
+    for event in back.tracks[0]:
+        now += event.time
+        told[event.type] = now * 60 / 97 / 384
+    assert back.ticks_per_beat == 384 and abs(told["pitchwheel"] - 0.5 * slower) < 2e-3
+    score = midi.read(written)
+    assert (score.meters.tolist(), score.keys.tolist()) == ([(0.0, 3, 4)], [(0.0, -1, False)])
+    assert abs(score.tempos["bpm"][0] - 97) < 1e-3
+    np.testing.assert_allclose(score.notes["start"], [row[1] for row in rows], atol=2e-3)
+    lanes = exchange.controllers_of(document, file.getvalue())
+    assert [number for _, number, _ in lanes] == [1]
+
+
 def test_one_of_two_parts_of_a_track_gets_another_instrument_by_writing_the_file_anew():
     track = mido.MidiTrack()
     for channel, program in ((0, 10), (1, 20)):

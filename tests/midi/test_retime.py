@@ -1,0 +1,141 @@
+"""Other tempos, meters and keys in a file: all else keeps its beats, or its seconds."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import mido
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from musictx import midi
+from musictx.notes import Score
+from tests.midi.midi_bytes import END, NOTE_ON_OFF, file
+from tests.midi.test_edit import QUARTER, chunks, files, seconds_of
+
+MARKS = ("set_tempo", "time_signature", "key_signature")
+TIMED = ("notes", "pedals", "tempos", "meters", "keys")
+
+
+def placed(data: bytes, *, marks: bool) -> list[list[tuple[int, str]]]:
+    """Of each track its messages with their ticks: the ``marks``, or all others but its end."""
+    found = []
+    for track in mido.MidiFile(file=io.BytesIO(data)).tracks:
+        now, rows = 0, []
+        for message in track:
+            now += message.time
+            if (message.type in MARKS) == marks and message.type != "end_of_track":
+                rows.append((now, str(message.copy(time=0))))
+        found.append(rows)
+    return found
+
+
+def marked(data: bytes, new: list[tuple[int, mido.MetaMessage]]) -> bytes:
+    """By mido: a file whose marks are ``new``, in its first track."""
+    made = mido.MidiFile(file=io.BytesIO(data))
+    for number, track in enumerate(made.tracks):
+        now, rows = 0, [(tick, 0, message) for tick, message in new] if not number else []
+        for place, message in enumerate(track, 1):
+            now += message.time
+            if message.type not in MARKS:
+                rows.append((now, place, message))
+        track.clear()
+        at = 0
+        for tick, _, message in sorted(
+            rows, key=lambda row: (row[2].type == "end_of_track", row[:2])
+        ):
+            track.append(message.copy(time=max(tick - at, 0)))
+            at = max(tick, at)
+    out = io.BytesIO()
+    made.save(file=out)
+    return out.getvalue()
+
+
+@st.composite
+def new_marks(draw: st.DrawFn) -> list[tuple[int, mido.MetaMessage]]:
+    rows = [(0, mido.MetaMessage("set_tempo", tempo=draw(st.integers(200_000, 1_500_000))))]
+    for tick in draw(st.lists(st.integers(1, 3000), unique=True, max_size=2)):
+        rows.append((tick, mido.MetaMessage("set_tempo", tempo=draw(st.integers(2**17, 2**20)))))
+    for tick in draw(st.lists(st.integers(0, 3000), unique=True, max_size=2)):
+        meter = {"numerator": draw(st.integers(1, 9)), "denominator": draw(st.sampled_from([4, 8]))}
+        rows.append((tick, mido.MetaMessage("time_signature", **meter)))
+    return rows
+
+
+@settings(deadline=None, max_examples=100)
+@given(files(), new_marks(), st.randoms(use_true_random=False))
+def test_where_notes_keep_their_beats_nothing_but_the_marks_is_another(data, new, random) -> None:
+    score = midi.read(data)
+    assume(score.file)
+    wanted = midi.read(marked(data, new))
+    jitter = 1 + 1e-7 * random.random()  # as seconds that a page has counted itself
+
+    def counted(rows: np.ndarray) -> np.ndarray:
+        rows = rows.copy()
+        for name in {"time", "start", "end"} & set(rows.dtype.names):
+            rows[name] *= jitter
+        return rows
+
+    columns = {name: counted(getattr(wanted, name)) for name in TIMED}
+    texts = {
+        name: tuple((time * jitter, text) for time, text in getattr(wanted, name))
+        for name in ("markers", "lyrics")
+    }
+    made = midi.to_bytes(replace(score, **columns, **texts))
+    assert placed(made, marks=False) == placed(data, marks=False)
+    again = midi.read(made)
+    for name in ("notes", "pedals"):
+        assert np.array_equal(getattr(again, name), getattr(wanted, name))
+    assert (again.markers, again.lyrics) == (wanted.markers, wanted.lyrics)
+    for name in ("tempos", "meters", "keys"):
+        for column in getattr(wanted, name).dtype.names:
+            np.testing.assert_allclose(
+                getattr(again, name)[column], getattr(wanted, name)[column], rtol=1e-5
+            )
+
+
+@settings(deadline=None, max_examples=100)
+@given(files(), st.floats(30.0, 300.0))
+def test_where_notes_keep_their_seconds_every_message_does(data: bytes, bpm: float) -> None:
+    score = midi.read(data)
+    assume(score.file and len(score))
+    made = midi.to_bytes(replace(score, tempos=[(0.0, bpm)], meters=[(0.0, 3, 4)]))
+    for before, after in zip(placed(data, marks=False), placed(made, marks=False), strict=True):
+        assert sorted(text for _, text in before) == sorted(text for _, text in after)
+        then, now = (np.array([tick for tick, _ in rows]) for rows in (before, after))
+        old, new = seconds_of(data, then), seconds_of(made, now)
+        assert np.abs(old - new).max(initial=0.0) <= 31 / bpm / QUARTER + 1e-6
+    again = midi.read(made)
+    assert again.meters.tolist()[0][1:] == (3, 4)
+    assert abs(again.tempos["bpm"][0] - bpm) < 1e-3 * bpm
+
+
+def test_another_meter_leaves_tracks_without_marks_byte_for_byte() -> None:
+    body = f"00 E0 01 02 00 B0 07 11 {NOTE_ON_OFF} {END}"
+    data = file(f"00 FF 51 03 07 A1 20 {END}", body)
+    score = midi.read(data)
+    made = midi.to_bytes(replace(score, meters=[(0.0, 6, 8)], keys=[(0.0, -3, True)]))
+    assert chunks(made)[1:] == chunks(data)[1:]
+    assert midi.read(made).meters.tolist() == [(0.0, 6, 8)]
+    assert midi.read(made).keys.tolist() == [(0.0, -3, True)]
+
+
+@pytest.mark.parametrize("bpm", [90.0, 97.3])
+def test_notes_may_change_with_the_tempo(bpm: float) -> None:
+    """A bend stays at its beat while one note goes and another comes."""
+    data = file(f"00 FF 51 03 07 A1 20 {END}", f"00 E0 01 02 {NOTE_ON_OFF} {NOTE_ON_OFF} {END}")
+    score = midi.read(data)
+    notes = score.notes.copy()
+    notes["start"] *= 120 / bpm
+    notes["end"] *= 120 / bpm
+    new = notes[1:].copy()
+    new["start"], new["end"], new["pitch"] = 60 / bpm, 120 / bpm, 77
+    wanted = Score(notes=np.concatenate([notes[1:], new]), tempos=[(0.0, bpm)])
+    changed = replace(score, notes=wanted.notes, tempos=wanted.tempos)
+    made = midi.to_bytes(changed)
+    assert "pitchwheel" in str(placed(made, marks=False))
+    for name in ("start", "end", "pitch"):
+        np.testing.assert_allclose(midi.read(made).notes[name], wanted.notes[name], atol=1e-5)
