@@ -95,6 +95,14 @@ def test_yaml_of_ones_own_composes_from_a_folder(flag, ran, own_files):
     assert ran[-1].model.width == 64
 
 
+def test_a_scheme_of_ones_own_is_named_by_its_target_on_the_command_line(ran, own_files):
+    named = f"position._target_={MINE.replace(':', '.')}"
+    assert cli.main(["train", named, "position.radius=5", *TINY]) == 0
+    scheme = build(ran[0].position, heads=2, head_dim=4, width=8)
+    assert isinstance(scheme, Mine)
+    assert scheme.radius == 5
+
+
 def test_the_searchpath_finds_it_too(ran, own_files):
     where = f"hydra.searchpath=[file://{os.getcwd()}/my]"
     assert cli.main(["train", where, "experiment=mine", "corpus=bach"]) == 0

@@ -20,7 +20,7 @@ WINGS = ("chorale", "live", "mcp", "render", "speed", "studio")
 ROOMS = {
     "": 3546,
     "apps": 2478,
-    "attention": 2954,
+    "attention": 2959,
     "cli": 385,
     "compose": 1318,
     "config": 1752,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4526,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_577, 46_024, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_582, 46_029, 400, 130
 
 
 def lines() -> dict[str, int]:

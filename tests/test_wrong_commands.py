@@ -170,7 +170,7 @@ def test_a_name_too_long_for_any_file_is_one_sentence(command, word, bytes_, mon
         ("train", ["position.block=4"], "position.block: HuangConfig has no such option"),
         ("train", ["position.name=rotary"], "position.name=rotary: expected huang here"),
         ("train", ["position=t5", "position.max_distance=9"], "position.max_distance=9: expected"),
-        ("train", ["position=custom"], "position.name: the value is missing"),
+        ("train", ["position=custom"], "position.name=None: expected one of"),
         ("train", ["model=tiny", "model=small"], "model=small: given twice, also as tiny"),
         ("train", ["seed=1,2"], "seed=1,2: expected a whole number; add -m to run each"),
         ("train", ["model=tiny,small"], "model=tiny,small: expected one of"),

@@ -69,6 +69,11 @@ class RelativeAttention(nn.Module):
         self.position = positions.build(
             given, heads=heads, head_dim=width // heads, width=width, context=context, causal=causal
         )
+        if self.position.added is not None:
+            raise ConfigError(
+                "position: concat_sinusoids and periods are added to embeddings, so they need the "
+                "whole model, MusicTransformer"
+            )
         reason = why_not(implementation, self.position.terms(reach=1), causal=causal)
         if reason:
             raise ConfigError(f"implementation={implementation}: {reason}")

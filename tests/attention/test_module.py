@@ -69,6 +69,9 @@ def test_what_cannot_be_is_named():
     for name in ("learned", "two_d"):
         with pytest.raises(ConfigError, match=rf"^position={name}: .* needs the whole model"):
             RelativeAttention(16, 2, name)
+    for added in ({"periods": [4]}, {"concat_sinusoids": 4}):
+        with pytest.raises(ConfigError, match=r"periods are added .* need the whole model"):
+            RelativeAttention(16, 2, {"name": "huang", **added})
     with pytest.raises(ConfigError, match="implementation=native: it computes causal attention"):
         RelativeAttention(16, 2, causal=False, implementation="native")
     assert why_not("skew", Terms(1.0)) == "it computes one table of vectors by the order of tokens"

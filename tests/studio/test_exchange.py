@@ -291,12 +291,14 @@ def test_another_tempo_meter_and_key_come_into_the_file(follow):
     written = midi.to_bytes(exchange.in_file(document, file.getvalue()))
     back = mido.MidiFile(file=io.BytesIO(written))
     kinds = [event.type for event in back.tracks[0]]
-    assert kinds.count("pitchwheel") == 1 and kinds.count("control_change") == 3
+    assert kinds.count("pitchwheel") == 1
+    assert kinds.count("control_change") == 3
     told, now = {}, 0
     for event in back.tracks[0]:
         now += event.time
         told[event.type] = now * 60 / 97 / 384
-    assert back.ticks_per_beat == 384 and abs(told["pitchwheel"] - 0.5 * slower) < 2e-3
+    assert back.ticks_per_beat == 384
+    assert abs(told["pitchwheel"] - 0.5 * slower) < 2e-3
     score = midi.read(written)
     assert (score.meters.tolist(), score.keys.tolist()) == ([(0.0, 3, 4)], [(0.0, -1, False)])
     assert abs(score.tempos["bpm"][0] - 97) < 1e-3
