@@ -30,8 +30,8 @@ ROOMS = {
     "model": 3113,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4851,
-    "tokens": 2458,
+    "sampling": 4874,
+    "tokens": 2459,
     "train": 2553,
     "chorale": 3367,
     "live": 620,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4526,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_582, 46_029, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_606, 46_053, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -290,7 +290,7 @@ def segment(
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(known.rows)
     constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
-    constraints += group_costs.of(part.tokenizer, [part.steering.values] * rows)
+    constraints += group_costs.of(part.tokenizer, [part.steering.values] * rows, known=True)
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],

@@ -15,9 +15,11 @@ from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import SoftConstraint, Tokenizer
 
-#: Nats for each note at once too many or too few and octave of a note's length; for each ten of
-#: MIDI velocity that the music is too loud or too soft, and ten of a note's (scripts/LOG.md).
-LENGTH_PULL, LOUDNESS_PULL = 0.5, 0.5
+#: Nats for each note at once too many or too few and octave of a note's length; for each octave
+#: (twice as many at once) too many, where a new note comes; for each octave that the music is too
+#: high and octave of a note's; for each ten of MIDI velocity that it is too loud and ten of a
+#: note's (scripts/LOG.md).
+LENGTH_PULL, CROWD_PULL, REGISTER_PULL, LOUDNESS_PULL = 0.5, 4.0, 1.5, 0.5
 
 
 @dataclass(frozen=True)
@@ -35,46 +37,63 @@ class Once:
 
 
 class GroupFeedback:
-    """What was asked of each row is fed back: ``density``, ``polyphony`` and ``loudness``, in the
-    units of the controls. They are measured over all notes, known ones too, that began in the last
-    :data:`WINDOW_SECONDS` seconds of the tokens; what is not asked is left alone.
+    """What was asked of each row is fed back: ``density``, ``polyphony``, ``register`` and
+    ``loudness``, in the units of the controls. They are measured over all notes, known ones too,
+    that began in the last :data:`WINDOW_SECONDS` seconds of the tokens; what is not asked is left
+    alone.
 
     density    a new note costs :data:`ASKED_PULL` nats for each note a second too many, and less
                the later it begins; a bar line gains as much for the time until then. The first
                place of an empty bar, where its chord stands, costs nothing
-    polyphony  the longer a note, the more it costs where too many sound
+    polyphony  the longer a note, the more it costs where too many sound; where no notes are
+               ``known`` a new one costs as well, and time that passes gains
+    register   the higher a note, the more it costs where the music is too high
     loudness   the louder a note, the more it costs where the music is too loud
     """
 
-    def __init__(self, tokenizer: GroupTokenizer, values: Sequence[Mapping[str, float]]) -> None:
-        self.values, table = values, tokenizer.vocabulary
+    def __init__(
+        self, tokenizer: GroupTokenizer, values: Sequence[Mapping[str, float]], *, known: bool
+    ) -> None:
+        self.values, self.known, table = values, known, tokenizer.vocabulary
         self._size, self._chords, self._line = tokenizer.size, tokenizer.chords, table.id("bar")
-        names = ("place", "program", "length", "velocity")
+        names = ("place", "program", "pitch", "length", "velocity")
         self._ids = {name: slice(*table.range(name)) for name in names}
         self._drums = table.id("drums")
         count = self._ids["length"].stop - self._ids["length"].start
         self._octaves = np.log2(np.arange(1, count + 1) / STEPS)
+        self._pitches = np.array([table.tokens[n][1] for n in range(*table.range("pitch"))])
         self._loudness = Velocities(tokenizer.velocity_bins).of_bin[1:]
 
     def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
         costs, ids = np.zeros((len(states), self._size)), self._ids
         for row, state, values in zip(costs, states, self.values):
             span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
-            if state.written < 2 and (target := values.get("density")):
-                excess = ASKED_PULL * (len(state.recent(span)) / span - target)
+            recent = state.recent(span)
+            target = values.get("polyphony")
+            at_once = sum(length for _, _, length, _ in recent) * 60.0 / (STEPS * BPM) / span
+            if state.written < 2:
+                crowd = 0.0
+                if target and not self.known:
+                    crowd = CROWD_PULL * float(np.log2(max(at_once, 0.5) / target))
+                asked = values.get("density")
+                excess = ASKED_PULL * (len(recent) / span - asked) if asked else 0.0
                 if state.written == 1:
-                    row[ids["program"]] = row[self._drums] = excess
+                    row[ids["program"]], row[self._drums] = crowd + excess, excess
                     continue
+                excess += crowd
                 waits = state.until(np.arange(ids["place"].stop - ids["place"].start))
                 row[ids["place"]] = excess * (1.0 - np.clip(waits, 0.0, 1.0))
                 row[ids["place"].start] *= not (self._chords and state.empty)
                 row[self._line] = -excess * min(float(state.until()), 1.0)
-            elif state.written == 3 and (target := values.get("polyphony")):
-                steps = sum(length for _, length, _ in state.recent(span))
-                excess = steps * 60.0 / (STEPS * BPM) / span - target
-                row[ids["length"]] = LENGTH_PULL * excess * self._octaves
+            elif state.written == 2 and (wanted := values.get("register")):
+                pitches = [pitch for _, pitch, _, _ in recent if pitch >= 0]
+                if pitches:
+                    excess = REGISTER_PULL * (float(np.mean(pitches)) - wanted) / 12
+                    row[ids["pitch"]] = excess * (self._pitches - wanted) / 12
+            elif state.written == 3 and target:
+                row[ids["length"]] = LENGTH_PULL * (at_once - target) * self._octaves
             elif state.written == 4 and (target := values.get("loudness")):
-                bins = [bin for _, _, bin in state.recent(span)]
+                bins = [bin for _, _, _, bin in recent]
                 if bins:
                     excess = (self._loudness[np.array(bins) - 1].mean() - target) / 10
                     above = (self._loudness - target) / 10
@@ -82,8 +101,12 @@ class GroupFeedback:
         return costs
 
 
-def of(tokenizer: Tokenizer, values: Sequence[Mapping[str, float]]) -> list[SoftConstraint]:
-    """Both, for rows of which that is asked; none for tokens that are not in groups."""
+def of(
+    tokenizer: Tokenizer, values: Sequence[Mapping[str, float]], *, known: bool = False
+) -> list[SoftConstraint]:
+    """Both, for rows of which that is asked, around notes that are ``known`` or not; none for
+    tokens that are not in groups."""
     if not isinstance(tokenizer, GroupTokenizer):
         return []
-    return [Once(tokenizer), *([GroupFeedback(tokenizer, values)] if any(values) else [])]
+    feedback = [GroupFeedback(tokenizer, values, known=known)] if any(values) else []
+    return [Once(tokenizer), *feedback]

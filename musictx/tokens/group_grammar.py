@@ -55,7 +55,7 @@ class GroupState(SoundingState):
         self._now = (0, -2, -1)  # place, part and tone of the last group
         #: (program, pitch, where such a note can be continued) -> how many of them.
         self._tied: Counter[tuple[int, int, int]] = Counter()
-        self._struck: deque[tuple[float, int, int]] = deque(maxlen=REMEMBERED)
+        self._struck: deque[tuple[float, int, int, int]] = deque(maxlen=REMEMBERED)
 
     @property
     def written(self) -> int:
@@ -96,10 +96,10 @@ class GroupState(SoundingState):
         seconds: np.ndarray = (to - self._now[0]) * self._step_seconds
         return seconds
 
-    def recent(self, seconds: float) -> list[tuple[float, int, int]]:
+    def recent(self, seconds: float) -> list[tuple[float, int, int, int]]:
         """Of the notes that began in the last ``seconds`` before the place of the group that is
-        being written, :data:`REMEMBERED` at most: when, in seconds, steps of length (0 for drums)
-        and bin of loudness."""
+        being written, :data:`REMEMBERED` at most: when, in seconds, pitch (-1 for drums), steps of
+        length (0 for drums) and bin of loudness."""
         here = self._group[0][1] if self._group else self._now[0]
         since = (self._bar_begins + here) * self._step_seconds - seconds - 1e-6
         return list(takewhile(lambda note: note[0] > since, reversed(self._struck)))
@@ -167,7 +167,8 @@ class GroupState(SoundingState):
                 self._tied[part, tone, at + length] += 1
         if kind != "harmony" and last != "tie":
             self._notes += 1
-            self._struck.append((self.seconds, length, group[4][1]))
+            pitch = tone if kind == "program" else -1
+            self._struck.append((self.seconds, pitch, length, group[4][1]))
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self._vocabulary.size, dtype=bool)
