@@ -26,7 +26,7 @@ ROOMS = {
     "config": 1752,
     "data": 2824,
     "evaluate": 1592,
-    "midi": 1688,
+    "midi": 1694,
     "model": 3113,
     "musicxml": 1065,
     "render": 1499,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4526,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_606, 46_053, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_612, 46_059, 400, 130
 
 
 def lines() -> dict[str, int]:
