@@ -37,10 +37,10 @@ ROOMS = {
     "live": 620,
     "mcp": 591,
     "speed": 2844,
-    "studio": 4526,
+    "studio": 4533,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_612, 46_059, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_612, 46_066, 400, 130
 
 
 def lines() -> dict[str, int]:

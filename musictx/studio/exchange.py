@@ -212,11 +212,12 @@ def in_file(document: Document, data: bytes) -> Score:
         return score
     start = midi.read(data)
     before = {track.id: track for track in document_of(start).tracks}
+    if sorted(before) != np.unique(start.notes["track"]).tolist():
+        return score  # a part of several programs became several tracks
     if changes := _redressed(data, before, document.tracks):
         data = messages.assembled(data, changes, [])
         before = {track.id: track for track in document_of(midi.read(data)).tracks}
     same = all(before.get(track.id, track).kind == track.kind for track in document.tracks)
-    same &= sorted(before) == np.unique(start.notes["track"]).tolist()
     return dataclasses.replace(score, file=data) if same else score
 
 
@@ -224,7 +225,8 @@ def _redressed(
     data: bytes, before: Mapping[int, Track], tracks: Iterable[Track]
 ) -> dict[int, messages.TrackEdit]:
     """What changes in a MIDI file of which some parts are called otherwise, or have another
-    instrument, where these have their MIDI tracks to themselves."""
+    instrument, where these have their MIDI tracks, or for an instrument channels in them, to
+    themselves."""
     pairs = [(track, before[track.id]) for track in tracks if track.id in before]
     told = [(new, old) for new, old in pairs if new.kind != old.kind]
     changes: dict[int, messages.TrackEdit] = {}
@@ -234,14 +236,19 @@ def _redressed(
     places = places_of(file, clock_of(file, "")[1])
     for new, old in told:
         number, channel = divmod(places[new.id], 16)
-        if new.drum != old.drum or sum(place // 16 == number for place in places) > 1:
+        shared = sum(place // 16 == number for place in places) > 1
+        if new.drum != old.drum or places.count(places[new.id]) > 1:
             continue
-        change = changes[number] = messages.TrackEdit(without={messages.NAME})
-        if new.name:
-            change.new.append(messages.worded(0, messages.NAME, new.name))
+        if shared and new.name != old.name:
+            continue
+        change = changes.setdefault(number, messages.TrackEdit())
+        if not shared:
+            change.without = {messages.NAME}
+            if new.name:
+                change.new.append(messages.worded(0, messages.NAME, new.name))
         if new.program != old.program and not new.drum:
             status = file.events["status"][file.events["track"] == number]
-            change.gone = set(np.flatnonzero(status >> 4 == 0xC).tolist())
+            change.gone |= set(np.flatnonzero(status == 0xC0 | channel).tolist())
             body = bytes([0xC0 | channel, new.program])
             change.new.append(messages.NewMessage(0, messages.OFF, body))
     return changes

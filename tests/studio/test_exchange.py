@@ -307,19 +307,45 @@ def test_another_tempo_meter_and_key_come_into_the_file(follow):
     assert [number for _, number, _ in lanes] == [1]
 
 
-def test_one_of_two_parts_of_a_track_gets_another_instrument_by_writing_the_file_anew():
+def two_parts(*channels):
+    """A file of one MIDI track: a bend, and two notes of programs 10 and 20 on ``channels``."""
     track = mido.MidiTrack()
-    for channel, program in ((0, 10), (1, 20)):
+    for channel, program in zip(channels, (10, 20)):
         track.append(mido.Message("program_change", channel=channel, program=program))
-        track.append(mido.Message("note_on", channel=channel, note=60 + channel, velocity=80))
-        track.append(mido.Message("note_off", channel=channel, note=60 + channel, time=96))
+        track.append(mido.Message("pitchwheel", channel=channel, pitch=100))
+        track.append(mido.Message("note_on", channel=channel, note=60 + program, velocity=80))
+        track.append(mido.Message("note_off", channel=channel, note=60 + program, time=96))
     file = io.BytesIO()
     mido.MidiFile(tracks=[track]).save(file=file)
-    document = exchange.document_of(midi.read(file.getvalue()))
-    document.tracks = (document.tracks[0]._replace(program=30), document.tracks[1])
-    score = exchange.in_file(document, file.getvalue())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_one_of_two_parts_of_a_midi_track_gets_another_instrument(which):
+    data = two_parts(0, 1)
+    document = exchange.document_of(midi.read(data))
+    tracks = list(document.tracks)
+    tracks[which] = tracks[which]._replace(program=30)
+    document.tracks = tuple(tracks)
+    written = midi.to_bytes(exchange.in_file(document, data))
+    programs = midi.read(written).notes["program"].tolist()
+    assert programs == ([30, 20] if which == 0 else [10, 30])
+    events = mido.MidiFile(file=io.BytesIO(written)).tracks[0]
+    assert [event.channel for event in events if event.type == "pitchwheel"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("channels", "change"), [((0, 1), "name"), ((0, 0), "program"), ((0, 0), "name")]
+)
+def test_what_a_file_cannot_say_of_two_parts_is_written_anew(channels, change):
+    data = two_parts(*channels)
+    document = exchange.document_of(midi.read(data))
+    other = {"name": "Flute"} if change == "name" else {"program": 30}
+    document.tracks = (document.tracks[0], document.tracks[1]._replace(**other))
+    score = exchange.in_file(document, data)
     assert not score.file
-    assert sorted(midi.read(midi.to_bytes(score)).notes["program"].tolist()) == [20, 30]
+    told = midi.read(midi.to_bytes(score))
+    assert sorted(told.notes["program"].tolist()) == [10, other.get("program", 20)]
 
 
 def test_markers_and_lyrics_come_along_into_parts_and_files():
