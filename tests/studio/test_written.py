@@ -1,4 +1,4 @@
-"""Whatever is changed in a piece that began with a MIDI file is in the file that is written: but for
+"""Whatever is changed in a piece that began with a MIDI file is in the file that is written; but
 the ends of notes of one pitch that overlap, which MIDI cannot say."""
 
 import numpy as np
