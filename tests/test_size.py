@@ -30,8 +30,8 @@ ROOMS = {
     "model": 3113,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 4874,
-    "tokens": 2459,
+    "sampling": 4999,
+    "tokens": 2467,
     "train": 2553,
     "chorale": 3367,
     "live": 620,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4533,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_612, 46_066, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_745, 46_199, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -321,9 +321,11 @@ def _fuller_parts(known: KnownGroups) -> SoftConstraint:
 def _but_for_known(constraint: SoftConstraint, known: KnownGroups) -> SoftConstraint:
     """``constraint``, which costs nothing where a known group is written."""
 
-    def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+    def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
+        if (charged := constraint(states, past)) is None:
+            return None
         size = len(known.rows[0].rules.table.kind_of)
-        found = np.broadcast_to(constraint(states, past), (len(known.rows), size)).copy()
+        found = np.broadcast_to(charged, (len(known.rows), size)).copy()
         for row, of_row in zip(found, known.rows):
             if (token := of_row.due()) is not None:
                 row[token] = 0.0

@@ -69,7 +69,7 @@ class GrammarConstraint(Constraint):
         self._done = np.array([self._reached(row) for row in range(len(self.states))], dtype=bool)
 
     def allowed(self) -> Tensor:
-        masks = np.stack([state.allowed() for state in self.states])
+        masks = np.array([state.allowed() for state in self.states])
         for row, state in enumerate(self.states):
             if self._done[row]:
                 masks[row] = False
@@ -98,22 +98,34 @@ class GrammarConstraint(Constraint):
 
 
 def charged(
-    allowed: np.ndarray, costs: Iterable[np.ndarray]
+    allowed: np.ndarray, costs: Iterable[np.ndarray | None]
 ) -> tuple[np.ndarray, np.ndarray | float]:
     """Apply soft constraints to the ids that hard constraints have ``allowed``.
 
-    costs  what each soft constraint charges, in nats: (B, V), or (V,) for all rows. They are
-           applied in order. An infinite cost forbids an id. Where a constraint would forbid all ids
-           that are left in a row, it forbids none of them in that row.
+    costs  what each soft constraint charges, in nats: (B, V), or (V,) for all rows, or ``None``
+           for nothing. They are applied in order. An infinite cost forbids an id. Where a
+           constraint would forbid all ids that are left in a row, it forbids none of them there.
 
-    Returns the ids that are still allowed, (B, V) bool, and the sum of their finite costs in nats.
+    Returns the ids that are still allowed, (B, V) bool, and the sum of their finite costs in nats,
+    which means nothing for other ids.
     """
-    total: np.ndarray | float = 0.0
-    for cost in costs:
-        nats = np.asarray(cost, np.float64)
-        if (endless := nats == np.inf).any():
-            possible = allowed & ~endless
-            allowed = np.where(possible.any(-1, keepdims=True), possible, allowed)
-            nats = np.where(endless, 0.0, nats)
-        total = total + nats
+    all_nats = [np.asarray(cost, np.float64) for cost in costs if cost is not None]
+    total: np.ndarray | float = sum(all_nats, 0.0)
+    possible = allowed & (total != np.inf)
+    if possible.any(-1).all():  # then so it was after each of them
+        return possible, total
+    total = 0.0
+    for nats in all_nats:
+        endless = nats == np.inf
+        possible = allowed & ~endless
+        allowed = np.where(possible.any(-1, keepdims=True), possible, allowed)
+        total = total + np.where(endless, 0.0, nats)
     return allowed, total
+
+
+def by_row(costs: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """What each row is charged, (V,) or ``None`` for nothing, as (B, V); ``None`` if no row is."""
+    some = next((row for row in costs if row is not None), None)
+    if some is None:
+        return None
+    return np.array([np.zeros(len(some)) if row is None else row for row in costs])

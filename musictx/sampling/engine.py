@@ -123,7 +123,7 @@ class Decoder:
             self._forget()
         if self.length == self._ids.shape[1]:
             self._ids = functional.pad(self._ids, (0, self.length), value=PAD)
-        self._ids[:, self.length] = ids
+        self._ids.numpy()[:, self.length] = ids.numpy()  # in less time than torch takes
         self.length += 1
 
     def _forget(self) -> None:
@@ -158,7 +158,6 @@ class Decoder:
                 self.length = length - back
                 self.step()
             return
-        ids = self._ids[:, self.length - count : self.length]
         self._filled += count
         if self._filled > self.capacity and self._rereads:
             cache, self._next = self._read(self._window(self.past))
@@ -167,8 +166,9 @@ class Decoder:
             else:
                 self._step.load(cache)
         elif self._step is not None:
-            self._next = self._step(ids[:, 0])
+            self._next = self._step(self._ids[:, self.length - 1])
         else:
+            ids = self._ids[:, self.length - count : self.length]
             if isinstance(self._cache, KVCache) and self._cache.length + count > self.capacity:
                 self._cache.slide(max(self.capacity // SLIDE, count))
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
@@ -252,10 +252,10 @@ def generate(
     if groups is not None and not callable(groups):
         groups = torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
-    ended = torch.zeros(rows, dtype=torch.bool)
+    ended = np.zeros(rows, bool)
     if constraint is not None:
-        ended |= constraint.done()
-    if max_tokens == 0 or bool(ended.all()):
+        ended |= constraint.done().numpy()
+    if max_tokens == 0 or ended.all():
         return
     with evaluating(model):
         longest = None if max_tokens is None else read.shape[1] + max_tokens
@@ -276,12 +276,12 @@ def generate(
                 for ids in sure.T:
                     music.append(ids)
                     constraint.advance(ids)
-                    ended = ended | constraint.done()
+                    ended |= constraint.done().numpy()
                     yield ids
                 for generator in generators:
                     generator.random(sure.shape[1])  # as so many draws take
                 drawn += sure.shape[1]
-                if (max_tokens is not None and drawn >= max_tokens) or bool(ended.all()):
+                if (max_tokens is not None and drawn >= max_tokens) or ended.all():
                     return
                 music.step(sure.shape[1])
                 continue
@@ -293,13 +293,13 @@ def generate(
                 choice = process(past, choice)
             ids = draw(choice, generators, ended)
             music.append(ids)
-            ended = ended | (ids == EOS)
+            ended |= ids.numpy() == EOS
             if constraint is not None:
                 constraint.advance(ids)
-                ended = ended | constraint.done()
+                ended |= constraint.done().numpy()
             yield ids
             drawn += 1
-            if (max_tokens is not None and drawn >= max_tokens) or bool(ended.all()):
+            if (max_tokens is not None and drawn >= max_tokens) or ended.all():
                 return
             music.step()
 
@@ -335,12 +335,12 @@ def forbid(
     logits: Tensor,
     constraint: Constraint | None,
     groups: Tensor | None = None,
-    costs: Sequence[np.ndarray] = (),
+    costs: Sequence[np.ndarray | None] = (),
 ) -> Tensor:
     """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none.
 
     logits  (B, V);  groups  (V,) or (B, V) int64 from 0, or ``None``
-    costs   (B, V) or (V,) nats each
+    costs   (B, V) or (V,) nats each, or ``None`` for nothing
 
     Costs are taken off; infinite ones forbid as in :func:`charged`.
 
@@ -358,34 +358,34 @@ def forbid(
     masked = np.where(allowed, values - less, -np.inf)
     if groups is not None:
         likely = np.exp(values - values.max(-1, keepdims=True))
-        count, rows = int(groups.numpy().max()) + 1, np.arange(len(values))[:, None]
-        at = (rows * count + groups.numpy()).ravel()  # the group of each row's each id
-        whole = np.bincount(at, likely.ravel(), len(rows) * count)
-        kept = np.bincount(at, (likely * allowed).ravel(), len(rows) * count)
-        # Where rounding leaves nothing of a group, it gets nothing more.
-        raised = np.log(np.divide(whole, kept, where=kept > 0, out=np.ones_like(whole)))
-        masked += raised[at].reshape(masked.shape)
+        of_row = groups.numpy() if groups.dim() > 1 else [groups.numpy()] * len(values)
+        for row, before, after, group in zip(masked, likely, likely * allowed, of_row):
+            whole, kept = np.bincount(group, before), np.bincount(group, after)
+            nothing = kept == 0  # where rounding leaves nothing of a group, it gets nothing more
+            whole[nothing] = kept[nothing] = 1.0
+            row += np.log(whole / kept)[group]
     return torch.from_numpy(masked)
 
 
-def draw(logits: Tensor, generators: Sequence[np.random.Generator], ended: Tensor) -> Tensor:
+def draw(
+    logits: Tensor, generators: Sequence[np.random.Generator], ended: np.ndarray | Tensor
+) -> Tensor:
     """One id a row, (B,) int64, drawn from softmax(logits) by inverting its distribution function.
 
     logits  (B, V) float64; ``-inf`` has probability 0 and is never drawn.
     ended   (B,) bool: rows that draw nothing (their generator stays where it is) and get ``pad``.
     """
-    values, rows = logits.numpy(), np.flatnonzero(~ended.numpy()).tolist()
-    ids = np.full(len(values), PAD)
-    values = values[rows]
-    sums = np.exp(values - values.max(-1, keepdims=True)).cumsum(-1)
-    total = sums[:, -1:]
-    if not (total > 0).all():
-        raise NotNumbers(
-            "logits that are not numbers (NaN): the model is damaged, or processors= gave them"
-        )
-    # The first id whose sum lies above the point: one of probability 0 adds nothing to the sum
-    # before it, so it is never the first. The last sum can be met by rounding only.
-    points = np.array([[generators[row].random()] for row in rows]).reshape(-1, 1) * total
-    found = (sums <= points).sum(-1)
-    ids[rows] = np.where(found < sums.shape[1], found, (sums < total).sum(-1))
+    values = logits.numpy()
+    ids, likely = np.full(len(values), PAD), np.exp(values - values.max(-1, keepdims=True))
+    for row, sums in enumerate(likely.cumsum(-1)):
+        if ended[row]:
+            continue
+        if not (total := sums[-1]) > 0:
+            raise NotNumbers(
+                "logits that are not numbers (NaN): the model is damaged, or processors= gave them"
+            )
+        # The first id whose sum lies above the point: one of probability 0 adds nothing to the sum
+        # before it, so it is never the first. The last sum can be met by rounding only.
+        point = generators[row].random() * total
+        ids[row] = sums.searchsorted(point, "right" if point < total else "left")
     return torch.from_numpy(ids)

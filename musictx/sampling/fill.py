@@ -316,9 +316,11 @@ def _segment(
 def _but_for_known(constraint: SoftConstraint, known: KnownEvents) -> SoftConstraint:
     """``constraint``, which costs nothing where a known event is written."""
 
-    def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+    def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
+        if (charged := constraint(states, past)) is None:
+            return None
         shape = (len(known.rows), len(known.rows[0].rules.table.kind_of))
-        found = np.broadcast_to(constraint(states, past), shape).copy()
+        found = np.broadcast_to(charged, shape).copy()
         for row, of_row in zip(found, known.rows):
             for token in () if of_row.done else (of_row.due(), of_row.strike()):
                 if token is not None:

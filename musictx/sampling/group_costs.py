@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from musictx.beats import BPM
+from musictx.sampling.constraints import by_row
 from musictx.sampling.soft import ASKED_PULL, WINDOW_SECONDS
 from musictx.tokens.bars import STEPS
 from musictx.tokens.groups import GroupTokenizer
@@ -28,11 +29,14 @@ class Once:
 
     tokenizer: GroupTokenizer
 
-    def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
-        costs, table = np.zeros((len(states), self.tokenizer.size)), self.tokenizer.vocabulary
-        for row, state in zip(costs, states):
-            if (last := state.again()) is not None:
-                row[table.id(*last)] = np.inf
+    def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray | None:
+        return by_row([self._row(state.again()) for state in states])
+
+    def _row(self, last: tuple[str, int] | None) -> np.ndarray | None:
+        if last is None:
+            return None
+        costs = np.zeros(self.tokenizer.size)
+        costs[self.tokenizer.vocabulary.id(*last)] = np.inf
         return costs
 
 

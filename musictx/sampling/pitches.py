@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from musictx.config.scales import SCALES, key, pitch
 from musictx.errors import UserError
 from musictx.evaluate import keys
 from musictx.evaluate.musical import best_scale, pitched, scale_of
+from musictx.sampling.constraints import by_row
 from musictx.sampling.primer import Primer
+from musictx.sampling.repetition import SinceStrike, Strikes
 from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
 #: How many of the last strikes a primer counts for when the scale is told.
@@ -49,17 +52,24 @@ class Tonality:
     usual: Sequence[float | None]
     home: np.ndarray
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        costs = np.zeros((len(states), len(self.events.strike)))
-        for row, state, usual, home in zip(costs, states, self.usual, self.home):
-            struck = [pitch for _, pitch in state.sounding.recent()]
-            counts = np.bincount(np.array(struck, int) % 12, minlength=12)
-            inside = scale_of(counts + home)
-            over = (usual or 0.0) * len(struck) - int(counts[inside].sum())
-            if over > 0:
-                strikes = (self.events.strike >= 0) & (self.events.strike < 128)
-                row[strikes] = self.cost * over * ~inside[self.events.strike[strikes] % 12]
-        return costs
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
+        return by_row([self._costs(*one) for one in enumerate(states)])
+
+    @cached_property
+    def _costs(self) -> SinceStrike[np.ndarray | None]:
+        strike = self.events.strike
+        pitched = (strike >= 0) & (strike < 128)
+
+        def find(row: int, strikes: Strikes) -> np.ndarray | None:
+            struck = np.array([pitch for _, pitch in strikes], int)
+            counts = np.bincount(struck % 12, minlength=12)
+            inside = scale_of(counts + self.home[row])
+            over = (self.usual[row] or 0.0) * len(strikes) - int(counts[inside].sum())
+            if over <= 0:
+                return None
+            return np.where(pitched & ~inside[strike % 12], self.cost * over, 0.0)
+
+        return SinceStrike(find)
 
 
 def homes(primers: Sequence[Primer]) -> np.ndarray:

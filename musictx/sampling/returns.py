@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from musictx.config import SamplingConfig
+from musictx.sampling.constraints import by_row
 from musictx.tokens.group_ids import RETURNS
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
@@ -37,17 +38,37 @@ class BarReturns:
     def of(cls, tokenizer: GroupTokenizer) -> BarReturns:
         return cls(range(*tokenizer.vocabulary.range("section")), tokenizer.size)
 
-    def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
-        costs = np.zeros((len(states), self.size))
-        far = RETURNS - 1 + NEAREST_BARS
-        for row, state in zip(costs, states):
-            if (said := state.said()) is None:
-                continue
-            row[self.sections[RETURNS] : self.sections[RETURNS + NEAR_BARS]] = NEAR_COST
-            row[self.sections[far] : self.sections.stop] = -RETURN_PULL
-            if said >= far:
-                row[self.sections[said]] -= STAY_PULL
+    def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray | None:
+        return by_row([self._row(state.said()) for state in states])
+
+    def _row(self, said: int | None) -> np.ndarray | None:
+        if said is None:
+            return None
+        costs, far = np.zeros(self.size), RETURNS - 1 + NEAREST_BARS
+        costs[self.sections[RETURNS] : self.sections[RETURNS + NEAR_BARS]] = NEAR_COST
+        costs[self.sections[far] : self.sections.stop] = -RETURN_PULL
+        if said >= far:
+            costs[self.sections[said]] -= STAY_PULL
         return costs
+
+
+@dataclass
+class _Found:
+    """What was found in a row of ``length`` ids, where ``state`` had so many ``notes``. Until the
+    next one it stays the same as long as the ids from the one numbered ``first`` on are in reach.
+    """
+
+    state: GrammarState
+    notes: int
+    length: int
+    first: float
+    costs: np.ndarray | None
+
+    def holds(self, state: GrammarState, length: int) -> bool:
+        """Whether that is what would be found one id later: ids so far are the last ones of what
+        the state has read, so their number says which."""
+        same = self.state is state and self.notes == state.notes and self.length + 1 == length
+        return same and length - REACH <= self.first
 
 
 @dataclass(frozen=True)
@@ -57,24 +78,40 @@ class StrikeReturns:
     :data:`LAST_STRIKES` pitches agree, the latest if several do, where :data:`AGREE` of them do."""
 
     events: NoteEvents
+    _found: dict[int, _Found] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        costs, past = np.zeros((len(states), len(self.events.strike))), past[:, -REACH:]
-        pitches = self.events.strike[past]
-        seconds = np.cumsum(self.events.wait[past], axis=1) * (self.events.longest_wait or 0.0)
-        for row, pitch, at in zip(costs, pitches, seconds):
-            struck = np.flatnonzero(pitch >= 0)
-            pitch, at = pitch[struck], at[struck]
-            stop = int(np.searchsorted(at, at[-1] - RETURN_SECONDS, "right")) if len(at) else 0
-            if stop <= LAST_STRIKES:
-                continue
-            agree = np.zeros(stop - LAST_STRIKES, int)
-            for nth, last in enumerate(pitch[-LAST_STRIKES:].tolist()):
-                agree += pitch[nth : nth + len(agree)] == last
-            best = len(agree) - 1 - int(agree[::-1].argmax())
-            if agree[best] >= AGREE:
-                row[self.events.strike == pitch[best + LAST_STRIKES]] = -STRIKE_PULL * agree[best]
-        return costs
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
+        return by_row([self._row(row, state, past[row]) for row, state in enumerate(states)])
+
+    def _row(self, row: int, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        found = self._found.get(row)
+        if found is None or not found.holds(state, len(ids)):
+            found = self._found[row] = _Found(state, state.notes, len(ids), *self._look(ids))
+        found.length = len(ids)
+        return found.costs
+
+    def _look(self, ids: np.ndarray) -> tuple[float, np.ndarray | None]:
+        """From which of ``ids`` on they tell what is found, and what each id costs."""
+        begin = max(len(ids) - REACH, 0)
+        pitch = self.events.strike[ids[begin:]]
+        at = np.cumsum(self.events.wait[ids[begin:]]) * (self.events.longest_wait or 0.0)
+        struck = np.flatnonzero(pitch >= 0)
+        pitch, at = pitch[struck], at[struck]
+        border = at[-1] - RETURN_SECONDS if len(at) else 0.0
+        near, stop, far = np.searchsorted(at, [border - 1e-6, border, border + 1e-6], "right")
+        # Sums from another id on may be rounded to the other side of what lies on the border.
+        first = np.inf if near == far else begin
+        if stop <= LAST_STRIKES:
+            return first, None
+        agree = np.zeros(stop - LAST_STRIKES, int)
+        for nth, last in enumerate(pitch[-LAST_STRIKES:].tolist()):
+            agree += pitch[nth : nth + len(agree)] == last
+        best = len(agree) - 1 - int(agree[::-1].argmax())
+        if agree[best] < AGREE:
+            return first, None
+        follows = self.events.strike == pitch[best + LAST_STRIKES]
+        first = min(first, begin + int(struck[best]))
+        return first, np.where(follows, -STRIKE_PULL * agree[best], 0.0)
 
 
 def of(tokenizer: Tokenizer, sampling: SamplingConfig) -> list[SoftConstraint]:

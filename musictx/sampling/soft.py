@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import DRUMS
 from musictx.sampling import pitches
-from musictx.sampling.constraints import charged
+from musictx.sampling.constraints import by_row, charged
 from musictx.sampling.primer import Primer
 from musictx.sampling.repetition import Patterns, Repetition, among
 from musictx.tokens.vocab import (
@@ -49,6 +50,8 @@ RELEASE_PULL, REPETITION_COST, TONALITY_COST = 0.3, 0.5, 0.2
 PATTERN_COST = 2.0
 #: Notes at once in a part that can accompany.
 FULL = 3
+#: So many ids are looked at before all of them.
+RECENT = 64
 
 
 class Habit(NamedTuple):
@@ -112,24 +115,25 @@ class Sustain:
     longest: np.ndarray
     most: int | None
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        return np.where([self._allowed(state) for state in states], 0.0, np.inf)
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
+        return by_row([self._row(state) if len(state.sounding) else None for state in states])
 
-    def _allowed(self, state: GrammarState) -> np.ndarray:
+    def _row(self, state: GrammarState) -> np.ndarray:
         events, sounding = self.events, state.sounding
         # Releases come before the strikes of their moment, so what is late waits for the next one.
         late = [] if sounding.struck else self._late(state)
         if late:
             here = [pitch for program, pitch in late if program == sounding.program]
             if here:
-                return among(events.release, here)
-            return among(events.program, [program for program, _ in late])
-        allowed = np.ones(len(events.strike), bool)
+                return np.where(among(events.release, here), 0.0, np.inf)
+            return np.where(among(events.program, [program for program, _ in late]), 0.0, np.inf)
+        forbidden = among(events.strike, sounding.here())
         if self.most is not None and len(sounding) >= self.most:
-            allowed &= (events.strike < 0) & ~events.lead
+            others = (events.strike < 0) & ~events.lead
             if not sounding.struck:  # a program with something to release may be chosen
-                allowed |= among(events.program, [program for program, _ in sounding])
-        return allowed & ~among(events.strike, sounding.here())
+                others |= among(events.program, [program for program, _ in sounding])
+            forbidden |= ~others
+        return np.where(forbidden, np.inf, 0.0)
 
     def _late(self, state: GrammarState) -> list[tuple[int, int]]:
         return [
@@ -148,14 +152,17 @@ class Release:
     usual: np.ndarray
     pull: float
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        costs = np.zeros((len(states), len(self.events.release)))
-        for row, state in zip(costs, states):
-            for (program, pitch), struck in state.sounding.notes.items():
-                if program == state.sounding.program and pitch < 128:
-                    over = state.seconds - struck[0] - self.usual[pitch]
-                    if over > 0:
-                        row[self.events.release == pitch] = -self.pull * over
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
+        return by_row([self._row(state) for state in states])
+
+    def _row(self, state: GrammarState) -> np.ndarray | None:
+        costs = None
+        for (program, pitch), struck in state.sounding.notes.items():
+            if program == state.sounding.program and pitch < 128:
+                over = state.seconds - struck[0] - self.usual[pitch]
+                if over > 0:
+                    costs = np.zeros(len(self.events.release)) if costs is None else costs
+                    costs[self.events.release == pitch] = -self.pull * over
         return costs
 
 
@@ -173,10 +180,14 @@ class Density:
     releases: bool = False
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+        excess = [0.0 if t is None else self._rate(s) - t for s, t in zip(states, self.targets)]
+        return self.pull * (np.array(excess)[:, None] * self._weights)
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
         events = self.events
         acts = (events.strike >= 0) | events.lead | (self.releases & (events.release >= 0))
-        excess = [0.0 if t is None else self._rate(s) - t for s, t in zip(states, self.targets)]
-        return self.pull * np.outer(excess, acts - events.wait)
+        return acts - events.wait
 
     def _rate(self, state: GrammarState) -> float:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
@@ -231,8 +242,11 @@ class Opening:
     program: np.ndarray
     may: np.ndarray
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        begun = self.may[past].any(axis=1, keepdims=True)
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
+        for some in past[:, -RECENT:], past:  # the last ids tell it most of the time
+            begun = self.may[some].any(axis=1, keepdims=True)
+            if begun.all():
+                return None
         return np.where(~begun & ~self.may & (self.program >= 0), np.inf, 0.0)
 
 
@@ -337,12 +351,13 @@ def together(
 
     def all_of_them(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         if allowed_now is None:
-            allowed = np.stack([state.allowed() for state in states])
+            allowed = np.array([state.allowed() for state in states])
         else:
             allowed = allowed_now()
         allowed, total = charged(allowed, (one(states, past) for one in constraints))
         may_strike = (allowed & strikes).any(axis=1, keepdims=True)
-        allowed, _ = charged(allowed, [np.where(velocities & ~may_strike, np.inf, 0.0)])
+        if not may_strike.all():
+            allowed, _ = charged(allowed, [np.where(velocities & ~may_strike, np.inf, 0.0)])
         return np.where(allowed, total, np.inf)
 
     return [all_of_them]

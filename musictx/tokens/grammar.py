@@ -56,6 +56,8 @@ class EventState(SoundingState):
         self._may_shift = False
         self._velocity: int | None = None
         self._program_known = False
+        #: The kinds that may come depend on little: the masks of what was met, copies share them.
+        self._masks: dict[tuple[str | bool, ...], np.ndarray] = {}
 
     @property
     def seconds(self) -> float:
@@ -86,18 +88,23 @@ class EventState(SoundingState):
                 raise ValueError(f"token {place}: {error}") from None
 
     def _allowed(self) -> np.ndarray:
-        mask = np.zeros(self._vocabulary.size, dtype=bool)
-        ids = self._ids
-        for kind in self._kinds:
-            mask[ids[kind]] = self._open(kind)
+        ids, sounding, loud = self._ids, self.sounding, self._velocity is not None
+        silent, after = len(sounding) == 0, self._after_program
+        on = self._last, after, self._may_shift, loud, self._program_known, sounding.struck, silent
+        if on not in self._masks:
+            self._masks[on] = np.zeros(self._vocabulary.size, dtype=bool)
+            for kind in self._kinds:
+                self._masks[on][ids[kind]] = self._open(kind)
+        mask = self._masks[on].copy()
         if self._velocity is not None:
             mask[ids["velocity"].start + self._velocity - 1] = False
         if self._program_known:
-            mask[ids["program"].start + self.sounding.program] = False
+            mask[ids["program"].start + sounding.program] = False
         releases = mask[ids["note_off"]]
         if releases[0]:
             releases[:] = False
-            releases[[pitch - self._low for pitch in self.sounding.here()]] = True
+            for pitch in sounding.here():
+                releases[pitch - self._low] = True
         return mask
 
     def _may_come(self, token_id: int) -> bool:

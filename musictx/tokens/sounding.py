@@ -57,11 +57,12 @@ class Sounding:
         self._count += 1
         self.struck = True
 
-    def recent(self, count: int = REMEMBERED) -> list[tuple[float, int]]:
-        """(seconds, pitch) of the last ``count`` strikes but for drums, the last one first."""
+    def recent(self) -> list[tuple[float, int]]:
+        """(seconds, pitch) of the last strikes but for drums, the last one first. It is not to be
+        changed; until the next strike it is the same list."""
         if self._listed is None:
             self._listed = list(reversed(self._recent))
-        return self._listed[:count]
+        return self._listed
 
     def release(self, pitch: int) -> bool:
         """The oldest such note of the current program ends; False if there is none."""

@@ -205,8 +205,8 @@ class GrammarState(Protocol):
 
 #: A soft constraint: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
 #: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
-#: infinite one forbids it as long as another id is left.
-SoftConstraint = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray]
+#: infinite one forbids it as long as another id is left. ``None``: none of them costs anything.
+SoftConstraint = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
 
 
 class Tokenizer(Protocol):

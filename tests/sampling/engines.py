@@ -1,5 +1,6 @@
 """A tiny model, a run of the engine and a constraint, for the tests of sampling."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -38,6 +39,12 @@ def run(model, prompt, *, rows=1, max_tokens=8, seeds=None, **more):
     seeds = list(range(rows)) if seeds is None else seeds
     steps = list(engine.generate(model, prompt, max_tokens=max_tokens, seeds=seeds, **more))
     return torch.stack(steps, dim=1).tolist()
+
+
+def charges(soft, states, vocab, past=None):
+    """(B, V) what a soft constraint takes off, zeros where it says that this is nothing."""
+    found = soft(states, np.zeros((len(states), 1), np.int64) if past is None else past)
+    return np.zeros((len(states), vocab)) if found is None else found
 
 
 class Only(Constraint):

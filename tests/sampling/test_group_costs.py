@@ -8,6 +8,7 @@ from musictx.api import generate
 from musictx.sampling import group_costs
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
+from tests.sampling.engines import charges
 from tests.untrained import saved
 
 TOKENS = build("notes", low=60, high=63, velocity_bins=2, controls=True)
@@ -36,7 +37,7 @@ def note(place, pitch, part=("program", 0)):
     ],
 )
 def test_the_last_note_is_not_written_again(begun, again):
-    costs = group_costs.Once(TOKENS)([state(*note(0, 61), *begun)], np.empty((1, 0)))
+    costs = charges(group_costs.Once(TOKENS), [state(*note(0, 61), *begun)], TOKENS.size)
     assert np.flatnonzero(np.isinf(costs[0])).tolist() == ([TABLE.id(*again)] if again else [])
     drums = state(*note(0, 40, ("drums", 0)), ("place", 0), ("drums", 0))
     assert np.isinf(group_costs.Once(TOKENS)([drums], np.empty((1, 0)))[0, TABLE.id("drum", 40)])

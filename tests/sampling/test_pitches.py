@@ -13,6 +13,7 @@ from musictx.sampling import pitches, soft
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.sampling.soft import NoteLimits
 from musictx.tokens.build import build
+from tests.sampling.engines import charges
 from tests.sampling.pieces import continue_music, make, score
 
 LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
@@ -147,7 +148,7 @@ def test_strikes_outside_the_scale_of_the_last_ones_cost_what_is_beyond_the_usua
     costs = [0.1 * max(0.0, usual * len(last) - sum(p % 12 in s for p in last)) for s in best]
     home = np.bincount(np.array(begun, int), minlength=12)
     tonality = pitches.Tonality(tokens.note_events, 0.1, [usual, None], np.stack([home] * 2))
-    first, second = tonality([state, state], np.zeros((2, 1)))
+    first, second = charges(tonality, [state, state], tokens.size)
     assert not second.any()
     on = first[slice(*tokens.vocabulary.range("note_on"))]
     assert np.count_nonzero(first) == np.count_nonzero(on)

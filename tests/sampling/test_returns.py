@@ -1,5 +1,8 @@
 """Bars that return from afar are likelier, and so is what followed the same strikes before."""
 
+from random import Random
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,13 +24,15 @@ from musictx.sampling.returns import (
 from musictx.tokens.build import build
 from musictx.tokens.group_ids import RETURNS
 from musictx.tokens.returns import FARTHEST_BARS
+from musictx.tokens.vocab import BOS
+from tests.sampling.engines import charges
 from tests.sampling.test_group_costs import TABLE, TOKENS
 
 PIANO = build("performance", tracks="piano")
 
 
 def costs_of(state):
-    return returns.BarReturns.of(TOKENS)([state], np.empty((1, 0), np.int64))[0]
+    return charges(returns.BarReturns.of(TOKENS), [state], TOKENS.size)[0]
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, NEAREST_BARS - 1, NEAREST_BARS, FARTHEST_BARS])
@@ -71,23 +76,70 @@ def next_pitch(strikes):
     return best
 
 
+def random_strikes(random, count):
+    """Ids of strikes of few pitches, so that runs come again, with waits up to a second; each after
+    a velocity, and released."""
+    table, ids = PIANO.vocabulary, []
+    for number in range(count):
+        wait, pitch = random.choice([0, 25, 50, 100]), random.randrange(60, 65)
+        ids += [table.id("time_shift", wait)] if wait and number else []
+        ids += [table.id("velocity", 1 + number % 2), table.id("note_on", pitch)]
+        ids += [table.id("time_shift", 100), table.id("note_off", pitch)]
+    return ids
+
+
+def one_by_one(ids):
+    """After each of ``ids`` the state and what has been written so far, ``bos`` first."""
+    state = PIANO.grammar()
+    for number, token in enumerate(ids, 1):
+        state.advance(token)
+        yield state, np.array([[BOS, *ids[:number]]])
+
+
 @settings(max_examples=20)
 @given(st.randoms(use_true_random=False))
 def test_what_followed_the_last_time_is_likelier(random):
-    """After each strike of few pitches, so that runs come again, with waits up to a second."""
-    table, strikes, ids, clock = PIANO.vocabulary, [], [], 0
+    table, strikes = PIANO.vocabulary, []
     (pull,) = returns.of(PIANO, SamplingConfig())
-    assert not pull([None], np.empty((1, 0), np.int64)).any()
-    for _ in range(80):
-        wait, pitch = random.choice([0, 25, 50, 100]), random.randrange(60, 65)
-        clock += wait
-        strikes.append((clock / 100, pitch))
-        ids += [table.id("time_shift", wait)] if wait else []
-        ids.append(table.id("note_on", pitch))
+    assert pull([PIANO.grammar()], np.array([[BOS]])) is None
+    for state, past in one_by_one(random_strikes(random, 60)):
+        kind, value = table.token(int(past[0, -1]))
+        strikes += [(state.seconds, value)] if kind == "note_on" else []
         wanted, best = np.zeros(PIANO.size), next_pitch(strikes)
         if best is not None:
             wanted[table.id("note_on", best[0])] = -STRIKE_PULL * best[1]
-        np.testing.assert_allclose(pull([None], np.array([ids]))[0], wanted)
+        np.testing.assert_allclose(charges(pull, [state], PIANO.size, past)[0], wanted)
+
+
+def test_what_is_remembered_is_what_would_be_found_again(monkeypatch):
+    """Id by id, in a window that slides, against one that remembers nothing; two rows."""
+    monkeypatch.setattr(returns, "REACH", 150)
+    rows = [random_strikes(Random(seed), 120) for seed in (1, 2)]
+    length = min(map(len, rows))
+    remembering, looks = returns.StrikeReturns(PIANO.note_events), Mock(side_effect=np.searchsorted)
+    charged = 0
+    for both in zip(*(one_by_one(ids[:length]) for ids in rows)):
+        states, past = [state for state, _ in both], np.concatenate([ids for _, ids in both])
+        fresh = charges(returns.StrikeReturns(PIANO.note_events), states, PIANO.size, past)
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "searchsorted", looks)
+            found = charges(remembering, states, PIANO.size, past)
+        np.testing.assert_array_equal(found, fresh)
+        charged += bool(fresh.any())
+    assert charged > 100
+    assert looks.call_count < length  # of twice as many
+
+
+def test_a_window_that_was_cut_is_looked_at_anew():
+    ids = random_strikes(Random(3), 60)
+    pull = returns.StrikeReturns(PIANO.note_events)
+    for state, past in one_by_one(ids):
+        pull([state], past)
+        cut = past[:, -len(ids) // 3 :]
+        again = returns.StrikeReturns(PIANO.note_events)
+        if len(past[0]) % 7 == 0 and cut.shape != past.shape:
+            found = charges(pull, [state], PIANO.size, cut)
+            np.testing.assert_array_equal(found, charges(again, [state], PIANO.size, cut))
 
 
 def test_it_is_a_habit_of_the_corpus():

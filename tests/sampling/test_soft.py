@@ -12,6 +12,7 @@ from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.repetition import Patterns, Repetition
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
+from tests.sampling.engines import charges
 from tests.sampling.pieces import score
 
 PIANO = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
@@ -108,7 +109,7 @@ def test_the_pull_on_a_note_grows_with_the_time_beyond_what_is_usual():
     release = soft.Release(PIANO.note_events, seconds(0.5), pull=2.0)
     past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 50))
     off, other = (PIANO.vocabulary.id("note_off", pitch) for pitch in (60, 61))
-    assert not release([PIANO.grammar(past)], np.zeros((1, 1))).any()
+    assert release([PIANO.grammar(past)], np.zeros((1, 1))) is None
     later = PIANO.grammar(
         past
         + ids(PIANO, ("note_off", 60), ("note_on", 60), ("time_shift", 100), ("time_shift", 25))
@@ -130,7 +131,7 @@ def test_a_pattern_that_goes_on_too_long_costs_its_next_pitch(pattern, turns):
     past = ids(PIANO, ("velocity", 1))
     for pitch in pitches:
         past += ids(PIANO, ("note_on", pitch), ("time_shift", 20), ("note_off", pitch))
-    (row,) = Patterns(PIANO.note_events, 0.5)([PIANO.grammar(past)], np.zeros((1, 1)))
+    (row,) = charges(Patterns(PIANO.note_events, 0.5), [PIANO.grammar(past)], PIANO.size)
     repeated = min(len(pattern) * turns + len(pattern[:2]), 128)  # so many are remembered
     over = (repeated - 1) * 0.2 - 3.0
     costs = 0.5 * over if repeated >= 3 * len(pattern) and over > 0 else 0.0
@@ -150,7 +151,8 @@ def test_striking_a_pitch_again_at_once_costs_what_is_beyond_the_share_of_the_co
     again = sum(
         any(pitches[j] == pitches[i] and (i - j) * wait < 50 for j in range(i)) for i in range(32)
     )
-    (row,) = Repetition(PIANO.note_events, 0.3, 0.25)([PIANO.grammar(past)], np.zeros((1, 1)))
+    repetition = Repetition(PIANO.note_events, 0.3, 0.25)
+    (row,) = charges(repetition, [PIANO.grammar(past)], PIANO.size)
     cost = 0.3 * max(0, again - 8)
     for pitch, since in ((60, 2 * wait), (61, wait)):
         expected = cost if since < 50 else 0
@@ -269,7 +271,11 @@ def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
     table, nothing = tokens.vocabulary, np.zeros((1, 0), np.int64)
     piano, flute, drums = table.id("program", 0), table.id("program", 73), table.id("drums")
     assert rule([], nothing)[0, [piano, flute, drums]].tolist() == [0.0, np.inf, np.inf]
-    assert not rule([], np.array([[table.id("place", 0), piano]])).any()
+    assert rule([], np.array([[table.id("place", 0), piano]])) is None
+    late = np.full((2, 3 * soft.RECENT), table.id("place", 0))
+    late[0, 1] = piano  # before the ids that are looked at first
+    assert rule([], late[:1]) is None
+    assert rule([], late)[:, flute].tolist() == [0.0, np.inf]
 
 
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
