@@ -36,11 +36,11 @@ ROOMS = {
     "chorale": 3367,
     "live": 620,
     "mcp": 591,
-    "speed": 2844,
+    "speed": 2858,
     "studio": 4533,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_745, 46_199, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_745, 46_213, 400, 130
 
 
 def lines() -> dict[str, int]:

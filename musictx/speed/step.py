@@ -11,6 +11,7 @@ import ctypes
 import functools
 import sys
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -115,6 +116,23 @@ def _features(library: ctypes.CDLL) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
+#: Of each model that is in use: what its weights were like when they were packed, and the pack.
+_PACKS: WeakKeyDictionary[MusicTransformer, tuple[object, Packed]] = WeakKeyDictionary()
+
+
+def _packed(model: MusicTransformer, reach: int, features: list[str]) -> Packed:
+    """The weights of ``model`` as they are now: packed anew, which takes as long as fifty steps,
+    only where they are others than the last time. Changes behind the back of torch's count of them
+    show in the sums."""
+    weights = [*model.parameters(), *model.buffers()]
+    counts = [None if weight.is_inference() else weight._version for weight in weights]
+    now = reach, features, counts, [float(weight.detach().sum()) for weight in weights]
+    kept = _PACKS.get(model)
+    if kept is None or kept[0] != now:
+        kept = _PACKS[model] = now, Packed(model, reach, features)
+    return kept[1]
+
+
 class NativeStep:
     """Id after id through ``model``, ``rows`` sequences at once, all equally long.
 
@@ -134,7 +152,7 @@ class NativeStep:
         capacity = capacity // group + (group > 1)
         library = _library(_headers(model))
         self._model = model
-        self._packed = Packed(model, reach=capacity - 1, features=_features(library))
+        self._packed = _packed(model, capacity - 1, _features(library))
         self._run = library.musictx_step
         layers, heads, width = model.config.layers, model.config.heads, model.config.width
         size = width // heads
@@ -163,6 +181,8 @@ class NativeStep:
             further=further,
             group=group,
         )
+        self._what = ctypes.byref(self._packed.struct), ctypes.byref(self._cache)
+        self._where = ctypes.c_void_p(self._logits.data_ptr())
         self.load(cache)
 
     @torch.no_grad()
@@ -214,14 +234,8 @@ class NativeStep:
         cache = self._cache
         cache.newest, cache.field = divmod(self._next, self._group)
         cache.held = min(cache.held + (cache.field == 0), self.capacity)
-        self._run(
-            ctypes.byref(self._packed.struct),
-            ctypes.byref(cache),
-            ctypes.c_void_p(ids.data_ptr()),
-            self._place(),
-            ctypes.c_void_p(self._logits.data_ptr()),
-            ctypes.c_int64(torch.get_num_threads()),
-        )
+        place, threads = self._place(), ctypes.c_int64(torch.get_num_threads())
+        self._run(*self._what, ctypes.c_void_p(ids.data_ptr()), place, self._where, threads)
         self._next += 1
         return self._logits
 

@@ -429,3 +429,29 @@ def test_what_it_does_not_know_is_said(monkeypatch) -> None:
         )
     monkeypatch.setattr(build, "built", lambda *_: pytest.fail("built twice in a process"))
     assert why_not(make()) is None
+
+
+@pytest.mark.parametrize("change", ["in place", "behind", "replaced", "buffer"])
+def test_weights_are_packed_again_where_they_changed(change: str) -> None:
+    model = of_bytes(make("huang"))
+
+    def stepped() -> tuple[object, torch.Tensor]:
+        step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 9), rows=1, capacity=9)
+        return step._packed, step(torch.ones(1).long()).clone()
+
+    pack, before = stepped()
+    assert stepped()[0] is pack
+    up = model.blocks[0].feedforward[0]
+    if change == "in place":
+        with torch.no_grad():
+            up.bias[3] += 1
+    elif change == "behind":  # of the count of changes
+        up.bias.data[3] += 1
+    elif change == "replaced":
+        up.bias = torch.nn.Parameter(up.bias.detach() + 1)
+    else:
+        model.register_buffer("new", torch.ones(1))
+    again, after = stepped()
+    assert again is not pack
+    assert torch.equal(before, after) == (change == "buffer")
+    assert stepped()[0] is again
