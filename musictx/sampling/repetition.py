@@ -54,7 +54,8 @@ class Repetition:
         over, last = self._repeats(row, state)
         if over <= 0:
             return None
-        late = [p for p, at in last.items() if state.seconds - at < AGAIN_SECONDS - 1e-6]
+        now = state.seconds
+        late = [p for p, at in last.items() if now - at < AGAIN_SECONDS - 1e-6]
         return np.where(among(self.events.strike, late), self.cost * over, 0.0) if late else None
 
     @cached_property

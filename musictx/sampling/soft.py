@@ -136,10 +136,11 @@ class Sustain:
         return np.where(forbidden, np.inf, 0.0)
 
     def _late(self, state: GrammarState) -> list[tuple[int, int]]:
+        now = state.seconds
         return [
             (program, pitch)
             for (program, pitch), struck in state.sounding.notes.items()
-            if pitch < 128 and state.seconds - struck[0] >= self.longest[pitch] - 1e-6
+            if pitch < 128 and now - struck[0] >= self.longest[pitch] - 1e-6
         ]
 
 
@@ -156,10 +157,10 @@ class Release:
         return by_row([self._row(state) for state in states])
 
     def _row(self, state: GrammarState) -> np.ndarray | None:
-        costs = None
+        costs, now, here = None, state.seconds, state.sounding.program
         for (program, pitch), struck in state.sounding.notes.items():
-            if program == state.sounding.program and pitch < 128:
-                over = state.seconds - struck[0] - self.usual[pitch]
+            if program == here and pitch < 128:
+                over = now - struck[0] - self.usual[pitch]
                 if over > 0:
                     costs = np.zeros(len(self.events.release)) if costs is None else costs
                     costs[self.events.release == pitch] = -self.pull * over
