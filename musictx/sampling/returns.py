@@ -14,9 +14,9 @@ from musictx.tokens.group_ids import RETURNS
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
-#: A section returns from so many bars ago or earlier; what gains and what costs, nats
-#: (scripts/LOG.md).
-NEAREST_BARS, RETURN_PULL, STAY_PULL, NEAR_BARS, NEAR_COST = 7, 0.7, 1.2, 2, 0.5
+#: A section returns from so many bars ago; what gains and what costs, nats (scripts/LOG.md).
+SECTION_BARS, RETURN_PULL, STAY_PULL = range(7, 13), 1.0, 1.2
+NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.5, 0.5
 #: In music of strikes: so many of the last strikes agree with those before another one that was
 #: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
 #: many ids are looked back at.
@@ -26,9 +26,10 @@ LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_PULL, REACH = 8, 3, 8.0, 0.9, 4096
 @dataclass(frozen=True)
 class BarReturns:
     """Makes it likelier that a bar says an earlier one again (:mod:`musictx.tokens.returns`), by
-    :data:`RETURN_PULL` nats where that lies :data:`NEAREST_BARS` bars ago or earlier, and by
-    :data:`STAY_PULL` more where it is as far away as the one that the bar before said again; and
-    dearer by :data:`NEAR_COST` where it is one of the last :data:`NEAR_BARS`. Real songs say whole
+    :data:`RETURN_PULL` nats where that lies as many bars ago as :data:`SECTION_BARS` has, and by
+    :data:`STAY_PULL` more where a bar so far away or farther is as far away as the one that the bar
+    before said again; and dearer by :data:`NEAR_COST` where it is one of the last
+    :data:`NEAR_BARS`, by :data:`FAR_COST` where it lies before those bars. Real songs say whole
     sections again; a model leaves them a little too soon at every bar, and lingers."""
 
     sections: range
@@ -44,10 +45,12 @@ class BarReturns:
     def _row(self, said: int | None) -> np.ndarray | None:
         if said is None:
             return None
-        costs, far = np.zeros(self.size), RETURNS - 1 + NEAREST_BARS
+        costs = np.zeros(self.size)
+        begin, far = (RETURNS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
         costs[self.sections[RETURNS] : self.sections[RETURNS + NEAR_BARS]] = NEAR_COST
-        costs[self.sections[far] : self.sections.stop] = -RETURN_PULL
-        if said >= far:
+        costs[self.sections[begin] : self.sections[far]] = -RETURN_PULL
+        costs[self.sections[far] : self.sections.stop] = FAR_COST
+        if said >= begin:
             costs[self.sections[said]] -= STAY_PULL
         return costs
 

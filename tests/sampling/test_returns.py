@@ -12,12 +12,13 @@ from musictx.config import SamplingConfig
 from musictx.sampling import returns
 from musictx.sampling.returns import (
     AGREE,
+    FAR_COST,
     LAST_STRIKES,
     NEAR_BARS,
     NEAR_COST,
-    NEAREST_BARS,
     RETURN_PULL,
     RETURN_SECONDS,
+    SECTION_BARS,
     STAY_PULL,
     STRIKE_PULL,
 )
@@ -35,8 +36,8 @@ def costs_of(state):
     return charges(returns.BarReturns.of(TOKENS), [state], TOKENS.size)[0]
 
 
-@pytest.mark.parametrize("before", [0, 1, 2, NEAREST_BARS - 1, NEAREST_BARS, FARTHEST_BARS])
-def test_bars_that_return_from_afar_are_likelier_and_those_of_the_last_two_are_dearer(before):
+@pytest.mark.parametrize("before", [0, 1, 2, 6, 7, 12, 13, FARTHEST_BARS])
+def test_bars_of_a_section_ago_are_likelier_and_nearer_and_farther_ones_dearer(before):
     state = TOKENS.grammar([])
     section = TABLE.id("section")
     line = [TABLE.id("bar"), TABLE.id("numerator", 4), TABLE.id("denominator", 2)]
@@ -53,8 +54,12 @@ def test_bars_that_return_from_afar_are_likelier_and_those_of_the_last_two_are_d
         at = section + RETURNS - 1 + back
         if back <= NEAR_BARS:
             wanted[at] = NEAR_COST
-        if back >= NEAREST_BARS:
-            wanted[at] = -RETURN_PULL - STAY_PULL * (back == before)
+        if back in SECTION_BARS:
+            wanted[at] = -RETURN_PULL
+        if back > max(SECTION_BARS):
+            wanted[at] = FAR_COST
+        if back == before and back >= min(SECTION_BARS):
+            wanted[at] -= STAY_PULL
     np.testing.assert_array_equal(costs_of(state), wanted)
     state.advance(section)
     assert not costs_of(state).any()
