@@ -31,7 +31,7 @@ from musictx.tokens.vocab import EOS, PAD, GrammarState
 DRAWN = -1
 #: A part that is asked for has at least this share of its usual notes over so many steps; each note
 #: that it lacks makes a new one likelier by so many nats.
-LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 1.5
+LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 3.0
 #: Where the known notes say earlier bars again, what came next there is likelier by so many nats:
 #: its place, its part and its tone, the first fields of a group; in a variation, by so many what it
 #: varies (scripts/LOG.md).

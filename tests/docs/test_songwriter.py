@@ -285,3 +285,12 @@ def test_each_task_is_done_as_promised(number, files, tmp_path, monkeypatch, cap
         assert (tmp_path / "lead.musicxml").read_text("utf-8").count("<harmony") >= 2
         return
     check(number, made)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_another_bass_is_not_silent(seed, files):
+    """The song has a bass already: the model would leave it at that."""
+    song = musictx.read(files / "song.mid")
+    (sample,) = musictx.accompany(song, "song", add="bass", seed=seed)
+    assert len(sample.score) - len(song) >= 2
