@@ -64,9 +64,12 @@ def test_music_is_as_dense_as_is_asked_for(model):
 
 
 def test_as_many_notes_sound_at_once_as_are_asked_for(model):
+    found = []
     for asked in (2, 4, 8):
         (sample,) = generate(model=model, seconds=20, seed=3, polyphony=asked)
-        assert measured(sample.score.notes, 20.0)["polyphony"] == pytest.approx(asked, rel=0.4)
+        found.append(measured(sample.score.notes, 20.0)["polyphony"])
+    assert (np.diff(found) > 0.4 * np.diff([2, 4, 8])).all()
+    assert np.abs(np.log2(np.array(found) / [2, 4, 8])).max() < 1
 
 
 @pytest.mark.parametrize(("too_much", "asked"), [(True, (0.01, 20)), (False, (3, 100))])
