@@ -48,6 +48,8 @@ ASKED_PULL, USUAL_PULL = 0.8, 0.1
 RELEASE_PULL, REPETITION_COST, TONALITY_COST = 0.3, 0.5, 0.2
 #: A pattern that goes on for longer than is usual costs so many nats for each second.
 PATTERN_COST = 2.0
+#: Notes that open a new piece.
+OPENING_NOTES = 8
 #: Notes at once in a part that can accompany.
 FULL = 3
 #: So many ids are looked at before all of them.
@@ -237,15 +239,16 @@ def _programs(tokenizer: Tokenizer) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Opening:
-    """The first note is one of those whose ids ``may`` (vocab,) open a piece; ``program`` (vocab,)
-    as of :func:`_programs`."""
+    """The first ``notes`` are of those whose ids ``may`` (vocab,) open a piece; ``program``
+    (vocab,) as of :func:`_programs`."""
 
     program: np.ndarray
     may: np.ndarray
+    notes: int
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
         for some in past[:, -RECENT:], past:  # the last ids tell it most of the time
-            begun = self.may[some].any(axis=1, keepdims=True)
+            begun = self.may[some].sum(axis=1, keepdims=True) >= self.notes
             if begun.all():
                 return None
         return np.where(~begun & ~self.may & (self.program >= 0), np.inf, 0.0)
@@ -266,7 +269,9 @@ def of_the_primers(
     may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
     pitched = limits.instruments is None or limits.instruments - {DRUMS}
     held = sampling.habits and pitched and (program == DRUMS).any()
-    return [Opening(program, may)] if held else []
+    # Where each note names its part, so many do: one alone is soon forgotten among drums.
+    notes = OPENING_NOTES if tokenizer.group > 1 else 1
+    return [Opening(program, may, notes)] if held else []
 
 
 def build(

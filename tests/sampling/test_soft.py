@@ -271,9 +271,11 @@ def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
     table, nothing = tokens.vocabulary, np.zeros((1, 0), np.int64)
     piano, flute, drums = table.id("program", 0), table.id("program", 73), table.id("drums")
     assert rule([], nothing)[0, [piano, flute, drums]].tolist() == [0.0, np.inf, np.inf]
-    assert rule([], np.array([[table.id("place", 0), piano]])) is None
+    opening = np.array([[table.id("place", 0), piano] * soft.OPENING_NOTES])
+    assert rule([], opening) is None
+    assert rule([], opening[:, :-1])[0, [piano, flute, drums]].tolist() == [0.0, np.inf, np.inf]
     late = np.full((2, 3 * soft.RECENT), table.id("place", 0))
-    late[0, 1] = piano  # before the ids that are looked at first
+    late[0, : soft.OPENING_NOTES] = piano  # before the ids that are looked at first
     assert rule([], late[:1]) is None
     assert rule([], late)[:, flute].tolist() == [0.0, np.inf]
 
@@ -284,7 +286,9 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
         limits = soft.NoteLimits.of({"instruments": known})
         (rule,) = soft.of_the_primers(tokens, [NOTHING, NOTHING], PLAIN, limits)
         played = [
-            tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
+            tokens.encode(
+                Score(notes=[(i, i + 1, 60, 64, 5, drum, 0) for i in range(soft.OPENING_NOTES)])
+            ).astype(np.int64)
             for drum in (False, True)
         ]
         past = np.stack([one[: min(map(len, played))] for one in played])
