@@ -139,3 +139,20 @@ def test_notes_may_change_with_the_tempo(bpm: float) -> None:
     assert "pitchwheel" in str(placed(made, marks=False))
     for name in ("start", "end", "pitch"):
         np.testing.assert_allclose(midi.read(made).notes[name], wanted.notes[name], atol=1e-5)
+
+
+@pytest.mark.parametrize("what", ["frames", "late"])
+def test_what_counts_no_beats_or_ends_too_late_is_written_anew(what: str) -> None:
+    data = file(f"00 FF 51 03 07 A1 20 {END}", f"00 E0 01 02 {NOTE_ON_OFF} {END}")
+    if what == "frames":  # 25 frames of film a second, 40 ticks each
+        data = data[:12] + bytes([0xE7, 40]) + data[14:]
+    score = midi.read(data)
+    assert score.file
+    late = [(0.0, 90.0), (80_000.0, 1e6)] if what == "late" else [(0.0, 90.0)]
+    notes = score.notes.copy()
+    if what == "late":
+        notes["end"] = 86_000.0
+    changed = replace(score, tempos=late, notes=notes)
+    made = midi.to_bytes(changed)
+    assert made == midi.to_bytes(replace(changed, file=b""))
+    assert len(midi.read(made)) == len(score)
