@@ -21,6 +21,9 @@ CLASH, SOON = 1.0, STEPS
 #: Nats of lengths by which a note outlasts its chord: a known chord begins before the note ends,
 #: and the note is none of its tones.
 OUTLASTS = 2.5
+#: Nats of lengths by which a note still sounds when a known one of so many steps begins a semitone,
+#: or eleven, from its pitch class, where chords are composed.
+HELD_INTO, HEARD = 2.5, STEPS // 2
 #: Nats of a note that is no tone of the chord in force, where chords are known.
 OFF_CHORD = 1.0
 
@@ -50,12 +53,18 @@ class BesideKnown:
         nats[np.concatenate([near - 1, near + 1]) % 12] = CLASH
         return nats
 
-    def lengths(self, pitch: int, step: int, lengths: np.ndarray) -> np.ndarray:
-        """(n,) nats of each of ``lengths``, steps, of a note ``pitch`` that begins at ``step``."""
-        off = (
-            begin - step
-            for begin, classes in self._chords
-            if begin > step and classes and pitch % 12 not in classes
-        )
-        room = next(off, None)
-        return np.zeros(len(lengths)) if room is None else OUTLASTS * (lengths > room)
+    def lengths(self, pitch: int, step: int, lengths: np.ndarray, composed: bool) -> np.ndarray:
+        """(n,) nats of each of ``lengths``, steps, of a note ``pitch`` that begins at ``step``;
+        ``composed``: chords are, too."""
+        off = [at for at, classes in self._chords if classes and pitch % 12 not in classes]
+        nats = OUTLASTS * (lengths > _room(np.array(off, np.int64), step))
+        if composed:
+            begin, end, tone = self._notes.T
+            clash = np.isin((tone - pitch) % 12, (1, 11)) & (end - begin >= HEARD)
+            nats = np.maximum(nats, HELD_INTO * (lengths > _room(begin[clash], step)))
+        return nats
+
+
+def _room(begins: np.ndarray, step: int) -> float:
+    """Steps from ``step`` to the first of ``begins`` after it."""
+    return float((begins[begins > step] - step).min(initial=10**9))

@@ -153,7 +153,8 @@ class BarRow:
                 inside = np.isin(values % 12, [*self._chord.classes])
                 nats = np.where(inside, 0.0, nats + OFF_CHORD)
         else:
-            nats = known.lengths(self._value(2), self.step, values)
+            composed = CHORD in self.rules.parts
+            nats = known.lengths(self._value(2), self.step, values, composed)
         if (due := self.due()) is not None:  # a known note costs nothing
             nats[due - ids.start] = 0.0
         gain[ids] -= nats

@@ -10,7 +10,15 @@ from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import beside_known
 from musictx.sampling.bar_fill import BarPart
-from musictx.sampling.beside_known import CLASH, OFF_CHORD, OUTLASTS, SOON, BesideKnown
+from musictx.sampling.beside_known import (
+    CLASH,
+    HEARD,
+    HELD_INTO,
+    OFF_CHORD,
+    OUTLASTS,
+    SOON,
+    BesideKnown,
+)
 from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
@@ -39,13 +47,28 @@ def test_outlasting_a_chord_for_one_that_lacks_the_note_costs(gaps, step, pitch)
     steps = np.cumsum([gap for gap, _ in gaps])
     chords = [(int(at), chord) for at, (_, chord) in zip(steps, gaps)]
     lengths = np.arange(1, 100)
-    found = BesideKnown({}, chords).lengths(pitch, step, lengths)
+    found = BesideKnown({}, chords).lengths(pitch, step, lengths, False)
     for length, nats in zip(lengths.tolist(), found.tolist()):
         off = any(
             step < at < step + length and chord != NONE and pitch % 12 not in chord.classes
             for at, chord in chords
         )
         assert nats == (OUTLASTS if off else 0.0)
+
+
+@given(st.lists(notes, max_size=8), st.integers(0, 120), st.integers(30, 90), st.booleans())
+def test_being_held_into_a_semitone_costs_where_chords_are_composed(known, step, pitch, composed):
+    sounding = {}
+    for begin, length, tone in known:
+        sounding.setdefault((begin % 3, tone), []).append((begin, begin + length))
+    lengths = np.arange(1, 100)
+    found = BesideKnown(sounding, []).lengths(pitch, step, lengths, composed)
+    for one, nats in zip(lengths.tolist(), found.tolist()):
+        meets = composed and any(
+            step < begin < step + one and length >= HEARD and (pitch - tone) % 12 in (1, 11)
+            for begin, length, tone in known
+        )
+        assert nats == (HELD_INTO if meets else 0.0)
 
 
 @pytest.mark.parametrize("habits", [True, False])
