@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,8 @@ NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.5, 0.5
 #: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
 #: many ids are looked back at.
 LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_PULL, REACH = 8, 3, 8.0, 0.9, 4096
+#: The same of the intervals of the top line, whose tones are struck so many seconds apart at least.
+LINE_AGREE, LINE_PULL, ONSET_SECONDS = 2, 1.5, 0.02
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,13 @@ class BarReturns:
 class _Found:
     """What was found in a row of ``length`` ids, where ``state`` had so many ``notes``. Until the
     next one it stays the same as long as the ids from the one numbered ``first`` on are in reach.
-    """
+    ``costs``: where a strike would begin an onset, and where it would join the last one."""
 
     state: GrammarState
     notes: int
     length: int
     first: float
-    costs: np.ndarray | None
+    costs: list[np.ndarray | None]
 
     def holds(self, state: GrammarState, length: int) -> bool:
         """Whether that is what would be found one id later: ids so far are the last ones of what
@@ -74,11 +76,46 @@ class _Found:
         return same and length - REACH <= self.first
 
 
+class _Strikes(NamedTuple):
+    """The strikes among the last ids of a row.
+
+    pitch, at  (n,) pitches and seconds
+    number     (n,) of ids
+    begin      of the ids in reach
+    old        of them were struck :data:`RETURN_SECONDS` before the last one or earlier
+    certain    whether ``old`` is the same where fewer ids are in reach: sums of waits from another
+               id on may be rounded to the other side of what lies on the border
+    """
+
+    pitch: np.ndarray
+    at: np.ndarray
+    number: np.ndarray
+    begin: int
+    old: int
+    certain: bool
+
+    @classmethod
+    def of(cls, events: NoteEvents, ids: np.ndarray) -> _Strikes:
+        begin = max(len(ids) - REACH, 0)
+        pitch = events.strike[ids[begin:]]
+        at = np.cumsum(events.wait[ids[begin:]]) * (events.longest_wait or 0.0)
+        struck = np.flatnonzero(pitch >= 0)
+        pitch, at = pitch[struck], at[struck]
+        border = at[-1] - RETURN_SECONDS if len(at) else 0.0
+        near, old, far = np.searchsorted(at, [border - 1e-6, border, border + 1e-6], "right")
+        return cls(pitch, at, begin + struck, begin, int(old), bool(near == far))
+
+
 @dataclass(frozen=True)
 class StrikeReturns:
     """Makes likelier the pitch that followed the last time that pitches like the last ones were
     struck: of all strikes :data:`RETURN_SECONDS` ago or earlier that before which most of the last
-    :data:`LAST_STRIKES` pitches agree, the latest if several do, where :data:`AGREE` of them do."""
+    :data:`LAST_STRIKES` pitches agree, the latest if several do, where :data:`AGREE` of them do.
+
+    And the pitch that goes on with a melody that comes again, at any pitch: of the intervals of the
+    top line so long ago those are looked for that end like the last ones, the longest such run, the
+    latest if several are as long, where :data:`LINE_AGREE` agree. The highest of what is struck
+    within :data:`ONSET_SECONDS` is a tone of that line."""
 
     events: NoteEvents
     _found: dict[int, _Found] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -90,31 +127,64 @@ class StrikeReturns:
         found = self._found.get(row)
         if found is None or not found.holds(state, len(ids)):
             found = self._found[row] = _Found(state, state.notes, len(ids), *self._look(ids))
-        found.length = len(ids)
-        return found.costs
+        found.length, last = len(ids), state.sounding.recent()
+        return found.costs[bool(last) and state.seconds - last[0][0] < ONSET_SECONDS + 1e-6]
 
-    def _look(self, ids: np.ndarray) -> tuple[float, np.ndarray | None]:
+    def _look(self, ids: np.ndarray) -> tuple[float, list[np.ndarray | None]]:
         """From which of ``ids`` on they tell what is found, and what each id costs."""
-        begin = max(len(ids) - REACH, 0)
-        pitch = self.events.strike[ids[begin:]]
-        at = np.cumsum(self.events.wait[ids[begin:]]) * (self.events.longest_wait or 0.0)
-        struck = np.flatnonzero(pitch >= 0)
-        pitch, at = pitch[struck], at[struck]
-        border = at[-1] - RETURN_SECONDS if len(at) else 0.0
-        near, stop, far = np.searchsorted(at, [border - 1e-6, border, border + 1e-6], "right")
-        # Sums from another id on may be rounded to the other side of what lies on the border.
-        first = np.inf if near == far else begin
-        if stop <= LAST_STRIKES:
-            return first, None
-        agree = np.zeros(stop - LAST_STRIKES, int)
-        for nth, last in enumerate(pitch[-LAST_STRIKES:].tolist()):
-            agree += pitch[nth : nth + len(agree)] == last
-        best = len(agree) - 1 - int(agree[::-1].argmax())
-        if agree[best] < AGREE:
-            return first, None
-        follows = self.events.strike == pitch[best + LAST_STRIKES]
-        first = min(first, begin + int(struck[best]))
-        return first, np.where(follows, -STRIKE_PULL * agree[best], 0.0)
+        struck = _Strikes.of(self.events, ids)
+        first, costs = np.inf if struck.certain else struck.begin, []
+        strikes, lines = _after_strikes(struck), [_after_line(struck, joins) for joins in (0, 1)]
+        for line in lines:
+            found = [one for one in (strikes, line) if one is not None]
+            first = min([first, *(one.first for one in found)])
+            gains = [one.nats * (self.events.strike == one.pitch) for one in found]
+            costs.append(-np.sum(gains, axis=0) if gains else None)
+        return first, costs
+
+
+class _Next(NamedTuple):
+    """``pitch`` gains ``nats``, which the ids from the one numbered ``first`` on tell."""
+
+    pitch: int
+    nats: float
+    first: int
+
+
+def _after_strikes(struck: _Strikes) -> _Next | None:
+    count = struck.old - LAST_STRIKES
+    if count <= 0:
+        return None
+    agree = np.zeros(count, int)
+    for nth, last in enumerate(struck.pitch[-LAST_STRIKES:].tolist()):
+        agree += struck.pitch[nth : nth + count] == last
+    best = count - 1 - int(agree[::-1].argmax())
+    if agree[best] < AGREE:
+        return None
+    nats = STRIKE_PULL * int(agree[best])
+    return _Next(int(struck.pitch[best + LAST_STRIKES]), nats, int(struck.number[best]))
+
+
+def _after_line(struck: _Strikes, joins: int) -> _Next | None:
+    first = np.flatnonzero(np.diff(struck.at, prepend=-np.inf) > ONSET_SECONDS + 1e-6)
+    old = int(np.searchsorted(first, struck.old))
+    if old <= LAST_STRIKES + 2:  # the first onset may be cut
+        return None
+    line = np.maximum.reduceat(struck.pitch, first)
+    here = struck.pitch[first[-1] :] if joins else ()
+    steps = np.diff(line[: len(line) - joins])
+    ends = np.arange(LAST_STRIKES + 1, old - 1)  # of runs: the tone that they lead to
+    run, going = np.zeros(len(ends), int), np.ones(len(ends), bool)
+    for back in range(1, LAST_STRIKES + 1):
+        going &= steps[ends - back] == steps[len(steps) - back]
+        run += going
+    best = len(run) - 1 - int(run[::-1].argmax())
+    agree, end = int(run[best]), int(ends[best])
+    pitch = int(line[len(steps)] + line[end + 1] - line[end])
+    still = not steps[len(steps) - agree :].any()  # a pitch that is repeated comes from nowhere
+    if agree < LINE_AGREE or still or pitch in here:
+        return None
+    return _Next(pitch, LINE_PULL * agree, int(struck.number[first[end - LAST_STRIKES] - 1]))
 
 
 def of(tokenizer: Tokenizer, sampling: SamplingConfig) -> list[SoftConstraint]:

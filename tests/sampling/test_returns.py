@@ -14,8 +14,11 @@ from musictx.sampling.returns import (
     AGREE,
     FAR_COST,
     LAST_STRIKES,
+    LINE_AGREE,
+    LINE_PULL,
     NEAR_BARS,
     NEAR_COST,
+    ONSET_SECONDS,
     RETURN_PULL,
     RETURN_SECONDS,
     SECTION_BARS,
@@ -81,6 +84,35 @@ def next_pitch(strikes):
     return best
 
 
+def next_of_line(strikes, now):
+    """Oracle: (pitch, intervals that agree) that goes on with the top line, by loops; None."""
+    onsets = []
+    for seconds, pitch in strikes:
+        if not onsets or seconds - onsets[-1][-1][0] > ONSET_SECONDS + 1e-9:
+            onsets.append([])
+        onsets[-1].append((seconds, pitch))
+    line = [max(pitch for _, pitch in onset) for onset in onsets]
+    here = []
+    if onsets and now - strikes[-1][0] <= ONSET_SECONDS + 1e-9:
+        here = [pitch for _, pitch in onsets.pop()]
+        line.pop()
+    best = None
+    for end in range(LAST_STRIKES + 1, len(onsets) - 1):
+        if strikes[-1][0] - onsets[end + 1][0][0] < RETURN_SECONDS - 1e-9:
+            break
+        run = []
+        for back in range(LAST_STRIKES):
+            interval = line[len(line) - 1 - back] - line[len(line) - 2 - back]
+            if line[end - back] - line[end - back - 1] != interval:
+                break
+            run.append(interval)
+        if best is None or len(run) >= len(best[1]):
+            best = line[-1] + line[end + 1] - line[end], run
+    if best is None or len(best[1]) < LINE_AGREE or not any(best[1]) or best[0] in here:
+        return None
+    return best[0], len(best[1])
+
+
 def random_strikes(random, count):
     """Ids of strikes of few pitches, so that runs come again, with waits up to a second; each after
     a velocity, and released."""
@@ -113,12 +145,14 @@ def test_what_followed_the_last_time_is_likelier(random):
         wanted, best = np.zeros(PIANO.size), next_pitch(strikes)
         if best is not None:
             wanted[table.id("note_on", best[0])] = -STRIKE_PULL * best[1]
+        if (best := next_of_line(strikes, state.seconds)) is not None:
+            wanted[table.id("note_on", best[0])] -= LINE_PULL * best[1]
         np.testing.assert_allclose(charges(pull, [state], PIANO.size, past)[0], wanted)
 
 
 def test_what_is_remembered_is_what_would_be_found_again(monkeypatch):
     """Id by id, in a window that slides, against one that remembers nothing; two rows."""
-    monkeypatch.setattr(returns, "REACH", 150)
+    monkeypatch.setattr(returns, "REACH", 300)
     rows = [random_strikes(Random(seed), 120) for seed in (1, 2)]
     length = min(map(len, rows))
     remembering, looks = returns.StrikeReturns(PIANO.note_events), Mock(side_effect=np.searchsorted)
@@ -132,7 +166,7 @@ def test_what_is_remembered_is_what_would_be_found_again(monkeypatch):
         np.testing.assert_array_equal(found, fresh)
         charged += bool(fresh.any())
     assert charged > 100
-    assert looks.call_count < length  # of twice as many
+    assert looks.call_count < 2 * length  # two a look, of four times as many
 
 
 def test_a_window_that_was_cut_is_looked_at_anew():
