@@ -30,7 +30,7 @@ ROOMS = {
     "model": 3113,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 5090,
+    "sampling": 5093,
     "tokens": 2467,
     "train": 2553,
     "chorale": 3367,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4533,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_836, 46_304, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_839, 46_307, 400, 130
 
 
 def lines() -> dict[str, int]:

@@ -20,7 +20,7 @@ NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.5, 0.5
 #: In music of strikes: so many of the last strikes agree with those before another one that was
 #: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
 #: many ids are looked back at.
-LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_PULL, REACH = 8, 3, 8.0, 0.9, 4096
+LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_PULL, REACH = 8, 3, 8.0, 1.0, 4096
 #: The same of the intervals of the top line, whose tones are struck so many seconds apart at least.
 LINE_AGREE, LINE_PULL, ONSET_SECONDS = 2, 1.5, 0.02
 
@@ -113,9 +113,9 @@ class StrikeReturns:
     :data:`LAST_STRIKES` pitches agree, the latest if several do, where :data:`AGREE` of them do.
 
     And the pitch that goes on with a melody that comes again, at any pitch: of the intervals of the
-    top line so long ago those are looked for that end like the last ones, the longest such run, the
-    latest if several are as long, where :data:`LINE_AGREE` agree. The highest of what is struck
-    within :data:`ONSET_SECONDS` is a tone of that line."""
+    top line so long ago those are looked for that end like the last ones, the longest such run, of
+    several one at the same pitch, the latest of these, where :data:`LINE_AGREE` agree. The highest
+    pitch of what is struck within :data:`ONSET_SECONDS` is a tone of that line."""
 
     events: NoteEvents
     _found: dict[int, _Found] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -152,6 +152,7 @@ class _Next(NamedTuple):
 
 
 def _after_strikes(struck: _Strikes) -> _Next | None:
+    """What followed the strikes most like the last ones."""
     count = struck.old - LAST_STRIKES
     if count <= 0:
         return None
@@ -166,6 +167,7 @@ def _after_strikes(struck: _Strikes) -> _Next | None:
 
 
 def _after_line(struck: _Strikes, joins: int) -> _Next | None:
+    """What goes on with the top line, whose last onset is still open where a strike ``joins`` it."""
     first = np.flatnonzero(np.diff(struck.at, prepend=-np.inf) > ONSET_SECONDS + 1e-6)
     old = int(np.searchsorted(first, struck.old))
     if old <= LAST_STRIKES + 2:  # the first onset may be cut
@@ -178,7 +180,8 @@ def _after_line(struck: _Strikes, joins: int) -> _Next | None:
     for back in range(1, LAST_STRIKES + 1):
         going &= steps[ends - back] == steps[len(steps) - back]
         run += going
-    best = len(run) - 1 - int(run[::-1].argmax())
+    order = 2 * run + (line[ends] == line[len(steps)])
+    best = len(run) - 1 - int(order[::-1].argmax())
     agree, end = int(run[best]), int(ends[best])
     pitch = int(line[len(steps)] + line[end + 1] - line[end])
     still = not steps[len(steps) - agree :].any()  # a pitch that is repeated comes from nowhere

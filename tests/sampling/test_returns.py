@@ -106,8 +106,9 @@ def next_of_line(strikes, now):
             if line[end - back] - line[end - back - 1] != interval:
                 break
             run.append(interval)
-        if best is None or len(run) >= len(best[1]):
-            best = line[-1] + line[end + 1] - line[end], run
+        order = len(run), line[end] == line[-1]
+        if best is None or order >= best[2]:
+            best = line[-1] + line[end + 1] - line[end], run, order
     if best is None or len(best[1]) < LINE_AGREE or not any(best[1]) or best[0] in here:
         return None
     return best[0], len(best[1])
