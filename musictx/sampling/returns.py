@@ -167,7 +167,7 @@ def _after_strikes(struck: _Strikes) -> _Next | None:
 
 
 def _after_line(struck: _Strikes, joins: int) -> _Next | None:
-    """What goes on with the top line, whose last onset is still open where a strike ``joins`` it."""
+    """What goes on with the top line, whose last onset is open where a strike ``joins`` it."""
     first = np.flatnonzero(np.diff(struck.at, prepend=-np.inf) > ONSET_SECONDS + 1e-6)
     old = int(np.searchsorted(first, struck.old))
     if old <= LAST_STRIKES + 2:  # the first onset may be cut
