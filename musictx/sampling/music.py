@@ -18,7 +18,7 @@ from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.data import layout
 from musictx.errors import UserError
-from musictx.sampling import engine, event_costs, group_costs, returns, soft, timeline
+from musictx.sampling import engine, event_costs, group_costs, returns, rhythm, soft, timeline
 from musictx.sampling import processors as reshape
 from musictx.sampling.batch import ROWS_AT_ONCE, Batch, Sample
 from musictx.sampling.events import OnEvent
@@ -120,6 +120,7 @@ def continuations(
                     *group_costs.of(tokenizer, [one.values for one in steers] * (1 + guided)),
                     *event_costs.of(tokenizer, [one.values for one in steers] * (1 + guided)),
                     *returns.of(tokenizer, sampling),
+                    *rhythm.of(tokenizer, sampling),
                     *soft.build(tokenizer, sampling, limits, some, density),
                 ],
             ),

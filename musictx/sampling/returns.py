@@ -15,8 +15,8 @@ from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
 #: A section returns from so many bars ago; what gains and what costs, nats (scripts/LOG.md).
-SECTION_BARS, RETURN_PULL, STAY_PULL = range(7, 13), 1.0, 1.2
-NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.5, 0.5
+SECTION_BARS, RETURN_PULL, STAY_PULL = range(7, 13), 0.9, 0.75
+NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.7, 0.7
 #: In music of strikes: so many of the last strikes agree with those before another one that was
 #: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
 #: many ids are looked back at.

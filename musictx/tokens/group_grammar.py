@@ -34,6 +34,8 @@ SHAPES = {
 }
 #: Before and after all programs, in the order of parts at a place.
 CHORD_PART, DRUM_PART = -1, 128
+#: Bars whose onsets are remembered.
+ONSET_BARS = 5
 
 
 class GroupState(SoundingState):
@@ -56,6 +58,7 @@ class GroupState(SoundingState):
         #: (program, pitch, where such a note can be continued) -> how many of them.
         self._tied: Counter[tuple[int, int, int]] = Counter()
         self._struck: deque[tuple[float, int, int, int]] = deque(maxlen=REMEMBERED)
+        self._onsets: deque[tuple[int, set[tuple[int, int]]]] = deque(maxlen=ONSET_BARS)
 
     @property
     def written(self) -> int:
@@ -103,6 +106,17 @@ class GroupState(SoundingState):
         here = self._group[0][1] if self._group else self._now[0]
         since = (self._bar_begins + here) * self._step_seconds - seconds - 1e-6
         return list(takewhile(lambda note: note[0] > since, reversed(self._struck)))
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """Place and part, in the order of parts, of the last group of this bar, or of the one that
+        is being written; (0, -2) before the first."""
+        return (self._group[0][1], -2) if self._group else self._now[:2]
+
+    def onsets(self) -> Sequence[tuple[int, set[tuple[int, int]]]]:
+        """Of the last :data:`ONSET_BARS` bars, the present one last, steps and where its notes
+        begin: (part, place). Not to be changed."""
+        return self._onsets
 
     def _size(self, kind: str) -> int:
         ids = self._ids[kind]
@@ -157,6 +171,7 @@ class GroupState(SoundingState):
             self._bar_steps = min(cut, full) if cut else full
             self._lines, self._said = self._lines + 1, group[LINE_SAYS][1]
             self._begun, self._now = True, (0, -2, -1)
+            self._onsets.append((self._bar_steps, set()))
             return
         self._now = (place, self._part(), tone)
         if kind == "program":
@@ -167,6 +182,7 @@ class GroupState(SoundingState):
                 self._tied[part, tone, at + length] += 1
         if kind != "harmony" and last != "tie":
             self._notes += 1
+            self._onsets[-1][1].add((self._part(), place))
             pitch = tone if kind == "program" else -1
             self._struck.append((self.seconds, pitch, length, group[4][1]))
 
@@ -225,6 +241,8 @@ class GroupState(SoundingState):
     def copy(self) -> GroupState:
         other = super().copy()
         other._tied, other._struck = self._tied.copy(), self._struck.copy()
+        bars = ((steps, set(onsets)) for steps, onsets in self._onsets)
+        other._onsets = deque(bars, maxlen=ONSET_BARS)
         return other
 
     def _name(self, token_id: int) -> str:
