@@ -30,7 +30,9 @@ import mido
 import torch
 
 from musictx import bundle, cli
+from musictx.errors import UserError
 from musictx.sampling import engine
+from scripts.words import options, run, several
 
 COMMANDS = ["prepare", "train", "generate", "infill", "accompany", "harmonise", "play", "jam"]
 COMMANDS += ["studio", "evaluate", "compare", "render", "mcp"]
@@ -88,7 +90,7 @@ def make_files() -> None:
     Path("jsb.json").write_text(json.dumps({"train": chorales[:3], "valid": chorales[3:]}))
 
 
-def run(line: str) -> str:
+def said(line: str) -> str:
     """What the command says where it fails, and nothing where it works."""
     told = io.StringIO()
     with redirect_stdout(io.StringIO()), redirect_stderr(told):
@@ -115,7 +117,7 @@ def notes() -> dict[str, str]:
         if line.startswith("prepare"):
             continue
         out = Path(f"out-{number}")
-        failed = run(f"{line} seed={number} out={out}")
+        failed = said(f"{line} seed={number} out={out}")
         found[line] = failed or digest(json.dumps([notes_of(f) for f in sorted(out.glob("*.mid"))]))
     return found
 
@@ -126,7 +128,7 @@ def shards() -> dict[str, str]:
         if not line.startswith("prepare"):
             continue
         folder = Path(f"shards-{number}")
-        failed = run(f"{line} corpus.shards={folder} corpus.workers=1")
+        failed = said(f"{line} corpus.shards={folder} corpus.workers=1")
         files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".bin", ".jsonl", ".json")]
         found |= {f"{line}: {f.relative_to(folder)}": digest(f.read_bytes()) for f in files}
         found |= {line: failed} if failed else {}
@@ -165,15 +167,19 @@ PARTS = {"logits": logits, "help": help_, "shards": shards, "notes": notes}
 
 
 def main(words: list[str]) -> int:
-    options = dict(word.split("=", 1) for word in words)
-    parts = options.get("only", ",".join(PARTS)).split(",")
-    goal = Path(options.get("write") or options["against"]).resolve()
+    given = options(words, {"write": "", "against": "", "only": ",".join(PARTS)})
+    parts = several(given["only"])
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise UserError(f"only={unknown[0]}: expected one of {', '.join(PARTS)}")
+    if bool(given["write"]) == bool(given["against"]):
+        raise UserError("write= or against=: expected one of them, a FILE of hashes")
+    goal = Path(given["write"] or given["against"]).resolve()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         make_files()
         now = {part: PARTS[part]() for part in parts}
         os.chdir("/")
-    if "write" in options:
+    if given["write"]:
         goal.write_text(json.dumps(now, indent=1) + "\n")
         return 0
     before = json.loads(goal.read_text())
@@ -189,4 +195,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(main)
