@@ -9,8 +9,7 @@ Writes MIDI files with one program for each part, told apart as below, tempo mar
 chords as they were, and split.csv: POP909 780 and later, and a few of each of the others by the
 hash of their names, are held out. Some of POP909's songs become bands (bands.py): in 40 of 100 one
 of Groove's drummers of the same split plays along, in 35 of 100 the piano's lowest line is a bass.
-Groove's strokes, played freely, are put on sixteenths and triplets. Quartets, and 40 of 100 Lieder,
-of those that are learnt from, are there once more with all their parts on one piano.
+Groove's strokes, played freely, are put on sixteenths and triplets.
 """
 
 from __future__ import annotations
@@ -41,9 +40,6 @@ FEWEST_NOTES = 16
 HELD_OUT = {"lieder": 4, "quartets": 8, "freedoom": 8, "leadsheets": 8, "groove": 4}
 #: The shares of POP909's songs with a drummer, and with a bass.
 WITH_DRUMS, WITH_BASS = 0.4, 0.35
-
-#: The shares of pieces that are there once more on one piano.
-ON_PIANO = {"quartets": 1.0, "lieder": 0.4}
 
 #: Split -> drummers.
 Drummers = dict[str, list[bands.Performance]]
@@ -106,19 +102,6 @@ def prepared(source: str, score: Score, name: str = "", drummers: Drummers | Non
     return replace(score, notes=notes, names={}, pedals=score.pedals[:0], ticks_per_quarter=ticks)
 
 
-def on_piano(score: Score) -> Score:
-    """All parts on one piano: of notes that are struck together on one key the longest stays, and
-    a key that sounds is let go when it is struck again."""
-    notes = score.notes.copy()
-    notes["program"], notes["track"] = PIANO, 0
-    notes = notes[np.lexsort((-notes["end"], notes["start"], notes["pitch"]))]
-    again = (np.diff(notes["pitch"]) == 0) & (np.diff(notes["start"]) < 1e-6)
-    notes = notes[~np.append(False, again)]
-    same = np.diff(notes["pitch"]) == 0
-    notes["end"][:-1][same] = np.minimum(notes["end"][:-1], notes["start"][1:])[same]
-    return score.with_notes(notes)
-
-
 def main(words: list[str]) -> None:
     options = read_options(words, DEFAULTS)
     if not options["out"]:
@@ -138,13 +121,8 @@ def main(words: list[str]) -> None:
                 continue
             name = "".join(c if c.isalnum() or c in "-_" else "_" for c in path.stem)[:60]
             file = f"{source}-{name}.mid"
-            part = split(source, path.stem)
-            written = {file: prepared(source, score, path.stem, drummers)}
-            if part == "train" and bands.share(name, "piano") < ON_PIANO.get(source, 0.0):
-                written[file.replace(".mid", "-piano.mid")] = on_piano(written[file])
-            for file, piece in written.items():
-                musictx.write(piece, out / file)
-                rows.append({"midi_filename": file, "split": part})
+            musictx.write(prepared(source, score, path.stem, drummers), out / file)
+            rows.append({"midi_filename": file, "split": split(source, path.stem)})
         print(f"{source}: {len(rows)} pieces so far", flush=True)
     write_table(out / "split.csv", rows, ["midi_filename", "split"])
     print(f"{len(rows)} pieces in {out}")

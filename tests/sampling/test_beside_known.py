@@ -19,6 +19,7 @@ from musictx.sampling.beside_known import (
     SOON,
     BesideKnown,
 )
+from musictx.tokens.group_ids import CHORD
 from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
@@ -95,6 +96,21 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
                 tone = (int(one["pitch"]) - roots[bar]) % 12
                 held += one["end"] > BAR * bar + 1e-6 and tone not in (0, 4, 7)
     assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
+
+
+def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkeypatch):
+    """A cost that no logits outweigh."""
+    monkeypatch.setattr(beside_known, "HELD_INTO", 60.0)
+    rows = [(BAR * n, BAR * (n + 1), 60 + n % 2, 64, 0, False, 0) for n in range(4)]
+    tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
+    part = BarPart(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))
+    held = 0
+    for made in versions(part, [(0,), (1,), (2,), (3,)], SamplingConfig()):
+        notes = TOKENS.decode(made.piece).notes
+        for one in notes[notes["program"] == 33]:
+            later = [row for row in rows if one["start"] + 1e-6 < row[0] < one["end"] - 1e-6]
+            held += any((int(one["pitch"]) - row[2]) % 12 in (1, 11) for row in later)
+    assert held == 0
 
 
 def test_notes_off_a_known_chord_cost():
