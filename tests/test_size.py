@@ -30,7 +30,7 @@ ROOMS = {
     "model": 3113,
     "musicxml": 1065,
     "render": 1499,
-    "sampling": 5190,
+    "sampling": 5193,
     "tokens": 2485,
     "train": 2553,
     "chorale": 3367,
@@ -40,7 +40,7 @@ ROOMS = {
     "studio": 4533,
 }
 #: Lines of the core and of all; of one file; options of all commands, each counted once.
-CORE, ALL, FILE, OPTIONS = 32_954, 46_422, 400, 130
+CORE, ALL, FILE, OPTIONS = 32_957, 46_425, 400, 130
 
 
 def lines() -> dict[str, int]:

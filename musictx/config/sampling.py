@@ -58,7 +58,7 @@ class SamplingConfig(TokenSampling):
         low=0,
     )
     temperatures: dict[str, float] = option(
-        {"note_on": 0.7, "root": 0.5, "quality": 0.5},
+        {"note_on": 0.75, "root": 0.5, "quality": 0.5},
         "temperature within one kind of token, such as {note_on: 0.9}; how often that kind is "
         "drawn stays the same; root and quality are those of chords",
         above=0,

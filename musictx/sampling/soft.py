@@ -46,8 +46,11 @@ ASKED_PULL, USUAL_PULL = 0.8, 0.1
 #: what strikes a pitch again within half a second, or leaves the scale, costs so many nats for each
 #: such note of the last ones beyond what is usual (scripts/LOG.md).
 RELEASE_PULL, REPETITION_COST, TONALITY_COST = 0.3, 0.5, 0.2
+#: Only a share within a scale that lies so far below the usual one counts: performances differ as
+#: much, and a model that keeps its key by itself is left alone (scripts/LOG.md).
+TONALITY_SLACK = 0.1
 #: A pattern that goes on for longer than is usual costs so many nats for each second.
-PATTERN_COST = 2.0
+PATTERN_COST = 3.0
 #: Notes that open a new piece.
 OPENING_NOTES = 8
 #: Notes at once in a part that can accompany.
@@ -325,7 +328,7 @@ def _habits(
     found.append(Patterns(events, PATTERN_COST))
     # A few seconds keep to a scale more closely than the piece that they open.
     shares = [[x for x in (one.in_scale, limits.in_scale) if x] for one in primers]
-    usual = [float(np.mean(some)) if some else None for some in shares]
+    usual = [float(np.mean(some)) - TONALITY_SLACK if some else None for some in shares]
     found.append(pitches.Tonality(events, TONALITY_COST, usual, pitches.homes(primers)))
     return found
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine, returns, rhythm, soft
+from musictx.sampling import engine, returns, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.events import Event, reader
@@ -62,7 +62,7 @@ class Stream(Iterator[Event]):
         self._reader = reader(tokenizer, primer.ids)
         limits = NoteLimits.of(note_limits)
         built = soft.of_the_primers(tokenizer, [primer], sampling, limits)
-        built += returns.of(tokenizer, sampling) + rhythm.of(tokenizer, sampling)
+        built += returns.of(tokenizer, sampling)
         built += soft.build(tokenizer, sampling, limits, [primer], sampling.density)
         self._soft = soft.together(tokenizer, [*constraints, *built])
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]
