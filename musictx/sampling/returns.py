@@ -19,8 +19,8 @@ SECTION_BARS, RETURN_PULL, STAY_PULL = range(7, 13), 0.9, 0.75
 NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.7, 0.7
 #: In music of strikes: so many of the last strikes agree with those before another one that was
 #: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
-#: many ids are looked back at.
-LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_PULL, REACH = 8, 3, 6.0, 0.95, 4096
+#: many ids are looked back at, more than a model sees: a first theme stays in sight for minutes.
+LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_PULL, REACH = 8, 3, 6.0, 0.95, 16384
 #: The same of the intervals of the top line, whose tones are struck so many seconds apart at least.
 LINE_AGREE, LINE_PULL, ONSET_SECONDS = 2, 1.5, 0.02
 

@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
 
     with musictx.stream(bundle, seconds=until, seed=int(given["seed"])) as stream:
         for event in stream:
-            if event.seconds >= told:
+            while event.seconds >= told:
                 tell()
                 notes, longest, told = 0, 0.0, told + every
             faults, now = faults + (event.seconds < now), event.seconds
@@ -51,8 +51,9 @@ def main(words: list[str]) -> int:
                 sounding[key], notes = now, notes + 1
             else:
                 longest = max(longest, now - sounding.pop(key, now))
-        if told <= until:  # its last note came before the hour was over
+        while told <= until:  # its last note came before the hour was over
             tell()
+            notes, longest, told = 0, 0.0, told + every
     print(f"end at {now:.1f} s: {len(sounding)} sounding, {faults} faults, {held():.1f} MB")
     return int(bool(faults or sounding))
 
