@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
+from musictx.notes import Score
 from musictx.sampling import returns
+from musictx.sampling.primer import encode_primer
 from musictx.sampling.returns import (
     AGREE,
     FAR_COST,
@@ -180,6 +182,18 @@ def test_a_window_that_was_cut_is_looked_at_anew():
         if len(past[0]) % 7 == 0 and cut.shape != past.shape:
             found = charges(pull, [state], PIANO.size, cut)
             np.testing.assert_array_equal(found, charges(again, [state], PIANO.size, cut))
+
+
+def test_a_theme_that_the_window_of_the_piano_has_left_is_found():
+    random = np.random.default_rng(0)
+    theme = random.permutation(np.arange(36, 60))[:12].tolist()
+    pitches = [*theme, *random.integers(70, 100, 1100).tolist(), *theme[:11]]
+    notes = [(0.5 * n, 0.5 * n + 0.4, one, 64, 0, False, 0) for n, one in enumerate(pitches)]
+    primer = encode_primer(PIANO, Score(notes=notes))
+    assert len(primer.ids) > 4096 + 200  # as the piano's window is, and its theme before it
+    pull = returns.StrikeReturns(PIANO.note_events)
+    charged = charges(pull, [primer.state(PIANO)], PIANO.size, primer.ids[None])[0]
+    assert charged.argmin() == PIANO.vocabulary.id("note_on", theme[11])
 
 
 def test_it_is_a_habit_of_the_corpus():
