@@ -1,15 +1,18 @@
 """Free music on its beats as one folder for ``musictx train experiment=song``.
 
     python -m scripts.reproduce.songs out=DIR pop909=DIR lieder=DIR quartets=DIR freedoom=DIR
-        leadsheets=DIR groove=DIR
+        leadsheets=DIR groove=DIR mutopia=DIR
 
 Each folder is optional: POP909 on its beats (tracks MELODY, BRIDGE, PIANO), OpenScore Lieder and
-String Quartets, Freedoom's bands, OpenEWLD's lead sheets, Groove's drummers; MIDI or MusicXML.
+String Quartets, Freedoom's bands, OpenEWLD's lead sheets, Groove's drummers, the classical scores
+of Mutopia (folders by licence, then by kind; by-sa is left out); MIDI or MusicXML.
 Writes MIDI files with one program for each part, told apart as below, tempo marks, meters and
 chords as they were, and split.csv: POP909 780 and later, and a few of each of the others by the
 hash of their names, are held out. Some of POP909's songs become bands (bands.py): in 40 of 100 one
 of Groove's drummers of the same split plays along, in 35 of 100 the piano's lowest line is a bass.
-Groove's strokes, played freely, are put on sixteenths and triplets.
+Groove's strokes, played freely, are put on sixteenths and triplets. Of Mutopia, single parts of
+works that are there whole are left out, and so are works that another folder has, so that nothing
+held out is trained on in another edition.
 """
 
 from __future__ import annotations
@@ -30,14 +33,21 @@ from scripts.words import options as read_options
 from scripts.words import run
 
 DEFAULTS = dict.fromkeys(
-    ("out", "pop909", "lieder", "quartets", "freedoom", "leadsheets", "groove"), ""
+    ("out", "pop909", "lieder", "quartets", "freedoom", "leadsheets", "groove", "mutopia"), ""
 )
 #: The program that stands for a melody: voices, tunes of lead sheets.
-MELODY, STRINGS, PIANO = 73, 48, 0
+MELODY, STRINGS, PIANO, ORGAN, GUITAR = 73, 48, 0, 16, 24
+#: The strings of a quartet, which keep their programs.
+QUARTET = (40, 41, 42)
 #: Pieces with fewer notes are left out.
 FEWEST_NOTES = 16
 #: The share of pieces held out, in percent.
 HELD_OUT = {"lieder": 4, "quartets": 8, "freedoom": 8, "leadsheets": 8, "groove": 4}
+HELD_OUT["mutopia"] = 4
+#: Kinds of Mutopia's scores that one instrument plays.
+SOLO = {"keyboard": PIANO, "keyboard-4-hands": PIANO, "organ": ORGAN, "guitar": GUITAR}
+#: Pieces are the same music if a tenth of their runs of so many intervals are.
+RUN, SAME = 16, 0.1
 #: The shares of POP909's songs with a drummer, and with a bass.
 WITH_DRUMS, WITH_BASS = 0.4, 0.35
 
@@ -45,9 +55,11 @@ WITH_DRUMS, WITH_BASS = 0.4, 0.35
 Drummers = dict[str, list[bands.Performance]]
 
 
-def programs(source: str, score: Score) -> np.ndarray:
-    """(n,) the program of each note by its part."""
+def programs(source: str, score: Score, kind: str) -> np.ndarray:
+    """(n,) the program of each note by its part; ``kind``: the folder of a score of Mutopia."""
     notes = score.notes
+    if source == "mutopia":
+        return classical(notes, kind)
     if source == "pop909":
         return np.array([MELODY, STRINGS, PIANO])[np.minimum(notes["track"], 2)]
     if source == "lieder":
@@ -59,10 +71,51 @@ def programs(source: str, score: Score) -> np.ndarray:
     return np.array([family(program) for program in notes["program"].tolist()], int)
 
 
+def classical(notes: np.ndarray, kind: str) -> np.ndarray:
+    """(n,) programs of a score of Mutopia: one instrument by its kind; in music for voices all
+    keyboards are a piano, the highest voice is the melody and the others strings; strings of a
+    quartet stay, and other instruments stand for their family."""
+    if kind in SOLO:
+        return np.full(len(notes), SOLO[kind])
+    instruments = notes["program"].astype(int)
+    if kind != "voices":
+        return np.array([p if p in QUARTET else family(p) for p in instruments.tolist()], int)
+    tracks = np.unique(notes["track"])
+    # LilyPond's default instrument is a piano, for voices too: a piano has chords in a track.
+    chords = [_struck_together(notes[notes["track"] == track]) for track in tracks]
+    voices = [track for track, share in zip(tracks, chords) if share < 0.1]
+    found = np.full(len(notes), PIANO)
+    found[np.isin(notes["track"], voices)] = STRINGS
+    if voices:
+        highest = max(voices, key=lambda track: notes["pitch"][notes["track"] == track].mean())
+        found[notes["track"] == highest] = MELODY
+    return found
+
+
+def _struck_together(notes: np.ndarray) -> float:
+    """The share of notes that begin with the note before them."""
+    return float(np.mean(np.diff(np.sort(notes["start"])) < 1e-3)) if len(notes) > 1 else 0.0
+
+
+def runs(score: Score) -> set[bytes]:
+    """Runs of :data:`RUN` intervals of each track in the order of time and pitch."""
+    found: set[bytes] = set()
+    for track in np.unique(score.notes["track"]):
+        notes = score.notes[score.notes["track"] == track]
+        notes = notes[np.lexsort((notes["pitch"], notes["start"]))]
+        steps = np.diff(notes["pitch"].astype(np.int8))
+        if len(steps) >= RUN:
+            windows = np.lib.stride_tricks.sliding_window_view(steps, RUN)
+            found |= {window.tobytes() for window in windows if len(np.unique(window)) > 3}
+    return found
+
+
 def split(source: str, name: str) -> str:
-    """ "validation" for what is held out, else "train"."""
+    """ "validation" for what is held out, else "train"; editions of a work of Mutopia together."""
     if source == "pop909":
         return "validation" if int(name[:3]) >= 780 else "train"
+    if source == "mutopia":
+        name = "__".join(name.split("__")[:2])
     number = int(hashlib.sha256((source + name).encode()).hexdigest(), 16) % 100
     return "validation" if number < HELD_OUT[source] else "train"
 
@@ -90,16 +143,37 @@ def drummers_of(folder: str) -> Drummers:
     return found
 
 
-def prepared(source: str, score: Score, name: str = "", drummers: Drummers | None = None) -> Score:
+def prepared(
+    source: str, score: Score, name: str = "", drummers: Drummers | None = None, kind: str = ""
+) -> Score:
     """``score``, the file ``name``, with a track and a program for each part."""
     notes = score.notes.copy()
-    notes["program"] = np.where(notes["drum"], 0, programs(source, score))
+    notes["program"] = np.where(notes["drum"], 0, programs(source, score, kind))
     score = arranged(source, name, score.with_notes(notes), drummers or {})
     notes = score.notes.copy()
     part = np.where(notes["drum"], 128, notes["program"].astype(int))
     notes["track"] = np.unique(part, return_inverse=True)[1].reshape(-1)
     ticks = score.ticks_per_quarter or 480
     return replace(score, notes=notes, names={}, pedals=score.pedals[:0], ticks_per_quarter=ticks)
+
+
+def files_of(source: str, folder: str) -> list[Path]:
+    """The files of a source; of Mutopia those of free licences, without single parts of scores."""
+    endings = (".mid", ".midi", ".musicxml", ".mxl")
+    files = [path for path in sorted(Path(folder).rglob("*")) if path.suffix.lower() in endings]
+    if source != "mutopia":
+        return files
+    files = [path for path in files if path.parent.parent.name in ("pd", "by")]
+    tracks = {path: len(np.unique(musictx.read(path).notes["track"])) for path in files}
+    most: dict[str, int] = {}
+    for path, count in tracks.items():
+        work = "__".join(path.stem.split("__")[:3])
+        most[work] = max(most.get(work, 0), count)
+    return [
+        path
+        for path in files
+        if tracks[path] > 1 or most["__".join(path.stem.split("__")[:3])] == 1
+    ]
 
 
 def main(words: list[str]) -> None:
@@ -110,18 +184,25 @@ def main(words: list[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
     drummers = drummers_of(options["groove"])
+    music: set[bytes] = set()
     for source in list(DEFAULTS)[1:]:
         if not options[source]:
             continue
-        files = [p for p in sorted(Path(options[source]).rglob("*")) if p.suffix.lower() in
-                 (".mid", ".midi", ".musicxml", ".mxl")]  # fmt: skip
-        for path in files:
+        for path in files_of(source, options[source]):
             score = musictx.read(path)
             if len(score) < FEWEST_NOTES:
                 continue
-            name = "".join(c if c.isalnum() or c in "-_" else "_" for c in path.stem)[:60]
+            if source == "mutopia":
+                mine = runs(score)
+                if mine and len(mine & music) > SAME * len(mine):
+                    print(f"left out, another folder has it: {path.name}", flush=True)
+                    continue
+            elif source in ("lieder", "quartets", "leadsheets"):
+                music |= runs(score)
+            name = "".join(c if c.isalnum() or c in "-_" else "_" for c in path.stem)[:120]
             file = f"{source}-{name}.mid"
-            musictx.write(prepared(source, score, path.stem, drummers), out / file)
+            piece = prepared(source, score, path.stem, drummers, path.parent.name)
+            musictx.write(piece, out / file)
             rows.append({"midi_filename": file, "split": split(source, path.stem)})
         print(f"{source}: {len(rows)} pieces so far", flush=True)
     write_table(out / "split.csv", rows, ["midi_filename", "split"])
