@@ -59,11 +59,12 @@ class Beats:
         return bool(np.mean(near) >= ON_GRID)
 
     def bar(self, quarters: float) -> tuple[int, float]:
-        """(number of the bar, 1 at the start; quarter notes since its line)."""
+        """(number of the bar, 1 at the start, 0 and below before it; quarter notes since its
+        line)."""
         number, at = 1, 0.0
         for begin, stop, length in self._spans():
             if quarters < stop - 1e-6:
-                passed = int((quarters - begin) / length + 1e-6)
+                passed = int(np.floor((quarters - begin) / length + 1e-6))
                 since = float(quarters - begin - passed * length)
                 return number + passed, since if since > 1e-6 else 0.0  # marks stand in seconds
             number += int(np.ceil((stop - begin) / length - 1e-6))
@@ -96,8 +97,8 @@ class Beats:
         return np.concatenate([*lines, np.empty(0)])
 
     def _next(self, line: float) -> float:
-        for begin, stop, length in self._spans():
-            if begin - 1e-6 <= line < stop - 1e-6:
+        for _, stop, length in self._spans():
+            if line < stop - 1e-6:
                 return float(min(line + length, stop))
         raise AssertionError(line)
 

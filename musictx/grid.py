@@ -133,8 +133,8 @@ def _swing(quarters: np.ndarray) -> float:
     within = quarters - np.floor(quarters)
     near = within[(within > AROUND[0]) & (within < AROUND[1])]
     beats = quarters - np.round(quarters)
-    late = np.median(beats[np.abs(beats) < AROUND[0] / 4]) if len(near) >= FEWEST else np.inf
-    if not abs(late) < SMALL:
+    on_beats = beats[np.abs(beats) < AROUND[0] / 4]
+    if len(near) < FEWEST or not len(on_beats) or abs(np.median(on_beats)) >= SMALL:
         return 0.5
     swing = float(np.median(near))
     together = np.mean(np.abs(near - swing) < SMALL * 2)

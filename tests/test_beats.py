@@ -93,3 +93,19 @@ def test_a_change_of_meter_inside_a_bar_begins_a_new_one():
     assert clock.bar(5.0) == (2, 1.0)
     assert clock.bar(6.0) == (3, 0.0)
     assert clock.bar_line(4.5) == 6.0
+
+
+@given(st.lists(spans, min_size=1, max_size=3), st.integers(-80, -1))
+def test_bars_before_the_first_are_as_long_as_it(spans, eighths):
+    """Numbered 0, -1, ...; the first line after the last of them begins bar 1."""
+    meters, at, place = [], 0.0, eighths / 2
+    for numerator, denominator, bars, _ in spans:
+        meters.append((at / 2, numerator, denominator))
+        at += numerator * 4 / denominator * bars
+    clock, length = Beats(Score(meters=meters)), meters[0][1] * 4 / meters[0][2]
+    before = int(np.floor(place / length))
+    assert clock.bar(place) == (1 + before, place - before * length)
+    lines = [-length * n for n in range(200, -1, -1)] + clock.bar_lines(100.0)[1:].tolist()
+    coming = [line for line in lines if line >= place]
+    for bars in range(3):
+        assert clock.bar_line(place, bars) == coming[bars]

@@ -222,8 +222,9 @@ class _Writing:
         if not earlier:
             return []
         grid = self._grid()
-        lines = grid.clock.lines[self.first :]
-        before = self.first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
+        first = grid.clock.before + self.first
+        lines = grid.clock.lines[first:]
+        before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
         steps = {int(one) for one in np.diff(lines[: self.count + 1])}
         if len(steps) > 1:
             return []

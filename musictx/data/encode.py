@@ -15,6 +15,7 @@ from musictx import formats
 from musictx.config import CorpusConfig, Limits
 from musictx.data.budget import Budget, TookTooLong, within
 from musictx.data.corpora import Item, Reader
+from musictx.data.shards import checked
 from musictx.errors import ReadError, UserError
 from musictx.grid import in_time, without_beats
 from musictx.notes import Score
@@ -98,19 +99,30 @@ def _bounded(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfi
 
 
 def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig) -> Outcome:
-    """Read and encode one piece; see :class:`Outcome`."""
-    name = item.name
+    """Read and encode one piece; see :class:`Outcome`. Raises what :func:`within` does."""
     repairs: Counter[str] = Counter()
+    reason = "unreadable"
     try:
         score, ids = read(item.source, tokenizer, repairs, corpus.limits)
         if corpus.programs:
             score = programmed(score, corpus.programs)
-    except ReadError as error:
-        return Outcome(name, reason=error.reason, detail=str(error))
+        reason = "not encodable"
+        return _encoded(item.name, score, ids, tokenizer, repairs)
     except (TookTooLong, MemoryError):
         raise
     except Exception as error:
-        return Outcome(name, reason="unreadable", detail=_said(error))
+        reason = error.reason if isinstance(error, ReadError) else reason
+        return Outcome(item.name, reason=reason, detail=_said(error))
+
+
+def _encoded(
+    name: str,
+    score: Score,
+    ids: np.ndarray | None,
+    tokenizer: Tokenizer,
+    repairs: Counter[str],
+) -> Outcome:
+    """``ids``: those that the corpus gives, if any."""
     if len(score) < FEWEST_NOTES:
         found = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
         detail = f"{len(score)} notes, expected at least {FEWEST_NOTES}{found}"
@@ -121,13 +133,8 @@ def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig)
             detail = "it keeps to no beats that could be found; tokenizer=performance reads it"
             return Outcome(name, reason="no beats", detail=detail)
         repairs["beats that its notes tell, not its marks"] += score.pulse is not None
-    try:
-        written, left_out = tokenizer.encode_with_report(score)
-    except (TookTooLong, MemoryError):
-        raise
-    except Exception as error:
-        return Outcome(name, reason="not encodable", detail=_said(error))
-    ids = written if ids is None else ids
+    written, left_out = tokenizer.encode_with_report(score)
+    ids = checked(written if ids is None else ids, tokenizer.size)
     kept = max(len(score) - sum(left_out.values()), 0)
     if not len(ids) or not kept:
         lost = ", ".join(f"{n} {label}" for label, n in left_out.items()) or f"{len(score)} notes"
@@ -142,7 +149,7 @@ def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig)
     lossy = {str(label): int(n) for label, n in changed.items() if n}
     return Outcome(
         name,
-        np.asarray(ids, np.uint16),
+        ids,
         score.content_hash(),
         kept,
         float(score.duration),

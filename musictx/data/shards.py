@@ -37,6 +37,16 @@ ID = np.dtype("<u2")
 CHECKED_AT_ONCE = 2**30
 
 
+def checked(ids: np.ndarray, vocabulary: int, name: str = "ids") -> np.ndarray:
+    """(n,) ``ids`` of :data:`ID`. Raises ``ValueError``, with their ``name``, for what is not an
+    id of a vocabulary of that size."""
+    ids = np.asarray(ids)
+    whole = ids.dtype.kind in "iu" or not len(ids)
+    if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary):
+        raise ValueError(f"{name}: expected whole numbers from 0 to {vocabulary - 1}")
+    return ids.astype(ID)
+
+
 class Piece(NamedTuple):
     """One row of the piece table.
 

@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 
 from musictx import files
-from musictx.data.shards import FORMAT, HEADER, ID, PIECES, SPLITS, TOKENS, Piece, Totals, is_shards
+from musictx.data.shards import (
+    FORMAT,
+    HEADER,
+    PIECES,
+    SPLITS,
+    TOKENS,
+    Piece,
+    Totals,
+    checked,
+    is_shards,
+)
 from musictx.errors import UserError
 
 
@@ -76,11 +86,7 @@ class Writer:
         """Append a piece of ``ids`` (n,) of the vocabulary; the rest as in ``Piece``."""
         if split not in SPLITS:
             raise ValueError(f"split {split!r}: expected one of {', '.join(SPLITS)}")
-        ids, most = np.asarray(ids), self._vocabulary - 1
-        whole = ids.dtype.kind in "iu" or not len(ids)
-        if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() <= most):
-            raise ValueError(f"ids of {name}: expected whole numbers from 0 to {most}")
-        data = ids.astype(ID).tobytes()
+        data = checked(ids, self._vocabulary, f"ids of {name}").tobytes()
         crc = zlib.crc32(data)
         place = (self._offset, len(ids))
         piece = Piece(0, name, split, hash, *place, notes, seconds, begins, ends, crc)

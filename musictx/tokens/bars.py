@@ -67,6 +67,9 @@ class Bars:
     """The bars of a piece on the clock of its file.
 
     score  whose tempo and meter marks count;  until  seconds up to which there are bars
+
+    Where the beats are later than their marks, whole bars of the first meter stand before the first
+    one, back to second 0: a note there is a pick-up.
     """
 
     def __init__(self, score: Score, until: float) -> None:
@@ -90,12 +93,17 @@ class Bars:
             begin = stop
             if number + 1 < len(marks) and marks[number + 1] > last:
                 break
-        #: (B + 1,) int64 steps: the bar lines from the beginning of the file on.
+        opening, meter = self.meters[0]
+        earliest = float(np.round(self.clock.quarters(0.0) * STEPS, 6))
+        #: How many bars stand before the first one.
+        self.before = max(int(np.ceil((opening - earliest) / meter.steps)), 0)
+        self.meters[0] = (opening - self.before * meter.steps, meter)
+        lines.insert(0, opening + np.arange(-self.before, 0) * meter.steps)
+        #: (B + 1,) int64 steps from the first bar on: the bar lines.
         self.lines = np.append(np.concatenate(lines), begin)
 
     def place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Times -> (steps on the grid, from the beginning of the file; how many steps each was
-        moved)."""
+        """Times -> (steps on the grid, from the first bar on; how many steps each was moved)."""
         steps = np.round(self.clock.quarters(seconds) * STEPS, 6)
         line = self._line(steps)
         found = np.minimum(line + nearest(steps - line), self.after(steps))

@@ -68,7 +68,8 @@ def write(
 
     A gap is the largest shift as often as it fits, then the remainder. A program token stands
     before an event that is not of the program before it, a velocity token before a strike that is
-    not of the velocity bin before it. :data:`UNKNOWN` ones are not written.
+    not of the velocity bin before it. :data:`UNKNOWN` ones are not written. Raises ``ValueError``
+    for events that are not in order, and for a value that the vocabulary does not have.
     """
     steps = events["step"]
     tail = last_step is not None and last_step > (int(steps[-1]) if len(steps) else 0)
@@ -78,7 +79,10 @@ def write(
         return np.empty(0, np.uint16)
     first_shift, end_shift = vocabulary.range("time_shift")
     longest = end_shift - first_shift
-    full, rest = np.divmod(np.diff(steps, prepend=0), longest)
+    gaps = np.diff(steps, prepend=0)
+    if gaps.min() < 0:
+        raise ValueError("events: expected in order of their steps, from 0 on")
+    full, rest = np.divmod(gaps, longest)
 
     before = np.empty(0, EVENT) if past is None else past
     has = {
@@ -96,12 +100,12 @@ def write(
     ids = np.full(int(stretch_ends[-1]), end_shift - 1, np.uint16)
     place = stretch_ends - 1
     n = len(events)
-    for mask, values in (
-        (has["event"], event_ids(events, vocabulary)),
-        (has["velocity"], _ids_of("velocity", events["bin"], vocabulary)),
-        (has["program"], _ids_of("program", events["program"], vocabulary)),
-    ):
-        ids[place[mask]] = values[mask[:n]]
+    ids[place[has["event"]]] = event_ids(events, vocabulary)
+    place = place - has["event"]
+    for kind, name in (("velocity", "bin"), ("program", "program")):
+        mask = has[kind]
+        if mask.any():
+            ids[place[mask]] = vocabulary.ids(kind, events[name][mask[:n]])
         place = place - mask
     ids[place[rest > 0]] = first_shift - 1 + rest[rest > 0]
     return ids
@@ -133,16 +137,14 @@ def _changes(values: np.ndarray, counts: np.ndarray, before: int) -> np.ndarray:
     return changed
 
 
-def _ids_of(kind: str, values: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    if kind not in vocabulary.kinds:
-        return np.zeros(len(values), np.int64)
-    first = vocabulary.range(kind)[0]
-    return first - vocabulary.value_of[first] + values
-
-
 def event_ids(events: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
     """(n,) int64: the id that each event ends with."""
-    return np.choose(events["what"], [_ids_of(kind, events["pitch"], vocabulary) for kind in KINDS])
+    ids = np.empty(len(events), np.int64)
+    for what, kind in enumerate(KINDS):
+        rows = events["what"] == what
+        if rows.any():
+            ids[rows] = vocabulary.ids(kind, events["pitch"][rows])
+    return ids
 
 
 def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:

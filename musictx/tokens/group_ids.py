@@ -44,32 +44,38 @@ BAR = np.dtype([("numerator", "i8"), ("exponent", "i8"), ("cut", "i8")])
 
 
 def write(bars: np.ndarray, placed: np.ndarray, table: Vocabulary) -> np.ndarray:
-    """(n,) uint16 ids of bars (:data:`BAR`) and groups (:data:`PLACED`) in the order of writing."""
-    first = {kind: table.range(kind)[0] - table.row(kind)[2] for kind in table.kinds}
-    lines = np.empty((len(bars), FIELDS_A_GROUP), np.int64)
-    lines[:, 0] = first["bar"]
-    lines[:, 1] = first["numerator"] + bars["numerator"]
-    lines[:, 2] = first["denominator"] + bars["exponent"]
+    """(n,) uint16 ids of bars (:data:`BAR`) and groups (:data:`PLACED`) in the order of writing.
+    Raises ``ValueError`` for a value that the vocabulary does not have, or a group in no bar."""
+    if len(placed) and not 0 <= placed["line"].min() <= placed["line"].max() < len(bars):
+        raise ValueError(f"groups: expected in bars 0 to {len(bars) - 1}")
     back = returned(bars, placed)
-    lines[:, LINE_SAYS] = first["section"] + np.where(back, RETURNS - 1 + back, 0)
-    lines[:, 4] = first["place"] + bars["cut"]
+    lines = np.empty((len(bars), FIELDS_A_GROUP), np.int64)
+    lines[:, 0] = table.id("bar")
+    lines[:, 1] = table.ids("numerator", bars["numerator"])
+    lines[:, 2] = table.ids("denominator", bars["exponent"])
+    lines[:, LINE_SAYS] = table.ids("section", np.where(back, RETURNS - 1 + back, 0))
+    lines[:, 4] = table.ids("place", bars["cut"])
     groups = np.empty((len(placed), FIELDS_A_GROUP), np.int64)
+    groups[:, 0] = table.ids("place", placed["place"])
     chord, drum = placed["part"] == CHORD, placed["part"] == DRUM_PART
-    kinds = [chord, drum]
-    groups[:, 0] = first["place"] + placed["place"]
-    groups[:, 1] = np.select(
-        kinds, [first["harmony"], first["drums"]], first["program"] + placed["part"]
-    )
-    groups[:, 2] = placed["tone"] + np.select(kinds, [first["root"], first["drum"]], first["pitch"])
-    groups[:, 3] = np.select(
-        kinds,
-        [first["quality"] + placed["length"], np.full(len(placed), first["none"])],
-        first["length"] + placed["length"],
-    )
-    tie = (placed["bin"] == 0) & ~drum
-    groups[:, 4] = np.select(
-        [chord, tie], [first["none"], first["tie"]], first["velocity"] + placed["bin"]
-    )
+    pitched = ~chord & ~drum
+    tie = pitched & (placed["bin"] == 0)
+    columns: list[tuple[int, np.ndarray, str, str]] = [
+        (1, chord, "harmony", ""),
+        (1, drum, "drums", ""),
+        (1, pitched, "program", "part"),
+        (2, chord, "root", "tone"),
+        (2, drum, "drum", "tone"),
+        (2, pitched, "pitch", "tone"),
+        (3, chord, "quality", "length"),
+        (3, drum, "none", ""),
+        (3, pitched, "length", "length"),
+        (4, chord, "none", ""),
+        (4, tie, "tie", ""),
+        (4, ~chord & ~tie, "velocity", "bin"),
+    ]
+    for column, rows, kind, value in columns:
+        groups[rows, column] = table.ids(kind, placed[value][rows]) if value else table.id(kind)
     both = np.concatenate([lines, groups])
     at = np.concatenate([np.arange(len(bars)) * 2, placed["line"] * 2 + 1])
     ids: np.ndarray = both[np.argsort(at, kind="stable")].astype(np.uint16).reshape(-1)

@@ -191,13 +191,16 @@ class GroupTokenizer(VocabularyTokenizer):
 
     def _writable(self, score: Score) -> Score:
         """``score`` with bars that can be written."""
-        quarters = score.meters["numerator"] * 4.0 / np.maximum(score.meters["denominator"], 1)
+        pulse = score.pulse
+        meters = (score.meters if pulse is None else pulse.meters).copy()
+        quarters = meters["numerator"] * 4.0 / np.maximum(meters["denominator"], 1)
         too_long = quarters * STEPS > PLACES
         if not too_long.any():
             return score
-        meters = score.meters.copy()
         meters["numerator"][too_long], meters["denominator"][too_long] = 4, 4
-        return replace(score, meters=meters)
+        if pulse is None:
+            return replace(score, meters=meters)
+        return replace(score, pulse=pulse._replace(meters=meters))
 
     def grid(self, score: Score, *moments: float) -> Grid:
         """The bars of ``score`` that hold its notes, and the ``moments`` in seconds, with the

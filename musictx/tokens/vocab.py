@@ -127,6 +127,15 @@ class Vocabulary:
             raise ValueError(f"{kind} {value}: expected a value from {f.low} to {f.high}")
         return offset + int(value) - f.low
 
+    def ids(self, kind: str, values: np.ndarray) -> np.ndarray:
+        """(n,) int64: the ids of tokens of one kind. Raises ``ValueError`` as :meth:`id` does."""
+        offset, f = self._row(kind)
+        outside = values[(values < f.low) | (values > f.high)]
+        if len(outside):
+            self.id(kind, outside[0])
+        found: np.ndarray = values.astype(np.int64) + (offset - f.low)
+        return found
+
     def token(self, token_id: int) -> tuple[str, int]:
         """(kind, value) of one id."""
         if not 0 <= token_id < self.size:

@@ -20,9 +20,11 @@ from musictx.data import prepare as preparing
 from musictx.data.corpora import Item
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
+from musictx.data.sources import Folder
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.build import build
+from musictx.tokens.groups import GroupTokenizer
 from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
 
 
@@ -182,6 +184,66 @@ def test_a_reader_that_fails_unexpectedly_costs_only_the_file(corpus, tmp_path, 
     detail = {item.name: item.detail for item in report.left_out}["song-010.mid"]
     assert detail == "RuntimeError: a bug of ours"
     assert report.total().pieces == 50
+
+
+STAGES = ["in_time", "without_beats", "encode_with_report", "merged", "moved", "content_hash"]
+
+
+@pytest.mark.parametrize("error", [ValueError, AssertionError, RecursionError, UserError])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_file_that_cannot_be_encoded_is_left_out_and_listed(tmp_path, monkeypatch, stage, error):
+    """Whatever is raised, wherever."""
+    root = write_songs(tmp_path / "c", range(3))
+    midi.write(song(7, notes=13), root / "wrong.mid")
+    monkeypatch.setattr(encode, "without_beats", lambda score: False)  # these songs keep to none
+    owner = {"content_hash": Score, "in_time": encode, "without_beats": encode}
+    owner = owner.get(stage, GroupTokenizer)
+    real = getattr(owner, stage)
+
+    def wrong(*arguments):
+        if any(isinstance(one, Score) and len(one) == 13 for one in arguments):
+            raise error("an argument")
+        return real(*arguments)
+
+    monkeypatch.setattr(owner, stage, wrong)
+    report = run(root, tmp_path / "out", tokenizer=build(name="notes"))
+    ((name, reason, detail),) = report.left_out
+    assert (name, reason) == ("wrong.mid", "not encodable")
+    assert "an argument" in detail
+    assert report.total().pieces == 3
+
+
+@pytest.mark.parametrize("wrong", [-1, TOKENIZER.size, 2**16 + 4, 4.0])
+@pytest.mark.parametrize("given", [False, True])
+def test_ids_outside_of_the_vocabulary_leave_the_file_out(tmp_path, monkeypatch, wrong, given):
+    """The tokenizer's, and those that a corpus gives."""
+    real = type(TOKENIZER).encode_with_report
+    ids = np.array([wrong, 5, 6])
+
+    def encoded(self, score):
+        right, left_out = real(self, score)
+        return (ids if len(score) == 13 and not given else right), left_out
+
+    def read(path, tokenizer, repairs, limits):
+        score = formats.read(path, limits=limits, repairs=repairs)
+        return score, ids if len(score) == 13 and given else None
+
+    monkeypatch.setattr(type(TOKENIZER), "encode_with_report", encoded)
+    monkeypatch.setattr(Folder, "read", staticmethod(read))
+    root = write_songs(tmp_path / "c", range(3))
+    midi.write(song(7, notes=13), root / "wrong.mid")
+    report = run(root, tmp_path / "out")
+    assert [(one.name, one.reason) for one in report.left_out] == [("wrong.mid", "not encodable")]
+    assert report.total().pieces == 3
+
+
+def test_an_interrupt_in_encoding_ends_the_run(tmp_path, monkeypatch):
+    def interrupted(self, score):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(TOKENIZER), "merged", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(write_songs(tmp_path / "c", range(3)), tmp_path / "out")
 
 
 def test_up_to_date_shards_are_not_made_again(corpus, tmp_path, monkeypatch):

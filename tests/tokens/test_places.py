@@ -1,0 +1,187 @@
+"""Every note is written near where it was, wherever the music lies on the beats of its file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.beats import Beats
+from musictx.chorale.grid import Grid
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.grid import in_time
+from musictx.notes import NOTE, Pulse, Score
+from musictx.tokens import events as ev
+from musictx.tokens.bars import STEPS
+from musictx.tokens.group_ids import BAR, CHORD, DRUM_PART, PLACED, write
+from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.performance import PerformanceTokenizer
+from tests.strategies import scores
+from tests.tokens.grids import gridded
+
+quick = settings(deadline=None, max_examples=100)
+BARS = GroupTokenizer()
+EVENTS = [PerformanceTokenizer(tracks="programs"), PerformanceTokenizer(low=21, high=108)]
+#: Half of the way between the two places that lie farthest apart.
+NEAR_STEPS = 1.5 + 1e-5
+
+
+@st.composite
+def moved(draw: st.DrawFn) -> Score:
+    """Music whose beats come later or earlier than the marks of its file, by up to some bars; its
+    first notes may stand before them, and it may swing."""
+    piece = draw(st.one_of(scores(pedals=False), gridded()))
+    late = draw(st.one_of(st.floats(-0.3, 0.3), st.floats(-1.0, 8.0)))
+    swing = draw(st.sampled_from([0.5, 0.6]))
+    return dataclasses.replace(piece, pulse=Pulse(piece.tempos, piece.meters, late, swing))
+
+
+@st.composite
+def late_files(draw: st.DrawFn) -> Score:
+    """Files as sequencers and LilyPond write them: all notes a few ticks off the grid but the first
+    ones, or grace notes before the first beat, after a pick-up or none."""
+    ticks, bpm = draw(st.sampled_from([384, 480])), draw(st.integers(40, 200))
+    meter = draw(st.sampled_from([(4, 4), (3, 4), (6, 8), (2, 2)]))
+    pickup = draw(st.integers(0, 3))
+    shift = draw(st.integers(-70, 70))
+    early = draw(st.integers(0, 3))
+    rows = []
+    for n in range(draw(st.integers(20, 64))):
+        start = max(pickup * ticks + n * ticks // 2 + shift, 0)
+        rows.append((start, start + ticks // 3, 60 + n * 5 % 24))
+    rows = [(tick, tick + 20, 80 + tick) for tick in range(early)] + rows
+    marks = [(0.0, 1, 4), (pickup * 60 / bpm, *meter)] if pickup else [(0.0, *meter)]
+    second = ticks * bpm / 60
+    return Score(
+        notes=[(a / second, b / second, pitch, 64, 0, False, 0) for a, b, pitch in rows],
+        tempos=[(0.0, float(bpm))],
+        meters=marks,
+        ticks_per_quarter=ticks,
+    )
+
+
+def by_pitch(notes: np.ndarray, starts: np.ndarray) -> dict[tuple, list[float]]:
+    """(program, drum or not, pitch) -> when it begins, in order."""
+    found: dict[tuple, list[float]] = defaultdict(list)
+    for note, start in zip(notes, starts):
+        found[note["program"] * ~note["drum"], note["drum"], note["pitch"]].append(float(start))
+    return {key: sorted(values) for key, values in found.items()}
+
+
+def check_round_trip(tokenizer: GroupTokenizer, score: Score) -> None:
+    """All notes come back, at most half a line of the grid from where they were."""
+    back = tokenizer.decode(tokenizer.encode(score)).notes
+    clock = Beats(score)
+    begins = round(float(clock.quarters(tokenizer.begins(score))) * STEPS, 5) if len(back) else 0
+    were = by_pitch(score.notes, clock.quarters(score.notes["start"]) * STEPS)
+    are = by_pitch(back, back["start"] * STEPS * tokenizer.bpm / 60 + begins)
+    assert {key: len(values) for key, values in are.items()} == {
+        key: len(values) for key, values in were.items()
+    }
+    for key, values in were.items():
+        assert np.abs(np.array(values) - are[key]).max() <= NEAR_STEPS
+
+
+@quick
+@given(moved())
+def test_notes_stay_on_their_beats_however_late_these_are(score):
+    check_round_trip(BARS, score)
+    back = BARS.decode(BARS.encode(score))
+    assert back == BARS.quantise(score)
+
+
+@quick
+@given(late_files())
+def test_notes_before_the_first_beat_of_late_music_are_a_pick_up(score):
+    check_round_trip(BARS, in_time(score))
+
+
+def test_what_is_before_the_first_bar_of_late_music_stands_in_a_bar_before_it():
+    """The file of the fault: a note at tick 0, all others 40 ticks late."""
+    starts = np.arange(64) / 4 + np.where(np.arange(64), 40 / 960, 0.0)
+    notes = np.zeros(64, NOTE)
+    notes["start"], notes["end"], notes["velocity"] = starts, starts + 0.2, 64
+    notes["pitch"] = 60 + np.arange(64) % 12
+    score = in_time(Score(notes, tempos=[(0.0, 120.0)], ticks_per_quarter=480))
+    assert score.pulse is not None
+    back = BARS.decode(BARS.encode(score)).notes
+    steps = np.round(back["start"] * 48).astype(int).tolist()
+    assert steps == [96 - 3, *(96 + 12 * n for n in range(1, 64))]
+
+
+@quick
+@given(scores(), st.sampled_from(EVENTS))
+def test_events_stay_within_half_a_step(score, tokenizer):
+    score = dataclasses.replace(score, pedals=score.pedals[:0])
+    inside = (score.notes["pitch"] >= tokenizer.low) & (score.notes["pitch"] <= tokenizer.high)
+    drum = score.notes["drum"]
+    kept = score.notes[drum | inside if tokenizer.tracks == "programs" else inside & ~drum].copy()
+    if tokenizer.tracks == "piano":
+        kept["program"] = 0
+    back = tokenizer.decode(tokenizer.encode(score)).notes
+    were = by_pitch(kept, kept["start"])
+    are = by_pitch(back, back["start"] + tokenizer.begins(score))
+    assert list(map(len, were.values())) == [len(are[key]) for key in were]
+    for key, values in were.items():
+        assert np.abs(np.array(values) - are[key]).max() <= tokenizer.step_seconds / 2 + 1e-9
+
+
+# ------------------------------------------------------------- what the vocabulary does not have
+
+GROUP = {"line": 0, "place": 0, "part": 0, "tone": 60, "length": 24, "bin": 3}
+WRONG = [
+    *({name: -1} for name in ("line", "place", "tone", "length", "bin")),
+    {"part": 129},
+    {"part": -2},
+    {"line": 1},
+    {"place": 192},
+    {"tone": 128},
+    {"length": 193},
+    {"length": 0},
+    {"bin": 9},
+    {"part": CHORD, "tone": 13},
+    {"part": CHORD, "length": 99},
+    {"part": DRUM_PART, "tone": 200},
+    {"part": DRUM_PART, "bin": 0},
+    {"place": 2**16},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_group_outside_the_vocabulary_is_no_other_group(wrong):
+    bars = np.array([(4, 2, 0)], BAR)
+    right = np.array([tuple(GROUP[name] for name in PLACED.names)], PLACED)
+    assert BARS.decode(write(bars, right, BARS.vocabulary)).notes["pitch"].tolist() == [60]
+    for name, value in wrong.items():
+        right[name] = value
+    with pytest.raises(ValueError, match="expected"):
+        write(bars, right, BARS.vocabulary)
+
+
+@pytest.mark.parametrize("bar", [(0, 2, 0), (33, 2, 0), (4, 6, 0), (4, -1, 0), (4, 2, 192)])
+def test_a_bar_outside_the_vocabulary_is_no_other_bar(bar):
+    with pytest.raises(ValueError, match="expected"):
+        write(np.array([bar], BAR), np.empty(0, PLACED), BARS.vocabulary)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"step": -1}, {"pitch": 128}, {"pitch": -1}, {"bin": 33}, {"bin": 0}, {"program": 128}],
+    ids=str,
+)
+def test_an_event_outside_the_vocabulary_is_no_other_event(wrong):
+    table = PerformanceTokenizer(tracks="programs").vocabulary
+    event = {"step": 5, "what": ev.ON, "program": 0, "pitch": 60, "bin": 4, "order": 0} | wrong
+    with pytest.raises(ValueError, match="expected"):
+        ev.write(np.array([tuple(event[n] for n in ev.EVENT.names)], ev.EVENT), table)
+
+
+def test_voices_out_of_range_are_silent():
+    tokenizer = ChoraleTokenizer()
+    pitches = np.array([[300, 60, -5, tokenizer.low - 1]])
+    ids = tokenizer.encode_grid(Grid.joined(pitches))
+    assert tokenizer.decode_grid(ids).pitches.tolist() == [[-1, 60, -1, -1]]
