@@ -9,7 +9,7 @@ import pytest
 
 from musictx import files
 from musictx.errors import UserError, WriteError
-from musictx.train.lock import Lock
+from musictx.training.lock import Lock
 
 
 def test_a_file_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:

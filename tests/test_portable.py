@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from musictx import files
-from musictx.train.lock import Lock
+from musictx.training.lock import Lock
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What Windows lacks, but for signals that Lightning asks for by the name of the system.

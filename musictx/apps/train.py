@@ -31,19 +31,19 @@ from musictx.sampling.primer import NOTHING
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
-from musictx.train import checkpoint, fitting, memory, messages, ranks, runs
-from musictx.train.callbacks import LastCheckpoint, Run, RunCallback, StopBetweenSteps
-from musictx.train.card import card
-from musictx.train.ema import Ema
-from musictx.train.init import take_over
-from musictx.train.lit import LitMusicTransformer
-from musictx.train.lock import Lock
-from musictx.train.network import build_model
-from musictx.train.progress import Progress, duration
-from musictx.train.quiet import quiet_lightning
-from musictx.train.schedule import learning_rate
-from musictx.train.stopping import Stopped, StoppedAtOnce, StopRequest
-from musictx.train.trainer import build_trainer, instantiate
+from musictx.training import checkpoint, fitting, memory, messages, ranks, runs
+from musictx.training.callbacks import LastCheckpoint, Run, RunCallback, StopBetweenSteps
+from musictx.training.card import card
+from musictx.training.ema import Ema
+from musictx.training.init import take_over
+from musictx.training.lit import LitMusicTransformer
+from musictx.training.lock import Lock
+from musictx.training.network import build_model
+from musictx.training.progress import Progress, duration
+from musictx.training.quiet import quiet_lightning
+from musictx.training.schedule import learning_rate
+from musictx.training.stopping import Stopped, StoppedAtOnce, StopRequest
+from musictx.training.trainer import build_trainer, instantiate
 
 #: What fine-tuning takes of the usual learning rate.
 FINE_TUNING = 0.2

@@ -16,7 +16,7 @@ from pathlib import Path
 from musictx.errors import UserError
 from musictx.files import check_writable
 from musictx.studio.config import EVERYWHERE, StudioConfig
-from musictx.train.lock import Lock
+from musictx.training.lock import Lock
 
 #: Seconds that requests under way are waited for at the end.
 LEAVE_SECONDS = 3.0

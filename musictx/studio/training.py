@@ -30,7 +30,7 @@ from musictx.data.apart import apart
 from musictx.notes import Score
 from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.studio.errors import Refused
-from musictx.train import runs
+from musictx.training import runs
 
 #: Below the folder of the studio: the run of each folder of music, and what is trained now.
 PLACE, CURRENT = "training", "current.json"

@@ -31,7 +31,7 @@ from musictx.studio.document import Document
 from musictx.studio.session import Session
 from musictx.studio.sessions import Sessions
 from musictx.studio.takes import Proposal, Take, Takes, save
-from musictx.train.runs import RunFolder
+from musictx.training.runs import RunFolder
 from scripts.fuzzing import mutate
 from tests.untrained import saved
 

@@ -14,7 +14,7 @@ from musictx.config import HuangConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
-from musictx.train import checkpoint, messages, trainer
+from musictx.training import checkpoint, messages, trainer
 from tests.apps.train_driver import config, tune
 
 pytestmark = pytest.mark.usefixtures("one_thread")

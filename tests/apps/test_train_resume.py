@@ -15,8 +15,8 @@ import torch
 from musictx import bundle
 from musictx.apps import train
 from musictx.errors import UserError
-from musictx.train import checkpoint, runs
-from musictx.train.lit import LitMusicTransformer
+from musictx.training import checkpoint, runs
+from musictx.training.lit import LitMusicTransformer
 from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, config, driver
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -16,13 +16,13 @@ from safetensors import SafetensorError
 
 from musictx.data.module import MusicDataModule
 from musictx.errors import UserError, WriteError
-from musictx.train import checkpoint, ranks, runs
-from musictx.train.callbacks import Run
-from musictx.train.card import best
-from musictx.train.clock import clock
-from musictx.train.ema import averaged
-from musictx.train.lit import LitMusicTransformer
-from musictx.train.stopping import Stopped
+from musictx.training import checkpoint, ranks, runs
+from musictx.training.callbacks import Run
+from musictx.training.card import best
+from musictx.training.clock import clock
+from musictx.training.ema import averaged
+from musictx.training.lit import LitMusicTransformer
+from musictx.training.stopping import Stopped
 
 #: What to do after a failed write.
 WAY_ON = "what last.ckpt holds is kept: when there is space, the same command goes on"

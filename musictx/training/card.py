@@ -14,10 +14,10 @@ import torch
 from musictx.config import TrainConfig
 from musictx.data.shards import Shards
 from musictx.data.windows import EvaluationWindows
-from musictx.train.callbacks import BestCheckpoint
-from musictx.train.clock import clock, share
-from musictx.train.lit import LitMusicTransformer
-from musictx.train.trainer import describe_device
+from musictx.training.callbacks import BestCheckpoint
+from musictx.training.clock import clock, share
+from musictx.training.lit import LitMusicTransformer
+from musictx.training.trainer import describe_device
 
 
 def card(

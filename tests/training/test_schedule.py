@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.train.schedule import multiplier, multiplier_by_time
+from musictx.training.schedule import multiplier, multiplier_by_time
 
 KINDS = ("cosine", "rsqrt", "constant")
 RUNS = st.tuples(st.integers(1, 400), st.integers(0, 500), st.sampled_from(KINDS))

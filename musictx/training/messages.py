@@ -9,11 +9,11 @@ import pytorch_lightning as pl
 
 from musictx.config import TrainConfig
 from musictx.data.shards import Shards
-from musictx.train.card import best, protocol, rows_per_step
-from musictx.train.clock import clock
-from musictx.train.lit import LitMusicTransformer
-from musictx.train.progress import compact, duration
-from musictx.train.trainer import describe_device, emulation
+from musictx.training.card import best, protocol, rows_per_step
+from musictx.training.clock import clock
+from musictx.training.lit import LitMusicTransformer
+from musictx.training.progress import compact, duration
+from musictx.training.trainer import describe_device, emulation
 from musictx.untrusted import TRUST
 
 #: More parameters than this for each token to train on: the model will overfit.

@@ -17,9 +17,9 @@ from musictx.config import TrainerConfig
 from musictx.config.checks import import_from_here
 from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, UserError
-from musictx.train.checkpoint import AtomicCheckpoints
-from musictx.train.clock import Clock
-from musictx.train.muon import multiplies_bfloat16
+from musictx.training.checkpoint import AtomicCheckpoints
+from musictx.training.clock import Clock
+from musictx.training.muon import multiplies_bfloat16
 
 #: Stands for the run folder in the options of callbacks and loggers.
 RUN_FOLDER = "{run_folder}"

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from musictx.config import CorpusConfig, TrainConfig
-from musictx.train import messages
-from musictx.train.progress import Progress, compact, duration
-from tests.train.fakes import fake_training, fit
+from musictx.training import messages
+from musictx.training.progress import Progress, compact, duration
+from tests.training.fakes import fake_training, fit
 
 
 @pytest.mark.parametrize(

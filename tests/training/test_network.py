@@ -8,7 +8,7 @@ import torch
 from musictx.config import ModelConfig, TrainConfig
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
-from musictx.train.network import build_model
+from musictx.training.network import build_model
 
 SMALL = {"layers": 1, "width": 8, "heads": 1, "feedforward": 8, "context": 32}
 

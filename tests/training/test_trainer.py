@@ -15,11 +15,11 @@ from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
 from musictx.errors import ConfigError, UserError
-from musictx.train import checkpoint, fitting, messages, ranks, trainer
-from musictx.train.callbacks import LastCheckpoint
-from musictx.train.quiet import quiet_lightning
-from musictx.train.trainer import build_trainer, describe_device, instantiate, precision
-from tests.train.fakes import fake_training, fit
+from musictx.training import checkpoint, fitting, messages, ranks, trainer
+from musictx.training.callbacks import LastCheckpoint
+from musictx.training.quiet import quiet_lightning
+from musictx.training.trainer import build_trainer, describe_device, instantiate, precision
+from tests.training.fakes import fake_training, fit
 
 
 def test_the_precision_is_bf16_only_where_the_machine_has_it(monkeypatch):
@@ -163,7 +163,7 @@ def test_min_steps_outlast_a_callback_that_wants_to_stop(tmp_path):
 def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
     nodes = {
         "stop": {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "monitor": "val/loss"},
-        "csv": {"_target_": "musictx.train.loggers.MetricsTable", "save_dir": "{run_folder}"},
+        "csv": {"_target_": "musictx.training.loggers.MetricsTable", "save_dir": "{run_folder}"},
         "none": None,
     }
     stop, table = instantiate("callbacks", nodes, tmp_path)

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from musictx.model.transformer import MusicTransformer
-from musictx.train import muon
-from musictx.train.muon import Muon, orthogonal
-from musictx.train.optimizer import parameter_groups
+from musictx.training import muon
+from musictx.training.muon import Muon, orthogonal
+from musictx.training.optimizer import parameter_groups
 
 
 def model() -> MusicTransformer:

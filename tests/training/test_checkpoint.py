@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from musictx.errors import UserError, WriteError
-from musictx.train import checkpoint
-from musictx.train.checkpoint import AtomicCheckpoints
+from musictx.training import checkpoint
+from musictx.training.checkpoint import AtomicCheckpoints
 
 STATE = {
     "state_dict": {"w": torch.arange(3.0)},

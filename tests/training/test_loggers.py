@@ -4,7 +4,7 @@ import csv
 
 from pytorch_lightning.loggers import CSVLogger
 
-from musictx.train.loggers import MetricsTable
+from musictx.training.loggers import MetricsTable
 
 
 def rows(folder) -> list[dict[str, str]]:

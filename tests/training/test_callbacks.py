@@ -8,11 +8,11 @@ import torch
 
 from musictx.errors import WriteError
 from musictx.notes import Score
-from musictx.train import callbacks, checkpoint
-from musictx.train.callbacks import BestCheckpoint, LastCheckpoint, Run, Samples
-from musictx.train.ema import Ema
-from musictx.train.stopping import Stopped, StopRequest
-from tests.train.fakes import FakeData, fake_batch, fake_training, fit
+from musictx.training import callbacks, checkpoint
+from musictx.training.callbacks import BestCheckpoint, LastCheckpoint, Run, Samples
+from musictx.training.ema import Ema
+from musictx.training.stopping import Stopped, StopRequest
+from tests.training.fakes import FakeData, fake_batch, fake_training, fit
 
 
 def misleading() -> FakeData:

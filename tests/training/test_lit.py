@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.train.ema import Ema, averaged
-from musictx.train.lit import LitMusicTransformer, batch_seed
-from tests.train.fakes import VOCAB, FakeData, FakeModel, fake_batch, fake_training, fit
+from musictx.training.ema import Ema, averaged
+from musictx.training.lit import LitMusicTransformer, batch_seed
+from tests.training.fakes import VOCAB, FakeData, FakeModel, fake_batch, fake_training, fit
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,7 +6,7 @@ import torch
 from musictx import cli
 from musictx.errors import ConfigError
 from musictx.model.transformer import MusicTransformer
-from musictx.train import memory
+from musictx.training import memory
 from tests.apps.train_driver import write_corpus
 
 CPU = torch.device("cpu")

@@ -8,8 +8,8 @@ import pytest
 
 from musictx.config import CorpusConfig, OptimConfig, TrainConfig, TrainerConfig
 from musictx.errors import UserError
-from musictx.train import runs
-from musictx.train.lock import Lock
+from musictx.training import runs
+from musictx.training.lock import Lock
 
 MADE_OF = {"corpus": "c0", "vocabulary": "v0"}
 
@@ -86,7 +86,7 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path):
 
 def test_the_second_process_in_a_folder_is_told_who_has_it(tmp_path):
     program = (
-        "import sys, time; from pathlib import Path; from musictx.train.lock import Lock\n"
+        "import sys, time; from pathlib import Path; from musictx.training.lock import Lock\n"
         "with Lock(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
     )
     path = tmp_path / "run" / ".lock"

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from musictx.config import TrainerConfig
-from musictx.train.lit import LitMusicTransformer
-from musictx.train.quiet import quiet_lightning
-from musictx.train.trainer import build_trainer
+from musictx.training.lit import LitMusicTransformer
+from musictx.training.quiet import quiet_lightning
+from musictx.training.trainer import build_trainer
 
 VOCAB = 11
 OPTIM = {

@@ -11,9 +11,9 @@ from musictx.compose import compose, run
 from musictx.config import OptimConfig
 from musictx.errors import ConfigError
 from musictx.model.transformer import MusicTransformer
-from musictx.train.muon import Muon
-from musictx.train.optimizer import build_optimizer, parameter_groups, set_fused
-from tests.train.test_muon import model
+from musictx.training.muon import Muon
+from musictx.training.optimizer import build_optimizer, parameter_groups, set_fused
+from tests.training.test_muon import model
 
 
 class Everything(nn.Module):

@@ -10,7 +10,7 @@ from torch import nn
 
 from musictx.config.checks import imported
 from musictx.errors import ConfigError
-from musictx.train.muon import Muon
+from musictx.training.muon import Muon
 
 
 def build_optimizer(

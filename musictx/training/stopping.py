@@ -43,7 +43,7 @@ class StopRequest:
 
     def listen(self) -> None:
         """Take the signals (again), within the ``with`` block; also one that has waited since this
-        process was started (:func:`musictx.train.ranks.start_deaf_to_ctrl_c`)."""
+        process was started (:func:`musictx.training.ranks.start_deaf_to_ctrl_c`)."""
         for number in self._before:
             signal.signal(number, self._handle)
         if self._before and sys.platform != "win32":

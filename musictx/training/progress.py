@@ -10,7 +10,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import ProgressBar
 from tqdm import tqdm
 
-from musictx.train.clock import share
+from musictx.training.clock import share
 
 #: The weight of the past in the smoothed loss, each time the line is shown.
 SMOOTHING = 0.8

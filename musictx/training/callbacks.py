@@ -18,8 +18,8 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 
 from musictx import midi
 from musictx.notes import Score
-from musictx.train.ema import averaged
-from musictx.train.stopping import Stopped, StopRequest
+from musictx.training.ema import averaged
+from musictx.training.stopping import Stopped, StopRequest
 
 
 @dataclass

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from musictx.train import ranks
-from musictx.train.stopping import StopRequest
+from musictx.training import ranks
+from musictx.training.stopping import StopRequest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot block signals")
 #: A started process: Ctrl-C reaches it before it listens, and is heard when it does.
 CHILD = """
 import os, signal
-from musictx.train.stopping import StopRequest
+from musictx.training.stopping import StopRequest
 os.kill(os.getpid(), signal.SIGINT)
 with StopRequest(tell=False) as request:
     pass
