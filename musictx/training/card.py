@@ -1,4 +1,4 @@
-"""What a model folder says about how its model came to be."""
+"""The card of a trained model: corpus, training, numbers, licence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def card(
 ) -> dict[str, Any]:
     """The card of the best weights of ``trained`` so far, as ``bundle.save`` takes it.
 
-    ``apps/evaluate.py`` finds the corpus again by ``corpus`` (name, path, shards, held out).
+    ``apps/evaluate.py`` reads ``corpus`` (name, path, shards, held out) to measure on it again.
     """
     train, held_out = shards.totals("train"), shards.totals("validation")
     path = config.corpus.path
@@ -82,24 +82,24 @@ def card(
 def best(trainer: pl.Trainer) -> tuple[float | None, int]:
     """(nats per token, step) of the best validation of the run; (None, 0) if there was none."""
     for callback in trainer.checkpoint_callbacks:
-        if isinstance(callback, BestCheckpoint) and callback.best_model_score is not None:
-            return float(callback.best_model_score), callback.step
+        if isinstance(callback, BestCheckpoint):
+            return callback.loss, callback.step
     return None, 0
 
 
 def rows_per_step(config: TrainConfig, trainer: pl.Trainer) -> int:
-    """Windows that a step learns from, on all devices together."""
+    """Windows of one optimizer step, on all devices together."""
     return config.data.batch_size * config.trainer.accumulate_grad_batches * trainer.world_size
 
 
 def protocol(shards: Shards, context: int, windows: int) -> str:
-    """On what validation measures: ``windows`` of them (0 = all), or as many as there are."""
+    """The windows that validation measures: ``windows`` of them, 0 = all."""
     total = len(EvaluationWindows(shards, "validation", context))
     return f"{min(windows or total, total)} of {total} windows of {context} tokens"
 
 
 def command_line() -> str:
-    """The command as it was typed, or a remark if there was none."""
+    """The command line, or a remark where training was called from Python."""
     if Path(sys.argv[0]).name in ("musictx", "__main__.py"):
         return shlex.join(["musictx", *sys.argv[1:]])
     return "musictx.apps.train.run (called from Python)"

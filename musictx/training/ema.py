@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import pytorch_lightning as pl
@@ -16,8 +16,7 @@ class Ema(WeightAveraging):
 
     For the n-th average d is ``min(decay, (1 + n) / (10 + n))``: short at first, so that the random
     weights of the beginning are soon forgotten. Validation, samples, ``state_dict`` of checkpoints
-    and the model folder have the averages; the weights that train are a checkpoint's
-    ``current_model_state``.
+    and the model folder have the averages; a checkpoint's ``current_model_state`` has the weights.
     """
 
     def __init__(self, decay: float) -> None:
@@ -28,8 +27,8 @@ class Ema(WeightAveraging):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
     ) -> None:
-        """As Lightning's, but all weights at once, and the count of steps is the trainer's: to ask
-        a GPU for its own would wait for the step to end. Buffers never change here."""
+        """As Lightning's, but all weights at once, and n is the trainer's: to read the average's
+        own count would wait for the GPU. Buffers never change here."""
         if trainer.global_step > self._latest_update_step:
             assert self._average_model is not None
             n = trainer.global_step - 1
@@ -39,20 +38,16 @@ class Ema(WeightAveraging):
             self._average_model.n_averaged.fill_(trainer.global_step)
             self._latest_update_step = trainer.global_step
 
-    @contextmanager
-    def swapped(self, module: pl.LightningModule) -> Iterator[None]:
-        """Within it ``module`` has the averages; whatever happens, its weights come back after."""
-        if self._average_model is None:
-            yield
-            return
-        self._swap_models(module)
-        try:
-            yield
-        finally:
-            self._swap_models(module)
 
-
-def averaged(trainer: pl.Trainer) -> Any:
-    """A context in which the trained module has its averaged weights, if the run averages them."""
-    ema = next((c for c in trainer.callbacks if isinstance(c, Ema)), None)  # type: ignore[attr-defined]
-    return nullcontext() if ema is None else ema.swapped(trainer.lightning_module)
+@contextmanager
+def averaged(trainer: pl.Trainer) -> Iterator[None]:
+    """Within it the trained module has its averaged weights, if the run averages them."""
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    ema = next((c for c in callbacks if isinstance(c, Ema) and c._average_model is not None), None)
+    if ema is not None:
+        ema._swap_models(trainer.lightning_module)
+    try:
+        yield
+    finally:
+        if ema is not None:
+            ema._swap_models(trainer.lightning_module)

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.training.clock import time_used
+from musictx.training.clock import is_over, time_used
 from musictx.training.optimizer import build_optimizer, set_fused
 from musictx.training.schedule import multiplier, multiplier_by_time
 
@@ -182,7 +182,7 @@ class LitMusicTransformer(pl.LightningModule):
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         trainer: Any = self.trainer
-        if trainer.global_step >= trainer.max_steps > 0 and not trainer.fast_dev_run:
+        if is_over(trainer) and not trainer.fast_dev_run:
             trainer.should_stop = True  # Lightning then validates once more before it ends
 
     def _diverged(self) -> UserError:

@@ -1,4 +1,4 @@
-"""``metrics.csv``: Lightning's CSV logger for runs that are stopped and go on."""
+"""``metrics.csv``: Lightning's CSV logger, but a resumed run continues its table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from musictx import files
 
 
 class MetricsTable(CSVLogger):
-    """``metrics.csv`` in ``save_dir``: one row for each step at which something was logged.
+    """``metrics.csv`` in ``save_dir``: a row for each step at which something was logged.
 
-    ``step`` counts optimizer steps done. As with Lightning's logger, the rows are written every
-    ``flush_logs_every_n_steps``; here also with each checkpoint, and when training ends or fails. A
-    row that is logged again, because a run was killed and went on from an earlier checkpoint,
-    replaces the one that stands there and all after it.
+    ``step`` counts optimizer steps done. Rows of steps that were lost when a run was killed
+    are replaced when these steps are trained again.
     """
 
     def __init__(self, save_dir: str | Path, flush_logs_every_n_steps: int = 100) -> None:
@@ -27,11 +25,11 @@ class MetricsTable(CSVLogger):
             save_dir, name="", version="", flush_logs_every_n_steps=flush_logs_every_n_steps
         )
         self.path = Path(save_dir, "metrics.csv")
-        self._rows: list[dict[str, Any]] | None = None
+        self._rows: dict[int, dict[str, Any]] | None = None  # by step
 
     @property
     def experiment(self) -> Any:
-        """Nothing of Lightning's: its writer would delete what an earlier session logged."""
+        """Not Lightning's writer, which deletes what an earlier session has logged."""
         return self
 
     @rank_zero_only
@@ -44,39 +42,28 @@ class MetricsTable(CSVLogger):
     ) -> None:
         done = (step or 0) + 1  # Lightning numbers steps from 0
         if self._rows is None:
-            self._rows = _read(self.path)
-        while self._rows and int(self._rows[-1]["step"]) > done:
-            self._rows.pop()
-        same = bool(self._rows) and int(self._rows[-1]["step"]) == done
+            self._rows = {n: row for n, row in _read(self.path).items() if n < done}
         row = {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in metrics.items()}
         row.pop("epoch", None)
-        if not same:
-            self._rows.append({"step": done})
-        elif row.keys() <= self._rows[-1].keys():  # logged before, by a session that was killed
-            self._rows[-1] = {"step": done}
-        self._rows[-1] |= row
+        self._rows.setdefault(done, {"step": done}).update(row)
         if done % self._flush_logs_every_n_steps == 0:
             self.save()
 
     @rank_zero_only
     def save(self) -> None:
         if self._rows:
-            columns = list(dict.fromkeys(name for row in self._rows for name in row))
-            files.write_table(self.path, self._rows, columns)
+            columns = list(dict.fromkeys(name for row in self._rows.values() for name in row))
+            files.write_table(self.path, self._rows.values(), columns)
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
         self.save()
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    """The rows that are whole; nothing for a file that is not there."""
+def _read(path: Path) -> dict[int, dict[str, Any]]:
+    """The rows of a table by step; none where it is missing."""
     if not path.is_file():
-        return []
+        return {}
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        reader = csv.DictReader(file)
-        rows = list(reader) if "step" in (reader.fieldnames or []) else []
-    whole = [
-        row for row in rows if (row["step"] or "").isdecimal() and None not in (*row, *row.values())
-    ]
-    return [{k: v for k, v in row.items() if k and v} for row in whole]
+        rows = [row for row in csv.DictReader(file) if (row.get("step") or "").isdecimal()]
+    return {int(row["step"]): {k: v for k, v in row.items() if k and v} for row in rows}

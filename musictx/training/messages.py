@@ -1,7 +1,8 @@
-"""What ``musictx train`` says before and after training."""
+"""The lines that ``musictx train`` prints before and after training."""
 
 from __future__ import annotations
 
+import math
 import shlex
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import pytorch_lightning as pl
 
 from musictx.config import TrainConfig
 from musictx.data.shards import Shards
+from musictx.training import checkpoint
 from musictx.training.card import best, protocol, rows_per_step
 from musictx.training.clock import clock
 from musictx.training.lit import LitMusicTransformer
+from musictx.training.muon import multiplies_bfloat16
 from musictx.training.progress import compact, duration
-from musictx.training.trainer import describe_device, emulation
+from musictx.training.run_folder import RunFolder
+from musictx.training.trainer import describe_device
 from musictx.untrusted import TRUST
 
 #: More parameters than this for each token to train on: the model will overfit.
@@ -27,7 +31,7 @@ def header(
     trainer: pl.Trainer,
     folder: Path,
 ) -> list[str]:
-    """Corpus, model, length and place of a run, and what to know of it beforehand."""
+    """Corpus, model, length and folder of a run, and warnings."""
     train, held_out = shards.totals("train"), shards.totals("validation")
     parameters = sum(p.numel() for p in lit.model.parameters())
     shape = lit.hparams["network"]
@@ -60,19 +64,20 @@ def header(
 
 
 def _on_precision(precision: str, trainer: pl.Trainer) -> list[str]:
-    """What a CPU makes of ``trainer.precision`` if that is not what was asked for, or slow."""
-    if trainer.strategy.root_device.type != "cpu":
-        return []
-    lines, used = [], str(trainer.precision)
+    """Where a CPU replaces the number format of ``trainer.precision``, or emulates it."""
+    device, used = trainer.strategy.root_device, str(trainer.precision)
+    lines: list[str] = []
+    if device.type != "cpu":
+        return lines
     if precision.startswith("16") and used == "bf16-mixed":
         lines.append(
             f"note    trainer.precision={precision} is not for a CPU; it trains with bf16-mixed "
             "instead"
         )
-    if used.startswith("bf16") and (times := emulation()):
+    if used.startswith("bf16") and not multiplies_bfloat16(device):
         lines.append(
-            f"note    this CPU has no instructions for bfloat16: a product of matrices takes "
-            f"{times:.1f} times as long as in float32; trainer.precision=fast is float32 here"
+            "note    this CPU emulates bfloat16, which mostly is slower than float32: "
+            "trainer.precision=fast is float32 here"
         )
     return lines
 
@@ -85,7 +90,7 @@ def summary(
     folder: Path,
     before: float | None,
 ) -> list[str]:
-    """What came of a run and what to type next; ``before``: validation before the first step."""
+    """The result of a run, and the next commands; ``before``: validation before the first step."""
     lines = [
         f"trained {trainer.global_step:,} steps on {compact(lit.tokens)} tokens "
         f"in {duration(clock(trainer).time_elapsed())}"
@@ -96,6 +101,13 @@ def summary(
             shards, lit.hparams["network"]["context"], config.data.validation_windows
         )
         lines.append(f"best    {loss:.4f} nats/token in validation, at step {step:,} ({windows})")
+    guessing = math.log(lit.hparams["network"]["vocab_size"])
+    if loss is not None and loss > guessing:
+        lines.append(
+            f"note    guessing has {guessing:.4f} nats/token (log of the vocabulary): training "
+            f"diverged, or has hardly begun; try a lower optim.lr (it was {lit.optim['lr']:.2g}) "
+            f"or a longer optim.warmup (it was {lit.optim['warmup']}), with another out="
+        )
     if before is not None and loss is not None:
         verdict = "better" if loss < before else "not better: keep the model you started from"
         lines.append(f"before  {before:.4f} nats/token, before the first step; {verdict}")
@@ -103,17 +115,32 @@ def summary(
     lines.append(f"model   {folder / 'model'}")
     if (folder / "samples").is_dir():
         lines.append(f"samples {folder / 'samples'}")
-    trust = _trusting(config, lit)
+    trust = _trust(config, lit)
     lines.append(f"try     {trust}musictx generate model={model} render=true")
     lines.append(f"        {trust}musictx evaluate model={model}")
     return lines
 
 
-def _trusting(config: TrainConfig, lit: LitMusicTransformer) -> str:
-    """What must stand before a command that reads the model folder: the modules of the classes of
-    one's own that it names, which :mod:`musictx.untrusted` imports for none but who trusts them."""
+def stopped(folder: RunFolder, trainer: pl.Trainer) -> list[str]:
+    """Where the state of a run is that a signal has stopped, and its model."""
+    if folder.checkpoint is None:
+        lines = [f"stopped at step {trainer.global_step:,}, before the first checkpoint"]
+    else:
+        step = checkpoint.read(folder.checkpoint)["global_step"]
+        lines = [f"stopped; the state at step {step:,} is in {folder.checkpoint}"]
+        lines.append("the same command resumes")
+    if folder.model.is_dir():
+        loss, step = best(trainer)
+        quality = f"validation {loss:.4f} at step {step:,}" if loss else "not validated yet"
+        lines.append(f"model so far: {folder.model} ({quality})")
+    return lines
+
+
+def _trust(config: TrainConfig, lit: LitMusicTransformer) -> str:
+    """The environment variable by which :mod:`musictx.untrusted` imports the user's own classes
+    that the model folder names; empty where there are none."""
     network, tokenizer = lit.hparams["network"], lit.hparams["tokenizer"]
-    named = [network["position"], *network.get("features", []), tokenizer]
-    names = [str(one.get("name")) for one in named] + [config.corpus.name]
+    parts = [network["position"], *network.get("features", []), tokenizer]
+    names = [str(part.get("name")) for part in parts] + [config.corpus.name]
     modules = dict.fromkeys(name.partition(":")[0] for name in names if ":" in name)
     return f"{TRUST}={','.join(modules)} " if modules else ""

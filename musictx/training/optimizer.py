@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
+from musictx.config import TrainConfig
 from musictx.config.checks import imported
 from musictx.errors import ConfigError
 from musictx.training.muon import Muon
+from musictx.training.schedule import learning_rate
+
+#: What fine-tuning takes of the usual learning rate.
+FINE_TUNING = 0.2
+#: A warm-up longer than this share of the steps would leave too little to train at full rate.
+MOST_WARMUP = 0.2
+
+
+def optimizer_options(
+    config: TrainConfig, width: int, say: Callable[[str], object]
+) -> dict[str, Any]:
+    """``config.optim`` with the learning rate decided and the warm-up fitted to the run."""
+    optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
+    if optim["lr"] is None:
+        share = 1.0 if config.init is None else FINE_TUNING
+        optim["lr"] = share * learning_rate(width)
+    most = max(1, int(MOST_WARMUP * steps))
+    if config.trainer.seconds is None and steps > 0 and optim["warmup"] > most:
+        warmup = optim["warmup"]
+        say(f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {most}")
+        optim["warmup"] = most
+    return optim
 
 
 def build_optimizer(

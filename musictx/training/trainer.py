@@ -1,28 +1,36 @@
-"""``config.TrainerConfig`` -> Lightning's Trainer."""
+"""``config.TrainerConfig`` -> Lightning's Trainer, and its ``fit`` with errors in one sentence."""
 
 from __future__ import annotations
 
 import dataclasses
-import time
+import logging
 import typing
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from safetensors import SafetensorError
 
 from musictx.config import TrainerConfig
 from musictx.config.checks import import_from_here
 from musictx.config.trainer import PASSED_ON
-from musictx.errors import ConfigError, UserError
+from musictx.data.module import MusicDataModule
+from musictx.errors import ConfigError, UserError, WriteError
 from musictx.training.checkpoint import AtomicCheckpoints
 from musictx.training.clock import Clock
+from musictx.training.lit import LitMusicTransformer
 from musictx.training.muon import multiplies_bfloat16
+from musictx.training.signals import Stopped, StopSignal
 
 #: Stands for the run folder in the options of callbacks and loggers.
 RUN_FOLDER = "{run_folder}"
+#: What to do after a failed write.
+RESUME = "last.ckpt is kept as it was: when there is space, the same command resumes"
 
 
 def build_trainer(
@@ -59,21 +67,63 @@ def build_trainer(
         return pl.Trainer(**flags, plugins=[AtomicCheckpoints()])
     except (MisconfigurationException, ValueError, RuntimeError, TypeError) as error:
         reason = str(error).strip().splitlines()[0]
-        said = {n: getattr(options, n) for n in ("accelerator", "devices", "strategy", "precision")}
-        said |= {n: v for n, v in options.flags.items() if v != PASSED_ON[n]}
-        named = ", ".join(f"trainer.{name}={value}" for name, value in said.items())
+        given = {
+            n: getattr(options, n) for n in ("accelerator", "devices", "strategy", "precision")
+        }
+        given |= {n: v for n, v in options.flags.items() if v != PASSED_ON[n]}
+        named = ", ".join(f"trainer.{name}={value}" for name, value in given.items())
         raise UserError(f"{named}: not possible on this machine ({reason})") from None
 
 
+def fit(
+    lit: LitMusicTransformer,
+    data: MusicDataModule,
+    trainer: pl.Trainer,
+    stop: StopSignal,
+    checkpoint: Path | None,
+) -> None:
+    """``trainer.fit``, from ``checkpoint`` if there is one.
+
+    Raises :class:`Stopped` after Ctrl-C or SIGTERM, ``WriteError`` where the disk is full, and
+    ``UserError`` for what Lightning refuses and for a checkpoint that does not fit.
+    """
+    try:
+        trainer.fit(lit, data, ckpt_path=checkpoint, weights_only=True)
+    except SystemExit as error:  # by Lightning: a second Ctrl-C, or SIGTERM before the first step
+        if not stop.received:
+            raise
+        raise Stopped from error
+    except WriteError as error:
+        raise WriteError(f"{error}; {RESUME}") from error
+    except (UserError, Stopped):
+        raise
+    except MisconfigurationException as error:  # such as a callback that needs a logger
+        raise UserError(" ".join(str(error).split())) from error
+    except (OSError, SafetensorError) as error:
+        place = getattr(error, "filename", None) or trainer.default_root_dir
+        raise WriteError(f"{place}: {error}: cannot be written; {RESUME}") from error
+    except Exception as error:  # Lightning and torch check little of what a checkpoint holds
+        if checkpoint is None or stop.steps:
+            raise
+        raise misfit(checkpoint, error) from error
+
+
+def misfit(checkpoint: Path, error: Exception) -> UserError:
+    """The error for a checkpoint of another model, or a damaged one."""
+    reason = " ".join(str(error).split())[:120] or type(error).__name__
+    return UserError(f"{checkpoint}: not of this model ({reason}); delete it, or give another out=")
+
+
 def _check_types(flags: Mapping[str, Any]) -> None:
-    """``ConfigError`` for a value that is of none of the types that Lightning's signature says."""
+    """``ConfigError`` for a value of none of the types in Lightning's signature."""
     hints = typing.get_type_hints(pl.Trainer.__init__)
     for name, value in flags.items():
         kinds = typing.get_args(hints[name]) or (hints[name],)
-        right = value in [choice for kind in kinds for choice in typing.get_args(kind)]
-        if not right and not isinstance(value, tuple(k for k in kinds if isinstance(k, type))):
+        literals = [choice for kind in kinds for choice in typing.get_args(kind)]
+        classes = tuple(k for k in kinds if isinstance(k, type))
+        if value not in literals and not isinstance(value, classes):
             expected = str(hints[name]).replace("typing.", "").removeprefix("<class '").rstrip("'>")
-            raise ConfigError(f"trainer.{name}={value}: expected {expected}, as Lightning says")
+            raise ConfigError(f"trainer.{name}={value}: expected {expected}")
 
 
 def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]:
@@ -122,26 +172,25 @@ def precision(name: str, accelerator: str) -> Any:
     return "bf16-mixed" if on_gpu and torch.cuda.get_device_capability()[0] >= 8 else "32-true"
 
 
-def emulation() -> float | None:
-    """How many times longer a product of matrices takes in bfloat16 than in float32 on a CPU that
-    emulates bfloat16, measured now; ``None`` on one that has instructions for it or loses nothing.
-    """
-    if multiplies_bfloat16(torch.device("cpu")):
-        return None
-    exact = torch.ones(256, 256)
-    rounded = exact.bfloat16()
-    times = _seconds(rounded) / _seconds(exact)
-    return times if times > 1.0 else None
-
-
-def _seconds(matrix: torch.Tensor, repeats: int = 5) -> float:
-    """The shortest time that a product of ``matrix`` with itself takes."""
-    times = []
-    for _ in range(repeats + 1):
-        begin = time.perf_counter()
-        torch.mm(matrix, matrix)
-        times.append(time.perf_counter() - begin)
-    return min(times[1:])  # the first one loads code and threads
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Within it Lightning prints no tips, and no warnings of what is meant to be so here; what an
+    option asks for (``trainer.profiler``, ``trainer.enable_model_summary``) is printed."""
+    levels = {"pytorch_lightning": logging.ERROR, "lightning_fabric": logging.ERROR}
+    levels["pytorch_lightning.profilers.profiler"] = logging.INFO
+    levels["pytorch_lightning.callbacks.model_summary"] = logging.INFO
+    before = {name: logging.getLogger(name).level for name in levels}
+    try:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+        with warnings.catch_warnings():
+            # At a resume Lightning calls the scheduler once by itself, of which torch warns.
+            warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric)\b")
+            warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler.step\(\)` before")
+            yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def describe_device(trainer: pl.Trainer) -> str:

@@ -12,8 +12,7 @@ from torch.utils.data import DataLoader
 
 from musictx.config import TrainerConfig
 from musictx.training.lit import LitMusicTransformer
-from musictx.training.quiet import quiet_lightning
-from musictx.training.trainer import build_trainer
+from musictx.training.trainer import build_trainer, quiet
 
 VOCAB = 11
 OPTIM = {
@@ -97,7 +96,7 @@ def fit(
     given["val_check_interval"] = 5 * trainer.get("accumulate_grad_batches", 1)
     bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
     options = TrainerConfig.of(**given | {"enable_progress_bar": bar} | trainer)
-    with quiet_lightning():
+    with quiet():
         made = build_trainer(options, folder, callbacks=callbacks, loggers=loggers)
         made.fit(lit, data or FakeData(), ckpt_path=ckpt_path)
     return made

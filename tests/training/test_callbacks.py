@@ -1,17 +1,15 @@
 """Which checkpoints are kept, and with which weights."""
 
-import signal
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from musictx.errors import WriteError
 from musictx.notes import Score
 from musictx.training import callbacks, checkpoint
-from musictx.training.callbacks import BestCheckpoint, LastCheckpoint, Run, Samples
+from musictx.training.callbacks import BestCheckpoint, Hooks, LastCheckpoint, Samples
 from musictx.training.ema import Ema
-from musictx.training.stopping import Stopped, StopRequest
+from musictx.training.lit import LitMusicTransformer
+from musictx.training.signals import Stopped, StopSignal
 from tests.training.fakes import FakeData, fake_batch, fake_training, fit
 
 
@@ -22,10 +20,10 @@ def misleading() -> FakeData:
     return FakeData(validation=[batch._replace(targets=targets)])
 
 
-def kept(run: Run, minutes: float = 1e9) -> list:
+def kept(hooks: Hooks, minutes: float = 1e9) -> list:
     found = [BestCheckpoint(), LastCheckpoint(minutes=minutes)]
     for callback in found:
-        callback.run = run
+        callback.hooks = hooks
     return found
 
 
@@ -34,65 +32,46 @@ def weights(trainer) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp_path, monkeypatch):
+def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp_path):
     models, said = [], []
-    run = Run(save_model=lambda trainer: models.append(weights(trainer)), say=said.append)
+    stop = StopSignal()
+    hooks = Hooks(lambda trainer: models.append(weights(trainer)), say=said.append, stop=stop)
     folder = tmp_path / "run"
 
-    def stop_at_6(trainer, wish):
-        return trainer.global_step == 6
+    class At6(LitMusicTransformer):
+        def on_train_batch_start(self, *args):
+            super().on_train_batch_start(*args)
+            stop.received = self.trainer.global_step == 5
 
-    monkeypatch.setattr(callbacks, "agreed", stop_at_6)
     every = {"val_check_interval": 4}
+    begun = fake_training(kind=At6)
     with pytest.raises(Stopped):
-        fit(fake_training(), misleading(), folder=folder, callbacks=kept(run), **every)
-    monkeypatch.undo()
+        fit(begun, misleading(), folder=folder, callbacks=[stop, *kept(hooks)], **every)
+    hooks.stop = StopSignal()
     assert checkpoint.read(folder / "last.ckpt")["global_step"] == 6
     if moved:
         folder = folder.rename(tmp_path / "elsewhere")
-    best, _ = again = kept(run)
+    best, _ = again = kept(hooks)
     trainer = fit(
         fake_training(), misleading(), folder=folder, callbacks=again,
         ckpt_path=folder / "last.ckpt", **every,
     )  # fmt: skip
     assert trainer.global_step == 12
     assert best.step == 4
-    assert best.best_model_path == str(folder / "best.ckpt")
     assert checkpoint.read(folder / "best.ckpt")["global_step"] == 4
     assert checkpoint.read(folder / "last.ckpt")["global_step"] == 12
-    assert trainer.callback_metrics["val/loss"] > best.best_model_score
+    assert trainer.callback_metrics["val/loss"] > best.loss
     assert len(models) == 1  # the model folder was written once, at the best
     assert "best" in said[-1]
     assert {p.name for p in folder.iterdir()} == {"last.ckpt", "best.ckpt"}
 
 
-@pytest.mark.parametrize("asked", range(3))
-def test_a_signal_to_any_rank_stops_all_and_is_the_end_of_each(asked):
-    ranks = [StopRequest() for _ in range(3)]
-
-    def trainer_of(others):
-        def reduce(mine, reduce_op):
-            return {"max": max}[reduce_op](mine, *(torch.tensor(one) for one in others))
-
-        strategy = SimpleNamespace(root_device="cpu", reduce=reduce)
-        return SimpleNamespace(world_size=3, strategy=strategy, is_global_zero=False)
-
-    def round_of_all():
-        sent = [float(one.signal or 0) for one in ranks]  # at once, as a collective does
-        return [callbacks.agreed(trainer_of(sent), one) for one in ranks]
-
-    assert round_of_all() == [False] * 3
-    ranks[asked]._handle(signal.SIGTERM, None)
-    assert round_of_all() == [True] * 3
-    assert [one.signal for one in ranks] == [signal.SIGTERM] * 3
-
-
 @pytest.mark.parametrize("ema", [0.0, 0.9])
 def test_the_model_folder_gets_the_averaged_weights_if_there_are_any(ema, tmp_path):
     models = []
-    run = Run(save_model=lambda trainer: models.append(weights(trainer)))
+    hooks = Hooks(lambda trainer: models.append(weights(trainer)))
     more = [Ema(ema)] if ema else []
-    fit(fake_training(), folder=tmp_path, callbacks=[*more, *kept(run)])
+    fit(fake_training(), folder=tmp_path, callbacks=[*more, *kept(hooks)])
     best = checkpoint.read(tmp_path / "best.ckpt")
     assert all(torch.equal(p, best["state_dict"][name]) for name, p in models[-1].items())
     training = best["current_model_state"] if ema else best["state_dict"]
@@ -109,14 +88,16 @@ def test_between_rare_validations_the_clock_makes_checkpoints(tmp_path):
                 steps.append(checkpoint.read(tmp_path / "last.ckpt")["global_step"])
 
     options = {"max_steps": 3, "val_check_interval": 100}
-    fit(fake_training(), folder=tmp_path, callbacks=[*kept(Run(), minutes=0.0), Look()], **options)
+    fit(
+        fake_training(), folder=tmp_path, callbacks=[*kept(Hooks(), minutes=0.0), Look()], **options
+    )
     assert steps == [1, 2]
     assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 3
 
 
 def test_without_validation_the_last_state_is_kept_all_the_same(tmp_path):
     options = {"limit_val_batches": 0, "max_steps": 7}
-    fit(fake_training(), folder=tmp_path, callbacks=kept(Run()), **options)
+    fit(fake_training(), folder=tmp_path, callbacks=kept(Hooks()), **options)
     assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 7
     assert not (tmp_path / "best.ckpt").exists()
 
@@ -132,7 +113,7 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch):
 
     monkeypatch.setattr(torch, "save", full)
     with pytest.raises(WriteError, match=r"best\.ckpt: cannot be written: No space left"):
-        fit(fake_training(), folder=tmp_path, callbacks=kept(Run()))
+        fit(fake_training(), folder=tmp_path, callbacks=kept(Hooks()))
     assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 5
     assert {p.name for p in tmp_path.iterdir()} == {"last.ckpt", "best.ckpt"}
 
@@ -149,7 +130,7 @@ def test_a_sample_leaves_the_training_as_it_was(tmp_path):
 
     said: list[str] = []
     samples = Samples(seconds=1.0)
-    samples.run = Run(sample=sample, draw=lambda score, path: path.touch(), say=said.append)
+    samples.hooks = Hooks(sample=sample, draw=lambda score, path: path.touch(), say=said.append)
 
     class Module(callbacks.pl.Callback):
         def on_fit_start(self, trainer, module):

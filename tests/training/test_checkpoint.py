@@ -10,15 +10,7 @@ from musictx.errors import UserError, WriteError
 from musictx.training import checkpoint
 from musictx.training.checkpoint import AtomicCheckpoints
 
-STATE = {
-    "state_dict": {"w": torch.arange(3.0)},
-    "optimizer_states": [{"state": {}}],
-    "lr_schedulers": [],
-    "loops": {},
-    "callbacks": {},
-    "global_step": 7,
-    "pytorch-lightning_version": "2.6.6",
-}
+STATE = {"state_dict": {"w": torch.arange(3.0)}, "loops": {}, "global_step": 7}
 
 
 def write(path, state=STATE):
@@ -57,21 +49,12 @@ def test_a_failing_write_leaves_the_old_checkpoint_and_nothing_beside(error, tmp
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"global_step": -5}, "global_step is -5"),
-        ({"optimizer_states": []}, "it holds no state of an optimizer"),
-        ({"callbacks": {"Clock": 5}}, "callbacks holds no state of Clock"),
-        ({"callbacks": {"Clock": {}}}, "callbacks holds no state of Clock"),
-        ({"global_step": "abc"}, "global_step is missing or no int"),
-        ({"loops": None}, "loops is missing or no dict"),
-        ({"state_dict": [1]}, "state_dict is missing or no dict"),
-    ],
+    "content", [5, {}, {"state_dict": [1], "global_step": 1}, {"state_dict": {}}]
 )
-def test_a_hostile_checkpoint_is_refused_in_one_sentence(change, reason, tmp_path):
-    path = write(tmp_path / "last.ckpt", STATE | change)
-    with pytest.raises(UserError, match=rf"last\.ckpt: not a checkpoint .*{reason}.*another out="):
-        checkpoint.read(path)
+def test_another_file_of_torch_is_refused(content, tmp_path):
+    torch.save(content, tmp_path / "last.ckpt")
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
+        checkpoint.read(tmp_path / "last.ckpt")
 
 
 class Trojan:
@@ -113,23 +96,5 @@ def test_a_pickle_that_breaks_off_in_the_archive_is_refused(pickled, tmp_path):
     with zipfile.ZipFile(path, "w") as new:
         for name, data in parts.items():
             new.writestr(name, pickled if name.endswith("data.pkl") else data)
-    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint .*(4 bytes|tuple)"):
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
         checkpoint.read(path)
-
-
-def test_a_class_with_an_absurd_name_is_refused_at_once(tmp_path, monkeypatch):
-    """torch searches the sentence that it would say by a pattern whose time is quadratic in it."""
-    path, load, asked = write(tmp_path / "last.ckpt"), torch.load, []
-    monkeypatch.setattr(torch, "load", lambda *a, **k: (asked.append(a), load(*a, **k))[1])
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    index = next(name for name in parts if name.endswith("/data.pkl"))
-    for name, seen in (("a" * 900, True), ("a" * 60_000, False)):
-        parts[index] = b"\x80\x02c" + name.encode() + b"\nb\n."
-        with zipfile.ZipFile(path, "w") as archive:
-            for one, data in parts.items():
-                archive.writestr(one, data)
-        asked.clear()
-        with pytest.raises(UserError, match="it holds objects other than tensors"):
-            checkpoint.read(path)
-        assert bool(asked) == seen

@@ -13,7 +13,7 @@ from musictx.errors import ConfigError
 from musictx.tokens.build import build
 from musictx.training.init import rows, take_over
 from musictx.training.network import build_model
-from musictx.training.runs import identity
+from musictx.training.run_folder import identity
 
 SMALL = {"layers": 2, "width": 16, "heads": 2, "feedforward": 16, "context": 32}
 

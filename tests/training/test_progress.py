@@ -74,15 +74,11 @@ def test_on_a_terminal_there_is_one_bar_and_words_stand_above_it():
     ],
 )
 def test_what_to_type_next_names_the_modules_of_classes_of_ones_own(
-    position, tokenizer, corpus, told, monkeypatch, tmp_path
+    position, tokenizer, corpus, told, tmp_path
 ):
-    monkeypatch.setattr(messages, "best", lambda trainer: (None, 0))
-    trainer = SimpleNamespace(global_step=3, callbacks=[])
-    monkeypatch.setattr(
-        messages, "clock", lambda trainer: SimpleNamespace(time_elapsed=lambda: 1.0)
-    )
+    trainer = SimpleNamespace(global_step=3, callbacks=[], checkpoint_callbacks=[])
     config = TrainConfig(position={"name": position}, corpus=CorpusConfig(name=corpus))
-    network = {"position": {"name": position}, "features": [{"name": "bars"}]}
+    network = {"position": {"name": position}, "features": [{"name": "bars"}], "vocab_size": 9}
     hparams = {"network": network, "tokenizer": {"name": tokenizer}}
     lit = SimpleNamespace(tokens=9, hparams=hparams)
     assert told in "\n".join(messages.summary(config, None, lit, trainer, tmp_path, None))

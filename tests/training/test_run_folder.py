@@ -2,14 +2,13 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from musictx.config import CorpusConfig, OptimConfig, TrainConfig, TrainerConfig
 from musictx.errors import UserError
-from musictx.training import runs
-from musictx.training.lock import Lock
+from musictx.training import run_folder
+from musictx.training.run_folder import RunFolder, one_process
 
 MADE_OF = {"corpus": "c0", "vocabulary": "v0"}
 
@@ -24,12 +23,12 @@ def config(lr: float = 1e-3, max_steps: int = 10, **options) -> TrainConfig:
 
 
 def begin(path, settings, made_of=MADE_OF):
-    runs.RunFolder(path).begin(settings, made_of, musictx="test")
+    RunFolder(path).begin(settings, made_of, musictx="test")
 
 
-def test_the_default_folder_is_the_same_when_more_is_asked_and_another_for_another_run():
+def test_the_default_folder_is_another_one_for_whatever_decides_the_weights():
     def where(settings, made_of=MADE_OF):
-        return runs.choose(settings, "My Songs!", made_of)
+        return run_folder.choose(settings, "My Songs!", made_of)
 
     usual = where(config())
     assert usual.parent.name == "runs"
@@ -39,7 +38,9 @@ def test_the_default_folder_is_the_same_when_more_is_asked_and_another_for_anoth
     assert tuned.name.startswith("My-Songs-my-piano-lr0.001-seed3-")
     mine = where(config(position={"name": "my.module:Far"}))
     assert mine.name.startswith("My-Songs-Far-6x256-lr0.001-seed0-")
-    assert where(config(max_steps=99)) == usual
+    assert where(config(max_steps=99)) != usual
+    assert where(config(callbacks={"stop": {"_target_": "a.B"}})) != usual
+    assert where(config(logger={"csv": None})) == usual
     assert where(config(lr=2e-3)) != usual
     assert where(config(seed=1)) != usual
     assert where(config(), MADE_OF | {"corpus": "c1"}) != usual
@@ -50,9 +51,9 @@ def test_with_init_the_model_settings_do_not_count():
     one, two = config(init="m"), config(init="m")
     two.model.layers = 3
     two.tokenizer.low = 21
-    assert runs.key(one, MADE_OF) == runs.key(two, MADE_OF)
+    assert run_folder.key(one, MADE_OF) == run_folder.key(two, MADE_OF)
     one.init = two.init = None
-    assert runs.key(one, MADE_OF) != runs.key(two, MADE_OF)
+    assert run_folder.key(one, MADE_OF) != run_folder.key(two, MADE_OF)
 
 
 def test_a_run_with_other_settings_is_refused_by_their_names(tmp_path):
@@ -73,7 +74,7 @@ def test_clearing_removes_what_a_run_left_and_nothing_else(tmp_path):
     (run / "my notes.txt").touch()
     (run / ".part-1234-last.ckpt").touch()
     begin(run, config())
-    runs.RunFolder(run).clear()
+    RunFolder(run).clear()
     assert {p.name for p in run.iterdir()} == {"my notes.txt"}
 
 
@@ -84,44 +85,77 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_the_second_process_in_a_folder_is_told_who_has_it(tmp_path):
+def finish(path, settings, **status):
+    begin(path, settings)
+    (path / "model").mkdir()
+    (path / "model" / "model.safetensors").touch()
+    RunFolder(path).write_status(finished=True, **{"step": 10, "seconds": 60.0} | status)
+
+
+LOSS = {"validation_loss": 2.5}
+
+
+def timed(minutes: int) -> TrainConfig:
+    settings = config()
+    settings.trainer = TrainerConfig(max_time=f"00:00:0{minutes}:00")
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("done", "same", "more", "less"),
+    [(config(), config(), config(max_steps=20), config(max_steps=9)),
+     (timed(1), timed(1), timed(2), config(max_steps=10))],
+)  # fmt: skip
+def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, same, more, less):
+    """FAULTS B12: three steps were shown as the result of two."""
+    folder = RunFolder(tmp_path / "run")
+    finish(folder.path, done, **LOSS)
+    folder.check(same, MADE_OF)
+    assert folder.finished(same) == {"finished": True, "step": 10, "seconds": 60.0, **LOSS}
+    folder.check(more, MADE_OF)
+    assert folder.finished(more) is None
+    with pytest.raises(UserError, match="has done 10 steps"):
+        folder.check(less, MADE_OF)
+    begin(folder.path, more)  # from now on it is not finished, whatever comes
+    assert folder.finished(more) is None
+
+
+def test_a_run_that_a_callback_ended_is_not_that_without_the_callback(tmp_path):
+    stops = config(max_steps=20, callbacks={"stop": {"_target_": "a.Early", "patience": 5}})
+    folder = RunFolder(tmp_path / "run")
+    finish(folder.path, stops, **LOSS)
+    assert folder.finished(stops)
+    folder.check(config(max_steps=20), MADE_OF)
+    assert folder.finished(config(max_steps=20)) is None
+
+
+def test_a_refused_resume_names_the_way_to_train_on(tmp_path):
+    begin(tmp_path / "run", config())
+    with pytest.raises(UserError, match=rf"init={tmp_path}/run"):
+        begin(tmp_path / "run", config(lr=2e-3))
+
+
+def test_the_second_process_in_a_folder_is_refused_and_learns_who_has_it(tmp_path):
     program = (
-        "import sys, time; from pathlib import Path; from musictx.training.lock import Lock\n"
-        "with Lock(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path\n"
+        "from musictx.training.run_folder import one_process\n"
+        "with one_process(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
     )
     path = tmp_path / "run" / ".lock"
     other = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE)
     try:
         assert other.stdout is not None
         other.stdout.readline()
-        with (
-            pytest.raises(UserError, match=rf"run: process {other.pid} on \S+ is training in"),
-            Lock(path),
-        ):
-            pass
+        second = pytest.raises(UserError, match=rf"run: process {other.pid} on ")
+        for _ in range(2):  # a refused one leaves the lock as it is
+            with second, one_process(path):
+                pass
     finally:
         other.kill()
         other.communicate()
-    with Lock(path):  # what was killed holds nothing any more
+    with one_process(path):  # what was killed holds nothing any more
         pass
     assert not list((tmp_path / "run").iterdir())
-
-
-def test_a_lock_goes_where_open_files_cannot_be_removed(tmp_path, monkeypatch):
-    """As on Windows."""
-    held = Lock(tmp_path / "run" / ".lock")
-    unlink = Path.unlink
-
-    def refused(path, **options):
-        if not held._file.closed:
-            raise PermissionError(path)
-        unlink(path, **options)
-
-    monkeypatch.setattr("sys.platform", "win32")
-    monkeypatch.setattr(Path, "unlink", refused)
-    with held:
-        pass
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -129,18 +163,16 @@ def test_a_lock_goes_where_open_files_cannot_be_removed(tmp_path, monkeypatch):
     ["[" * 100_000, "x" * 5000, "- a", "settings: [1]", "a: &x [*x]", "settings: 1:59:59", "\0"],
 )
 def test_damaged_small_files_of_a_run_are_one_sentence(tmp_path, text):
-    folder = runs.RunFolder(tmp_path)
-    (tmp_path / runs.SETTINGS).write_text(text)
+    folder = RunFolder(tmp_path)
+    (tmp_path / run_folder.SETTINGS).write_text(text)
     with pytest.raises(UserError, match=r"run\.yaml: cannot be read; give another out="):
         folder.check(TrainConfig(), {})
 
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 100_000, "5", '{"step": true, "seconds": 1}', '{"step": 1, "seconds": 1e999}',
-     '{"step": 1, "seconds": "x"}', '{"step": 1, "seconds": 1, "validation_loss": "x"}',
-     '{"step": 1' + "0" * 400 + ', "seconds": 1}'],
-)  # fmt: skip
+    ["[" * 100_000, "5", '{"step": 1}', '{"step": 1e999, "seconds": 1, "finished": true}'],
+)
 def test_a_damaged_status_counts_as_none(tmp_path, text):
-    (tmp_path / runs.STATUS).write_text(text)
-    assert runs.RunFolder(tmp_path).status() == {}
+    (tmp_path / run_folder.STATUS).write_text(text)
+    assert RunFolder(tmp_path).status() == {}
