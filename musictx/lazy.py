@@ -1,4 +1,4 @@
-"""Packages that can be called: ``musictx.train("seed=1")`` beside ``musictx.train.lit``; and
+"""Packages that can be called: ``musictx.render(...)`` beside ``musictx.render.pianoroll``; and
 modules that not every system has."""
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.sweeper import Sweeper
 
 from musictx import cli
+from musictx.apps.train import Trained
 from musictx.attention.positions import PositionScheme, build
 from musictx.config import SamplingConfig
 from musictx.config.position import HuangConfig
@@ -31,7 +32,7 @@ def ran(monkeypatch, tmp_path):
         if getattr(config, "seed", 0) == 13:
             raise UserError("seed=13: expected luck")
         loss = 1.0 / (1 + getattr(config, "seed", 0))
-        return SimpleNamespace(validation_loss=loss, model=Path("runs/x/model"), argv=sys.argv)
+        return Trained(Path("runs/x/model"), loss, 1234)
 
     monkeypatch.setattr(cli, "_run", runs)
     monkeypatch.chdir(tmp_path)
@@ -186,11 +187,14 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
     assert [line.split()[:4] for line in table[seeds + 1 :]] == [["0.3750", sd, "2", "seeds"]] * 2
     assert "optim" not in "".join(table)
     assert "seed=3" in table[1]
+    assert "1,234 steps" in table[1]
     del table[seeds:]
     assert table[0].startswith("validation loss, best first (multirun/")
     assert [line.split()[0] for line in table[1:]] == ["0.2500"] * 2 + ["0.5000"] * 2
     (rows,) = Path("multirun").rglob("results.csv")
-    assert rows.read_text().startswith("run,loss,model,options,error\n1,0.25,runs/x/model,")
+    assert rows.read_text().startswith(
+        "run,loss,steps,model,options,error\n1,0.25,1234,runs/x/model,"
+    )
     assert sorted(p.name for p in rows.parent.iterdir()) == ["multirun.yaml", "results.csv"]
 
 

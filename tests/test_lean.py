@@ -8,7 +8,7 @@ LEAN = """
 musictx.config musictx.tokens.build musictx.data.shards musictx.data.windows musictx.data.draw
 musictx.data.module musictx.model.transformer musictx.speed.fused musictx.bundle
 musictx.evaluate.nll musictx.evaluate.note_limits musictx.sampling.music
-musictx.train.lit musictx.train.callbacks musictx.train.checkpoint musictx.apps.train
+musictx.training.lit musictx.training.callbacks musictx.training.checkpoint musictx.apps.train
 """
 PROGRAM = f"""
 import importlib, sys

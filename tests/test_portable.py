@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from musictx import files
-from musictx.train.lock import Lock
-
 ROOT = Path(__file__).resolve().parents[1]
 #: What Windows lacks, but for signals that Lightning asks for by the name of the system.
 MODULES = "fcntl grp posix pwd pty resource syslog termios tty"
@@ -71,26 +68,3 @@ def test_modules_of_posix_are_imported_where_their_absence_is_met():
             names = [n.name for n in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not set(names) & set(MODULES.split()), path
-
-
-class Msvcrt:
-    """What Windows has instead of fcntl: locks of bytes at a place, by file, not by process."""
-
-    LK_NBLCK = 1
-
-    def __init__(self) -> None:
-        self.held: set[tuple[int, int]] = set()
-
-    def locking(self, handle: int, mode: int, count: int) -> None:
-        place = (os.fstat(handle).st_ino, os.lseek(handle, 0, os.SEEK_CUR))
-        if place in self.held:
-            raise PermissionError(13, "Permission denied")
-        self.held.add(place)
-
-
-def test_windows_locks_a_run_folder_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "fcntl", None)
-    monkeypatch.setattr(files, "msvcrt", Msvcrt())
-    second = pytest.raises(files.UserError, match=f"process {os.getpid()} .* is training in")
-    with Lock(tmp_path / ".lock"), second:
-        Lock(tmp_path / ".lock").__enter__()

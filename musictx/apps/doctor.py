@@ -21,7 +21,7 @@ from musictx.device import choose_device
 from musictx.errors import UserError
 from musictx.sampling import engine
 from musictx.tokens.vocab import BOS
-from musictx.train.trainer import precision
+from musictx.training.trainer import precision
 
 #: How long the self-test composes, and what it may be off by, relative to the norm.
 SECONDS, CLOSE = 5.0, 0.01

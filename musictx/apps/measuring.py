@@ -101,7 +101,7 @@ def _check_split(corpus: CorpusConfig, split: str) -> None:
 
 
 def _corpus_of(card: dict[str, Any]) -> CorpusConfig:
-    """The corpus that a model was trained on, as its card tells (see ``train/card.py``)."""
+    """The corpus that a model was trained on, as its card tells (see ``training/card.py``)."""
     told: Any = card.get("corpus")
     told = told if isinstance(told, dict) else {}
     path, shards, held_out = told.get("path"), told.get("shards"), told.get("held out") or {}

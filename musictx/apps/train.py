@@ -1,17 +1,17 @@
-"""``musictx train``: a corpus -> a model folder, resumable at any step.
+"""``musictx train``: a corpus -> a model folder; the same command resumes at any step.
 
-:func:`run` is a list of steps; each is a function below, in the same order.
+:func:`run` tells the story, its steps are the functions below, in the same order.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
+import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pytorch_lightning as pl
 
@@ -20,9 +20,8 @@ from musictx.config import GenerateConfig, TrainConfig
 from musictx.data import corpora
 from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare
-from musictx.data.report import Report
 from musictx.data.shards import Shards
-from musictx.errors import ConfigError, UserError
+from musictx.errors import UserError
 from musictx.evaluate.note_limits import of_corpus
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
@@ -31,82 +30,112 @@ from musictx.sampling.primer import NOTHING
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
-from musictx.train import checkpoint, fitting, memory, messages, ranks, runs
-from musictx.train.callbacks import LastCheckpoint, Run, RunCallback, StopBetweenSteps
-from musictx.train.card import card
-from musictx.train.ema import Ema
-from musictx.train.init import take_over
-from musictx.train.lit import LitMusicTransformer
-from musictx.train.lock import Lock
-from musictx.train.network import build_model
-from musictx.train.progress import Progress, duration
-from musictx.train.quiet import quiet_lightning
-from musictx.train.schedule import learning_rate
-from musictx.train.stopping import Stopped, StoppedAtOnce, StopRequest
-from musictx.train.trainer import build_trainer, instantiate
+from musictx.training import checkpoint, messages, ranks, run_folder
+from musictx.training.callbacks import HookedCallback, Hooks
+from musictx.training.card import best, card
+from musictx.training.clock import clock
+from musictx.training.ema import Ema, averaged
+from musictx.training.init import take_over
+from musictx.training.lit import LitMusicTransformer
+from musictx.training.network import build_model
+from musictx.training.optimizer import optimizer_options
+from musictx.training.progress import Progress, duration
+from musictx.training.run_folder import RunFolder
+from musictx.training.signals import Stopped, StopSignal
+from musictx.training.trainer import build_trainer, fit, instantiate, misfit, quiet
 
-#: What fine-tuning takes of the usual learning rate.
-FINE_TUNING = 0.2
-#: A warm-up longer than this share of the steps would leave too little to train at full rate.
-MOST_WARMUP = 0.2
 #: Tokens for each second of a sample; more means that time has stopped passing.
 SAMPLE_TOKENS_PER_SECOND = 60
-Say = Callable[[str], None]
+Say = Callable[[str], object]
 
 
 class Trained(NamedTuple):
-    """The model folder (None after ``fast_dev_run``), and the best validation in nats a token."""
+    """The model folder (None after ``fast_dev_run``), the best validation in nats a token, and the
+    optimizer steps of the run."""
 
     model: Path | None
     validation_loss: float | None
+    steps: int
 
 
 def run(config: TrainConfig) -> Trained:
     """Train as ``config`` says.
 
-    Prepares the corpus if need be. A run folder with a checkpoint is gone on with, one that is
-    finished is returned at once. ``UserError`` for whatever cannot be, before anything heavy
-    starts where that can be seen; ``WriteError`` for a full disk, after which the same command goes
-    on. On Ctrl-C the state is saved, told, and ``KeyboardInterrupt`` raised.
+    Prepares the corpus if needed. Resumes if the run folder has a checkpoint; returns at once if
+    the run is finished. Raises ``UserError`` for options that are impossible, mostly before
+    anything heavy starts, and ``WriteError`` for a full disk, after which the same command resumes.
+    On Ctrl-C: saves a checkpoint, prints where it is, raises ``KeyboardInterrupt``.
 
     With several processes (DDP) each runs this; only the first writes and prints. When a launcher
     (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
     """
-    ranks.end_with_parent()
-    first = ranks.is_first()
+    first, trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
     say: Say = print if first else (lambda text: None)
-    with quiet_lightning():
+    with quiet(), ExitStack() as stack:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
-        tokenizer, model = start(config, say)
-        shards, report = corpus(config, tokenizer)
-        with ExitStack() as held:
-            made_of = ingredients(config, shards, tokenizer)
-            folder = runs.RunFolder(runs.choose(config, shards.corpus["name"], made_of))
-            keeps = first and not config.trainer.fast_dev_run
-            if keeps:
-                held.enter_context(Lock(folder.path / runs.LOCK))  # its folder goes if refused
-                folder.check(config, made_of)
-            done = finished_before(config, folder, say)
-            if done is not None:
-                return done
-            session = assemble(config, folder, shards, tokenizer, model, say)
-            if keeps:
-                folder.begin(config, made_of, musictx=__version__)
-            try:
-                return train(config, folder, shards, session, report, say)
-            except runs.FolderGone:
-                folder.clear_place()
-                raise
-            except UserError:
-                if keeps and session.trainer.global_step == 0 and folder.checkpoint is None:
-                    folder.clear()  # refused by Lightning before the first step
-                raise
-            finally:
-                ranks.part()
+        tokenizer, model = network(config, say)
+        shards = corpus(config, tokenizer, say)
+        applied_to = run_folder.fingerprints(config, shards, tokenizer)
+        folder = RunFolder(run_folder.choose(config, shards.corpus["name"], applied_to))
+        if first and not trial:
+            stack.enter_context(run_folder.one_process(folder.path / run_folder.LOCK))
+            folder.check(config, applied_to)
+        status = None if trial else folder.finished(config)
+        if status is not None:
+            say(
+                f"already trained: {folder.path} has {status['step']:,} steps "
+                f"({duration(status['seconds'])}); with out={folder.path} a larger "
+                "trainer.max_steps or trainer.max_time trains on, another out= starts again\n"
+                f"model   {folder.model}"
+            )
+            return Trained(folder.model, status["validation_loss"], status["step"])
+        lit = LitMusicTransformer(
+            model.config.plain(),
+            optimizer_options(config, model.config.width, say),
+            tokenizer.to_config(),
+            config.seed,
+            model=model,
+        )
+        data = MusicDataModule(
+            shards,
+            tokenizer,
+            context=model.config.context,
+            augment=config.corpus.augment,
+            align=math.lcm(*model.config.position.periods),
+            seed=config.seed,
+            **dataclasses.asdict(config.data),
+        )
+        bar = Progress()
+        hooks = make_hooks(config, folder, shards, lit, tokenizer, say if not first else bar.print)
+        trainer = trainer_of(config, folder, shards, hooks, bar)
+        state = resumed(config, None if trial else folder.checkpoint, say)
+        stack.callback(ranks.destroy_process_group)
+        if first and not trial:
+            folder.begin(config, applied_to, musictx=__version__)
+        for line in messages.header(config, shards, lit, trainer, folder.path):
+            say(line)
+        try:
+            with hooks.stop:
+                before = validation_before(config, lit, data, trainer, state, say)
+                fit(lit, data, trainer, hooks.stop, state)
+        except Stopped:
+            stopped(folder, trainer, hooks)
+        except UserError:
+            if first and not trial and trainer.global_step == 0 and folder.checkpoint is None:
+                folder.clear()  # refused by Lightning before the first step
+            raise
+        if trial:
+            say("fast_dev_run: training and validation run through; no run folder was written")
+            return Trained(None, loss(trainer), trainer.global_step)
+        if trainer.is_global_zero:
+            keep_best(folder, lit, trainer, hooks)
+            for line in messages.summary(config, shards, lit, trainer, folder.path, before):
+                say(line)
+        return Trained(folder.model, loss(trainer), trainer.global_step)
 
 
-def start(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
+def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
     """New ones, or those of ``init=FOLDER``: its tokenizer, shape and position scheme count."""
     if config.init is not None:
         loaded = bundle.load(config.init)
@@ -121,96 +150,30 @@ def start(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
     return tokenizer, build_model(config, tokenizer)
 
 
-def corpus(config: TrainConfig, tokenizer: Tokenizer) -> tuple[Shards, Report | None]:
-    """The shards of the corpus, prepared if need be; as they are if only they are named."""
-    asked = config.corpus
-    if asked.path is None and asked.shards and corpora.needs_path(asked.name):
-        return Shards(Path(asked.shards)), None
-    report = prepare(asked, tokenizer)
-    return Shards(report.folder), report
+def corpus(config: TrainConfig, tokenizer: Tokenizer, say: Say) -> Shards:
+    """The shards of the corpus, prepared if needed; as they are if only they are named."""
+    options = config.corpus
+    if options.path is None and options.shards and corpora.needs_path(options.name):
+        return Shards(Path(options.shards))
+    report = prepare(options, tokenizer)
+    if not report.up_to_date:
+        say(str(report))
+    return Shards(report.folder)
 
 
-def ingredients(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> dict[str, str]:
-    """What a run is made of beside its settings: it must be the same to go on."""
-    pieces = [(p.name, p.hash, p.split, p.tokens) for p in shards.pieces()]
-    made_of = {
-        "corpus": hashlib.sha256(repr(pieces).encode()).hexdigest()[:16],
-        "vocabulary": tokenizer.fingerprint,
-    }
-    if config.init is not None:
-        with (bundle.locate(config.init) / "model.safetensors").open("rb") as file:
-            made_of["init model"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    return made_of
-
-
-def finished_before(config: TrainConfig, folder: runs.RunFolder, say: Say) -> Trained | None:
-    """The result, if this run has already done all that is asked."""
-    status, asked = folder.status(), config.trainer
-    if not status.get("finished") or not (folder.model / "model.safetensors").is_file():
-        return None
-    if asked.fast_dev_run:
-        return None
-    if asked.seconds is not None:
-        enough, more = status.get("seconds", 0.0) >= asked.seconds, "trainer.max_time"
-    else:
-        enough, more = status.get("step", 0) >= asked.max_steps > 0, "trainer.max_steps"
-    if not enough:
-        return None
-    say(
-        f"already trained: {folder.path} has {status['step']:,} steps "
-        f"({duration(status['seconds'])}); ask for a larger {more} to go on, "
-        f"or give another out= to start again\nmodel   {folder.model}"
-    )
-    return Trained(folder.model, status.get("validation_loss"))
-
-
-class TrainingSession(NamedTuple):
-    """All that a training needs, made and checked before anything is written."""
-
-    lit: LitMusicTransformer
-    data: MusicDataModule
-    trainer: pl.Trainer
-    path: Path | None
-    bar: Progress
-    known: Run
-
-
-def assemble(
+def make_hooks(
     config: TrainConfig,
-    folder: runs.RunFolder,
+    folder: RunFolder,
     shards: Shards,
+    lit: LitMusicTransformer,
     tokenizer: Tokenizer,
-    model: MusicTransformer,
     say: Say,
-) -> TrainingSession:
-    """Module, data, callbacks, loggers and Trainer; ``UserError`` for options that cannot be."""
-    lit = LitMusicTransformer(
-        model.config.plain(),
-        optimizer_options(config, model, say),
-        tokenizer.to_config(),
-        config.seed,
-        model=model,
-    )
-    data = MusicDataModule(
-        shards,
-        tokenizer,
-        context=model.config.context,
-        augment=config.corpus.augment,
-        align=math.lcm(*model.config.position.periods),
-        seed=config.seed,
-        **dataclasses.asdict(config.data),
-    )
-    share, batches = config.trainer.flags["limit_val_batches"], len(data.val_dataloader())
-    if isinstance(share, float) and 0 < share * batches < 1:
-        raise ConfigError(
-            f"trainer.limit_val_batches={share}: expected at least {1 / batches:.2g}, the share of "
-            f"one of {batches} validation batches"
-        )
-    path = None if config.trainer.fast_dev_run else folder.checkpoint
+) -> Hooks:
+    """What the callbacks use: how the model is saved, a sample composed, a line printed."""
     limits = of_corpus(shards, tokenizer)
+    model: Any = lit.model
 
     def save_model(trainer: pl.Trainer) -> None:
-        folder.still_there()
         described = {**card(config, shards, lit, trainer), "note_limits": limits}
         bundle.save(folder.model, model, tokenizer, described)
 
@@ -224,84 +187,49 @@ def assemble(
         (piece,) = continue_each(loaded, [NOTHING], request, seeds=[(seed, 0)], steering=steering)
         return piece.score
 
-    bar = Progress()
-    told: Say = bar.print if say is print else say
-    known = Run(save_model, sample, draw, told, StopRequest(tell=ranks.is_first()), config.seed)
-    known.check = folder.still_there
-    trainer = trainer_of(config, folder, bar, known, validates=bool(shards.pieces("validation")))
-    memory.check(model.config, config.data.batch_size, trainer.strategy.root_device)
-    return TrainingSession(lit, data, trainer, path, bar, known)
+    return Hooks(save_model, sample, draw, say, StopSignal(report=ranks.is_first()), config.seed)
 
 
-def train(
-    config: TrainConfig,
-    folder: runs.RunFolder,
-    shards: Shards,
-    session: TrainingSession,
-    report: Report | None,
-    say: Say,
-) -> Trained:
-    """Fit, and leave the best weights as a model folder."""
-    lit, data, trainer, path, bar, known = session
-    with known.stop:
-        if report is not None and not report.up_to_date:
-            say(str(report))
-        for line in messages.header(config, shards, lit, trainer, folder.path):
-            say(line)
-        before = validation_before(config, lit, data, trainer, path, say)
-        try:
-            fitting.fit(lit, data, trainer, path)
-        except (Stopped, StoppedAtOnce) as stop:
-            bar.close()
-            fitting.stopped(folder, trainer, known, at_once=isinstance(stop, StoppedAtOnce))
-    if config.trainer.fast_dev_run:
-        say("fast_dev_run: training and validation run through; no run folder was written")
-        return Trained(None, fitting.loss(trainer))
-    if trainer.is_global_zero:
-        fitting.keep_best(folder, lit, trainer, known.save_model)
-        for line in messages.summary(config, shards, lit, trainer, folder.path, before):
-            say(line)
-    return Trained(folder.model, fitting.loss(trainer))
-
-
-def optimizer_options(config: TrainConfig, model: MusicTransformer, say: Say) -> dict[str, Any]:
-    """``config.optim`` with the learning rate decided and the warm-up fitted to the run."""
-    optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
-    if optim["lr"] is None:
-        share = 1.0 if config.init is None else FINE_TUNING
-        optim["lr"] = share * learning_rate(model.config.width)
-    most = max(1, int(MOST_WARMUP * steps))
-    if config.trainer.seconds is None and steps > 0 and optim["warmup"] > most:
-        warmup = optim["warmup"]
-        say(f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {most}")
-        optim["warmup"] = most
-    return optim
+def draw(score: Score, path: Path) -> None:
+    """A piano roll of ``score`` as PNG, where an optional package draws them."""
+    if wings.place("writers", ".png") is not None:
+        formats.write(score, path)
 
 
 def trainer_of(
-    config: TrainConfig, folder: runs.RunFolder, bar: Progress, known: Run, *, validates: bool
+    config: TrainConfig, folder: RunFolder, shards: Shards, hooks: Hooks, bar: Progress
 ) -> pl.Trainer:
     """The Trainer with the callbacks and loggers of the configuration."""
-    callbacks = instantiate("callbacks", config.callbacks, folder.path)
-    if not any(isinstance(callback, LastCheckpoint) for callback in callbacks):
-        callbacks.append(StopBetweenSteps())
+    callbacks = [hooks.stop, *instantiate("callbacks", config.callbacks, folder.path)]
     for callback in callbacks:
-        if isinstance(callback, RunCallback):
-            callback.run = known
-    own = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
-    if config.trainer.flags["enable_progress_bar"] and not own:
+        if isinstance(callback, HookedCallback):
+            callback.hooks = hooks
+    options = config.trainer
+    bars = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
+    if options.flags["enable_progress_bar"] and not bars:
         callbacks.append(bar)
     if config.optim.ema > 0:
         callbacks.append(Ema(config.optim.ema))
-    options = config.trainer
-    if not validates:
+    if not shards.pieces("validation"):
         options = dataclasses.replace(options, flags=options.flags | {"limit_val_batches": 0})
     loggers: list[Any] | bool = bool(config.logger)  # Lightning's dummy in a fast_dev_run
     if not options.fast_dev_run:
         loggers = instantiate("logger", config.logger, folder.path)
-    trainer = build_trainer(options, folder.path, callbacks=callbacks, loggers=loggers)
-    ranks.start_deaf_to_ctrl_c(trainer)
-    return trainer
+    return build_trainer(options, folder.path, callbacks=callbacks, loggers=loggers)
+
+
+def resumed(config: TrainConfig, path: Path | None, say: Say) -> Path | None:
+    """The checkpoint to resume from, if any; ``UserError`` where it is beyond the last step."""
+    if path is None:
+        return None
+    step, last = checkpoint.read(path)["global_step"], config.trainer.max_steps
+    if config.trainer.seconds is None and step > last > 0:
+        raise UserError(
+            f"trainer.max_steps={last}: {path} has done {step:,} steps; ask for more, or give "
+            "another out="
+        )
+    say(f"resume  at step {step:,} from {path}")
+    return path
 
 
 def validation_before(
@@ -309,15 +237,12 @@ def validation_before(
     lit: LitMusicTransformer,
     data: MusicDataModule,
     trainer: pl.Trainer,
-    path: Path | None,
+    state: Path | None,
     say: Say,
 ) -> float | None:
     """With ``init=`` the validation loss of the model that fine-tuning starts from."""
-    if path is not None:
-        step = checkpoint.read(path)["global_step"]
-        say(f"resume  at step {step:,} from {path}")
-        return None
-    if config.init is None or trainer.limit_val_batches == 0 or config.trainer.fast_dev_run:
+    new = state is None and config.init is not None and not config.trainer.fast_dev_run
+    if not new or trainer.limit_val_batches == 0:
         return None
     trainer.validate(lit, data, verbose=False)
     loss = float(trainer.callback_metrics["val/loss"])
@@ -325,7 +250,43 @@ def validation_before(
     return loss
 
 
-def draw(score: Score, path: Path) -> None:
-    """A piano roll of ``score`` as PNG, where a wing draws them."""
-    if wings.place("writers", ".png") is not None:
-        formats.write(score, path)
+def stopped(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoReturn:
+    """After a signal: print where the state is, and end as the signal does by itself, with status
+    130 or 143. Processes that Lightning started end with 0, else it would kill the first one."""
+    if trainer.is_global_zero:
+        if hooks.stop.agreed and not folder.model.is_dir():
+            with averaged(trainer):
+                hooks.save_model(trainer)
+        for line in messages.stopped(folder, trainer):
+            hooks.say(line)
+    if trainer.local_rank:
+        raise SystemExit(0)
+    if hooks.stop.received == signal.SIGTERM:
+        raise SystemExit(128 + signal.SIGTERM)
+    raise KeyboardInterrupt
+
+
+def keep_best(
+    folder: RunFolder, lit: LitMusicTransformer, trainer: pl.Trainer, hooks: Hooks
+) -> None:
+    """The model folder of the best checkpoint (the last, where nothing was validated)."""
+    path = folder.best or folder.checkpoint
+    if path is not None:
+        try:
+            lit.load_state_dict(checkpoint.read(path)["state_dict"])
+        except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise misfit(path, error) from error
+    lit.cpu()
+    hooks.save_model(trainer)
+    folder.write_status(
+        finished=True,
+        step=trainer.global_step,
+        seconds=clock(trainer).time_elapsed(),
+        validation_loss=loss(trainer),
+    )
+
+
+def loss(trainer: pl.Trainer) -> float | None:
+    """The best validation, or the latest where none was kept."""
+    latest = trainer.callback_metrics.get("val/loss")
+    return best(trainer)[0] or (None if latest is None else float(latest))

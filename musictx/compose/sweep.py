@@ -42,6 +42,7 @@ def keep(settings: Any, options: list[str], result: Any) -> float | None:
     else:
         model = getattr(result, "model", None)
         row |= {"loss": getattr(result, "validation_loss", None), "model": model and str(model)}
+        row["steps"] = getattr(result, "steps", None)
     write_text(Path(settings.runtime.output_dir) / _RESULT, json.dumps(row) + "\n")
     loss: float | None = row["loss"]
     return loss
@@ -72,13 +73,15 @@ def finish() -> None:
     scored = [row for row in rows if row["loss"] is not None]
     scored.sort(key=lambda row: (math.isnan(row["loss"]), row["loss"], row["run"]))
     if any(not math.isnan(row["loss"]) for row in scored):
-        write_table(folder / "results.csv", scored, ("run", "loss", "model", "options", "error"))
+        write_table(
+            folder / "results.csv", scored, ("run", "loss", "steps", "model", "options", "error")
+        )
         print(f"validation loss, best first ({folder / 'results.csv'}):")
         width = max(len(" ".join(row["varied"])) for row in scored)
         for row in scored:
-            outcome = row.get("error") or row["model"] or ""
-            said = f"  {row['loss']:.4f}  {' '.join(row['varied']):{width}}  {outcome}"
-            print(said.rstrip(), flush=True)
+            outcome = row.get("error") or f"{row['steps']:,} steps  {row['model'] or ''}"
+            line = f"  {row['loss']:.4f}  {' '.join(row['varied']):{width}}  {outcome}"
+            print(line.rstrip(), flush=True)
         _print_seeds(scored)
     failed = [row for row in sorted(rows, key=lambda row: row["run"]) if "error" in row]
     if failed:

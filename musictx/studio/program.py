@@ -16,7 +16,7 @@ from pathlib import Path
 from musictx.errors import UserError
 from musictx.files import check_writable
 from musictx.studio.config import EVERYWHERE, StudioConfig
-from musictx.train.lock import Lock
+from musictx.training.run_folder import one_process
 
 #: Seconds that requests under way are waited for at the end.
 LEAVE_SECONDS = 3.0
@@ -34,7 +34,7 @@ def run(config: StudioConfig) -> None:
         raise UserError("musictx studio needs aiohttp: pip install 'musictx[studio]'") from None
     folder = Path(config.folder).expanduser().resolve()
     check_writable(folder, "folder")
-    with Lock(folder / ".lock", "folder", "is a studio with"):
+    with one_process(folder / ".lock", "folder", "is a studio with"):
         asyncio.run(_serve(config))
     if any(thread.name == "composer" for thread in threading.enumerate()):
         # It has not come out of torch in time, which aborts where Python ends around it. All that

@@ -30,7 +30,7 @@ from musictx.data.apart import apart
 from musictx.notes import Score
 from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.studio.errors import Refused
-from musictx.train import runs
+from musictx.training import run_folder
 
 #: Below the folder of the studio: the run of each folder of music, and what is trained now.
 PLACE, CURRENT = "training", "current.json"
@@ -120,7 +120,7 @@ class Trainings:
         now = self._now()
         if now is None:
             return {"state": "none"}
-        run = runs.RunFolder(self._run(Path(now["folder"])))
+        run = run_folder.RunFolder(self._run(Path(now["folder"])))
         status, state = run.status(), "stopped"
         if self._pid() is not None:
             state = "training"
@@ -202,7 +202,7 @@ class Trainings:
         now = self._now()
         if now is None or sys.platform == "win32":
             return None
-        lock = self._run(Path(now["folder"])) / runs.LOCK
+        lock = self._run(Path(now["folder"])) / run_folder.LOCK
         with suppress(OSError, ValueError):  # the lock says whose it is; numbers come again
             if f"process {now['pid']} " in lock.read_text("utf-8"):
                 os.kill(now["pid"], 0)

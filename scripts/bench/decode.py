@@ -33,7 +33,7 @@ from musictx.model.rounding import in_bytes
 from musictx.sampling import engine
 from musictx.sampling.constraints import Constraint
 from musictx.tokens.build import build
-from musictx.train import network
+from musictx.training import network
 from scripts.bench.common import ROUNDED, milliseconds, off, record, rounds, spread, wait
 from scripts.words import options, run, several
 

@@ -28,7 +28,7 @@ from musictx.notes import NOTE, Score
 from musictx.render import audio
 from musictx.render.soundfont import SoundFont
 from musictx.tokens.build import build
-from musictx.train import checkpoint
+from musictx.training import checkpoint
 from scripts.fuzzing import mutate, small
 from tests.data.helpers import song
 from tests.render import fonts

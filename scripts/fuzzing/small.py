@@ -31,7 +31,7 @@ from musictx.studio.document import Document
 from musictx.studio.session import Session
 from musictx.studio.sessions import Sessions
 from musictx.studio.takes import Proposal, Take, Takes, save
-from musictx.train.runs import RunFolder
+from musictx.training.run_folder import RunFolder
 from scripts.fuzzing import mutate
 from tests.untrained import saved
 
@@ -128,7 +128,7 @@ def write_run(folder: Path) -> None:
     run = RunFolder(folder / "run")
     run.path.mkdir()
     run.begin(TrainConfig(), APPLIED, musictx="0")
-    run.write_status(step=5, seconds=2.5, validation_loss=1.5)
+    run.write_status(finished=True, step=5, seconds=2.5, validation_loss=1.5)
 
 
 def make_run(rng: Random, examples: Path, folder: Path) -> Path:

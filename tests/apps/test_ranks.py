@@ -1,4 +1,4 @@
-"""Two processes learn what one learns from the same global batch; ranks end with their parent."""
+"""Two processes learn what one learns from the same global batch, and stop together."""
 
 import csv
 import os
@@ -61,44 +61,6 @@ def test_two_processes_of_torchrun_are_found_without_a_word(root):
         assert two == pytest.approx(one, rel=1e-4)
 
 
-def first_child(parent: subprocess.Popen) -> list[str]:
-    """The processes of further ranks, once there is one. Others may come and go before: a torch
-    built for CUDA asks ldconfig where libraries are while it is imported."""
-    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-    deadline = time.monotonic() + 60
-    while not (found := [child for child in children.read_text().split() if is_rank(child)]):
-        assert time.monotonic() < deadline
-        assert parent.poll() is None
-        time.sleep(0.01)
-    return found
-
-
-def is_rank(process: str) -> bool:
-    try:
-        return b"LOCAL_RANK=" in Path(f"/proc/{process}/environ").read_bytes()
-    except OSError:  # it has ended
-        return False
-
-
-@pytest.mark.slow
-@pytest.mark.skipif((os.cpu_count() or 1) < 2 or not Path("/proc").is_dir(), reason="two cores")
-def test_ctrl_c_while_the_processes_start_ends_with_130_and_no_traceback(root):
-    words = driver(root, "run=early", "batch_size=2", "devices=2", "strategy=ddp", "seconds=0")
-    parent = subprocess.Popen(
-        [*words, "max_steps=1000000"], cwd=CHECKOUT, env=ENVIRONMENT, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-    try:
-        first_child(parent)
-        os.killpg(parent.pid, signal.SIGINT)  # as a terminal does, to all of them
-        out, err = parent.communicate(timeout=300)
-    finally:
-        parent.kill()
-    assert parent.returncode == 130, err
-    assert err.strip() == "stopping after this step ... (Ctrl-C again: at once)"
-    assert "go on with the same command" in out
-
-
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -142,19 +104,27 @@ def test_two_nodes_on_two_addresses_give_the_losses_of_one(launcher, root):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif((os.cpu_count() or 1) < 2 or not Path("/proc").is_dir(), reason="two cores")
-def test_ranks_end_when_their_parent_is_killed(root):
-    words = driver(root, "run=orphans", "batch_size=2", "devices=2", "strategy=ddp")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_two_processes_saves_the_state_and_keeps_its_status(number, status, root):
+    words = driver(root, f"run=stopped-{status}", "batch_size=2", "devices=2", "strategy=ddp")
     parent = subprocess.Popen(
-        [*words, "max_steps=1000000"], cwd=CHECKOUT, env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [*words, "max_steps=1000000"], cwd=CHECKOUT, env=ENVIRONMENT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
-        found = first_child(parent)
+        deadline = time.monotonic() + 180
+        while not (root / f"stopped-{status}" / "last.ckpt").is_file():
+            assert time.monotonic() < deadline
+            assert parent.poll() is None
+            time.sleep(0.05)
+        if number == signal.SIGINT:
+            os.killpg(parent.pid, number)  # as a terminal does, to all of them
+        else:
+            parent.send_signal(number)
+        out, err = parent.communicate(timeout=180)
     finally:
-        parent.send_signal(signal.SIGKILL)
-        parent.wait()
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{child}").is_dir() for child in found):
-        assert time.monotonic() < deadline, "a rank has outlived its parent"
-        time.sleep(0.2)
+        parent.kill()
+    assert parent.returncode == status, err
+    assert err.strip() == "stopping after this step ... (Ctrl-C again: at once)"
+    assert out.count("stopped; the state at step") == 1

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import re
 import time
 
@@ -14,7 +15,7 @@ from musictx.config import HuangConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
-from musictx.train import checkpoint, messages, trainer
+from musictx.training import checkpoint
 from tests.apps.train_driver import config, tune
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -105,9 +106,10 @@ def test_a_training_with_classes_of_ones_own_ends_with_what_to_type_next(
 
 def test_windows_begin_at_multiples_of_the_periods_of_positions(root, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(train, "train", lambda *given: seen.append(given[3].data.rows.align))
+    monkeypatch.setattr(train, "fit", lambda lit, data, *_: seen.append(data.rows.align) or 1 / 0)
     position = HuangConfig(max_distance=8, periods=[4, 6])
-    train.run(config(root, tmp_path / "run", position=position))
+    with pytest.raises(ZeroDivisionError):
+        train.run(config(root, tmp_path / "run", position=position))
     assert seen == [12]
 
 
@@ -116,22 +118,6 @@ def test_float16_on_a_cpu_is_one_sentence(root, tmp_path, capfd):
     out, err = capfd.readouterr()
     assert "note    trainer.precision=16-mixed is not for a CPU; it trains with bf16-mixed" in out
     assert err == ""
-
-
-@pytest.mark.parametrize(
-    ("precision", "has_it", "told"),
-    [("bf16-mixed", False, True), ("fast", False, False), ("bf16-mixed", True, False)],
-)
-def test_who_asks_for_bfloat16_where_it_is_emulated_is_told_what_it_costs(
-    precision, has_it, told, root, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device: has_it)
-    # What it costs is measured, and this machine may be one that has the instructions.
-    monkeypatch.setattr(messages, "emulation", lambda: None if has_it else 40.5)
-    train.run(config(root, tmp_path / "run", max_steps=1, precision=precision))
-    before = capsys.readouterr().out.partition("trained")[0]
-    cost = r"takes 40\.5 times as long as in float32; trainer.precision=fast"
-    assert bool(re.search(cost, before)) == told
 
 
 def test_a_sample_that_fails_is_told_and_training_goes_on(root, tmp_path, monkeypatch, capsys):
@@ -197,7 +183,7 @@ def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path,
     assert "ends by the clock" in capsys.readouterr().out
     step = checkpoint.read(tmp_path / "run" / "last.ckpt")["global_step"]
     train.run(config(root, tmp_path / "run", max_time="00:00:00:01"))
-    assert "larger trainer.max_time" in capsys.readouterr().out
+    assert "already trained" in capsys.readouterr().out
     train.run(config(root, tmp_path / "run", max_time="00:00:00:02"))
     assert checkpoint.read(tmp_path / "run" / "last.ckpt")["global_step"] > step
 
@@ -211,11 +197,11 @@ def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path,
         ({"devices": "7,8,many"}, r"trainer\.devices=7,8,many"),
         ({"callbacks": {"mine": {"_target_": "no.such.Class"}}}, r"callbacks\.mine\._target_=no"),
         ({"logger": {"mine": {"_target_": "no.such.Logger"}}}, r"logger\.mine\._target_=no"),
-        ({"limit_val_batches": 0.1}, r"trainer\.limit_val_batches=0\.1: expected at least 0\.5"),
+        ({"limit_val_batches": 0.1}, r"limit_val_batches"),
         ({"accelerator": "gpu"}, r"trainer\.accelerator=gpu.*not possible on this machine"),
     ],
 )
-def test_what_cannot_be_leaves_no_run_folder(options, sentence, root, tmp_path):
+def test_invalid_options_leave_no_run_folder(options, sentence, root, tmp_path):
     if options == {"accelerator": "gpu"} and torch.cuda.is_available():
         pytest.skip("here it is possible")
     with pytest.raises(UserError, match=sentence):
@@ -291,6 +277,43 @@ def test_a_status_that_is_no_status_is_made_anew(root, tmp_path):
     status.write_text(json.dumps(before | {"step": "many"}))
     train.run(settings)
     assert json.loads(status.read_text())["step"] == 2
+
+
+def test_a_diverged_run_says_so_and_what_to_do(root, tmp_path, capsys):
+    train.run(config(root, tmp_path / "run", lr=9.0, ema=0.0, max_steps=10))
+    out = capsys.readouterr().out
+    (best,) = re.findall(r"^best    (\S+) nats/token", out, re.M)
+    (guessing,) = re.findall(r"^note    guessing has (\S+) nats/token", out, re.M)
+    assert float(best) > float(guessing)
+    model = bundle.load(tmp_path / "run" / "model").model
+    assert float(guessing) == pytest.approx(math.log(model.config.vocab_size), abs=1e-4)
+    assert "lower optim.lr (it was 9)" in out
+    train.run(config(root, tmp_path / "good"))
+    assert "guessing has" not in capsys.readouterr().out
+
+
+def test_a_shorter_run_is_not_a_longer_one_that_was_stopped(root, tmp_path):
+    settings = config(root, tmp_path / "run", max_steps=4)
+    train.run(settings)
+    (tmp_path / "run" / "status.json").unlink()  # as if it had been killed before its end
+    settings.trainer.max_steps = 3
+    with pytest.raises(UserError, match=r"max_steps=3: .*done 4 steps"):
+        train.run(settings)
+
+
+def test_runs_without_a_folder_of_theirs_are_never_taken_for_one_another(
+    root, tmp_path, monkeypatch
+):
+    """FAULTS B12: a sweep of two steps took the result of three for its own."""
+    monkeypatch.chdir(tmp_path)
+    settings = config(root, "", max_steps=3)
+    settings.out = None
+    three = train.run(settings)
+    settings.trainer.max_steps = 2
+    two = train.run(settings)
+    assert (three.steps, two.steps) == (3, 2)
+    assert bundle.load(two.model).card["training"]["steps"] == 2
+    assert train.run(settings) == two  # by itself it is found again
 
 
 def test_the_learning_rate_follows_the_width_unless_it_is_given(root, tmp_path):

@@ -70,12 +70,15 @@ def config(root: Path, run: str, **options) -> TrainConfig:
         "accelerator": "cpu",
         "devices": "1",
     }
-    samples = {"_target_": "musictx.train.callbacks.Samples", "seconds": options.pop("seconds", 0)}
+    samples = {
+        "_target_": "musictx.training.callbacks.Samples",
+        "seconds": options.pop("seconds", 0),
+    }
     kept = {
-        name: {"_target_": f"musictx.train.callbacks.{name.title()}Checkpoint"}
+        name: {"_target_": f"musictx.training.callbacks.{name.title()}Checkpoint"}
         for name in ("best", "last")
     }
-    table = {"_target_": "musictx.train.loggers.MetricsTable", "save_dir": "{run_folder}"}
+    table = {"_target_": "musictx.training.loggers.MetricsTable", "save_dir": "{run_folder}"}
     return TrainConfig(
         corpus=CorpusConfig(
             **{"path": str(root / "midi"), "shards": str(root / "shards")} | corpus,
@@ -94,7 +97,7 @@ def config(root: Path, run: str, **options) -> TrainConfig:
 
 
 def die_in_checkpoint(number: int) -> None:
-    from musictx.train import checkpoint
+    from musictx.training import checkpoint
 
     original = torch.save
     written = 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from musictx import cli
-from musictx.train import checkpoint
+from musictx.training import checkpoint
 from tests.data.helpers import write_songs
 from tests.docs.blocks import execute
 

@@ -1,0 +1,1 @@
+"""Training: the LightningModule, its optimizers and schedule, callbacks, progress."""

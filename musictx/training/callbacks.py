@@ -1,0 +1,151 @@
+"""What happens in a run besides learning: checkpoints, the model folder, samples.
+
+All are Lightning callbacks. What they call is set by ``apps/train.py`` (:class:`Hooks`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import Checkpoint
+
+from musictx import midi
+from musictx.notes import Score
+from musictx.training.clock import is_over
+from musictx.training.ema import averaged
+from musictx.training.signals import StopSignal
+
+
+@dataclass
+class Hooks:
+    """What the callbacks of a run call.
+
+    save_model  writes the model folder, of the weights as they are
+    sample      (seconds, seed) -> a piece by the network as it is;  draw  a score into a PNG file
+    say         prints a line;  stop  set by Ctrl-C
+    """
+
+    save_model: Callable[[pl.Trainer], object] = lambda trainer: None
+    sample: Callable[[float, int], Score] | None = None
+    draw: Callable[[Score, Path], object] = lambda score, path: None
+    say: Callable[[str], object] = print
+    stop: StopSignal = field(default_factory=StopSignal)
+    seed: int = 0
+
+
+class HookedCallback:
+    """A callback whose ``hooks`` are set before training begins."""
+
+    hooks: Hooks = Hooks()
+
+
+class BestCheckpoint(HookedCallback, Checkpoint):
+    """``best.ckpt`` and the model folder: rewritten whenever ``val/loss`` is the lowest so far."""
+
+    def __init__(self) -> None:
+        self.loss: float | None = None
+        self.step = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"loss": self.loss, "step": self.step}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.loss, self.step = state_dict["loss"], state_dict["step"]
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if not _trains(trainer) or "val/loss" not in trainer.callback_metrics:
+            return
+        loss = float(trainer.callback_metrics["val/loss"])
+        note = "the best so far"
+        if self.loss is None or loss < self.loss:
+            self.loss, self.step = loss, trainer.global_step
+            trainer.save_checkpoint(Path(trainer.default_root_dir, "best.ckpt"))
+            if trainer.is_global_zero:
+                with averaged(trainer):
+                    self.hooks.save_model(trainer)
+        else:
+            note = f"best {self.loss:.4f} at step {self.step:,}"
+        self.hooks.say(f"step {trainer.global_step:,}: validation {loss:.4f} nats/token, {note}")
+
+
+class LastCheckpoint(HookedCallback, Checkpoint):
+    """``last.ckpt``, from which the same command resumes, bit for bit.
+
+    Written after each validation, after ``minutes`` without one, when training is to stop and after
+    the last step; always between two optimizer steps, and after all other callbacks.
+    """
+
+    def __init__(self, minutes: float = 5.0) -> None:
+        self.minutes = minutes
+        self._saved_at = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._saved_at = time.monotonic()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
+    ) -> None:
+        if (args[-1] + 1) % trainer.accumulate_grad_batches or not _trains(trainer):
+            return
+        batches: Any = trainer.fit_loop.total_batch_idx + 1
+        if is_over(trainer) or batches % trainer.val_check_interval == 0:
+            if not trainer.enable_validation:  # else it is written after the validation
+                self._save(trainer)
+            return
+        late = time.monotonic() - self._saved_at >= 60 * self.minutes
+        if trainer.strategy.broadcast(late) or self.hooks.stop.agreed:
+            self._save(trainer)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if _trains(trainer):
+            self._save(trainer)
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        for logger in trainer.loggers:
+            logger.save()  # the log on disk is not behind the checkpoint
+        trainer.save_checkpoint(Path(trainer.default_root_dir, "last.ckpt"))
+        self._saved_at = time.monotonic()
+
+
+class Samples(HookedCallback, pl.Callback):
+    """At each validation a short piece by the model as it is: ``samples/step-000200.mid``, .png.
+
+    The seed is always the same, so that the pictures show what training changed. If a sample fails,
+    that is printed and training continues.
+    """
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        self.seconds = seconds
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        hooks, step = self.hooks, trainer.global_step
+        if not _trains(trainer) or not trainer.is_global_zero or hooks.stop.received:
+            return
+        if hooks.sample is None or not self.seconds:
+            return
+        training = pl_module.training
+        try:
+            pl_module.eval()
+            with torch.no_grad(), averaged(trainer):
+                score = hooks.sample(self.seconds, hooks.seed)
+            path = Path(trainer.default_root_dir, "samples", f"step-{step:06}.mid")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            midi.write(score, path)
+            hooks.draw(score, path.with_suffix(".png"))
+            hooks.say(f"  sample with {len(score):,} notes: {path}")
+        except Exception as error:  # the sample is a convenience; hours of training are not
+            hooks.say(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
+        finally:
+            pl_module.train(training)
+
+
+def _trains(trainer: Any) -> bool:
+    """Not a validation before training, and no trial that writes nothing."""
+    in_fit = trainer.state.fn == "fit" and not trainer.sanity_checking
+    return bool(in_fit and not trainer.fast_dev_run)

@@ -1,0 +1,243 @@
+"""The LightningModule around the network: loss, optimizer, learning rate, log.
+
+The network knows nothing of Lightning, this module nothing of files. What it adds to Lightning:
+
+- The loss of a step is the mean over all its real targets, exactly: batches with much padding weigh
+  less, however many are accumulated and on however many devices.
+- Before each batch torch's generators are seeded from (seed, rank, number of the batch), so a run
+  that goes on from a checkpoint draws the same dropout without saved generator states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.data.windows import UNSCORED, Batch
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.training.clock import is_over, time_used
+from musictx.training.optimizer import build_optimizer, set_fused
+from musictx.training.schedule import multiplier, multiplier_by_time
+
+#: A batch's loss is its nats times this, so that float16 gradients do not overflow. A power of two:
+#: it changes no bit of the result.
+SCALE = 2.0**-10
+
+
+class _Sums(NamedTuple):
+    nats: float = 0.0
+    targets: int = 0
+
+
+class LitMusicTransformer(pl.LightningModule):
+    """Trains a Music Transformer to predict each next token.
+
+    network    arguments of ``MusicTransformer`` (``config.plain()``)
+    optim      the options of ``config.OptimConfig``, ``lr`` given
+    tokenizer  the tokenizer's config, kept with the weights
+    seed       of dropout
+    model      the network itself, if it is there already; else it is made from ``network``
+
+    All but the last two are hyperparameters of the checkpoint, so
+    ``LitMusicTransformer.load_from_checkpoint(path)`` needs no arguments. ``model(ids)`` gives
+    logits; ``self(ids)`` is the same.
+
+    Logs ``train/loss``, ``val/loss`` and ``test/loss`` (nats per token), ``train/grad_norm``
+    (before clipping), ``train/tokens`` (targets learnt from so far) and ``lr``.
+    """
+
+    def __init__(
+        self,
+        network: Mapping[str, Any],
+        optim: Mapping[str, Any],
+        tokenizer: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        *,
+        model: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.save_hyperparameters(ignore=["model"])
+        self.model = MusicTransformer(**network) if model is None else model
+        self.optim = dict(optim)
+        self.seed = seed
+        self._tokens: Tensor | float = 0.0  # targets learnt from; kept on the device
+        self._sums: Tensor | None = None  # nats and targets of this device since the last step
+        self._evaluated = _Sums()
+        #: Of the time of a run that ends by the clock, the same on all devices; else None.
+        self._time_used: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Targets learnt from so far, by all devices together."""
+        return int(self._tokens)
+
+    def forward(self, ids: Tensor, **kwargs: Any) -> Tensor:
+        logits: Tensor = self.model(ids, **kwargs)
+        return logits
+
+    # ------------------------------------------------------------------------------ optimizer
+
+    @property
+    def _scaled(self) -> bool:
+        return str(self.trainer.precision).startswith("16-mixed")
+
+    @property
+    def _fused(self) -> bool:
+        """Whether AdamW's kernel for CUDA is taken: not where the loss is scaled, since it divides
+        gradients by the scale itself, after they were clipped, and knows nothing of Muon."""
+        return self.device.type == "cuda" and not self._scaled
+
+    def configure_optimizers(self) -> Any:
+        optimizer = build_optimizer(self.model, self.optim, fused=self._fused)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self._rate(step))
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    def _rate(self, step: int) -> float:
+        """The share of the highest learning rate for the step after ``step`` steps."""
+        kind, warmup = self.optim["schedule"], self.optim["warmup"]
+        if self._time_used is not None:
+            return multiplier_by_time(step, self._time_used, warmup=warmup, kind=kind)
+        total = self.trainer.max_steps
+        if total < 1:  # without end
+            kind, total = ("constant" if kind == "cosine" else kind), 1
+        return multiplier(step, total=total, warmup=warmup, kind=kind)
+
+    def on_train_start(self) -> None:
+        """After a resume this run's length and this machine's kernels count, not the saved ones."""
+        self._sums = None
+        self._time_used = self.trainer.strategy.broadcast(time_used(self.trainer))
+        for config in self.trainer.lr_scheduler_configs:
+            scheduler: Any = config.scheduler
+            for group, base, rate in zip(
+                scheduler.optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas
+            ):
+                group["lr"] = base * rate(scheduler.last_epoch)
+            set_fused(scheduler.optimizer, self._fused)
+
+    # --------------------------------------------------------------------------------- training
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        trainer = self.trainer
+        # Lightning sets this back by one at some resumes; rows of the log stand at its multiples.
+        trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
+        accumulate = trainer.accumulate_grad_batches
+        number = trainer.global_step * accumulate + batch_idx % accumulate
+        torch.manual_seed(batch_seed(self.seed, trainer.global_rank, number))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        nats, targets = self._score(batch)
+        sums = torch.stack([nats.detach(), targets.to(nats.dtype)])
+        self._sums = sums if self._sums is None else self._sums + sums
+        return nats * SCALE
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        assert self._sums is not None
+        trainer, used = self.trainer, time_used(self.trainer)
+        sums, self._sums = self._sums, None
+        if trainer.world_size > 1:
+            mine = used if used is not None and trainer.is_global_zero else 0.0
+            sums = torch.cat([sums, sums.new_tensor([mine])])
+            sums = trainer.strategy.reduce(sums, reduce_op="sum")
+            used = None if used is None else float(sums[2])
+        self._time_used = used
+        # Lightning has divided by the number of batches and devices; we want the sum over both
+        # divided by all targets.
+        factor = trainer.accumulate_grad_batches * trainer.world_size / SCALE
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        torch._foreach_mul_(gradients, factor / sums[1].clamp(min=1))
+        self._tokens = sums[1].to(_exact(self.device)) + self._tokens
+        self.log("train/loss", sums[0] / sums[1].clamp(min=1), prog_bar=True)
+        self.log("train/tokens", self._tokens)
+        self.log("lr", optimizer.param_groups[0]["lr"], prog_bar=True)
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        by_value = gradient_clip_algorithm == "value"
+        largest = math.inf if by_value else gradient_clip_val or math.inf
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), largest)
+        # To look at a number waits for the device: on a GPU only where one is logged anyway.
+        trainer: Any = self.trainer
+        step, every = trainer.global_step + 1, trainer.log_every_n_steps
+        look = self.device.type == "cpu" or (every and step % every == 0)
+        if look and not self._scaled and not bool(norm.isfinite()):  # its scaler skips such steps
+            raise self._diverged()  # before the weights are touched
+        if by_value and gradient_clip_val:  # Lightning's own refuses AdamW's kernel for CUDA
+            nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
+        self.log("train/grad_norm", norm)
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        trainer: Any = self.trainer
+        if is_over(trainer) and not trainer.fast_dev_run:
+            trainer.should_stop = True  # Lightning then validates once more before it ends
+
+    def _diverged(self) -> UserError:
+        return UserError(
+            f"training diverged at step {self.trainer.global_step}: the loss or its gradient is no "
+            f"longer a finite number; lower optim.lr (it was {self.optim['lr']:g}) or raise "
+            f"optim.warmup (it was {self.optim['warmup']}) and give another out="
+        )
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["tokens"] = self.tokens
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        # Through int: infinity, of a damaged file, is refused here and not when it is saved again.
+        self._tokens = float(int(checkpoint.get("tokens", 0)))
+
+    # ------------------------------------------------------------------------------ evaluation
+
+    def on_validation_epoch_start(self) -> None:
+        self._evaluated = _Sums()
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        nats, targets = self._score(batch)
+        before = self._evaluated
+        self._evaluated = _Sums(before.nats + float(nats), before.targets + int(targets))
+
+    def on_validation_epoch_end(self) -> None:
+        """The sum of nats over the number of targets, over all windows and devices."""
+        exact = _exact(self.device)
+        sums = torch.tensor(self._evaluated, dtype=exact, device=self.device)
+        nats, targets = self.trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        if not targets:
+            return
+        if not math.isfinite(nats) and self.trainer.training:
+            raise self._diverged()
+        mean = torch.tensor(nats / targets, dtype=exact, device=self.device)
+        self.log("val/loss", mean, prog_bar=True)
+
+    def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(sum of nats, number of targets) of a batch; positions with target -100 do not count."""
+        logits = self.model(batch.ids, piece_ids=batch.piece_ids)
+        nats = F.cross_entropy(
+            logits.flatten(0, 1).float(),
+            batch.targets.flatten(),
+            ignore_index=UNSCORED,
+            reduction="sum",
+        )
+        return nats, (batch.targets != UNSCORED).sum()
+
+
+def batch_seed(seed: int, rank: int, number: int) -> int:
+    """A 64-bit seed for batch ``number`` of ``rank``, unrelated to its neighbours' seeds."""
+    return int(np.random.SeedSequence((seed, rank, number)).generate_state(1, np.uint64)[0])
+
+
+def _exact(device: torch.device) -> torch.dtype:
+    """The most exact numbers that ``device`` has."""
+    return torch.float32 if device.type == "mps" else torch.float64

@@ -1,0 +1,154 @@
+"""The options of ``config.OptimConfig`` -> an optimizer, and which parameter learns how."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from musictx.config import TrainConfig
+from musictx.config.checks import imported
+from musictx.errors import ConfigError
+from musictx.training.muon import Muon
+from musictx.training.schedule import learning_rate
+
+#: What fine-tuning takes of the usual learning rate.
+FINE_TUNING = 0.2
+#: A warm-up longer than this share of the steps would leave too little to train at full rate.
+MOST_WARMUP = 0.2
+
+
+def optimizer_options(
+    config: TrainConfig, width: int, say: Callable[[str], object]
+) -> dict[str, Any]:
+    """``config.optim`` with the learning rate decided and the warm-up fitted to the run."""
+    optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
+    if optim["lr"] is None:
+        share = 1.0 if config.init is None else FINE_TUNING
+        optim["lr"] = share * learning_rate(width)
+    most = max(1, int(MOST_WARMUP * steps))
+    if config.trainer.seconds is None and steps > 0 and optim["warmup"] > most:
+        warmup = optim["warmup"]
+        say(f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {most}")
+        optim["warmup"] = most
+    return optim
+
+
+def build_optimizer(
+    model: nn.Module, optim: Mapping[str, Any], *, fused: bool
+) -> torch.optim.Optimizer:
+    """AdamW, Muon for the hidden matrices and AdamW for all else (``name=muon``), or a class of
+    one's own (``name=module:Class``) with ``optim["params"]``.
+
+    optim  ``config.OptimConfig`` as a dict, ``lr`` given;  fused  AdamW's kernel for CUDA
+
+    Each group's ``lr`` is ``optim["lr"]`` times its multiplier (``adamw_lr``, ``table_lr``).
+    Raises ``ConfigError`` for a class that cannot be imported or made.
+    """
+    is_muon = optim.get("name", "adamw") == "muon"
+    groups = parameter_groups(
+        model,
+        optim["weight_decay"],
+        muon=is_muon,
+        adamw_lr=optim.get("adamw_lr", 1.0),
+        table_lr=optim.get("table_lr", 1.0),
+    )
+    for group in groups:
+        group["lr"] = optim["lr"] * group.pop("lr_multiplier")
+    if ":" in optim.get("name", "adamw"):
+        return _of_ones_own(optim, groups)
+    kind = Muon if is_muon else torch.optim.AdamW
+    return kind(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)
+
+
+def _of_ones_own(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    kind = imported("optim.name", optim["name"])
+    plain = [{k: v for k, v in group.items() if k not in ("muon", "split")} for group in groups]
+    try:
+        optimizer = kind(plain, lr=optim["lr"], **optim["params"])
+    except Exception as error:  # whatever a class of the user's raises
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ConfigError(f"optim.name={optim['name']}: cannot be made ({reason})") from error
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ConfigError(f"optim.name={optim['name']}: expected a torch.optim.Optimizer")
+    return optimizer
+
+
+def set_fused(optimizer: torch.optim.Optimizer, fused: bool) -> None:
+    """Take AdamW's kernel for CUDA or leave it, whatever kernel the loaded state was made by; this
+    one wants the counts of steps beside the parameters. Optimizers of one's own stay as they are.
+    """
+    if type(optimizer) not in (torch.optim.AdamW, Muon):
+        return
+    for group in optimizer.param_groups:
+        group["fused"] = fused
+    if fused:
+        for p, state in optimizer.state.items():
+            state["step"] = state["step"].to(p.device)
+
+
+def parameter_groups(
+    model: nn.Module,
+    weight_decay: float,
+    *,
+    muon: bool = False,
+    adamw_lr: float = 1.0,
+    table_lr: float = 1.0,
+) -> list[dict[str, Any]]:
+    """Groups for the optimizer: what decays, what Muon steps, what learns at a rate of its own.
+
+    Only the matrices of ``nn.Linear`` layers decay. Biases, norms, embeddings and the tables of
+    relative positions are scales and look-ups, not maps: pulling them to zero forgets rare tokens
+    and far distances. A matrix that is also an embedding (tied output) counts as an embedding.
+
+    With ``muon`` these matrices go to Muon, but for an untied output (``model.output``); those
+    named ``qkv`` hold three maps (``split``). All others, which AdamW trains, then have
+    ``adamw_lr`` as ``lr_multiplier``.
+
+    ``table_lr`` other than 1 puts the tables of the position scheme and of the sparse features into
+    a group of their own and multiplies their ``lr_multiplier``: a step of few windows reaches few
+    of their rows, which therefore learn more slowly than matrices.
+
+    Each trainable parameter is in exactly one group, in the order of ``named_parameters``.
+    """
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - embeddings
+    output = getattr(model, "output", None)
+    last = set() if output is None else {id(p) for p in output.parameters()}
+    tables = _tables(model) if table_lr != 1.0 else set()
+    groups: dict[tuple[bool, bool, int], dict[str, Any]] = {}
+    for name, p in model.named_parameters():
+        if not p.requires_grad:
+            continue
+        is_matrix, is_table = id(p) in matrices, id(p) in tables
+        split = 0  # 0: AdamW's
+        if muon and is_matrix and id(p) not in last:
+            split = 3 if name.endswith("qkv.weight") else 1
+        group = {
+            "params": [],
+            "weight_decay": weight_decay if is_matrix else 0.0,
+            "muon": split > 0,
+            "split": split,
+            "lr_multiplier": 1.0 if split else adamw_lr * (table_lr if is_table else 1.0),
+        }
+        # The order of the groups is that of saved states: matrices first, Muon's before AdamW's.
+        key = (not is_matrix, is_table, split or 4)
+        groups.setdefault(key, group)["params"].append(p)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _tables(model: nn.Module) -> set[int]:
+    """The ids of what the position scheme and the sparse features of ``model`` learn beside maps
+    and embeddings."""
+    owners = [getattr(model, "position", None)]
+    owners += [feature for feature in getattr(model, "features", []) if feature.sparse]
+    modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
+    return {
+        id(p)
+        for module in modules
+        if not isinstance(module, nn.Linear | nn.Embedding)
+        for p in module.parameters(recurse=False)
+    }

@@ -1,0 +1,109 @@
+"""The line that shows how a training proceeds: a Lightning progress bar."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import ProgressBar
+from tqdm import tqdm
+
+from musictx.training.clock import share
+
+
+def duration(seconds: float) -> str:
+    """ "45 s", "3 min 20 s", "2 h 05 min"."""
+    whole = round(max(seconds, 0.0))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def compact(number: float) -> str:
+    """ "812", "12.3k", "4.56M"."""
+    for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{sign}"
+    return f"{number:.3g}"
+
+
+class Progress(ProgressBar):
+    """Step, what is logged with ``prog_bar=True``, tokens a second, time left.
+
+    A bar over the whole run on a terminal, else a line every ``every`` seconds. Validations and
+    samples so far count in the time left.
+    """
+
+    def __init__(self, *, every: float = 10.0, file: TextIO | None = None) -> None:
+        super().__init__()
+        self.file = sys.stdout if file is None else file
+        self.interval = 0.5 if self.file.isatty() else every
+        self.bar: Any = None
+        self.enabled = True
+        self._start = (0.0, 0.0)  # time and share of the run
+        self._shown = (0.0, 0.0)  # time and targets when the line was last shown
+
+    def enable(self) -> None:
+        self.enabled = True
+
+    def disable(self) -> None:
+        self.enabled = False
+
+    def print(self, *parts: Any, **options: Any) -> None:
+        """Print above the bar."""
+        tqdm.write(" ".join(map(str, parts)), file=self.file)
+        self.file.flush()
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        now = time.monotonic()
+        self._start, self._shown = (now, share(trainer)), (now, 0.0)
+        if self.enabled and self.file.isatty():
+            form = "{percentage:3.0f}% |{bar:16}| {desc}"
+            self.bar = tqdm(
+                total=1.0, file=self.file, bar_format=form, leave=False, dynamic_ncols=True
+            )
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
+    ) -> None:
+        now = time.monotonic()
+        if not self.enabled or now - self._shown[0] < self.interval:
+            return
+        text = self._line(trainer, now)
+        if self.bar is None:
+            print(text, file=self.file, flush=True)
+        else:
+            self.bar.n = share(trainer)
+            self.bar.set_description_str(text)
+
+    def on_train_end(self, *_: object) -> None:
+        self._close()
+
+    def on_exception(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+    def _line(self, trainer: pl.Trainer, now: float) -> str:
+        metrics: dict[str, Any] = dict(self.get_metrics(trainer, trainer.lightning_module))
+        of = f"/{trainer.max_steps:,}" if trainer.max_steps > 0 else ""
+        parts = [f"step {trainer.global_step:,}{of}"]
+        for name, value in metrics.items():
+            digits = ".3f" if "loss" in name else ".3g"
+            parts += [f"{name} {value:{digits}}"] if isinstance(value, float) else []
+        tokens = float(trainer.callback_metrics.get("train/tokens", 0.0))
+        since, before = self._shown
+        if before and tokens > before:
+            parts.append(f"{compact((tokens - before) / (now - since))} tokens/s")
+        self._shown = (now, tokens)
+        began, first = self._start
+        if (done := share(trainer)) > first:
+            parts.append(f"{duration((now - began) * (1 - done) / (done - first))} left")
+        return "  ".join(parts)

@@ -1,0 +1,202 @@
+"""``config.TrainerConfig`` -> Lightning's Trainer, and its ``fit`` with errors in one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import typing
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from safetensors import SafetensorError
+
+from musictx.config import TrainerConfig
+from musictx.config.checks import import_from_here
+from musictx.config.trainer import PASSED_ON
+from musictx.data.module import MusicDataModule
+from musictx.errors import ConfigError, UserError, WriteError
+from musictx.training.checkpoint import AtomicCheckpoints
+from musictx.training.clock import Clock
+from musictx.training.lit import LitMusicTransformer
+from musictx.training.muon import multiplies_bfloat16
+from musictx.training.signals import Stopped, StopSignal
+
+#: Stands for the run folder in the options of callbacks and loggers.
+RUN_FOLDER = "{run_folder}"
+#: What to do after a failed write.
+RESUME = "last.ckpt is kept as it was: when there is space, the same command resumes"
+
+
+def build_trainer(
+    options: TrainerConfig,
+    folder: Path | None = None,
+    *,
+    callbacks: Sequence[pl.Callback] = (),
+    loggers: Sequence[Any] | bool = (),
+) -> pl.Trainer:
+    """Lightning's Trainer for a run in ``folder``; an epoch is endless, steps or the clock count.
+
+    Raises ``UserError`` for a device or a strategy that this machine does not have, and for flags
+    that Lightning refuses.
+    """
+    flags = dataclasses.asdict(options)
+    seconds, devices = options.seconds, flags.pop("devices")
+    del flags["max_time"]
+    flags |= flags.pop("flags")
+    _check_types(options.flags)
+    flags |= {
+        "devices": int(devices) if devices.isdecimal() else devices,
+        "precision": precision(options.precision, options.accelerator),
+        "max_steps": options.max_steps if seconds is None else -1,
+        "min_epochs": 0,  # else Lightning waits for an epoch's end where min_steps are given
+        "check_val_every_n_epoch": None,  # val_check_interval counts batches across epochs
+        "default_root_dir": None if folder is None else str(folder),
+        "callbacks": [Clock(seconds), *callbacks],
+        "logger": loggers if isinstance(loggers, bool) else list(loggers) or False,
+        "enable_checkpointing": any(isinstance(c, pl.callbacks.Checkpoint) for c in callbacks),
+        "use_distributed_sampler": False,  # the data module shares the rows
+        "inference_mode": False,  # tensors made in validation may be met again in training
+    }
+    try:
+        return pl.Trainer(**flags, plugins=[AtomicCheckpoints()])
+    except (MisconfigurationException, ValueError, RuntimeError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        given = {
+            n: getattr(options, n) for n in ("accelerator", "devices", "strategy", "precision")
+        }
+        given |= {n: v for n, v in options.flags.items() if v != PASSED_ON[n]}
+        named = ", ".join(f"trainer.{name}={value}" for name, value in given.items())
+        raise UserError(f"{named}: not possible on this machine ({reason})") from None
+
+
+def fit(
+    lit: LitMusicTransformer,
+    data: MusicDataModule,
+    trainer: pl.Trainer,
+    stop: StopSignal,
+    checkpoint: Path | None,
+) -> None:
+    """``trainer.fit``, from ``checkpoint`` if there is one.
+
+    Raises :class:`Stopped` after Ctrl-C or SIGTERM, ``WriteError`` where the disk is full, and
+    ``UserError`` for what Lightning refuses and for a checkpoint that does not fit.
+    """
+    try:
+        trainer.fit(lit, data, ckpt_path=checkpoint, weights_only=True)
+    except SystemExit as error:  # by Lightning: a second Ctrl-C, or SIGTERM before the first step
+        if not stop.received:
+            raise
+        raise Stopped from error
+    except WriteError as error:
+        raise WriteError(f"{error}; {RESUME}") from error
+    except (UserError, Stopped):
+        raise
+    except MisconfigurationException as error:  # such as a callback that needs a logger
+        raise UserError(" ".join(str(error).split())) from error
+    except (OSError, SafetensorError) as error:
+        place = getattr(error, "filename", None) or trainer.default_root_dir
+        raise WriteError(f"{place}: {error}: cannot be written; {RESUME}") from error
+    except Exception as error:  # Lightning and torch check little of what a checkpoint holds
+        if checkpoint is None or stop.steps:
+            raise
+        raise misfit(checkpoint, error) from error
+
+
+def misfit(checkpoint: Path, error: Exception) -> UserError:
+    """The error for a checkpoint of another model, or a damaged one."""
+    reason = " ".join(str(error).split())[:120] or type(error).__name__
+    return UserError(f"{checkpoint}: not of this model ({reason}); delete it, or give another out=")
+
+
+def _check_types(flags: Mapping[str, Any]) -> None:
+    """``ConfigError`` for a value of none of the types in Lightning's signature."""
+    hints = typing.get_type_hints(pl.Trainer.__init__)
+    for name, value in flags.items():
+        kinds = typing.get_args(hints[name]) or (hints[name],)
+        literals = [choice for kind in kinds for choice in typing.get_args(kind)]
+        classes = tuple(k for k in kinds if isinstance(k, type))
+        if value not in literals and not isinstance(value, classes):
+            expected = str(hints[name]).replace("typing.", "").removeprefix("<class '").rstrip("'>")
+            raise ConfigError(f"trainer.{name}={value}: expected {expected}")
+
+
+def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]:
+    """The callbacks or loggers of a configuration group, each made from its ``_target_``.
+
+    ``{run_folder}`` in their options is the run folder; an entry that is null is left out. Modules
+    in the folder musictx runs in are found.
+    Raises ``ConfigError`` with the entry's name where that cannot be.
+    """
+    from hydra.utils import instantiate as make
+
+    import_from_here()
+    made = []
+    for name, node in nodes.items():
+        if node is None:
+            continue
+        if not isinstance(node, Mapping) or "_target_" not in node:
+            raise ConfigError(f"{group}.{name}={node}: expected options with a _target_, or null")
+        try:
+            made.append(make(_placed(node, str(folder)), _convert_="all"))
+        except Exception as error:  # whatever a class of the user's raises
+            cause = error.__cause__ or error
+            reason = " ".join(str(cause).split()) or type(cause).__name__
+            raise ConfigError(
+                f"{group}.{name}._target_={node['_target_']}: cannot be made ({reason})"
+            ) from error
+    return made
+
+
+def _placed(node: Any, folder: str) -> Any:
+    if isinstance(node, Mapping):
+        return {k: _placed(v, folder) for k, v in node.items()}
+    if isinstance(node, list):
+        return [_placed(v, folder) for v in node]
+    return node.replace(RUN_FOLDER, folder) if isinstance(node, str) else node
+
+
+def precision(name: str, accelerator: str) -> Any:
+    """``trainer.precision``, with auto and fast decided."""
+    if name not in ("auto", "fast"):
+        return name
+    on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+    if name == "fast" and not on_gpu:
+        on_cpu = accelerator in ("auto", "cpu") and multiplies_bfloat16(torch.device("cpu"))
+        return "bf16-mixed" if on_cpu else "32-true"
+    return "bf16-mixed" if on_gpu and torch.cuda.get_device_capability()[0] >= 8 else "32-true"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Within it Lightning prints no tips, and no warnings of what is meant to be so here; what an
+    option asks for (``trainer.profiler``, ``trainer.enable_model_summary``) is printed."""
+    levels = {"pytorch_lightning": logging.ERROR, "lightning_fabric": logging.ERROR}
+    levels["pytorch_lightning.profilers.profiler"] = logging.INFO
+    levels["pytorch_lightning.callbacks.model_summary"] = logging.INFO
+    before = {name: logging.getLogger(name).level for name in levels}
+    try:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+        with warnings.catch_warnings():
+            # At a resume Lightning calls the scheduler once by itself, of which torch warns.
+            warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric)\b")
+            warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler.step\(\)` before")
+            yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def describe_device(trainer: pl.Trainer) -> str:
+    """Such as "cpu" or "2 x NVIDIA H100 (bf16-mixed)"."""
+    device = trainer.strategy.root_device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+    count = f"{trainer.world_size} x " if trainer.world_size > 1 else ""
+    kind = "" if str(trainer.precision) == "32-true" else f" ({trainer.precision})"
+    return f"{count}{name}{kind}"

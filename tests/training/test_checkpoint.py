@@ -1,0 +1,100 @@
+"""A checkpoint is whole or not there, and nothing in it can run."""
+
+import pickle
+import zipfile
+
+import pytest
+import torch
+
+from musictx.errors import UserError, WriteError
+from musictx.training import checkpoint
+from musictx.training.checkpoint import AtomicCheckpoints
+
+STATE = {"state_dict": {"w": torch.arange(3.0)}, "loops": {}, "global_step": 7}
+
+
+def write(path, state=STATE):
+    AtomicCheckpoints().save_checkpoint(state, path)
+    return path
+
+
+def test_a_checkpoint_comes_back_as_it_was(tmp_path):
+    state = checkpoint.read(write(tmp_path / "last.ckpt"))
+    assert torch.equal(state.pop("state_dict")["w"], STATE["state_dict"]["w"])
+    assert state == {k: v for k, v in STATE.items() if k != "state_dict"}
+
+
+FULL = OSError(28, "No space left on device")
+#: What torch says when a disk is full in the middle of an archive.
+ENDED = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0")
+ENDED.__context__ = FULL
+
+
+@pytest.mark.parametrize("error", [FULL, RuntimeError("file write failed"), ENDED])
+def test_a_failing_write_leaves_the_old_checkpoint_and_nothing_beside(error, tmp_path, monkeypatch):
+    path = write(tmp_path / "last.ckpt")
+
+    def full(state, file):
+        file.write(b"half a check")
+        raise error
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(
+        WriteError, match=r"last\.ckpt: cannot be written: (No space.*|file write.*)$"
+    ):
+        write(path, STATE | {"global_step": 8})
+    monkeypatch.undo()
+    assert checkpoint.read(path)["global_step"] == 7
+    assert [p.name for p in tmp_path.iterdir()] == ["last.ckpt"]
+
+
+@pytest.mark.parametrize(
+    "content", [5, {}, {"state_dict": [1], "global_step": 1}, {"state_dict": {}}]
+)
+def test_another_file_of_torch_is_refused(content, tmp_path):
+    torch.save(content, tmp_path / "last.ckpt")
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
+        checkpoint.read(tmp_path / "last.ckpt")
+
+
+class Trojan:
+    def __reduce__(self):
+        return print, ("I ran",)
+
+
+def test_a_file_that_would_run_something_is_refused(tmp_path, capsys):
+    path = tmp_path / "last.ckpt"
+    torch.save({"format": 1, "model": Trojan()}, path)
+    with pytest.raises(UserError, match=r"not a checkpoint of musictx train.*another out="):
+        checkpoint.read(path)
+    path.write_bytes(pickle.dumps(Trojan()))
+    with pytest.raises(UserError, match="not a checkpoint"):
+        checkpoint.read(path)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint at all", None])
+def test_a_damaged_or_missing_file_gets_one_sentence(content, tmp_path):
+    path = tmp_path / "last.ckpt"
+    if content is None:
+        whole = write(path).read_bytes()
+        content = whole[: len(whole) // 2]
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint of musictx train"):
+        checkpoint.read(path)
+    path.unlink()
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint of musictx train"):
+        checkpoint.read(path)
+
+
+@pytest.mark.parametrize("pickled", [b"\x80\x02J\x01", b"\x80\x02K\x01Q."])
+def test_a_pickle_that_breaks_off_in_the_archive_is_refused(pickled, tmp_path):
+    """The first ends within a number; the second refers to a tensor by one."""
+    path = tmp_path / "last.ckpt"
+    with zipfile.ZipFile(write(path)) as old:
+        parts = {name: old.read(name) for name in old.namelist()}
+    with zipfile.ZipFile(path, "w") as new:
+        for name, data in parts.items():
+            new.writestr(name, pickled if name.endswith("data.pkl") else data)
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
+        checkpoint.read(path)

@@ -1,0 +1,111 @@
+"""A model that is given more than it knew computes what it did before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from musictx.bundle import Bundle
+from musictx.config import ModelConfig, TokenizerConfig, TrainConfig
+from musictx.errors import ConfigError
+from musictx.tokens.build import build
+from musictx.training.init import rows, take_over
+from musictx.training.network import build_model
+from musictx.training.run_folder import identity
+
+SMALL = {"layers": 2, "width": 16, "heads": 2, "feedforward": 16, "context": 32}
+
+
+def trained(tokens: dict, position: str = "huang", **model) -> Bundle:
+    tokenizer = build(**tokens)
+    config = TrainConfig(model=ModelConfig(**SMALL, **model), position={"name": position})
+    net = build_model(config, tokenizer).eval()
+    torch.manual_seed(5)
+    for p in net.parameters():
+        torch.nn.init.normal_(p, std=0.2)
+    return Bundle(net, tokenizer, {}, Path())
+
+
+@pytest.mark.parametrize("position", ["huang", "two_d", "sinusoidal"])
+@pytest.mark.parametrize(
+    ("before", "asked"),
+    [
+        ({}, {"controls": True}),
+        ({"low": 21, "high": 108}, {"tracks": "programs"}),
+        ({"low": 40, "controls": True}, {"tracks": "programs"}),
+        ({}, {"tracks": "programs", "controls": True}),
+    ],
+)
+@pytest.mark.parametrize("features", [{}, {"features": [{"name": "sounding", "recent": 2}]}])
+def test_old_ids_are_scored_as_before(position, before, asked, features):
+    loaded = trained(before, position, **features)
+    told = [{"name": "sounding", "chords": 2}]
+    further = {"features": told, "gates": True, "first_values": True}
+    config = TrainConfig(
+        tokenizer=TokenizerConfig(velocity_bins=7, **asked), model=ModelConfig(**further)
+    )
+    tokenizer, model, added = take_over(loaded, config)
+    assert {"gates", "first_values"} <= set(added)
+    assert len(added) > 3
+    assert tokenizer.size == model.config.vocab_size > loaded.tokenizer.size
+    assert tokenizer.to_config()["velocity_bins"] == 32  # its own
+    moved = torch.from_numpy(rows(loaded.tokenizer, tokenizer))
+    for old, new in enumerate(moved.tolist()):
+        assert loaded.tokenizer.vocabulary.token(old) == tokenizer.vocabulary.token(new)
+    plain = [i for i in range(loaded.tokenizer.size) if i not in _reset(loaded.tokenizer)]
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.tensor(plain)[torch.randint(len(plain), (2, 30), generator=generator)]
+    before_, after = loaded.model(ids), model.eval()(moved[ids])
+    assert torch.allclose(after[..., moved], before_, atol=1e-5)
+
+
+def _reset(tokenizer) -> set[int]:
+    kinds = [tokenizer.kinds.index(k) for k in ("known", "stream") if k in tokenizer.kinds]
+    return {i for i in range(tokenizer.size) if tokenizer.kind_of[i] in kinds}
+
+
+def test_nothing_more_is_the_same_model():
+    loaded = trained({})
+    tokenizer, model, added = take_over(loaded, TrainConfig())
+    assert model is loaded.model
+    assert added == []
+    assert tokenizer.fingerprint == loaded.tokenizer.fingerprint
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_dropout_that_is_given_holds_and_weights_stay():
+    loaded = trained({}, dropout=0.0)
+    as_it, given = (
+        TrainConfig(init="piano", model=ModelConfig(dropout=share)) for share in (None, 0.25)
+    )
+    assert take_over(loaded, as_it)[1:] == (loaded.model, [])
+    _, model, added = take_over(loaded, given)
+    assert added == ["dropout 0.25"]
+    assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
+    assert {block.attention.dropout for block in model.blocks} == {0.25} == {model.config.dropout}
+    before = loaded.model.state_dict()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert identity(given) == identity(as_it) | {"model.dropout": 0.25}
+    assert TrainConfig().model.dropout == 0.1
+
+
+def test_everything_that_is_new_can_learn():
+    loaded = trained({})
+    config = TrainConfig(
+        tokenizer=TokenizerConfig(controls=True),
+        model=ModelConfig(features=[{"name": "sounding", "recent": 2, "chords": 2}], gates=True),
+    )
+    _, model, _ = take_over(loaded, config)
+    ids = torch.randint(4, model.config.vocab_size, (4, 30))
+    model(ids).logsumexp(-1).sum().backward()
+    still = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    # A product of two new ones: the first to move is the other.
+    assert still == ["sounding.interval_maps"]
+
+
+def test_chorales_have_no_controls():
+    loaded = trained({"name": "chorale"})
+    with pytest.raises(ConfigError, match=r"tokenizer\.controls=true: .*chorale"):
+        take_over(loaded, TrainConfig(tokenizer=TokenizerConfig(controls=True)))

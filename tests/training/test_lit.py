@@ -1,0 +1,283 @@
+"""Loss, gradients, validation and randomness of a training against plain sums."""
+
+import math
+from unittest import mock
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import timer
+from pytorch_lightning.plugins import MixedPrecision
+from torch import nn
+from torch.nn import functional as F
+
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.training.ema import Ema, averaged
+from musictx.training.lit import LitMusicTransformer, batch_seed
+from tests.training.fakes import VOCAB, FakeData, FakeModel, fake_batch, fake_training, fit
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def transformer(**options) -> MusicTransformer:
+    torch.manual_seed(0)
+    shape = {"layers": 2, "width": 32, "heads": 2, "feedforward": 64, "context": 16}
+    return MusicTransformer(VOCAB, **(shape | options))
+
+
+def loss(trainer, name: str = "val/loss") -> float:
+    return float(trainer.callback_metrics[name])
+
+
+def test_it_overfits_one_batch():
+    data = FakeData(validation=[fake_batch(0)], same=True)
+    trainer = fit(fake_training(transformer(), warmup=5), data, max_steps=80)
+    assert loss(trainer) < 0.05
+
+
+class Watched(LitMusicTransformer):
+    """Notes the gradients that the optimizer is given."""
+
+    def configure_gradient_clipping(self, *args, **kwargs):
+        super().configure_gradient_clipping(*args, **kwargs)
+        self.seen = {n: p.grad.clone() for n, p in self.model.named_parameters()}
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_a_step_weighs_every_real_target_the_same_however_batches_are_filled(accumulate):
+    model = FakeModel(dropout=0.0)
+    oracle = FakeModel(dropout=0.0)
+    oracle.load_state_dict(model.state_dict())
+    training = fake_training(model, Watched)
+    trainer = fit(training, max_steps=1, gradient_clip_val=None, accumulate_grad_batches=accumulate)
+
+    batches = [fake_batch(n) for n in range(accumulate)]
+    scored = [(b.targets != -100).sum().item() for b in batches]
+    assert accumulate == 1 or len(set(scored)) > 1  # else the test could not tell
+    logits = torch.cat([oracle(b.ids, piece_ids=b.piece_ids).flatten(0, 1) for b in batches])
+    targets = torch.cat([b.targets.flatten() for b in batches])
+    nats = -logits.log_softmax(-1)[torch.arange(len(targets)), targets.clamp(min=0)]
+    (nats * (targets != -100)).sum().div(sum(scored)).backward()
+    for name, p in oracle.named_parameters():
+        torch.testing.assert_close(training.seen[name], p.grad, msg=name)
+    assert training.tokens == sum(scored) == loss(trainer, "train/tokens")
+    mean = (nats.detach() * (targets != -100)).sum() / sum(scored)
+    assert loss(trainer, "train/loss") == pytest.approx(float(mean), rel=1e-6)
+
+
+def test_gradients_are_clipped_after_they_are_averaged():
+    training = fake_training(kind=Watched)
+    trainer = fit(training, max_steps=1, gradient_clip_val=1e-3, accumulate_grad_batches=2)
+    norm = torch.stack([g.norm() for g in training.seen.values()]).norm()
+    assert norm == pytest.approx(1e-3, rel=1e-3)
+    assert loss(trainer, "train/grad_norm") > 1e-3
+
+
+class OnCuda(Watched):
+    """Takes the optimizer that it would take on a GPU."""
+
+    def configure_optimizers(self):
+        with mock.patch.object(OnCuda, "device", torch.device("cuda")):
+            return super().configure_optimizers()
+
+    def on_train_start(self):
+        with mock.patch.object(OnCuda, "device", torch.device("cuda")):
+            super().on_train_start()
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_gradients_in_float16_are_clipped_when_their_scale_is_off(name):
+    """As on a GPU, where AdamW's own kernel would take it off only after."""
+
+    class Scaled(pl.Callback):
+        def setup(self, trainer, *_, **options):
+            scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+            trainer.strategy.precision_plugin = MixedPrecision("16-mixed", "cpu", scaler)
+
+    training = fake_training(kind=OnCuda, name=name)
+    trainer = fit(training, max_steps=1, limit_val_batches=0, callbacks=[Scaled()])
+    exact = fit(fake_training(kind=Watched), max_steps=1, limit_val_batches=0)
+    wanted = loss(exact, "train/grad_norm")
+    assert loss(trainer, "train/grad_norm") == pytest.approx(wanted, rel=1e-2)
+
+
+@pytest.mark.parametrize("kind", [Watched, OnCuda])
+def test_gradients_can_be_clipped_by_value(kind):
+    training, options = fake_training(kind=kind), {"max_steps": 1, "precision": "bf16-mixed"}
+    fit(training, gradient_clip_val=1e-3, gradient_clip_algorithm="value", **options)
+    assert max(float(g.abs().max()) for g in training.seen.values()) == pytest.approx(1e-3)
+
+
+def test_every_parameter_of_the_model_is_trained():
+    model = transformer(position={"name": "huang"}, tied=False)
+    before = {n: p.detach().clone() for n, p in model.named_parameters()}
+    fit(fake_training(model), max_steps=2)
+    for name, p in model.named_parameters():
+        assert not torch.equal(p, before[name]), name
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.5])
+def test_validation_is_the_sum_of_nats_over_all_targets_not_a_mean_of_batches(ema):
+    batches = [fake_batch(50, rows=1, length=3), fake_batch(51, rows=5, length=40)]
+    training = fake_training()
+    callbacks = [Ema(ema)] if ema else []
+    trainer = fit(training, FakeData(validation=batches), max_steps=3, callbacks=callbacks)
+    model = FakeModel().eval()
+    model.load_state_dict(training.model.state_dict())  # the averages, once training has ended
+    sums = [
+        F.cross_entropy(
+            model(b.ids, piece_ids=b.piece_ids).flatten(0, 1), b.targets.flatten(), reduction="sum"
+        ).item()
+        for b in batches
+    ]
+    counts = [(b.targets != -100).sum().item() for b in batches]
+    assert loss(trainer) == pytest.approx(sum(sums) / sum(counts), rel=1e-6)
+    mean_of_batches = sum(s / c for s, c in zip(sums, counts)) / 2
+    assert loss(trainer) != pytest.approx(mean_of_batches, rel=1e-4)
+
+
+def test_the_average_is_short_at_first_and_then_as_long_as_asked():
+    weights, averages = [], []
+
+    class Look(LitMusicTransformer):
+        def on_train_batch_end(self, *args):
+            super().on_train_batch_end(*args)
+            weights.append(self.model.hidden.weight.detach().clone())
+            with averaged(self.trainer):
+                averages.append(self.model.hidden.weight.detach().clone())
+            assert torch.equal(self.model.hidden.weight, weights[-1])
+
+    fit(fake_training(kind=Look), callbacks=[Ema(0.3)])
+    expected = weights[0]
+    for n, (weight, average) in enumerate(zip(weights, averages)):
+        decay = min(0.3, (1 + n) / (10 + n)) if n else 0.0
+        expected = decay * expected + (1 - decay) * weight
+        torch.testing.assert_close(average, expected)
+
+
+def test_hyperparameters_are_plain_and_rebuild_the_module(tmp_path):
+    network = transformer(position={"name": "huang"})
+    training = LitMusicTransformer(
+        network.config.plain(), fake_training().optim, {"name": "performance"}, 3, model=network
+    )
+    trainer = fit(training, max_steps=2)
+    trainer.save_checkpoint(tmp_path / "x.ckpt")
+    again = LitMusicTransformer.load_from_checkpoint(tmp_path / "x.ckpt")
+    assert dict(again.hparams) == dict(training.hparams)
+    batch = fake_batch(3)
+    with torch.no_grad():
+        for one, other in zip(
+            again.eval()(batch.ids, piece_ids=batch.piece_ids),
+            training.eval()(batch.ids, piece_ids=batch.piece_ids),
+        ):
+            assert torch.equal(one, other)
+    assert not any("ightning" in type(m).__module__ for m in network.modules())
+
+
+class Noisy(nn.Module):
+    """Notes the random numbers that each batch was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(VOCAB))
+        self.drawn: list[float] = []
+
+    def forward(self, ids, *, piece_ids):
+        if self.training:
+            self.drawn.append(torch.rand(()).item())
+        return self.scale * F.one_hot(ids, VOCAB)
+
+
+def test_the_draws_of_a_batch_depend_on_its_number_alone(tmp_path):
+    whole = Noisy()
+    fit(fake_training(whole), max_steps=6, accumulate_grad_batches=2)
+    assert len(set(whole.drawn)) == 12
+    path = tmp_path / "half.ckpt"
+    fit(fake_training(Noisy()), max_steps=3, accumulate_grad_batches=2).save_checkpoint(path)
+    part = Noisy()
+    torch.rand(17)
+    fit(fake_training(part), max_steps=6, accumulate_grad_batches=2, ckpt_path=path)
+    assert part.drawn == whole.drawn[6:]
+
+
+def test_batch_seeds_differ_by_seed_rank_and_number():
+    seeds = {batch_seed(s, r, n) for s in range(3) for r in range(3) for n in range(3)}
+    assert len(seeds) == 27
+
+
+def test_the_learning_rate_follows_the_schedule_in_the_optimizer():
+    seen = []
+
+    class Rates(LitMusicTransformer):
+        def optimizer_step(self, *args, **kwargs):
+            super().optimizer_step(*args, **kwargs)
+            seen.append(self.trainer.optimizers[0].param_groups[0]["lr"])
+
+    fit(fake_training(kind=Rates), max_steps=4)
+    shares = [0.5, 1.0] + [0.5 + 0.5 * math.cos(math.pi * k / 3) for k in (1, 2)]
+    assert seen == pytest.approx([1e-2 * s for s in shares])
+
+
+class Exploding(FakeModel):
+    def forward(self, ids, *, piece_ids):
+        self.calls = getattr(self, "calls", 0) + self.training
+        factor = math.nan if self.calls == 3 else 1.0
+        return super().forward(ids, piece_ids=piece_ids) * factor
+
+
+def test_a_loss_that_is_no_number_ends_training_before_it_reaches_the_weights():
+    training = fake_training(Exploding())
+    with pytest.raises(UserError, match=r"diverged at step 2.*lower optim\.lr \(it was 0\.01\)"):
+        fit(training)
+    assert all(p.isfinite().all() for p in training.model.parameters())
+
+
+def test_a_longer_run_goes_on_with_its_own_schedule(tmp_path):
+    """The rate of the first step after a resume is not the last one of the shorter run."""
+    path = tmp_path / "half.ckpt"
+    fit(fake_training(), max_steps=4).save_checkpoint(path)
+    trainer = fit(fake_training(), max_steps=5, ckpt_path=path)
+    whole = fit(fake_training(), max_steps=5)
+    assert loss(trainer, "lr") == pytest.approx(loss(whole, "lr"))
+    assert loss(trainer, "lr") > 0
+
+
+def test_by_the_clock_training_ends_when_its_time_is_up_and_counts_earlier_sessions(
+    tmp_path, monkeypatch
+):
+    now = [0.0]
+    monkeypatch.setattr(timer.time, "monotonic", lambda: now[0])
+    rates = []
+
+    class Timed(LitMusicTransformer):
+        def optimizer_step(self, *args, **kwargs):
+            super().optimizer_step(*args, **kwargs)
+            rates.append(float(self.trainer.optimizers[0].param_groups[0]["lr"]))
+            now[0] += 6.0
+
+    path = tmp_path / "half.ckpt"
+    minute = {"max_time": "00:00:01:00", "val_check_interval": 100}
+    first = fit(fake_training(kind=Timed), **minute)
+    assert first.global_step == 10  # 10 x 6 s
+    assert "val/loss" in first.callback_metrics
+    assert rates[-1] < 0.1 * 1e-2
+    first.save_checkpoint(path)
+    now[0] = 1e6
+    rates.clear()
+    trainer = fit(
+        fake_training(kind=Timed), max_time="00:00:02:00", val_check_interval=100, ckpt_path=path
+    )
+    assert trainer.global_step == 20
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 0.4 * 1e-2
+
+
+@pytest.mark.parametrize(
+    ("flags", "steps"),
+    [({"fast_dev_run": True}, 1), ({"overfit_batches": 2, "max_steps": 6}, 6)],
+)
+def test_flags_of_a_lightning_user_do_what_they_do_elsewhere(flags, steps):
+    trainer = fit(fake_training(), **flags)
+    assert trainer.global_step == steps
+    assert "val/loss" in trainer.callback_metrics

@@ -1,0 +1,84 @@
+"""What a person reads while a model trains."""
+
+import io
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from musictx.config import CorpusConfig, TrainConfig
+from musictx.training import messages
+from musictx.training.progress import Progress, compact, duration
+from tests.training.fakes import fake_training, fit
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")],
+)
+def test_durations_are_words(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(812, "812"), (12_345, "12.3k"), (4.56e6, "4.56M")])
+def test_large_numbers_are_short(number, text):
+    assert compact(number) == text
+
+
+LINE = re.compile(
+    r"step \d+/12  train/loss \d\.\d{3}  lr [\de.-]+(  val/loss [\d.]+)?"
+    r"(  [\d.]+k? tokens/s)?  \d+ s left"
+)
+
+
+def test_without_a_terminal_there_are_plain_lines_with_everything():
+    out = io.StringIO()
+    fit(fake_training(), callbacks=[Progress(every=0.0, file=out)])
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 12
+    assert all(LINE.fullmatch(line) for line in lines), lines
+    assert lines[0].startswith("step 1/12")
+    assert "val/loss" in lines[-1]
+
+
+def test_lines_come_at_most_as_often_as_said():
+    out = io.StringIO()
+    fit(fake_training(), callbacks=[Progress(every=60.0, file=out)])
+    assert out.getvalue() == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_there_is_one_bar_and_words_stand_above_it():
+    out = Terminal()
+    progress = Progress(file=out)
+    progress.interval = 0.0
+    fit(fake_training(), callbacks=[progress])
+    assert "\n" not in out.getvalue().strip()
+    assert "100%" in out.getvalue()
+    progress.print("a sentence")
+    assert out.getvalue().endswith("a sentence\n")
+
+
+@pytest.mark.parametrize(
+    ("position", "tokenizer", "corpus", "told"),
+    [
+        ("huang", "performance", "folder", "try     musictx generate"),
+        ("mine:Kerple", "performance", "folder", "try     MUSICTX_TRUST=mine musictx generate"),
+        ("huang", "remi:Remi", "folder", "        MUSICTX_TRUST=remi musictx evaluate"),
+        ("huang", "notes", "mine:Songs", "try     MUSICTX_TRUST=mine musictx generate"),
+        ("mine:Kerple", "remi:Remi", "mine:Songs", "MUSICTX_TRUST=mine,remi musictx generate"),
+    ],
+)
+def test_what_to_type_next_names_the_modules_of_classes_of_ones_own(
+    position, tokenizer, corpus, told, tmp_path
+):
+    trainer = SimpleNamespace(global_step=3, callbacks=[], checkpoint_callbacks=[])
+    config = TrainConfig(position={"name": position}, corpus=CorpusConfig(name=corpus))
+    network = {"position": {"name": position}, "features": [{"name": "bars"}], "vocab_size": 9}
+    hparams = {"network": network, "tokenizer": {"name": tokenizer}}
+    lit = SimpleNamespace(tokens=9, hparams=hparams)
+    assert told in "\n".join(messages.summary(config, None, lit, trainer, tmp_path, None))

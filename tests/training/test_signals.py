@@ -1,0 +1,70 @@
+"""Ctrl-C and SIGTERM: the first asks, the second does what it does elsewhere."""
+
+import os
+import signal
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from musictx.training.signals import Stopped, StopSignal
+from tests.training.fakes import fake_training, fit
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_asks_and_the_second_is_as_before(number, capfd):
+    seen = []
+    outside = signal.signal(number, lambda *given: seen.append(given[0]))
+    try:
+        with StopSignal() as stop:
+            os.kill(os.getpid(), number)
+            assert (stop.received, seen) == (number, [])
+            os.kill(os.getpid(), number)
+            assert seen == [number]
+        os.kill(os.getpid(), number)
+        assert seen == [number, number]
+    finally:
+        signal.signal(number, outside)
+    assert capfd.readouterr().err.count("stopping after this step") == 1
+
+
+def test_training_stops_between_two_steps_whoever_else_listens():
+    """Without a checkpoint callback too; Lightning has a handler of its own for SIGTERM."""
+    stop = StopSignal(report=False)
+
+    class Signalled(type(fake_training())):
+        def training_step(self, batch, batch_idx):
+            if batch_idx == 2:  # the first of two batches of the second step
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().training_step(batch, batch_idx)
+
+    training = fake_training(kind=Signalled)
+    with pytest.raises(Stopped), stop:
+        fit(training, callbacks=[stop], accumulate_grad_batches=2)
+    assert stop.agreed == signal.SIGTERM
+    assert training.trainer.global_step == stop.steps == 2
+
+
+@pytest.mark.parametrize("asked", range(3))
+def test_a_signal_to_any_rank_stops_all_and_is_the_end_of_each(asked):
+    ranks = [StopSignal(report=False) for _ in range(3)]
+
+    def trainer_of(others):
+        def reduce(mine, reduce_op):
+            return {"max": max}[reduce_op](mine, *(torch.tensor(one) for one in others))
+
+        strategy = SimpleNamespace(root_device="cpu", reduce=reduce)
+        return SimpleNamespace(world_size=3, strategy=strategy)
+
+    def round_of_all():
+        sent = [float(one.received) for one in ranks]  # at once, as a collective does
+        for one in ranks:
+            one.on_validation_end(trainer_of(sent), None)
+        return [one.agreed for one in ranks]
+
+    assert round_of_all() == [0] * 3
+    ranks[asked]._receive(signal.SIGTERM, None)
+    assert round_of_all() == [signal.SIGTERM] * 3
+    for one in ranks:
+        with pytest.raises(Stopped):
+            one.on_train_batch_start(None)

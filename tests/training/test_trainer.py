@@ -1,0 +1,195 @@
+"""What is asked of Lightning, and of the machine."""
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from musictx.compose import compose, run
+from musictx.compose.words import normalise
+from musictx.config import TrainerConfig
+from musictx.config.trainer import NOT_OFFERED, PASSED_ON
+from musictx.errors import ConfigError, UserError
+from musictx.training import checkpoint, messages, ranks, trainer
+from musictx.training.callbacks import LastCheckpoint
+from musictx.training.trainer import build_trainer, describe_device, instantiate, precision, quiet
+from tests.training.fakes import fake_training, fit
+
+
+def test_the_precision_is_bf16_only_where_the_machine_has_it(monkeypatch):
+    assert precision("auto", "cpu") == "32-true"
+    assert precision("bf16-mixed", "cpu") == "bf16-mixed"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    assert precision("auto", "auto") == "bf16-mixed"
+    assert precision("auto", "cpu") == "32-true"
+    assert precision("fast", "auto") == "bf16-mixed"
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
+    assert precision("auto", "gpu") == precision("fast", "gpu") == "32-true"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for has_it, expected in ((True, "bf16-mixed"), (False, "32-true")):
+        monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device, it=has_it: it)
+        assert precision("fast", "auto") == precision("fast", "cpu") == expected
+
+
+@pytest.mark.parametrize("widest", ["AVX512", "AVX2", "DEFAULT"])
+def test_bfloat16_is_not_fast_where_torch_is_held_to_less_than_the_cpu_has(widest, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: widest)
+    assert precision("fast", "cpu") == ("bf16-mixed" if widest == "AVX512" else "32-true")
+
+
+def test_only_who_asks_for_what_a_cpu_emulates_is_warned(monkeypatch):
+    def warned(name):
+        with quiet():
+            made = build_trainer(TrainerConfig.of(accelerator="cpu", devices="1", precision=name))
+        return " ".join(messages._on_precision(name, made))
+
+    monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device: False)
+    monkeypatch.setattr(messages, "multiplies_bfloat16", lambda device: False)
+    assert "trainer.precision=fast" in warned("bf16-mixed")
+    assert "bf16-mixed" in warned("16-mixed")
+    assert warned("fast") == warned("32-true") == ""
+    monkeypatch.setattr(messages, "multiplies_bfloat16", lambda device: True)
+    assert warned("bf16-mixed") == ""
+
+
+def test_every_flag_reaches_lightnings_trainer(tmp_path):
+    given = {
+        "accumulate_grad_batches": 3,
+        "val_check_interval": 6,
+        "gradient_clip_val": 0.5,
+        "max_steps": 7,
+        "limit_val_batches": 2,
+        "num_sanity_val_steps": 1,
+        "log_every_n_steps": 3,
+        "min_steps": 2,
+    }
+    options = TrainerConfig.of(accelerator="cpu", devices="1", profiler="simple", **given)
+    with quiet():
+        trainer = build_trainer(options, tmp_path)
+    for name, value in given.items():
+        assert getattr(trainer, name) == value, name
+    assert isinstance(trainer.profiler, pl.profilers.SimpleProfiler)
+    assert describe_device(trainer) == "cpu"
+    assert trainer.default_root_dir == str(tmp_path)
+
+
+def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_reason():
+    theirs = set(inspect.signature(pl.Trainer.__init__).parameters) - {"self"}
+    ours = {field.name for field in dataclasses.fields(TrainerConfig)}
+    assert sorted([*ours - {"flags"}, *PASSED_ON, *NOT_OFFERED]) == sorted(theirs)
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    for name, reason in NOT_OFFERED.items():
+        with pytest.raises(ConfigError, match=re.escape(f"trainer.{name}: this flag") + ".*"):
+            normalise("train", [f"trainer.{name}=1"])
+        assert f"| `{name}` | {reason} |" in page
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_a_flag_that_is_passed_on_is_typed_as_the_others(name, tmp_path):
+    made = compose("train", [f"trainer.{name}=7", "trainer.fast_dev_run=1"]).trainer
+    assert made == TrainerConfig.of(**{name: 7}, fast_dev_run=1)
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer/mine.yaml").write_text(f"{name}: 7\nfast_dev_run: 1\n")
+    seen = []
+    run("train", ["trainer=mine"], lambda c: seen.append(c.trainer),
+        flags=["--config-dir", str(tmp_path)], folders=[tmp_path])  # fmt: skip
+    assert seen == [made]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"deterministic": "soon"}, r"^trainer\.deterministic=soon: expected .*warn"),
+        ({"log_every_n_steps": 1.5}, r"^trainer\.log_every_n_steps=1\.5: expected .*int"),
+        ({"detect_anomaly": "yes"}, r"^trainer\.detect_anomaly=yes: expected bool"),
+        ({"profiler": "watch"}, r"trainer\.profiler=watch: not possible .*only be one of"),
+        ({"limit_val_batches": -1}, r"trainer\.limit_val_batches=-1: not possible .*invalid value"),
+    ],
+)
+def test_a_value_that_lightning_does_not_take_is_one_sentence(flags, sentence):
+    assert build_trainer(TrainerConfig.of(deterministic="warn", accelerator="cpu"))
+    with pytest.raises(UserError, match=sentence):
+        build_trainer(TrainerConfig.of(accelerator="cpu", **flags))
+
+
+def test_a_flag_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"trainer\.profile: no such .* mean trainer\.profiler\?"):
+        compose("train", ["trainer.profile=simple"])
+    with pytest.raises(ConfigError, match=r"trainer\.profile=simple: expected one of benchmark"):
+        TrainerConfig.of(profile="simple")
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer/mine.yaml").write_text("profile: simple\n")
+    with pytest.raises(ConfigError, match=r"trainer\.profile: no such .* mean trainer\.profiler\?"):
+        run("train", ["trainer=mine"], pytest.fail, flags=["--config-dir", str(tmp_path)],
+            folders=[tmp_path])  # fmt: skip
+
+
+def test_min_steps_outlast_a_callback_that_wants_to_stop(tmp_path):
+    class Stops(pl.Callback):
+        def on_train_batch_end(self, trainer, *args):
+            trainer.should_stop = True
+
+    kept = [LastCheckpoint(minutes=0.0), Stops()]
+    trainer = fit(fake_training(), folder=tmp_path, callbacks=kept, min_steps=4)
+    assert trainer.global_step == 4
+    assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 4
+
+
+def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
+    nodes = {
+        "stop": {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "monitor": "val/loss"},
+        "csv": {"_target_": "musictx.training.loggers.MetricsTable", "save_dir": "{run_folder}"},
+        "none": None,
+    }
+    stop, table = instantiate("callbacks", nodes, tmp_path)
+    assert stop.monitor == "val/loss"
+    assert table.path == tmp_path / "metrics.csv"
+    with pytest.raises(ConfigError, match=r"callbacks\.mine\._target_=no\.Such: cannot be made"):
+        instantiate("callbacks", {"mine": {"_target_": "no.Such"}}, tmp_path)
+    with pytest.raises(ConfigError, match=r"logger\.mine=3: expected options with a _target_"):
+        instantiate("logger", {"mine": 3}, tmp_path)
+
+
+TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "6", "SLURM_NNODES": "3", "SLURM_JOB_NAME": "train"}
+
+
+@pytest.mark.parametrize(("environment", "devices", "nodes"), [(TORCHRUN, "2", 2), (SLURM, "2", 3)])
+def test_a_launcher_says_how_many_processes_train_together(environment, devices, nodes):
+    found = ranks.from_environment(TrainerConfig(), environment)
+    assert (found.devices, found.flags["num_nodes"], found.strategy) == (devices, nodes, "ddp")
+    same = ranks.from_environment(TrainerConfig.of(devices=devices, num_nodes=nodes), environment)
+    assert same == found
+    with pytest.raises(ConfigError, match=rf"trainer\.devices=8: expected {devices}, as many as"):
+        ranks.from_environment(TrainerConfig(devices="8"), environment)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, SLURM | {"SLURM_JOB_NAME": "bash"},
+     SLURM | {"SLURM_NTASKS": "1"}],
+)  # fmt: skip
+def test_without_a_launcher_the_options_count(environment):
+    options = TrainerConfig(accelerator="cpu")
+    assert ranks.from_environment(options, environment) == options
+
+
+def test_the_second_machine_of_a_run_started_by_hand_is_not_the_first(monkeypatch):
+    monkeypatch.setattr(ranks.rank_zero_only, "rank", 0, raising=False)
+    assert ranks.is_first({})
+    assert ranks.is_first({"NODE_RANK": "0"})
+    assert not ranks.is_first({"NODE_RANK": "1"})
+    monkeypatch.setattr(ranks.rank_zero_only, "rank", 1)
+    assert not ranks.is_first({})
+
+
+def test_more_devices_than_there_are_is_refused():
+    many = dataclasses.replace(TrainerConfig(), accelerator="cpu", devices="9999")
+    with pytest.raises(ConfigError, match=r"trainer\.devices=9999: expected at most \d+"):
+        ranks.from_environment(many, {})
