@@ -1,13 +1,18 @@
 """What a change must leave as it is: notes, shards, logits and help, as one JSON of hashes.
 
-    python -m scripts.unchanged write=FILE [only=notes|shards|logits|help]
+    python -m scripts.unchanged write=FILE [only=notes,shards,logits,help,studio,mcp]
     python -m scripts.unchanged against=FILE [only=...]
 
 The first line writes the hashes of the musictx in the current folder, the second says what differs
 from a FILE written before, with status 1 if anything does. Without ``only`` it takes some minutes.
 Hashes of notes and logits hold for one machine, one torch and one compiler: compare with a file
-written on the same machine. Of MIDI files the notes, programs and pedals are compared, to the
-tick; of shards the bytes. What a command refuses is compared by its words.
+written on the same machine. Of MIDI files the events are compared, to the tick; of other files, and
+of shards, the bytes; of commands that print music or numbers, what they print. What a command
+refuses is compared by its words.
+
+unchanged.txt has a command a line. ``studio FILE {...}`` opens FILE (``-``: an empty piece), asks
+the studio for a take with this JSON and takes its first proposal into the piece; ``mcp TOOL {...}``
+calls a tool. Both run as processes and are asked by what is public of them.
 """
 
 from __future__ import annotations
@@ -17,11 +22,18 @@ import io
 import json
 import os
 import random
+import re
 import shlex
+import subprocess
 import sys
 import tempfile
-from contextlib import redirect_stderr, redirect_stdout
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
 sys.path.insert(0, os.getcwd())
@@ -35,7 +47,15 @@ from musictx.sampling import engine
 from scripts.words import options, run, several
 
 COMMANDS = ["prepare", "train", "generate", "infill", "accompany", "harmonise", "play", "jam"]
-COMMANDS += ["studio", "evaluate", "compare", "render", "mcp"]
+COMMANDS += ["studio", "evaluate", "compare", "render", "mcp", "chords", "doctor"]
+#: Commands that print what they find, and those that draw nothing and write files.
+PRINTING, SEEDLESS = ("chords", "evaluate", "compare"), ("render",)
+#: Events of a MIDI file that no musician meets.
+UNHEARD = ("end_of_track", "sysex")
+#: What a header says of where its corpus lies.
+PLACE = rb'"key": "[0-9a-f]*"'
+#: Seconds until a server must have started, and until a take must be done.
+PATIENCE = 300.0
 #: The seed is the number of the line, and so is the folder that a command writes to.
 LINES = dict(enumerate(Path(__file__).with_suffix(".txt").read_text().splitlines(), 1))
 
@@ -45,11 +65,13 @@ def digest(data: bytes | str) -> str:
 
 
 def write_midi(path: str, voices: dict[str, list[int]], beats: float = 1.0) -> None:
-    """One track a voice: a name, and pitches of ``beats`` quarters each, 0 for a rest."""
+    """One track a voice: a name, and pitches of ``beats`` quarters each, 0 for a rest. What is
+    called drums is on their channel."""
     file = mido.MidiFile(ticks_per_beat=480)
     metas = (mido.MetaMessage("set_tempo", tempo=600_000), mido.MetaMessage("time_signature"))
     file.tracks.append(mido.MidiTrack(metas))
-    for number, (name, pitches) in enumerate(voices.items()):
+    for place, (name, pitches) in enumerate(voices.items()):
+        number = 9 if name == "drums" else place
         program = mido.Message("program_change", channel=number, program=number)
         track = mido.MidiTrack([mido.MetaMessage("track_name", name=name), program])
         rest = 0
@@ -66,6 +88,27 @@ def write_midi(path: str, voices: dict[str, list[int]], beats: float = 1.0) -> N
     file.save(path)
 
 
+def write_xml(path: str, pitches: list[int]) -> None:
+    """A part in quarters, four to a bar."""
+    steps = {0: "C", 2: "D", 4: "E", 5: "F", 6: "F", 7: "G", 9: "A", 11: "B"}
+
+    def note(pitch: int) -> str:
+        alter = "<alter>1</alter>" * (pitch % 12 == 6)
+        pitched = f"<step>{steps[pitch % 12]}</step>{alter}<octave>{pitch // 12 - 1}</octave>"
+        return f"<note><pitch>{pitched}</pitch><duration>1</duration></note>"
+
+    begin = "<attributes><divisions>1</divisions><key><fifths>1</fifths></key>"
+    begin += "<time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
+    text = ""
+    for bar in range(len(pitches) // 4):
+        notes = "".join(map(note, pitches[4 * bar : 4 * bar + 4]))
+        text += f'<measure number="{bar + 1}">{"" if bar else begin}{notes}</measure>'
+    head = '<part-list><score-part id="P1"><part-name>Tune</part-name></score-part></part-list>'
+    Path(path).write_text(
+        f'<score-partwise version="4.0">{head}<part id="P1">{text}</part></score-partwise>'
+    )
+
+
 def make_files() -> None:
     """The music that the commands read, in the current folder."""
     tune = [67, 69, 71, 72, 74, 72, 71, 67, 69, 71, 72, 69, 67, 66, 67, 67]
@@ -75,6 +118,14 @@ def make_files() -> None:
     alto, tenor = [p - 5 for p in tune], [p - 12 for p in tune]
     voices = {"Soprano": tune, "Alto": alto, "Tenor": tenor, "Bass": [p - 24 for p in tune]}
     write_midi("chorale.mid", voices)
+    chords = [p for root in (55, 60, 62, 55) for p in (root, root + 4, root + 7, root + 4)]
+    drums = [36, 42, 38, 42] * 8
+    band = {"tune": tune * 2, "piano": chords * 2, "bass": bass * 2, "drums": drums}
+    write_midi("band.mid", band)
+    gap = [[0 if 8 <= at < 16 else p for at, p in enumerate(voice)] for voice in band.values()]
+    write_midi("gap.mid", dict(zip(band, gap)))
+    Path("sheet.txt").write_text("| G | Em7 C | D7 | G |\n")
+    write_xml("tune.musicxml", tune)
     Path("midi/deep").mkdir(parents=True)
     for number in range(12):
         rng = random.Random(number)
@@ -90,47 +141,63 @@ def make_files() -> None:
     Path("jsb.json").write_text(json.dumps({"train": chorales[:3], "valid": chorales[3:]}))
 
 
-def said(line: str) -> str:
-    """What the command says where it fails, and nothing where it works."""
-    told = io.StringIO()
-    with redirect_stdout(io.StringIO()), redirect_stderr(told):
+def failure(line: str, out: io.StringIO) -> str:
+    """What the command says where it fails, and nothing where it works; it prints to ``out``."""
+    errors = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(errors):
         status = cli.main(shlex.split(line))
-    return f"status {status}: {told.getvalue().strip()[-300:]}" if status else ""
+    return f"status {status}: {errors.getvalue().strip()[-300:]}" if status else ""
 
 
-def notes_of(path: Path) -> list:
-    """Every note, program and pedal of a file: kind, tick, numbers; in order."""
-    found = []
+def content(path: Path) -> Any:
+    """Every event of a MIDI file: kind, tick, numbers; in order. Of other files the bytes."""
+    if path.suffix != ".mid":
+        return digest(path.read_bytes())
+    events = []
     for track in mido.MidiFile(path).tracks:
         tick = 0
         for message in track:
             tick += message.time
-            if message.type in ("note_on", "note_off", "program_change", "control_change"):
-                numbers = [v for k, v in message.dict().items() if k not in ("time", "channel")]
-                found.append([tick, *map(str, numbers)])
-    return sorted(found)
+            if message.type not in UNHEARD:
+                values = [v for k, v in message.dict().items() if k not in ("time", "channel")]
+                events.append([tick, *map(str, values)])
+    return sorted(events)
+
+
+def lines(*commands: str) -> Iterator[tuple[int, str]]:
+    """The lines of these commands and their numbers; without any those of all others."""
+    special = commands or ("prepare", "studio", "mcp")
+    for number, line in LINES.items():
+        if (line.split()[0] in special) == bool(commands):
+            yield number, line
+
+
+def made(number: int) -> str:
+    """The hash of all that the command in this line has written."""
+    files = sorted(Path(f"out-{number}").glob("*"))
+    return digest(json.dumps([[f.suffix, content(f)] for f in files]))
 
 
 def notes() -> dict[str, str]:
     found = {}
-    for number, line in LINES.items():
-        if line.startswith("prepare"):
-            continue
-        out = Path(f"out-{number}")
-        failed = said(f"{line} seed={number} out={out}")
-        found[line] = failed or digest(json.dumps([notes_of(f) for f in sorted(out.glob("*.mid"))]))
+    for number, line in lines():
+        printed, out = io.StringIO(), f"out-{number}"
+        told = f"{line} out={out}" if " out=" not in line else line.replace(" out=", f" out={out}/")
+        prints = line.split()[0] in PRINTING
+        told += f" seed={number}" * (line.split()[0] not in SEEDLESS)
+        failed = failure(line if prints else told, printed)
+        found[line] = failed or (digest(printed.getvalue()) if prints else made(number))
     return found
 
 
 def shards() -> dict[str, str]:
     found = {}
-    for number, line in LINES.items():
-        if not line.startswith("prepare"):
-            continue
+    for number, line in lines("prepare"):
         folder = Path(f"shards-{number}")
-        failed = said(f"{line} corpus.shards={folder} corpus.workers=1")
+        failed = failure(f"{line} corpus.shards={folder} corpus.workers=1", io.StringIO())
         files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".bin", ".jsonl", ".json")]
-        found |= {f"{line}: {f.relative_to(folder)}": digest(f.read_bytes()) for f in files}
+        plain = {f: re.sub(PLACE, b"", f.read_bytes()) for f in files}
+        found |= {f"{line}: {f.relative_to(folder)}": digest(data) for f, data in plain.items()}
         found |= {line: failed} if failed else {}
     return found
 
@@ -163,7 +230,100 @@ def help_() -> dict[str, str]:
     return found
 
 
+@contextmanager
+def process(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A command of musictx while it runs."""
+    environment = os.environ | {"PYTHONPATH": sys.path[0]}
+    with subprocess.Popen(
+        [sys.executable, "-m", "musictx", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as running:
+        try:
+            yield running
+        finally:
+            running.terminate()
+
+
+def studio() -> dict[str, str]:
+    found = {}
+    with process("studio", "folder=pieces", "port=0", "browser=false") as running:
+        assert running.stdout is not None
+        address = next(a[0] for line in running.stdout if (a := re.search(r"http://[^\s/]+", line)))
+
+        def asked(method: str, path: str, body: Any = None) -> bytes:
+            data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            request = urllib.request.Request(f"{address}/api{path}", data, method=method)
+            request.add_header("X-Musictx", "1")
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return answer.read()
+
+        found["models"] = digest(asked("GET", "/models"))
+        for number, line in lines("studio"):
+            try:
+                found[line] = _taken(number, line, asked)
+            except urllib.error.HTTPError as error:
+                found[line] = f"status {error.code}: {error.read().decode()}"
+    return found
+
+
+def _taken(number: int, line: str, asked: Callable[..., bytes]) -> str:
+    """The hash of what is proposed, and of the piece with the first proposal in it."""
+    _, file, request = line.split(maxsplit=2)
+    data = b"" if file == "-" else Path(file).read_bytes()
+    piece = json.loads(asked("POST", "/sessions?name=piece", data))
+    path = f"/sessions/{piece['id']}"
+    take = json.loads(asked("POST", f"{path}/takes", {"seed": number, **json.loads(request)}))
+    end = time.monotonic() + PATIENCE
+    while take["state"] not in ("done", "failed") and time.monotonic() < end:
+        time.sleep(0.1)
+        takes = json.loads(asked("GET", path))["takes"]
+        take = next(each for each in takes if each["id"] == take["id"])
+    if take["state"] != "done":
+        return f"{take['state']}: {take.get('error')}"
+    first = {"proposal": 1, "revision": piece["revision"]}
+    asked("POST", f"{path}/takes/{take['id']}/accept", first)
+    proposed = [[each["notes"], each["removes"]] for each in take["proposals"]]
+    with tempfile.NamedTemporaryFile(suffix=".mid") as written:
+        written.write(asked("GET", f"{path}/export/x.mid"))
+        written.flush()
+        after = content(Path(written.name))
+    return digest(json.dumps([take["command"], proposed, after]))
+
+
+def mcp() -> dict[str, str]:
+    """The tools and their answers; without the package that speaks the protocol only a word."""
+    try:
+        import anyio
+        from mcp import Client, StdioServerParameters
+    except ImportError:
+        return {"mcp": "the package mcp is not installed"}
+    environment = dict(os.environ) | {"PYTHONPATH": sys.path[0]}
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "musictx", "mcp", "out=."], env=environment
+    )
+    found = {}
+
+    async def talk() -> None:
+        async with Client(server) as client:
+            for tool in (await client.list_tools()).tools:
+                found[f"tool {tool.name}"] = digest(tool.model_dump_json())
+            for number, line in lines("mcp"):
+                _, name, given = line.split(maxsplit=2)
+                arguments = {"out": f"out-{number}", **json.loads(given)}
+                if name != "render":
+                    arguments = {"seed": number, **arguments}
+                answer = await client.call_tool(name, arguments)
+                text = "".join(part.text for part in answer.content).replace(os.getcwd(), "")
+                found[line] = text if answer.is_error else digest(text + made(number))
+
+    anyio.run(talk)
+    return found
+
+
 PARTS = {"logits": logits, "help": help_, "shards": shards, "notes": notes}
+PARTS |= {"studio": studio, "mcp": mcp}
 
 
 def main(words: list[str]) -> int:

@@ -30,7 +30,7 @@ from musictx import wings
 from musictx.attention import capabilities, chunked, decode, reference, sdpa, skew
 from musictx.attention.capabilities import AttentionJob, Capabilities
 from musictx.attention.labels import widened
-from musictx.attention.operators import has_tangents
+from musictx.attention.operators import has_tangents, without_autocast
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Positions, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
@@ -100,7 +100,7 @@ def attend(
     more: dict[str, Tensor] = {}
     size, dtype = q.shape[-1], q.dtype
     if can.labels == "channels" and any(axis.labels is not None for axis in terms.axes):
-        with torch.autocast(q.device.type, enabled=False):
+        with without_autocast(q.device):
             wide = widened(q, k, v, terms, setting)
             if can.one_width:
                 wide = wide.padded(dtype, can.head_sizes)

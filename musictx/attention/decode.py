@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from musictx.attention.capabilities import ANY, Capabilities
 from musictx.attention.labels import by_key
+from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor
 
@@ -29,7 +30,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     """
     precise = torch.promote_types(q.dtype, torch.float32)
     query_positions, key_positions = setting.query_positions, setting.key_positions
-    with torch.autocast(q.device.type, enabled=False):
+    with without_autocast(q.device):
         queries = q.to(precise) * terms.scale
         content = position = queries
         if terms.content_bias is not None:

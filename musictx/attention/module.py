@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from musictx.attention import positions
 from musictx.attention.api import attend, why_not
@@ -56,7 +56,7 @@ class RelativeAttention(nn.Module):
         super().__init__()
         if width % heads:
             raise ConfigError(f"heads={heads}: expected a divisor of width={width}")
-        self.heads, self.causal = heads, causal
+        self.width, self.heads, self.causal = width, heads, causal
         self.dropout, self.implementation = dropout, implementation
         given = {"name": position} if isinstance(position, str) else position
         name = positions.complete(given, context=context, width=width)["name"]
@@ -89,19 +89,59 @@ class RelativeAttention(nn.Module):
         memory_pieces: Tensor | None = None,
         start: int = 0,
     ) -> Tensor:
-        """x (B, T, width) over itself or over ``memory`` (B, S, width): (B, T, width).
+        """x (B, T, width) over itself or over ``memory`` (B, S, width): (B, T, width). Both may
+        come without B.
 
         pieces  (B, T) int64: tokens see those of equal number only; with ``memory`` also
                 ``memory_pieces`` (B, S)
         start   the position of the first of x, when that of the first of ``memory`` is 0
+
+        ``qkv`` and ``out`` are called once each, as modules: what wraps them or hooks into them has
+        its effect. With ``memory``, ``qkv`` runs over x and ``memory`` in a row; the queries of
+        ``memory`` and the keys and values of x are not used.
+
+        Raises ``ValueError`` for other shapes.
         """
-        keys = x if memory is None else memory
-        width = x.shape[2]
-        weight, bias = self.qkv.weight, self.qkv.bias
-        q = self._split(F.linear(x, weight[:width], bias[:width]))
-        k, v = map(self._split, F.linear(keys, weight[width:], bias[width:]).chunk(2, dim=2))
-        at = Span(start, x.shape[1])
-        over = at if memory is None else Span(0, keys.shape[1])
+        self._check(x, memory)
+        if x.dim() == 2:
+            x, memory, pieces, memory_pieces = (
+                None if each is None else each[None] for each in (x, memory, pieces, memory_pieces)
+            )
+            return self._mixed(x, memory, pieces, memory_pieces, start)[0]
+        return self._mixed(x, memory, pieces, memory_pieces, start)
+
+    def _check(self, x: Tensor, memory: Tensor | None) -> None:
+        """``ValueError`` for inputs that are no sequences of ``width`` channels, or do not fit."""
+        for name, each in (("x", x), ("memory", memory)):
+            if each is not None and (each.dim() not in (2, 3) or each.shape[-1] != self.width):
+                raise ValueError(
+                    f"RelativeAttention: {name} has shape {tuple(each.shape)}, expected "
+                    f"(batch, tokens, {self.width}) or (tokens, {self.width})"
+                )
+        if memory is not None and x.shape[:-2] != memory.shape[:-2]:
+            raise ValueError(
+                f"RelativeAttention: x {tuple(x.shape)} and memory {tuple(memory.shape)} differ in "
+                "more than tokens"
+            )
+
+    def _mixed(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        pieces: Tensor | None,
+        memory_pieces: Tensor | None,
+        start: int,
+    ) -> Tensor:
+        """As :meth:`forward`, of batches."""
+        count = x.shape[1]
+        at = over = Span(start, count)
+        if memory is None:
+            q, k, v = map(self._split, self.qkv(x).chunk(3, dim=2))
+        else:
+            over = Span(0, memory.shape[1])
+            both = self.qkv(torch.cat([x, memory], dim=1))
+            q = self._split(both[:, :count, : self.width])
+            k, v = map(self._split, both[:, count:, self.width :].chunk(2, dim=2))
         q, _ = self.position.rotate(q, q, at, at)
         k, _ = self.position.rotate(k, k, over, over)
         reach = max(at.stop, over.stop) - min(at.start, over.start)

@@ -7,6 +7,7 @@ first call; these few lines do not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -59,6 +60,13 @@ def has_tangents(*tensors: torch.Tensor) -> bool:
     if forward_ad._current_level < 0:  # outside of any: the usual case, at no cost
         return False
     return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """Autocast off on the kind of ``device``; nothing where there is none, as for "meta"."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
 
 
 def constant(answer: Callable[[], Any]) -> Callable[[], Any]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.capabilities import Capabilities
+from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Blocks, Positions, Terms, as_tensor
 
@@ -56,7 +57,7 @@ def attention_weights(q: Tensor, k: Tensor, terms: Terms, setting: Setting) -> T
     q, k = q.to(precise), k.to(precise)
     batch, heads = q.shape[:2]
 
-    with torch.autocast(q.device.type, enabled=False):
+    with without_autocast(q.device):
         u, v = terms.content_bias, terms.position_bias
         content = q if u is None else q + u.to(precise)[:, None]
         position = q if v is None else q + v.to(precise)[:, None]
@@ -92,7 +93,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     Dropout zeroes that share of the weights and scales the others up.
     """
     weights = attention_weights(q, k, terms, setting)
-    with torch.autocast(q.device.type, enabled=False):
+    with without_autocast(q.device):
         weights = F.dropout(weights, setting.dropout)
         out = weights @ v.to(weights.dtype)
         if terms.value_table is not None:

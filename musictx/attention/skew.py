@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention.capabilities import LAST, Capabilities
+from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms
 
@@ -64,7 +65,7 @@ def attend(
     precise = torch.promote_types(q.dtype, torch.float32)
     (axis,) = terms.axes
     assert axis.table is not None
-    with torch.autocast(q.device.type, enabled=False):
+    with without_autocast(q.device):
         q_, k_, v_ = (x.to(precise) for x in (q, k, v))
         table = axis.descending(axis.table.to(precise), keys)  # distances beyond the table: clipped
         relative = skewed(q_ @ table.transpose(-1, -2))

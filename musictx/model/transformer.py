@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -138,8 +138,7 @@ class MusicTransformer(nn.Module):
     @property
     def features(self) -> list[Feature]:
         """What the network is told of the ids so far, in the order in which it is added."""
-        found = [self.get_submodule(name) for name in self._features]
-        return [feature for feature in found if isinstance(feature, Feature)]
+        return [cast(Feature, self.get_submodule(name)) for name in self._features]
 
     def check_attention(self, implementation: str) -> None:
         """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
@@ -184,7 +183,7 @@ class MusicTransformer(nn.Module):
         return self._cache(rows, capacity)
 
     def _cache(self, rows: int, capacity: int) -> KVCache:
-        weight = self.embedding.weight
+        weight = next(self.parameters())
         width, heads = self.config.width, self.config.heads
         return KVCache(
             layers=len(self.blocks),
@@ -217,8 +216,10 @@ class MusicTransformer(nn.Module):
         Raises ``ValueError`` for shapes that do not fit and for combinations without a meaning.
         """
         x, seen = self._pass(ids, positions, piece_ids, cache)
-        weight = self.embedding.weight if self.output is None else self.output.weight
-        logits = F.linear(x, weight).float()
+        if self.output is None:
+            logits = F.linear(x, self.embedding.weight).float()
+        else:
+            logits = self.output(x).float()
         for feature, its in zip(self.features, seen):
             logits = feature.score(logits, x, its)
         return logits

@@ -14,7 +14,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions import PositionScheme
@@ -37,9 +37,11 @@ PLACES = 256
 
 def why_not(model: MusicTransformer) -> str | None:
     """Why steps of ``model`` cannot be native here, or None if they can."""
-    weight, scheme = model.embedding.weight, model.position
     if type(model) is not MusicTransformer:
         return f"it knows MusicTransformer, not {type(model).__name__}"
+    if part := _altered(model):
+        return f"it knows networks as they are made; {part} is replaced, wrapped or has hooks"
+    weight, scheme = model.embedding.weight, model.position
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
     readers = getattr(scheme, "readers", {})
@@ -61,6 +63,24 @@ def why_not(model: MusicTransformer) -> str | None:
             )
             return f"the feature {feature.name} has no form in C++"
     return _missing(_headers(model))
+
+
+#: The layers of torch in a network as it is made.
+_LAYERS = (nn.Embedding, nn.Linear, nn.LayerNorm, nn.GELU, nn.Dropout)
+_LAYERS += (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList)
+
+
+def _altered(model: MusicTransformer) -> str | None:
+    """The name of a part that computes something else than its weights say: a wrapper, one with
+    parametrizations, quantised or compiled, or with hooks."""
+    files = {type(feature).__module__ for feature in model.features}
+    for name, part in model.named_modules():
+        kind = type(part)
+        ours = kind.__module__.startswith("musictx.") or kind.__module__ in files
+        hooked = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
+        if hooked or not (ours or kind in _LAYERS or isinstance(part, PositionScheme)):
+            return name or type(model).__name__
+    return None
 
 
 Headers = tuple[tuple[str, Path], ...]

@@ -27,6 +27,7 @@ from musictx.attention.capabilities import Capabilities
 from musictx.attention.chunked.function import Chunked
 from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.chunked.plan import Call, Local, is_aligned, shares
+from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms
 
@@ -62,7 +63,7 @@ def attend(
         relative=bool(terms.axes),
     )
     # autocast is told off here and in both passes: they see to precision themselves.
-    with torch.autocast(q.device.type, enabled=False):
+    with without_autocast(q.device):
         content, dtype = q, q.dtype
         if terms.content_bias is not None:
             content = q + terms.content_bias.to(q.dtype)[:, None]

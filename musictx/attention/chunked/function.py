@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.chunked.passes import Inputs, backward, forward
-from musictx.attention.operators import twice
+from musictx.attention.operators import twice, without_autocast
 
 
 class Chunked(torch.autograd.Function):
@@ -50,7 +50,7 @@ class ChunkedGradients(torch.autograd.Function):
         options = {"dtype": out.dtype, "device": out.device}
         empty: list[Any] = [x if x is None else torch.empty(x.shape, **options) for x in inputs]
         found = Inputs(*empty)
-        with torch.autocast(upstream.device.type, enabled=False):
+        with without_autocast(upstream.device):
             for number, heads in enumerate(shares):
                 passed = out[:, heads], log_sum[:, heads], upstream[:, heads]
                 backward(inputs.of(heads), call.of(number), *passed, found.of(heads))

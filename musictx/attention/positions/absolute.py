@@ -71,7 +71,8 @@ class AddedPositions(Added):
         self.sinusoids = concat_sinusoids
         self.join = nn.Linear(width + self.sinusoids, width) if self.sinusoids else None
         self.absolute = self.join is not None
-        self.periods = nn.ModuleList(nn.Embedding(n, width) for n in periods)
+        self.lengths = tuple(periods)
+        self.periods = nn.ModuleList(nn.Embedding(n, width) for n in self.lengths)
 
     def initialise(self) -> None:
         """To be called when the linear maps of the model have got their first values: the
@@ -89,9 +90,8 @@ class AddedPositions(Added):
         if self.join is not None:
             waves = sinusoids(place, self.sinusoids) * x.shape[-1] ** -0.5
             x = self.join(torch.cat([x, waves.to(x.dtype).expand(*x.shape[:2], -1)], dim=-1))
-        for vectors in self.periods:
-            assert isinstance(vectors, nn.Embedding)
-            x = x + vectors(place % vectors.num_embeddings).to(x.dtype)
+        for length, vectors in zip(self.lengths, self.periods):
+            x = x + vectors(place % length).to(x.dtype)
         return x
 
 

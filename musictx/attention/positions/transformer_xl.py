@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from musictx.attention.operators import without_autocast
 from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.attention.terms import Axis, Terms, angles, frequencies
 
@@ -33,7 +34,7 @@ class TransformerXL(PositionScheme):
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         projection, low = self.projections[layer], self.sizes.low(reach)
-        with torch.autocast(projection.device.type, enabled=False):
+        with without_autocast(projection.device):
             distances = torch.arange(low, reach + 1, device=projection.device)
             angle = angles(distances, frequencies(projection.shape[1] // 2, projection.device))
             waves = torch.cat([angle.sin(), angle.cos()], dim=-1).to(projection.dtype)

@@ -1,0 +1,320 @@
+"""Submodules are called, so that what replaces them, wraps them or hooks into them has its effect:
+low-rank adaptation, hooks, pruning, parametrizations, quantised layers, sharding."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations, prune
+
+from musictx import bundle, shipped
+from musictx.attention import RelativeAttention
+from musictx.attention.terms import Span
+from musictx.model import MusicTransformer
+from musictx.model.cache import KVCache
+from musictx.sampling import engine
+from musictx.speed import step
+from tests import compiler
+from tests.model.models import VOCAB, random_ids
+
+#: Computes something of a fixed input with a network.
+Run = Callable[[nn.Module], Tensor]
+
+
+def layer(memory: bool = False) -> tuple[nn.Module, Run]:
+    torch.manual_seed(0)
+    x, other = torch.randn(2, 7, 16), torch.randn(2, 5, 16) if memory else None
+    return RelativeAttention(16, 2, causal=not memory), lambda made: made(x, other)
+
+
+def network() -> tuple[nn.Module, Run]:
+    """With every kind of submodule: an output matrix of its own, vectors added to embeddings."""
+    torch.manual_seed(0)
+    position = {"name": "huang", "concat_sinusoids": 4, "periods": [3]}
+    model = MusicTransformer(
+        VOCAB, layers=2, width=16, heads=2, feedforward=32, context=24, tied=False,
+        position=position, gates=True, first_values=True,
+    ).eval()  # fmt: skip
+    ids = random_ids(2, 7)
+    return model, lambda made: made(ids)
+
+
+MADE = {"layer": layer, "layer over memory": lambda: layer(True), "network": network}
+every_network = pytest.mark.parametrize("made", MADE)
+
+
+def linears(model: nn.Module) -> dict[str, nn.Linear]:
+    return {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear)}
+
+
+class LowRank(nn.Module):
+    """``base`` and a product of two thin matrices beside it (Hu et al. 2021); it has no weight."""
+
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base = base
+        self.down = nn.Parameter(0.2 * torch.randn(2, base.in_features))
+        self.up = nn.Parameter(torch.zeros(base.out_features, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.base(x) + x @ self.down.T @ self.up.T
+        return out
+
+
+def adapted(model: nn.Module) -> list[LowRank]:
+    """Wraps every linear layer of ``model``."""
+    wrapped = []
+    for name, linear in linears(model).items():
+        wrapped.append(LowRank(linear))
+        model.set_submodule(name, wrapped[-1])
+    return wrapped
+
+
+def disturb(wrapped: list[LowRank]) -> None:
+    for one in wrapped:
+        nn.init.normal_(one.up, std=0.1)
+
+
+def merged(model: nn.Module) -> nn.Module:
+    """The network whose weights are those of ``model`` and its thin matrices added up."""
+    found = copy.deepcopy(model)
+    for name, one in list(found.named_modules()):
+        if isinstance(one, LowRank):
+            with torch.no_grad():
+                one.base.weight += one.up @ one.down
+            found.set_submodule(name, one.base)
+    return found
+
+
+@every_network
+def test_thin_matrices_beside_each_layer_learn_and_count(made: str) -> None:
+    model, run = MADE[made]()
+    before = run(model)
+    wrapped = adapted(model)
+    assert len(wrapped) >= 2
+    torch.testing.assert_close(run(model), before)
+    run(model).square().sum().backward()
+    for one in wrapped:
+        assert one.up.grad is not None
+        assert one.up.grad.abs().max() > 0
+    disturb(wrapped)
+    torch.testing.assert_close(run(model), run(merged(model)))
+    assert not torch.allclose(run(model), before, atol=1e-3)
+
+
+@every_network
+def test_hooks_run_once_for_each_submodule(made: str) -> None:
+    """Every part with parameters that is a layer of torch's, by the name that it has."""
+    model, run = MADE[made]()
+    called: list[str] = []
+    kinds = nn.Linear | nn.Embedding | nn.LayerNorm
+    parts = {name: m for name, m in model.named_modules() if isinstance(m, kinds)}
+    for name, part in parts.items():
+        part.register_forward_hook(lambda *_, name=name: called.append(name))
+    run(model)
+    assert sorted(called) == sorted(parts)
+
+
+@pytest.mark.parametrize("name", shipped.models())
+def test_hooks_run_in_the_models_that_come_along(name: str) -> None:
+    model = bundle.load(shipped.models()[name]).model
+    called: set[str] = set()
+    kinds = nn.Linear | nn.Embedding | nn.LayerNorm
+    parts = {name: m for name, m in model.named_modules() if isinstance(m, kinds)}
+    for part_name, part in parts.items():
+        part.register_forward_hook(lambda *_, name=part_name: called.add(name))
+    with torch.no_grad():
+        model(torch.randint(model.config.vocab_size, (1, 10)))
+    assert called == set(parts)
+
+
+@every_network
+def test_what_a_hook_changes_is_what_counts(made: str) -> None:
+    model, run = MADE[made]()
+    plain = copy.deepcopy(model)
+    with torch.no_grad():
+        for linear in linears(plain).values():
+            linear.weight *= 0.5
+            if linear.bias is not None:
+                linear.bias *= 0.5
+    for linear in linears(model).values():
+        linear.register_forward_hook(lambda _module, _inputs, out: out * 0.5)
+    torch.testing.assert_close(run(model), run(plain))
+
+
+@every_network
+def test_pruned_weights_follow_what_is_learnt(made: str) -> None:
+    """``prune`` computes the weight when a layer is called: stale if it is not."""
+    model, run = MADE[made]()
+    for linear in linears(model).values():
+        prune.random_unstructured(linear, "weight", amount=0.5)
+    with torch.no_grad():
+        for linear in linears(model).values():
+            linear.weight_orig.mul_(1.5)
+    plain, _ = MADE[made]()
+    for name, linear in linears(model).items():
+        linears(plain)[name].weight = nn.Parameter(linear.weight_orig * linear.weight_mask)
+    torch.testing.assert_close(run(model), run(plain))
+
+
+@pytest.mark.parametrize("norm", [parametrizations.spectral_norm, nn.utils.spectral_norm])
+@every_network
+def test_spectral_norm_bounds_each_layer(made: str, norm: Callable[..., nn.Module]) -> None:
+    model, run = MADE[made]()
+    for linear in linears(model).values():
+        norm(linear, n_power_iterations=200)
+    model.train()
+    run(model).square().sum().backward()
+    model.eval()
+    plain, _ = MADE[made]()
+    for name, linear in linears(model).items():
+        hooked = norm is nn.utils.spectral_norm
+        original = linear.weight_orig if hooked else linear.parametrizations.weight.original
+        assert original.grad is not None
+        assert original.grad.abs().max() > 0
+        largest = torch.linalg.matrix_norm(original, 2)
+        linears(plain)[name].weight = nn.Parameter(original / largest)
+    torch.testing.assert_close(run(model), run(plain), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@every_network
+def test_dynamic_quantisation_is_near(made: str) -> None:
+    from torch.ao.quantization import quantize_dynamic
+
+    model, run = MADE[made]()
+    with torch.no_grad():
+        before = run(model)
+        quantised = quantize_dynamic(model, {nn.Linear}, torch.qint8)
+        assert not linears(quantised)
+        after = run(quantised)
+    assert 0 < (after - before).norm() < 0.05 * before.norm()
+
+
+@pytest.fixture
+def one_process(tmp_path) -> Iterator[None]:
+    from torch import distributed
+
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
+    yield
+    distributed.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning")  # outputs are views
+@every_network
+def test_each_submodule_can_be_sharded(made: str, one_process: None) -> None:
+    """``fully_shard`` gathers the weights of what is called, and only then."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model, run = MADE[made]()
+    plain = copy.deepcopy(model)
+    mesh = init_device_mesh("cpu", (1,))
+    for part in [*linears(model).values(), model]:
+        fully_shard(part, mesh=mesh)
+    got, want = run(model), run(plain)
+    torch.testing.assert_close(got, want)
+    got.square().sum().backward()
+    want.square().sum().backward()
+    for (name, one), other in zip(model.named_parameters(), plain.parameters()):
+        torch.testing.assert_close(one.grad.full_tensor(), other.grad, msg=name)
+
+
+def test_a_cache_asks_no_wrapper_for_its_weights() -> None:
+    model, run = network()
+    assert isinstance(model, MusicTransformer)
+    disturb(adapted(model))
+    ids = random_ids(2, 7)
+    cache = model.new_cache(2, 9)
+    assert isinstance(cache, KVCache)
+    with torch.no_grad():
+        parts = [model(ids[:, at], cache=cache) for at in (slice(0, 4), slice(4, 7))]
+    torch.testing.assert_close(torch.cat(parts, 1), run(model), rtol=1e-4, atol=1e-5)
+
+
+def altered(how: str) -> MusicTransformer:
+    model, _ = network()
+    assert isinstance(model, MusicTransformer)
+    if how == "wrapped":
+        disturb(adapted(model))
+    elif how == "hooked":
+        hook = model.blocks[1].register_forward_hook
+        hook(lambda _module, _inputs, out: -out)
+    elif how == "pruned":
+        prune.random_unstructured(model.blocks[0].attention.qkv, "weight", amount=0.9)
+    elif how == "parametrized":
+        parametrizations.spectral_norm(model.output)
+    elif how == "replaced":
+        model.blocks[0].feedforward[1] = nn.ReLU()
+    elif how == "compiled":
+        model.blocks[1] = nn.Sequential(model.blocks[1])
+        model.blocks[1].forward = model.blocks[1][0].forward
+    return model
+
+
+@compiler.needed
+@pytest.mark.parametrize(
+    "how", ["wrapped", "hooked", "pruned", "parametrized", "replaced", "compiled"]
+)
+def test_the_step_in_cpp_leaves_altered_networks_to_torch(how: str) -> None:
+    """It reads weights and calls nothing: it would compose with another network."""
+    assert step.why_not(network()[0]) is None
+    model = altered(how)
+    assert "is replaced, wrapped or has hooks" in str(step.why_not(model))
+    assert engine.chosen("auto", model) == "growing"
+
+
+@pytest.mark.parametrize("given", ["", "pieces", "memory", "memory, pieces"])
+def test_a_sequence_without_a_batch_is_a_batch_of_one(given: str) -> None:
+    torch.manual_seed(0)
+    model = RelativeAttention(16, 2, "shaw", causal=False)
+    x, more = torch.randn(6, 16), {}
+    if "pieces" in given:
+        more["pieces"] = torch.tensor([0, 0, 1, 1, 1, 2])
+    if "memory" in given:
+        more["memory"] = torch.randn(4, 16)
+    if "memory" in given and "pieces" in given:
+        more["memory_pieces"] = torch.tensor([0, 1, 1, 2])
+    want = model(x[None], **{name: each[None] for name, each in more.items()})[0]
+    assert torch.equal(model(x, **more), want)
+
+
+def test_other_shapes_are_named() -> None:
+    model = RelativeAttention(16, 2)
+    for shape in ((16,), (2, 3, 4, 16), (2, 5, 8)):
+        with pytest.raises(ValueError, match=r"x has shape .*, expected \(batch, tokens, 16\) or"):
+            model(torch.zeros(shape))
+    with pytest.raises(ValueError, match=r"memory has shape \(3, 8\), expected"):
+        model(torch.zeros(3, 16), torch.zeros(3, 8))
+    for memory in ((3, 16), (1, 3, 16)):
+        with pytest.raises(ValueError, match="differ in more than tokens"):
+            model(torch.zeros(2, 5, 16), torch.zeros(memory))
+
+
+@pytest.mark.parametrize("implementation", ["auto", "reference", "skew", "chunked"])
+def test_shapes_are_computed_without_numbers(implementation: str) -> None:
+    """On the device "meta": what sizes a network has, before there is memory for it."""
+    model = RelativeAttention(16, 2, implementation=implementation).to("meta")
+    for shape in ((2, 5, 16), (5, 16)):
+        out = model(torch.empty(shape, device="meta"))
+        assert (out.shape, out.device.type) == (torch.Size(shape), "meta")
+
+
+@pytest.mark.parametrize("scheme", ["huang", "transformer_xl", "rotary", "alibi", "none"])
+def test_a_network_computes_shapes_without_numbers(scheme: str) -> None:
+    position = {"name": scheme}
+    sizes = {"layers": 1, "width": 16, "heads": 2, "feedforward": 8, "context": 9}
+    model = MusicTransformer(30, position=position, **sizes).to("meta")
+    ids = torch.empty(2, 7, dtype=torch.int64, device="meta")
+    assert model(ids).shape == (2, 7, 30)
+    cache = model.new_cache(2, 9)
+    model(ids, cache=cache)
+    out = model(ids[:, :1], cache=cache)
+    assert (out.shape, out.device.type) == ((2, 1, 30), "meta")
+    assert model(ids, positions=Span(3, 7)).device.type == "meta"
