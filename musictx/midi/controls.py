@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-
-import numpy as np
+from collections import defaultdict
+from collections.abc import Mapping
 
 from musictx.midi import messages, scan
-from musictx.midi.read import FileParts, clock_of
+from musictx.midi.parts import places_of
+from musictx.midi.read import clock_of
 
 
 def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
@@ -19,7 +18,7 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
     clock = clock_of(file, "")[1]
     places = places_of(file, clock)
     found: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
-    for track, chunk in _tracks(data):
+    for track, chunk in enumerate(messages.chunks(data)):
         for tick, status, _, stop in messages.of_track(chunk):
             if status >> 4 != 0xB:
                 continue
@@ -48,17 +47,5 @@ def beginning(data: bytes, wanted: Mapping[int, Mapping[int, int]]) -> bytes:
             changes[track].reset[channel, number] = first
             body = bytes([0xB0 | channel, number, value])
             phase = messages.ON if first else messages.OFF
-            changes[track].new.append(messages.NewMessage(0, phase, body))
+            changes[track].new.append(messages.Message(0, phase, body))
     return messages.assembled(data, changes, [])
-
-
-def places_of(file: scan.File, clock: scan.TickClock) -> list[int]:
-    """MIDI track * 16 + channel of each part."""
-    parts = FileParts.of(file, clock, Counter())
-    places: list[int] = parts.channels[np.argsort(parts.rank)].tolist()
-    return places
-
-
-def _tracks(data: bytes) -> Iterator[tuple[int, bytes]]:
-    for number, (begin, end) in enumerate(scan.track_chunks(data, Counter())):
-        yield number, data[begin:end]

@@ -1,150 +1,286 @@
 """What has changed in a Score, put into the MIDI file that it was read from.
 
-Only the tracks in which notes come or go are made anew, and in these all other events stay where
-and what they are: controllers, bends, lyrics, channels. Everything else is copied byte for byte.
+Only the tracks in which something changes are made anew, and in these all other events stay where
+and what they are: controllers, bends, channels. Everything else is copied byte for byte.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from musictx.midi import scan
+from musictx.midi.marks import LAST_TICK
 from musictx.midi.messages import (
     ANY,
+    LYRIC,
     MARKER,
     NAME,
     OFF,
     ON,
-    NewMessage,
+    Message,
     TrackEdit,
     assembled,
     worded,
     written,
 )
+from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.read import DRUM_CHANNEL, FileParts, clock_of
 from musictx.midi.read import read as read_file
-from musictx.midi.retime import retimed
+from musictx.midi.retime import Unwritable, retimed
 from musictx.notes import Score
 
 #: A note that would come to lie further than this from its time, in seconds, on the ticks of the
 #: file, asks for a file with finer ones.
 COARSEST_SECONDS = 0.005
-#: Of a score what is played, and what its beats are.
-_PLAYED, _MARKS = ("notes", "pedals"), ("tempos", "meters", "keys")
+#: The most ticks of a quarter note that a file can state.
+MOST_TICKS = 2**15 - 1
+#: A note or a pedal: a row of ``Score.notes`` or ``Score.pedals``.
+_Row = tuple[Any, ...]
 
 
-def edited(score: Score) -> bytes | None:
-    """``score.file`` with the notes of ``score``, or None where the file cannot say them.
+def edited(score: Score) -> bytes:
+    """``score.file`` with what ``score`` says.
 
-    Notes that are not in the file come, those of the file that are not in the score go; pedals may
-    come; markers are those of the score, new ones on the first new track, or else on the first of
-    all. New notes are put on the nearest ticks. One that sounds together with another of its pitch
-    in its part ends when MIDI's first in, first out leaves the other its end. Tracks of the score
-    that the file does not have are added at its end, each with its name and on a channel that no
-    note of the file is on, if there is one; a file of format 0 becomes one of format 1 then.
+    Notes and pedals that are not in the file come, those of the file that are not in the score go,
+    all on the nearest ticks; where these are coarser than :data:`COARSEST_SECONDS`, each is divided
+    for all messages alike. A new note that sounds together with another of its pitch in its part
+    ends when MIDI's first in, first out leaves the other its end. Where notes are to sound with
+    other programs, program changes become others or come before them; a new note of drums sounds
+    with the kit in force, unless another one of the part is asked for. Tracks of the score that the
+    file does not have are added at its end, each with its name and on a channel that no note of the
+    file is on, if there is one; a file of format 0 becomes one of format 1 then.
 
-    A new note of a part whose program changes sounds with that in force in the file. Other tempos,
-    meters and keys come in place of the file's (:mod:`musictx.midi.retime`).
+    A part that gets a name gets a MIDI track to itself. Markers and lyrics come and go one by one:
+    a new one on the track of one that it takes the place of, else of others of its kind, else on
+    the first new track, or on the first of all. Other tempos, meters and keys come in place of the
+    file's (:mod:`musictx.midi.retime`).
 
-    None where the score has other names, words, grid or programs than its file, pedals went, or a
-    new note lies further than :data:`COARSEST_SECONDS` from a tick.
+    Raises :class:`Unwritable` for what the file cannot say.
     """
     before = read_file(score.file, limits=ANY)
+    if before.ticks_per_quarter != score.ticks_per_quarter:
+        raise Unwritable("a quarter note has another number of ticks")
     if not all(np.array_equal(getattr(before, c), getattr(score, c)) for c in _MARKS):
-        told = retimed(score)
-        if told is None:
-            return None
-        score, before = told, read_file(told.file, limits=ANY)
-    if not _same_names(before, score):
-        return None
-    marked = before.markers == score.markers
-    if marked and all(np.array_equal(getattr(before, c), getattr(score, c)) for c in _PLAYED):
-        return score.file
-    file = scan.scan(score.file, limits=ANY)
-    clock = clock_of(file, "")[1]
-    parts = FileParts.of(file, clock, Counter())
-    gone, came = _difference(before.notes, score.notes)
-    unpressed, pressed = _difference(before.pedals, score.pedals)
-    ticks = clock.ticks(np.array([row[:2] for row in came]).reshape(-1, 2))
-    times = np.array([row[0] for row in came])
-    if unpressed or np.any(np.abs(clock.seconds(ticks[:, 0]) - times) > COARSEST_SECONDS):
-        return None
-    first_event = np.searchsorted(file.events["track"], np.arange(len(file.ends)))
-    places = parts.channels[np.argsort(parts.rank)].tolist()  # MIDI track * 16 + channel of each
-    tracks: defaultdict[int, TrackEdit] = defaultdict(TrackEdit)
-    stay = np.ones(len(parts.notes), bool)
-    for index in _found(parts.notes, gone):
-        stay[index] = False
-        for event in (parts.onsets[index], parts.offsets[index]):
-            track = int(file.events["track"][event])
-            tracks[track].gone.add(int(event - first_event[track]))
-    added: defaultdict[int, list[tuple[int, int, Any]]] = defaultdict(list)
-    for row, (begin, end) in zip(came, ticks.tolist()):
-        added[row[6]].append((begin, max(end, begin + 1), row))
-    known = {place: added.pop(place) for place in sorted(added) if place < len(places)}
-    for part, rows in known.items():
-        track, channel = divmod(places[part], 16)
-        mine = parts.notes["track"] == part
-        if not _sounds_so(parts.notes[mine], rows):
-            return None
-        there = parts.notes[stay & mine]
-        tracks[track].new += _notes(channel, _fitted(rows, there, clock))
-    for time, value, part in pressed:
-        if part >= len(places):
-            continue
-        track, channel = divmod(places[part], 16)
-        at = int(clock.ticks(np.array(time)))
-        tracks[track].new.append(NewMessage(at, ON, bytes([0xB0 | channel, 64, value])))
-    free = _free_channels(parts)
-    came_marks = Counter(score.markers) - Counter(before.markers)
-    if Counter(before.markers) - Counter(score.markers):
-        came_marks = Counter(score.markers)
-        for track, *_ in file.markers:
-            tracks[track].without.add(MARKER)
-    marks = [
-        worded(int(clock.ticks(np.array(time))), MARKER, text)
-        for time, text in sorted(came_marks.elements())
-    ]
-    if marks and not added:
-        tracks[0].new += marks
-    more = [
-        _new_track(rows, score.names.get(part, ""), _channel(rows, free), marks * (not number))
-        for number, (part, rows) in enumerate(sorted(added.items()))
-    ]
-    return assembled(score.file, tracks, more)
+        score = retimed(score, before)
+        before = read_file(score.file, limits=ANY)
+    return _Edit(score, before).data()
 
 
-def _same_names(before: Score, score: Score) -> bool:
-    """Whether a score has the grid, the names and the words that were read from its file."""
-    grid = before.ticks_per_quarter == score.ticks_per_quarter
-    parts = np.unique(before.notes["track"]).tolist()
-    named = all(before.names.get(part) == score.names.get(part) for part in parts)
-    return grid and named and before.lyrics == score.lyrics
+_MARKS = ("tempos", "meters", "keys")
 
 
-def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[Any], list[Any]]:
+class _Edit:
+    """The changes that make the file of ``before`` one of ``score``, whose marks are equal."""
+
+    def __init__(self, score: Score, before: Score) -> None:
+        self.score, self.before = score, before
+        self.file = scan.scan(score.file, limits=ANY)
+        self.clock = clock_of(self.file, "")[1]
+        self.parts = FileParts.of(self.file, self.clock, Counter())
+        self.places: list[int] = self.parts.channels[np.argsort(self.parts.rank)].tolist()
+        self.first_event = np.searchsorted(
+            self.file.events["track"], np.arange(len(self.file.ends))
+        )
+        self.tracks: defaultdict[int, TrackEdit] = defaultdict(TrackEdit)
+
+    def data(self) -> bytes:
+        """The file with the changes."""
+        score = self.score
+        named = set(np.unique(score.notes["track"]).tolist()) & set(range(len(self.places)))
+        named = {n for n in named if self.before.names.get(n) != score.names.get(n)}
+        in_track = Counter(place // 16 for place in self.places)
+        if alone := [self.places[n] for n in named if in_track[self.places[n] // 16] > 1]:
+            data = with_parts(score.file, self.places, alone=alone)
+            return edited(replace(score, file=data))
+        notes = _difference(self.before.notes, score.notes)
+        pedals = _difference(self.before.pedals, score.pedals)
+        times = np.array([row[0] for row in (*notes[1], *pedals[1])])
+        if np.any(np.abs(self.clock.seconds(self._ticks(times)) - times) > COARSEST_SECONDS):
+            return edited(self._finer())
+        for part in named:
+            edit = self.tracks[self.places[part] // 16]
+            edit.without.add(NAME)
+            if part in score.names:
+                edit.new.append(worded(0, NAME, score.names[part]))
+        new = self._pedals(*pedals)
+        added = self._notes(*notes)
+        marks = self._texts(alone=not added)
+        free = list(self.places)
+        more: list[bytes] = []
+        for part, rows in sorted(added.items()):
+            channel = DRUM_CHANNEL if rows[0][2][5] else free_channel(free)
+            free.append(channel)
+            name = score.names.get(part, "")
+            more.append(_new_track(rows, new.get(part, []), name, channel, marks * (not more)))
+        self._close()
+        return assembled(score.file, self.tracks, more)
+
+    def _ticks(self, seconds: Any) -> np.ndarray:
+        return self.clock.ticks(np.asarray(seconds, float))
+
+    def _event(self, index: int) -> tuple[TrackEdit, int]:
+        """The changes of the track of an event, and its number in there."""
+        track = int(self.file.events["track"][index])
+        return self.tracks[track], int(index - self.first_event[track])
+
+    def _finer(self) -> Score:
+        """The score with its file on finer ticks."""
+        quarter, clock = self.file.division, self.clock
+        tick = clock.rates.max() / clock.unit
+        by = max(2, int(np.ceil(tick / (2 * COARSEST_SECONDS))))
+        last = int(max(self.file.ends.max(), *self._ticks([self.score.duration]))) + 1
+        if quarter & 0x8000 or quarter * by > MOST_TICKS or last * by > LAST_TICK:
+            raise Unwritable("its ticks are too coarse for the new notes")
+        every = {
+            track: TrackEdit(moved=lambda tick: tick * by) for track in range(len(self.file.ends))
+        }
+        data = assembled(self.score.file, every, [])
+        data = data[:12] + (quarter * by).to_bytes(2, "big") + data[14:]
+        return replace(self.score, file=data, ticks_per_quarter=quarter * by)
+
+    def _notes(self, gone: list[_Row], came: list[_Row]) -> dict[int, list[Any]]:
+        """Let notes go and come, and sound with other programs; those of new parts by part, each as
+        (first tick, last tick, row)."""
+        notes = self.parts.notes
+        others, gone, came = _other_programs(gone, came)
+        stay = np.ones(len(notes), bool)
+        for note in _found(notes, gone):
+            stay[note] = False
+            for event in (self.parts.onsets[note], self.parts.offsets[note]):
+                if event >= 0:  # a note left open has no end
+                    edit, number = self._event(event)
+                    edit.gone.add(number)
+        programs = notes["program"].copy()
+        for note in _found(notes, [row for row, rows in others.items() for _ in rows]):
+            programs[note] = others[tuple(notes[note].tolist())].pop()
+        self.open = np.flatnonzero(stay & (self.parts.offsets < 0))
+        changed = set(np.unique(notes["track"][programs != notes["program"]]).tolist())
+        added: defaultdict[int, list[Any]] = defaultdict(list)
+        ticks = self._ticks([row[:2] for row in came]).reshape(-1, 2)
+        for row, (begin, end) in zip(came, ticks.tolist()):
+            added[row[6]].append((begin, max(end, begin + 1), row))
+        for part in sorted(changed | {n for n in added if n < len(self.places)}):
+            rows = added.pop(part, [])
+            track, channel = divmod(self.places[part], 16)
+            mine = notes["track"] == part
+            drum = channel == DRUM_CHANNEL
+            if any(row[5] != drum for *_, row in rows):
+                raise Unwritable("drums and other notes are on one track")
+            kits = set(programs[stay & mine].tolist()) if drum else set(range(128))
+            for note in np.flatnonzero(stay & mine).tolist():
+                edit, number = self._event(self.parts.onsets[note])
+                edit.programs[number] = int(programs[note])
+            fitted = _fitted(rows, notes[stay & mine], self.clock)
+            self.tracks[track].new += _messages(channel, fitted, kits)
+        return added
+
+    def _pedals(self, gone: list[_Row], came: list[_Row]) -> dict[int, list[tuple[int, int]]]:
+        """Let pedals go and come; (tick, value) of those of new parts, by part."""
+        waiting, new = Counter(gone), list(came)
+        moved = np.flatnonzero(self.file.events["status"] >> 4 == 0xB) if gone else np.empty(0, int)
+        for event in moved.tolist():
+            tick, track, status, _, value = self.file.events[event].tolist()
+            place = track * 16 + status % 16
+            moves = [n for n, other in enumerate(self.places) if other == place]
+            moves = moves or [n for n, o in enumerate(self.places) if o % 16 == place % 16]
+            rows = [(float(self.clock.seconds(tick)), value, part) for part in moves]
+            if any(waiting[row] > 0 for row in rows):
+                edit, number = self._event(event)
+                edit.gone.add(number)
+                new += [row for row in rows if waiting[row] <= 0]
+                waiting.subtract(rows)
+        added: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for time, value, part in new:
+            tick = int(self._ticks(time))
+            if part >= len(self.places):
+                added[part].append((tick, value))
+                continue
+            track, channel = divmod(self.places[part], 16)
+            body = bytes([0xB0 | channel, 64, value])
+            self.tracks[track].new.append(Message(tick, ON, body))
+        return added
+
+    def _texts(self, *, alone: bool) -> list[Message]:
+        """Let markers and lyrics go and come; those that are to come on the first new track, where
+        there is one. ``alone``: there is none."""
+        left: list[Message] = []
+        for kind, name in ((MARKER, "markers"), (LYRIC, "lyrics")):
+            old, new = Counter(getattr(self.before, name)), Counter(getattr(self.score, name))
+            gone, came = old - new, new - old
+            there: list[tuple[int, int, str]] = getattr(self.file, name)
+            usual = there[0][0] if there else None
+            places: dict[int, int] = {}
+            for track, tick, text in there:
+                row = float(self.clock.seconds(tick)), text
+                if gone[row] > 0:
+                    gone[row] -= 1
+                    self.tracks[track].texts[kind, tick, text] += 1
+                    places.setdefault(tick, track)
+            for time, text in sorted(came.elements()):
+                message = worded(int(self._ticks(time)), kind, text)
+                place = places.get(message.tick, usual)
+                if place is None and not alone:
+                    left.append(message)
+                else:
+                    self.tracks[place or 0].new.append(message)
+        return left
+
+    def _close(self) -> None:
+        """End notes that are left open in tracks that become longer where these ended before."""
+        for note in self.open.tolist():
+            onset = self.parts.onsets[note]
+            track, status = self.file.events[["track", "status"]][onset].tolist()
+            end = int(self.file.ends[track])
+            if any(message.tick > end for message in self.tracks[track].new):
+                body = bytes([0x80 | status % 16, self.parts.notes["pitch"][note], 0])
+                self.tracks[track].new.append(Message(end, OFF, body))
+
+
+def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[_Row], list[_Row]]:
     """The rows that went and those that came, in their order."""
     old, new = Counter(before.tolist()), Counter(after.tolist())
     return list((old - new).elements()), sorted((new - old).elements())
 
 
-def _found(notes: np.ndarray, rows: list[Any]) -> Iterator[int]:
+def _other_programs(
+    gone: list[_Row], came: list[_Row]
+) -> tuple[dict[_Row, list[int]], list[_Row], list[_Row]]:
+    """The notes that went and came again with another program, row -> new programs; the others."""
+
+    def but_program(row: _Row) -> _Row:
+        return (*row[:4], *row[5:])
+
+    back = Counter(map(but_program, came)) & Counter(map(but_program, gone))
+    programs: defaultdict[_Row, list[int]] = defaultdict(list)
+    rest, left = [], back.copy()
+    for row in came:
+        if left[but_program(row)] > 0:
+            left[but_program(row)] -= 1
+            programs[but_program(row)].append(row[4])
+        else:
+            rest.append(row)
+    others: defaultdict[_Row, list[int]] = defaultdict(list)
+    went = []
+    for row in gone:
+        if programs[but_program(row)]:
+            others[row].append(programs[but_program(row)].pop())
+        else:
+            went.append(row)
+    return others, went, rest
+
+
+def _found(notes: np.ndarray, rows: list[_Row]) -> Iterator[int]:
     """Where ``rows`` stand in ``notes``, each in a place of its own."""
     wanted = Counter(rows)
     for index, row in enumerate(notes.tolist() if rows else ()):
         if wanted[row] > 0:
             wanted[row] -= 1
             yield index
-
-
-def _sounds_so(known: np.ndarray, rows: list[Any]) -> bool:
-    """Whether new notes are drums as those of their part are, or have a program that it has."""
-    programs, drum = set(known["program"].tolist()), bool(known["drum"][0])
-    return all(row[5] == drum and (drum or row[4] in programs) for *_, row in rows)
 
 
 def _fitted(rows: list[Any], there: np.ndarray, clock: scan.TickClock) -> list[Any]:
@@ -160,38 +296,22 @@ def _fitted(rows: list[Any], there: np.ndarray, clock: scan.TickClock) -> list[A
     return fitted
 
 
-def _notes(channel: int, rows: Iterable[Any]) -> list[NewMessage]:
-    """The messages of notes."""
-    found = []
+def _messages(channel: int, rows: Iterable[Any], programs: set[int]) -> list[Message]:
+    """Those of notes, which sound with their program where it is one of ``programs``."""
+    made = []
     for begin, end, row in rows:
-        found.append(NewMessage(begin, ON, bytes([0x90 | channel, row[2], row[3]])))
-        found.append(NewMessage(end, OFF, bytes([0x80 | channel, row[2], 0])))
-    return found
+        program = row[4] if row[4] in programs else None
+        made.append(Message(begin, ON, bytes([0x90 | channel, row[2], row[3]]), program))
+        made.append(Message(end, OFF, bytes([0x80 | channel, row[2], 0])))
+    return made
 
 
-def _free_channels(parts: FileParts) -> dict[int, int]:
-    """Channel -> how many parts of the file are on it, of those for pitched notes."""
-    used = Counter((parts.channels % 16).tolist())
-    return {channel: used[channel] for channel in range(16) if channel != DRUM_CHANNEL}
-
-
-def _channel(rows: list[Any], free: dict[int, int]) -> int:
-    """The channel for a new track: the first of those that have the fewest parts."""
-    if rows[0][2][5]:
-        return DRUM_CHANNEL
-    channel = min(free, key=lambda channel: free[channel])
-    free[channel] += 1
-    return channel
-
-
-def _new_track(rows: list[Any], name: str, channel: int, marks: list[NewMessage]) -> bytes:
+def _new_track(
+    rows: list[Any], pedals: list[tuple[int, int]], name: str, channel: int, marks: list[Message]
+) -> bytes:
     """The contents of a track for a part that the file does not have."""
     new = [worded(0, NAME, name)] if name else []
-    program = -1
-    for row in sorted(rows, key=lambda row: row[0]):
-        if row[2][4] != program:
-            program = row[2][4]
-            at = 0 if len(new) < 2 else row[0]
-            new.append(NewMessage(at, ON, bytes([0xC0 | channel, program])))
-        new += _notes(channel, [row])
-    return written([], [*new, *marks], 0, b"")
+    first = min(rows, key=lambda row: row[0])[2][4]
+    new.append(Message(0, ON, bytes([0xC0 | channel, first])))
+    new += [Message(tick, ON, bytes([0xB0 | channel, 64, value])) for tick, value in pedals]
+    return written([*new, *_messages(channel, rows, set(range(128))), *marks])

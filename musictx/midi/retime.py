@@ -7,6 +7,7 @@ messages go to the ticks that are nearest to theirs. Nothing else of the file ch
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from musictx.midi import marks, scan
-from musictx.midi.messages import ANY, OFF, NewMessage, TrackEdit, assembled
+from musictx.midi.messages import ANY, OFF, Message, TrackEdit, assembled
 from musictx.midi.read import clock_of, read
 from musictx.notes import Score
 
@@ -22,54 +23,86 @@ from musictx.notes import Score
 NEAR_SECONDS = 0.005
 #: Notes that differ by less on average are surely those that kept their beats.
 SURE_SECONDS = 1e-4
-_KINDS = {marks.TEMPO_MARK, marks.METER_MARK, marks.KEY_MARK}
+#: Columns of a Score -> the meta events that say them.
+KINDS = {"tempos": marks.TEMPO_MARK, "meters": marks.METER_MARK, "keys": marks.KEY_MARK}
 
 
-def retimed(score: Score) -> Score | None:
-    """``score`` with its file, and the marks, notes and pedals that this says, where these are
-    within :data:`NEAR_SECONDS` of its own. None where MIDI cannot say it, or where the file counts
-    frames of film and no beats."""
+class Unwritable(Exception):
+    """A score says what its file cannot; the message is a clause that says what."""
+
+
+def retimed(score: Score, before: Score) -> Score:
+    """``score`` with its file, which said ``before``, and the marks, notes and pedals that this
+    says then, where these are within :data:`NEAR_SECONDS` of its own. Marks of a kind that need not
+    change stay what they are. Raises :class:`Unwritable` where MIDI cannot say it, or where the
+    file counts frames of film and no beats."""
     file = scan.scan(score.file, limits=ANY)
     bpm = score.tempos["bpm"]
-    if file.division & 0x8000 or not np.all((bpm >= marks.SLOWEST) & (bpm <= marks.FASTEST)):
-        return None
+    if file.division & 0x8000:
+        raise Unwritable("it counts frames of film, so it has no tempos and bars")
+    if not np.all((bpm >= marks.SLOWEST) & (bpm <= marks.FASTEST)):
+        raise Unwritable(
+            f"a tempo is beyond what MIDI can say, {marks.SLOWEST:g} to {marks.FASTEST:g}"
+        )
     old, grid = clock_of(file, "")[1], marks.TickGrid.along(score.tempos, file.division)
-    new = [
-        NewMessage(int(row["tick"]), OFF, row["body"][: row["size"]].tobytes())
-        for row in np.concatenate(marks.tables(score, grid))
-    ]
+    new = {
+        kind: [
+            Message(int(row["tick"]), OFF, row["body"][: row["size"]].tobytes()) for row in table
+        ]
+        for kind, table in zip(KINDS.values(), marks.tables(score, grid))
+    }
 
     @cache
     def nearest(tick: int) -> int:
         return int(grid.of_seconds(np.array([old.seconds(tick)]))[0])
 
     ends = [int(grid.of_seconds(np.array([score.duration]))[0]), nearest(int(file.ends.max()))]
-    if max(*ends, *(message.tick for message in new)) >= marks.LAST_TICK:
-        return None
-    told = {mark[0] for column in (file.tempos, file.meters, file.keys) for mark in column}
+    if max(*ends, *(row.tick for rows in new.values() for row in rows)) >= marks.LAST_TICK:
+        raise Unwritable("it would have more ticks than MIDI can count")
+
+    def tried(moved: Callable[[int], int] | None, names: set[str]) -> tuple[Any, Score]:
+        kinds = {KINDS[name] for name in names}
+        there = {mark[0] for name in names for mark in getattr(file, name)}
+        edits = defaultdict[int, TrackEdit](TrackEdit)
+        for track in range(len(file.ends)) if moved else {0, *there}:
+            edits[track].without, edits[track].moved = kinds, moved
+        edits[0].new = [row for kind in sorted(kinds) for row in new[kind]]
+        return _as_said(score, assembled(score.file, edits, []))
+
     found: list[tuple[tuple[int, float], Score]] = []
-    for moved, tracks in ((None, {0, *told}), (nearest, range(len(file.ends)))):
+    tempos = {"tempos"} - ({"tempos"} if np.array_equal(before.tempos, score.tempos) else set())
+    for moved in (None, nearest) if tempos else (None,):
         if found and found[0][0] >= (len(score), -SURE_SECONDS * len(score)):
             break
-        edits = defaultdict[int, TrackEdit](TrackEdit)
-        for track in tracks:
-            edits[track].without, edits[track].moved = _KINDS, moved
-        edits[0].new = new
-        found.append(_as_said(score, assembled(score.file, edits, [])))
+        one = tried(moved, tempos)
+        others = {name for name in ("meters", "keys") if not _alike(one[1], score, name)}
+        found.append(tried(moved, tempos | others) if others else one)
     return max(found, key=lambda one: one[0])[1]
 
 
+def _alike(file: Score, score: Score, name: str) -> bool:
+    """Whether the marks of a column are those of ``score``, at about its times."""
+    ours, its = getattr(score, name), getattr(file, name)
+    others = [column for column in ours.dtype.names if column != "time"]
+    return bool(
+        len(ours) == len(its)
+        and np.array_equal(ours[others], its[others])
+        and np.all(np.abs(ours["time"] - its["time"]) <= NEAR_SECONDS)
+    )
+
+
 def _as_said(score: Score, data: bytes) -> tuple[tuple[int, float], Score]:
-    """How many notes of ``score`` a file has, and less by how many seconds these differ; the score
-    in the file's own numbers."""
+    """How many notes of ``score`` a file has, whatever their programs, and less by how many seconds
+    these differ; the score at the file's own times."""
     file = read(data, limits=ANY)
-    found: dict[str, Any] = {name: getattr(file, name) for name in ("tempos", "meters", "keys")}
+    found: dict[str, Any] = {name: getattr(file, name) for name in KINDS}
     for name, times in (("pedals", ["time"]), ("notes", ["start", "end"])):
         rows, known = getattr(score, name).copy(), getattr(file, name)
         pairs = _near(_timed(rows, times), _timed(known, times))
         own, its = (np.array(side, int) for side in zip(*pairs)) if pairs else ([], [])
         away = sum(float(np.abs(rows[time][own] - known[time][its]).sum()) for time in times)
-        rows[own] = known[its]
+        for time in times:
+            rows[time][own] = known[time][its]
         found[name] = rows
     for name in ("markers", "lyrics"):
         said, known = list(getattr(score, name)), getattr(file, name)
@@ -84,7 +117,7 @@ _Timed = tuple[tuple[float, ...], Any]
 
 
 def _timed(rows: np.ndarray, times: list[str]) -> list[_Timed]:
-    others = [name for name in rows.dtype.names or () if name not in times]
+    others = [n for n in rows.dtype.names or () if n not in (*times, "program")]
     return list(zip(rows[times].tolist(), rows[others].tolist()))
 
 

@@ -289,9 +289,9 @@ class _Tracks:
         elif kind == _KEY and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
             self.keys.append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
         elif kind == _NAME and track not in self.names:
-            if text := _text(payload):
+            if text := printable(payload):
                 self.names[track] = text
-        elif kind in (_MARKER, _LYRIC) and (text := _text(payload)):
+        elif kind in (_MARKER, _LYRIC) and (text := printable(payload)):
             (self.markers if kind == _MARKER else self.lyrics).append((track, tick, text))
 
     def events(self) -> np.ndarray:
@@ -311,7 +311,7 @@ class _Tracks:
         return events
 
 
-def _text(payload: bytes) -> str:
+def printable(payload: bytes) -> str:
     """What can be shown of a text; empty if nothing can."""
     try:
         text = payload.decode("utf-8")

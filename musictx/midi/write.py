@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from musictx import files
 from musictx.config.checks import DAY
 from musictx.errors import UserError
-from musictx.midi import edit, encode, marks
+from musictx.midi import edit, encode, marks, messages
 from musictx.midi.marks import TickGrid
 from musictx.notes import Score, order
 
@@ -30,9 +31,11 @@ def write(score: Score, path: str | Path) -> None:
     files.write_bytes(path, to_bytes(score))
 
 
-def to_bytes(score: Score) -> bytes:
+def to_bytes(score: Score, *, losses: list[str] | None = None) -> bytes:
     """``score`` as a MIDI file. One that was read from a file is written into that file: what has
-    not changed stays byte for byte (:func:`musictx.midi.edit.edited`).
+    not changed stays byte for byte (:func:`musictx.midi.edit.edited`). Where that file cannot say
+    it, all is written anew, and a sentence that says what the file loses so is added to ``losses``;
+    without these it is a :class:`UserWarning`.
 
     Any other becomes a file of format 1: on its own grid if it has one, else one tick a millisecond
     (500 ticks a quarter note at 120 bpm). A score with ``ticks_per_quarter`` keeps its tempo map,
@@ -52,8 +55,26 @@ def to_bytes(score: Score) -> bytes:
 
     Raises :class:`UserError` for a piece longer than a day or of more tracks than a file can have.
     """
-    if score.file and (written := edit.edited(score)):
-        return written
+    if score.file:
+        try:
+            return edit.edited(score)
+        except edit.Unwritable as why:
+            if lost := losses_of(score.file, str(why)):
+                if losses is None:
+                    warnings.warn(lost, stacklevel=2)
+                else:
+                    losses.append(lost)
+    return _anew(score)
+
+
+def losses_of(data: bytes, why: str) -> str:
+    """A sentence that says what is lost of a MIDI file that is written anew from its notes, and
+    ``why`` it is; "" if there is nothing else in it."""
+    lost = [what for what, count in messages.beside_notes(data).items() if count]
+    return f"The MIDI file is written anew ({why}), without its {', '.join(lost)}" if lost else ""
+
+
+def _anew(score: Score) -> bytes:
     columns = (score.pedals, score.tempos, score.meters, score.keys)
     last = max(score.duration, *(float(rows["time"].max(initial=0.0)) for rows in columns))
     last = max([last, *(time for time, _ in (*score.markers, *score.lyrics))])

@@ -18,16 +18,15 @@ from aiohttp import web
 from musictx import shipped
 from musictx.data.apart import apart
 from musictx.errors import UserError
-from musictx.notes import Score
-from musictx.studio import exchange, uploads
-from musictx.studio.bodies import body, json_object, moment, whole_number
+from musictx.studio import exchange, original, uploads
+from musictx.studio.bodies import body, json_object, part_wanted, whole_number
 from musictx.studio.change import clean_name, parse
 from musictx.studio.composing import Composers
 from musictx.studio.config import StudioConfig
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.events import Hub, message
-from musictx.studio.exports import TYPES, Export, Exports, music_of
+from musictx.studio.exports import TYPES, Export, Exports, Piece
 from musictx.studio.guard import Guard
 from musictx.studio.session import Session
 from musictx.studio.sessions import ID, Sessions
@@ -136,7 +135,7 @@ class Studio:
 
     async def controllers(self, request: web.Request) -> web.Response:
         one = await self.session(request)
-        return _answer(await self.run(exchange.controllers_of, one.copy(), one.start()))
+        return _answer(await self.run(original.controllers_of, one.copy(), one.start()))
 
     # ------------------------------------------------------------------------------ operations
 
@@ -210,16 +209,7 @@ class Studio:
     async def export(self, request: web.Request) -> web.FileResponse:
         session = await self.session(request)
         name, kind = request.match_info["name"], request.match_info["kind"]
-        if unknown := request.query.keys() - {"begin", "end", "take", "proposal"}:
-            raise Refused(f"{min(unknown)[:40]}: expected begin=, end=, take= or proposal=")
-        begin, end = moment(request, "begin"), moment(request, "end")
-        take = request.query.get("take")
-        pair = None
-        if take is not None:
-            pair = (
-                whole_number(take, "take"),
-                whole_number(request.query.get("proposal", "1"), "proposal"),
-            )
+        what = part_wanted(request, kind)
 
         def gone() -> bool:
             return request.transport is None or self._closing
@@ -227,7 +217,7 @@ class Studio:
         # Sound takes seconds; it may not hold up what takes milliseconds.
         threads = self._sound if kind == "wav" else self._threads
         path = await asyncio.get_running_loop().run_in_executor(
-            threads, self._export, session, (pair, kind, begin, end), gone
+            threads, self._export, session, what, gone
         )
         stem = clean_name(re.split(r"[/\\]", name)[-1]).strip(". ") or "music"
         plain = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
@@ -238,15 +228,29 @@ class Studio:
         return web.FileResponse(path, headers=headers)
 
     def _export(self, session: Session, what: tuple[Any, ...], gone: Callable[[], bool]) -> Path:
+        wanted, piece = self._piece(session, what)
+        return self.exports.file(wanted, piece, gone)
+
+    async def losses(self, request: web.Request) -> web.Response:
+        session, what = await self.session(request), part_wanted(request, "mid")
+
+        def work() -> dict[str, Any]:
+            wanted, piece = self._piece(session, what)
+            return {"losses": piece().midi(wanted).losses}
+
+        return _answer(await self.run(work))
+
+    def _piece(self, session: Session, what: tuple[Any, ...]) -> tuple[Export, Callable[[], Piece]]:
+        """What is wanted of a session, and what it is made from."""
         document, pair = session.copy(), what[0]
         wanted = Export._make((session.id, document.revision, *what, document.name))
 
-        def music() -> tuple[Document, Score]:
+        def piece() -> Piece:
             if pair is not None:
                 document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
-            return music_of(document, session.start(), wanted)
+            return Piece(document, start=session.start())
 
-        return self.exports.file(wanted, music, gone)
+        return wanted, piece
 
     # -------------------------------------------------------------------------------- training
 
@@ -275,7 +279,7 @@ class Studio:
         score, name = await self.run(self.training.sample, step)
         wanted = Export(self.training.json()["command"], step, None, kind, None, None, name)
         make = partial(
-            self.exports.file, wanted, lambda: (Document(), score), lambda: self._closing
+            self.exports.file, wanted, lambda: Piece(Document(), score), lambda: self._closing
         )
         path = await asyncio.get_running_loop().run_in_executor(self._sound, make)
         return web.FileResponse(path, headers={"Content-Type": TYPES[kind]})
@@ -350,6 +354,7 @@ class Studio:
             post(f"{S}/takes", self.compose),
             delete(take, self.stop),
             post(f"{take}/accept", self.accept),
+            get(f"{S}/losses", self.losses),
             get(f"{S}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
             get(f"{S}/events", self.events),
             get("/api/training", self.trained),

@@ -67,3 +67,14 @@ def moment(request: web.Request, what: str) -> float | None:
     if not 0 <= found <= DAY:
         raise Refused(f"{what}={text[:20]}: expected seconds")
     return found
+
+
+def part_wanted(request: web.Request, kind: str) -> tuple[Any, ...]:
+    """(take, proposal) or None, kind of file, begin and end, as an export has them."""
+    if unknown := request.query.keys() - {"begin", "end", "take", "proposal"}:
+        raise Refused(f"{min(unknown)[:40]}: expected begin=, end=, take= or proposal=")
+    pair = None
+    if (take := request.query.get("take")) is not None:
+        proposal = request.query.get("proposal", "1")
+        pair = whole_number(take, "take"), whole_number(proposal, "proposal")
+    return pair, kind, moment(request, "begin"), moment(request, "end")

@@ -27,7 +27,8 @@ MIXER = {"volume": 7, "pan": 10, "reverb": 91}
 
 
 class Track(NamedTuple):
-    """A part of the piece; ``name`` may be empty. Then how it sounds beside others, by MIDI."""
+    """A part of the piece; ``name`` may be empty. Then how it sounds beside others, by MIDI, and
+    whether it was added to the piece, even if one of that number was there before."""
 
     id: int
     name: str
@@ -38,6 +39,7 @@ class Track(NamedTuple):
     reverb: int = 40
     mute: bool = False
     solo: bool = False
+    added: bool = False
 
     @property
     def kind(self) -> tuple[str, int, bool]:
@@ -208,7 +210,7 @@ def track(row: Any, what: str = "tracks") -> Track:
         clean_name(row.get("name", ""), f"{what}, name"),
         whole(row["program"], 0, 127, f"{what}, program"),
         **sound,
-        **{name: bool(row.get(name, False)) for name in ("drum", "mute", "solo")},
+        **{name: bool(row.get(name, False)) for name in ("drum", "mute", "solo", "added")},
     )
 
 

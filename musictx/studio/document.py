@@ -105,8 +105,8 @@ class Document:
         )
 
     def check(self, change: Change, limits: StudioLimits) -> Change:
-        """``change`` as it can be applied, with the pedals of tracks that leave; else
-        :class:`Refused` in one sentence."""
+        """``change`` as it can be applied, without the pedals of tracks that leave, and with what
+        is ``added`` of tracks; else :class:`Refused` in one sentence."""
         self.fits(change)
         new = _added(change)
         back = {number for row in change.reject for number, *_ in row.notes} - self.notes.keys()
@@ -136,7 +136,14 @@ class Document:
             raise Refused(f"pedals: more than {10 * limits.notes} movements")
         pedals = self.pedals if change.pedals is None else change.pedals
         kept = tuple(row for row in pedals if row[2] in known)
-        return change if kept == pedals else dataclasses.replace(change, pedals=kept)
+        if kept != pedals:
+            change = dataclasses.replace(change, pedals=kept)
+        if change.tracks is None:
+            return change
+        there = {t.id: t.added for row in change.reject for t in row.tracks}
+        there |= {t.id: t.added for t in self.tracks}
+        tracks = tuple(t._replace(added=there.get(t.id, True)) for t in change.tracks)
+        return dataclasses.replace(change, tracks=tracks)
 
     def fits(self, change: Change) -> None:
         """:class:`Refused` unless the notes that ``change`` takes or changes are there, and the
@@ -263,7 +270,7 @@ def _places(
             free = brought.id
             while any(free == t.id for t in all_of):
                 free += 1
-            same = brought._replace(id=free)
+            same = brought._replace(id=free, added=True)
             all_of.append(same)
         places[brought.id] = same.id
     return tuple(all_of), places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,9 @@ from musictx import midi
 from musictx.beats import Beats
 from musictx.chords import recognised
 from musictx.grid import FEWEST, exactness, grid_of
-from musictx.midi import messages, scan
-from musictx.midi.controls import beginning, controllers, places_of
+from musictx.midi import messages
+from musictx.midi.controls import controllers
 from musictx.midi.names import part_names
-from musictx.midi.read import clock_of
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.document import Document
@@ -76,19 +75,6 @@ def _mixers(data: bytes) -> dict[int, dict[str, Any]]:
             values = [value for time, value in rows if time <= first]
             found.setdefault(part, {}).update({name: values[-1]} if values else {})
     return found
-
-
-def mixed(document: Document, score: Score, data: bytes) -> bytes:
-    """``data``, the MIDI file of ``score``, whose tracks sound as those of ``document``."""
-    there, tracks = _mixers(data), {track.id: track for track in document.tracks}
-    wanted: dict[int, dict[int, Any]] = {}
-    for part, of in enumerate(np.unique(score.notes["track"]).tolist()):
-        for name, number in MIXER.items():
-            usual = Track._field_defaults[name]
-            value = getattr(tracks.get(of), name, usual)
-            if value != there.get(part, {}).get(name, usual):
-                wanted.setdefault(part, {})[number] = value
-    return beginning(data, wanted)
 
 
 def gains(document: Document) -> dict[int, tuple[float, float, float]]:
@@ -202,67 +188,6 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
         title="" if document.name.lower() == "untitled" else document.name,
         composer=document.composer,
     )
-
-
-def in_file(document: Document, data: bytes) -> Score:
-    """The document as a Score that is written into ``data``, the MIDI file that it began with, so
-    that controllers, bends, channels and its name stay; as it is where its tracks are others."""
-    score = score_of(document)
-    if not data:
-        return score
-    start = midi.read(data)
-    before = {track.id: track for track in document_of(start).tracks}
-    if sorted(before) != np.unique(start.notes["track"]).tolist():
-        return score  # a part of several programs became several tracks
-    if changes := _redressed(data, before, document.tracks):
-        data = messages.assembled(data, changes, [])
-        before = {track.id: track for track in document_of(midi.read(data)).tracks}
-    same = all(before.get(track.id, track).kind == track.kind for track in document.tracks)
-    return dataclasses.replace(score, file=data) if same else score
-
-
-def _redressed(
-    data: bytes, before: Mapping[int, Track], tracks: Iterable[Track]
-) -> dict[int, messages.TrackEdit]:
-    """What changes in a MIDI file of which some parts are called otherwise, or have another
-    instrument, where these have their MIDI tracks, or for an instrument channels in them, to
-    themselves."""
-    pairs = [(track, before[track.id]) for track in tracks if track.id in before]
-    told = [(new, old) for new, old in pairs if new.kind != old.kind]
-    changes: dict[int, messages.TrackEdit] = {}
-    if not told:
-        return changes
-    file = scan.scan(data, limits=messages.ANY)
-    places = places_of(file, clock_of(file, "")[1])
-    for new, old in told:
-        number, channel = divmod(places[new.id], 16)
-        shared = sum(place // 16 == number for place in places) > 1
-        if new.drum != old.drum or places.count(places[new.id]) > 1:
-            continue
-        if shared and new.name != old.name:
-            continue
-        change = changes.setdefault(number, messages.TrackEdit())
-        if not shared:
-            change.without = {messages.NAME}
-            if new.name:
-                change.new.append(messages.worded(0, messages.NAME, new.name))
-        if new.program != old.program and not new.drum:
-            status = file.events["status"][file.events["track"] == number]
-            change.gone |= set(np.flatnonzero(status == 0xC0 | channel).tolist())
-            body = bytes([0xC0 | channel, new.program])
-            change.new.append(messages.NewMessage(0, messages.OFF, body))
-    return changes
-
-
-def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
-    """What a MIDI file of it has beside notes and the sustain pedal, as ``data``, the one that it
-    began with: track, number of the controller, (seconds, value) of each movement."""
-    score = in_file(document, data)
-    if not score.file:
-        return []
-    ids = np.unique(score.notes["track"]).tolist()
-    found = controllers(midi.to_bytes(score))
-    return [(ids[part], number, rows) for (part, number), rows in found.items() if number != 64]
 
 
 def part_of(score: Score, begin: float, end: float) -> Score:

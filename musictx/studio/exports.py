@@ -11,15 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from musictx import formats
+from musictx import formats, midi
 from musictx.data.apart import apart
 from musictx.errors import UserError
 from musictx.files import write_bytes
+from musictx.midi.write import losses_of
 from musictx.notes import Score
-from musictx.studio import exchange
+from musictx.studio import exchange, original
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
+from musictx.studio.original import Written
 
 #: Ending -> what a browser is told that it is.
 TYPES = {
@@ -61,7 +63,7 @@ class Exports:
     def file(
         self,
         wanted: Export,
-        document: Callable[[], tuple[Document, Score]],
+        document: Callable[[], Piece],
         gone: Callable[[], bool],
     ) -> Path:
         """The file that is ``wanted`` of the piece that ``document`` gives, made unless it is
@@ -80,19 +82,19 @@ class Exports:
                 raise Refused("nobody waits for this any more", 499)
 
         go_on()
-        whole, score = document()
-        part = _part(score, wanted)
+        piece = document()
         name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", wanted.title)[:60].strip(". ") or "music"
         path = self._folder / str(next(self._count)) / f"{name}.{wanted.kind}"
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             if wanted.kind == "wav":
-                mix = exchange.gains(whole)
+                mix = exchange.gains(piece.document)
+                part = piece.part(wanted)
                 formats.writer(path)(part, path, limits=self._limits, on_block=go_on, mix=mix)
+            elif wanted.kind == "mid":
+                write_bytes(path, apart(piece.midi, wanted, limits=self._limits).data)
             else:
-                apart(formats.write, part, path, limits=self._limits)
-            if wanted.kind == "mid":
-                write_bytes(path, exchange.mixed(whole, part, path.read_bytes()))
+                apart(formats.write, piece.part(wanted), path, limits=self._limits)
         except UserError as error:
             if wanted.kind == "musicxml" and "grid" in str(error):
                 sentence = "this music is on no grid of beats, so it has no notation; quantise it"
@@ -109,23 +111,39 @@ class Exports:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def music_of(document: Document, start: bytes, wanted: Export) -> tuple[Document, Score]:
-    """What is written of a document that began with the MIDI file ``start``: its tracks in their
-    order, in sound those that are heard."""
-    ordered = exchange.in_order(document)
-    if wanted.kind == "wav":
-        return ordered, exchange.score_of(ordered, exchange.heard(ordered))
-    whole = (wanted.kind, wanted.begin, wanted.end) == ("mid", None, None)
-    return ordered, exchange.in_file(ordered, start if whole else b"")
+class Piece(NamedTuple):
+    """What files are made from."""
 
+    document: Document
+    score: Score | None = None
+    """Its notes, where these are not those of the document."""
+    start: bytes = b""
+    """The MIDI file that the document began with, if it did."""
 
-def _part(score: Score, wanted: Export) -> Score:
-    if wanted.begin is not None or wanted.end is not None:
-        begin = wanted.begin or 0.0
-        end = score.duration if wanted.end is None else wanted.end
-        if end <= begin:
-            raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
-        score = exchange.part_of(score, begin, end)
-    if not len(score) and wanted.kind != "mid":
-        raise Refused("there are no notes here to export")
-    return score
+    def part(self, wanted: Export) -> Score:
+        """What is in a file: of the document the tracks in their order, in sound those that are
+        heard."""
+        score = self.score
+        if score is None:
+            ordered = exchange.in_order(self.document)
+            numbers = exchange.heard(ordered) if wanted.kind == "wav" else None
+            score = exchange.score_of(ordered, numbers)
+        if wanted.begin is not None or wanted.end is not None:
+            begin = wanted.begin or 0.0
+            end = score.duration if wanted.end is None else wanted.end
+            if end <= begin:
+                raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
+            score = exchange.part_of(score, begin, end)
+        if not len(score) and wanted.kind != "mid":
+            raise Refused("there are no notes here to export")
+        return score
+
+    def midi(self, wanted: Export) -> Written:
+        """The MIDI file: the whole is written into the one that the document began with."""
+        if self.score is not None:
+            return Written(midi.to_bytes(self.part(wanted)), [], [])
+        if (wanted.begin, wanted.end) == (None, None):
+            return original.written(self.document, self.start)
+        data = original.anew(exchange.in_order(self.document), self.part(wanted))
+        lost = losses_of(self.start, "it is a part of the piece") if self.start else ""
+        return Written(data, [], [lost] * bool(lost))

@@ -168,7 +168,7 @@ def test_a_proposal_is_accepted_as_one_operation():
         2: (0.5, 1.5, 65, 70, 0),
         3: (0.5, 1.0, 40, 70, 7),
     }
-    assert document.tracks[1:] == (Track(7, "bass", 33, False),)
+    assert document.tracks[1:] == (Track(7, "bass", 33, False, added=True),)
     assert document.accepted == {Accepted(4, 3, 2, 2, notes=((0, 0.0, 1.0, 60, 80, 0),))}
     document.apply(back)
     assert music(document) == music(before)

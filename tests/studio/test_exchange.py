@@ -13,7 +13,7 @@ from musictx import midi, musicxml, shipped
 from musictx.beats import Beats
 from musictx.midi.controls import controllers
 from musictx.notes import Score
-from musictx.studio import exchange
+from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
@@ -244,20 +244,20 @@ def test_a_file_comes_back_with_all_that_a_page_does_not_show():
     mido.MidiFile(ticks_per_beat=384, tracks=[first, lead]).save(file=file)
     data = file.getvalue()
     document = exchange.document_of(midi.read(data))
-    assert midi.to_bytes(exchange.in_file(document, data)) == data
+    assert original.written(document, data).data == data
     document.apply(Change(remove=(0,), add=((4, 2.0, 2.5, 72, 90, 0),)))
-    score = exchange.in_file(document, data)
-    back = mido.MidiFile(file=io.BytesIO(midi.to_bytes(score)))
+    score, made = exchange.score_of(document), original.written(document, data).data
+    back = mido.MidiFile(file=io.BytesIO(made))
     events = [event for track in back.tracks for event in track]
     assert back.ticks_per_beat == 384
     assert back.tracks[0].name == "Harbour Waltz"
     assert sum(event.type == "pitchwheel" for event in events) == 4
     assert sum(event.type == "control_change" for event in events) == 8
     assert {event.channel for event in events if event.type == "note_on"} == {5}
-    assert midi.read(midi.to_bytes(score)) == score
+    assert midi.read(made) == score
     for name, program in (("Flute", 0), ("Flute", 73), ("", 40)):
         document.tracks = (document.tracks[0]._replace(name=name, program=program),)
-        written = midi.to_bytes(exchange.in_file(document, data))
+        written = original.written(document, data).data
         told = midi.read(written)
         assert told.names.get(0, "") == name
         assert set(told.notes["program"].tolist()) == {program}
@@ -288,7 +288,7 @@ def test_another_tempo_meter_and_key_come_into_the_file(follow):
     rows = [(i, n[0] * slower, n[1] * slower, *n[2:]) for i, n in document.notes.items()]
     marks = {"tempos": ((0.0, 97.0),), "meters": ((0.0, 3, 4),), "keys": ((0.0, -1, False),)}
     document.apply(Change(remove=tuple(document.notes), add=tuple(rows), **marks))
-    written = midi.to_bytes(exchange.in_file(document, file.getvalue()))
+    written = original.written(document, file.getvalue()).data
     back = mido.MidiFile(file=io.BytesIO(written))
     kinds = [event.type for event in back.tracks[0]]
     assert kinds.count("pitchwheel") == 1
@@ -303,7 +303,7 @@ def test_another_tempo_meter_and_key_come_into_the_file(follow):
     assert (score.meters.tolist(), score.keys.tolist()) == ([(0.0, 3, 4)], [(0.0, -1, False)])
     assert abs(score.tempos["bpm"][0] - 97) < 1e-3
     np.testing.assert_allclose(score.notes["start"], [row[1] for row in rows], atol=2e-3)
-    lanes = exchange.controllers_of(document, file.getvalue())
+    lanes = original.controllers_of(document, file.getvalue())
     assert [number for _, number, _ in lanes] == [1]
 
 
@@ -327,25 +327,50 @@ def test_one_of_two_parts_of_a_midi_track_gets_another_instrument(which):
     tracks = list(document.tracks)
     tracks[which] = tracks[which]._replace(program=30)
     document.tracks = tuple(tracks)
-    written = midi.to_bytes(exchange.in_file(document, data))
+    written = original.written(document, data).data
     programs = midi.read(written).notes["program"].tolist()
     assert programs == ([30, 20] if which == 0 else [10, 30])
     events = mido.MidiFile(file=io.BytesIO(written)).tracks[0]
     assert [event.channel for event in events if event.type == "pitchwheel"] == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("channels", "change"), [((0, 1), "name"), ((0, 0), "program"), ((0, 0), "name")]
-)
-def test_what_a_file_cannot_say_of_two_parts_is_written_anew(channels, change):
-    data = two_parts(*channels)
+def test_one_of_two_parts_of_a_midi_track_gets_a_name():
+    data = two_parts(0, 1)
     document = exchange.document_of(midi.read(data))
-    other = {"name": "Flute"} if change == "name" else {"program": 30}
-    document.tracks = (document.tracks[0], document.tracks[1]._replace(**other))
-    score = exchange.in_file(document, data)
-    assert not score.file
-    told = midi.read(midi.to_bytes(score))
-    assert sorted(told.notes["program"].tolist()) == [10, other.get("program", 20)]
+    document.tracks = (document.tracks[0], document.tracks[1]._replace(name="Flute"))
+    made = original.written(document, data)
+    assert made.losses == []
+    assert midi.read(made.data).names == {1: "Flute"}
+    tracks = mido.MidiFile(file=io.BytesIO(made.data)).tracks
+    bends = [[m.channel for m in track if m.type == "pitchwheel"] for track in tracks]
+    assert bends == [[], [0], [1]]
+
+
+def test_one_of_two_programs_of_a_part_gets_another():
+    data = two_parts(0, 0)
+    document = exchange.document_of(midi.read(data))
+    document.tracks = (document.tracks[0], document.tracks[1]._replace(program=30))
+    made = original.written(document, data)
+    assert made.losses == []
+    assert midi.read(made.data).notes["program"].tolist() == [10, 30]
+    (track,) = mido.MidiFile(file=io.BytesIO(made.data)).tracks
+    assert [m.program for m in track if m.type == "program_change"] == [10, 30]
+    assert sum(m.type == "pitchwheel" for m in track) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [({"name": "Flute"}, "one name"), ({"volume": 20}, "one volume"), (None, "one place")],
+)
+def test_what_two_programs_of_a_part_cannot_be_is_said(change, lost):
+    """All that the file has stays."""
+    data = two_parts(0, 0)
+    document = exchange.document_of(midi.read(data))
+    first, second = document.tracks
+    document.tracks = (first, second._replace(**change)) if change else (second, first)
+    made = original.written(document, data)
+    assert made.data == data
+    assert [lost in sentence for sentence in made.losses] == [True]
 
 
 def test_markers_and_lyrics_come_along_into_parts_and_files():
@@ -373,16 +398,14 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     rows = [(i, i + 1, 60, 80, 0, False, i % 2) for i in range(4)]
     data = midi.to_bytes(Score(notes=rows, ticks_per_quarter=480))
     document = document_of(midi.read(data))
-    score = exchange.in_file(document, data)
-    assert exchange.mixed(document, score, data) == data  # as usual: nothing is said of it
+    assert original.written(document, data).data == data  # as usual: nothing is said of it
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
     assert set(exchange.heard(document)) == {1, 3}
     assert exchange.gains(document) == {1: (1.0, -1.0, 2.25), 0: (pytest.approx(0.04), 0.0, 1.0)}
     ordered = exchange.in_order(document)
     assert [track.id for track in ordered.tracks] == [0, 1]
-    score = exchange.in_file(ordered, data)
-    made = exchange.mixed(ordered, score, midi.to_bytes(score))
+    made = original.written(document, data).data
     again = document_of(midi.read(made))
     assert [(t.volume, t.pan, t.reverb) for t in again.tracks] == [(100, 0, 90), (20, 64, 40)]
     assert again.notes[0][4] == 1  # the first note is on what is now the second track

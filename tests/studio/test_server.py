@@ -5,6 +5,7 @@ import io
 import json
 from urllib.parse import quote
 
+import mido
 import pytest
 from yarl import URL
 
@@ -268,6 +269,54 @@ def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(tmp_path):
         path = f"/api/sessions/{nothing['id']}"
         assert len(midi.read((await file("x.mid"))[0])) == 0
         assert "there are no notes here" in json.loads((await file("x.wav", 400))[0])["error"]
+
+    with_studio(tmp_path, script)
+
+
+def of_two_programs() -> bytes:
+    """A MIDI track with a controller, a bend, and notes of two programs, released fast."""
+    track = mido.MidiTrack()
+    for program in (48, 45):
+        track.append(mido.Message("program_change", program=program))
+        track.append(mido.Message("control_change", control=1, value=70))
+        track.append(mido.Message("pitchwheel", pitch=500, time=12))
+        for pitch in (60, 64):
+            track.append(mido.Message("note_on", note=pitch))
+            track.append(mido.Message("note_off", note=pitch, velocity=99, time=480))
+    out = io.BytesIO()
+    mido.MidiFile(tracks=[track]).save(file=out)
+    return out.getvalue()
+
+
+def test_a_file_comes_back_byte_for_byte_and_what_an_export_loses_is_said(tmp_path):
+    data = of_two_programs()
+
+    async def script(client):
+        async def file(path):
+            async with client.get(f"{path}/export/x.mid") as answer:
+                return await answer.read()
+
+        path = f"/api/sessions/{(await made(client, data))['id']}"
+        assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
+        assert await file(path) == data
+        lyric = {"revision": 0, "lyrics": [[0.5, "la"]]}
+        await asked(client, "POST", f"{path}/ops", json=lyric)
+        sung = await file(path)
+        kinds = [message.type for message in mido.MidiFile(file=io.BytesIO(sung)).tracks[0]]
+        assert kinds.count("lyrics") == 1
+        kinds.remove("lyrics")
+        assert kinds == [message.type for message in mido.MidiFile(file=io.BytesIO(data)).tracks[0]]
+        part = await asked(client, "GET", f"{path}/losses?begin=0&end=1")
+        (sentence,) = part["losses"]
+        assert sentence.endswith("without its controllers, bends, release velocities")
+        await asked(client, "GET", f"{path}/losses?bar=1", 400)
+
+        path = f"/api/sessions/{(await made(client, data[:-12]))['id']}"  # damaged
+        assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
+        assert await file(path) == data[:-12]
+        await asked(client, "POST", f"{path}/ops", json=lyric)
+        (sentence,) = (await asked(client, "GET", f"{path}/losses"))["losses"]
+        assert "damaged" in sentence
 
     with_studio(tmp_path, script)
 

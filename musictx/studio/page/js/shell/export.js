@@ -48,3 +48,14 @@ export function exportLink(app, suffix, query, ...children) {
   point();
   return link;
 }
+
+/**
+ * A line that says what a MIDI file of the piece, or of a part of it, loses; empty where nothing is lost.
+ * @param {import("../app.js").App} app @param {Record<string, string | number>} query  begin, end
+ */
+export function losses(app, query) {
+  const line = h("small.losses", { role: "note" });
+  const words = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
+  get(`${session(app.piece.id, "losses")}?${words}`).then(({ losses: said }) => line.replaceChildren(said.join(". ")), () => {});
+  return line;
+}

@@ -2,7 +2,7 @@
 
 import { fill, h, icon, iconButton } from "../core/dom.js";
 import { cleanName, title } from "../document/words.js";
-import { exportLink, FORMATS } from "./export.js";
+import { exportLink, FORMATS, losses } from "./export.js";
 import { chooseFile, examples, leave, openEmpty, openExample } from "./files.js";
 import { openHelp } from "./help.js";
 import { menu } from "./menu.js";
@@ -53,8 +53,8 @@ export function mountHeader(app, header) {
       exportLink(app, suffix, query, icon("export"), label, sentence && h("small", null, sentence));
     const print = h("button", { type: "button", onclick: () => app.actions.print() }, icon("score"), "Print", h("small", null, "or PDF, by the browser"));
     const links = [...FORMATS.map(([suffix, label, sentence]) => item(suffix, label, sentence)), print];
-    if (!stretch) return [...links, h("hr"), h("small", null, "Drag MIDI out of this menu into another program.")];
-    return [...links, h("hr"), ...FORMATS.slice(0, 3).map(([suffix, label]) => item(suffix, `Selected bars as ${label}`, "", stretch))];
+    if (!stretch) return [...links, losses(app, {}), h("hr"), h("small", null, "Drag MIDI out of this menu into another program.")];
+    return [...links, losses(app, {}), h("hr"), losses(app, stretch), ...FORMATS.slice(0, 3).map(([suffix, label]) => item(suffix, `Selected bars as ${label}`, "", stretch))];
   }
 
   app.on("piece", (piece) => {
