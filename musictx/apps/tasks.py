@@ -75,8 +75,8 @@ def gap(score: Score, request: InfillConfig) -> Task:
     start, stop = moment("from", request.begin, clock), moment("to", request.end, clock)
     if not 0 <= start < stop:
         raise UserError(f"to={request.end}: expected a place after from={request.begin}")
-    if start >= score.duration:
-        bars = clock.bar(float(clock.quarters(score.duration)))[0]
+    if start >= score.duration - 1e-6:
+        bars = clock.bar(float(clock.quarters(score.duration)) - 1e-3)[0]
         raise UserError(
             f"from={request.begin}: the file ends before that, after {score.duration:.1f} s, in "
             f"bar {bars}"

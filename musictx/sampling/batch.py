@@ -194,7 +194,7 @@ class Batch:
             notes = timeline.on_tracks(notes, given, self.tokenizer)
         if until is not None:
             limit = float(line.placed(until))
-            notes = notes[notes["start"] < limit]
+            notes = notes[notes["start"] < limit - 1e-6]
             if self.end != "natural":
                 notes["end"] = np.minimum(notes["end"], max(limit, self._seam(row)))
         return notes

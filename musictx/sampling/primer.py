@@ -115,7 +115,8 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     seconds = line.read(float(line.clock.seconds(stop)))
     state, ids = primer.state(tokenizer), primer.ids.tolist()
     for token_id in _silence(tokenizer, primer.ids, seconds - state.seconds):
-        if tokenizer.group > 1 and len(ids) % tokenizer.group == 0 and state.seconds >= seconds:
+        there = state.seconds >= seconds - 1e-6  # which are those of a bar line but for rounding
+        if tokenizer.group > 1 and len(ids) % tokenizer.group == 0 and there:
             break
         state.advance(token_id)
         ids.append(token_id)

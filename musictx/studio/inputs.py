@@ -102,11 +102,13 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
     seconds = request.seconds
     if request.bars is not None:  # of the document's own: a model may count in seconds
         line = clock.bar_line(float(clock.quarters(begin)), request.bars)
-        seconds = round(float(clock.seconds(line)) - begin, 4)
+        seconds = float(clock.seconds(line)) - begin
         _not_too_long(seconds, request.bars)
     if model.bpm is not None and seconds is not None:
         length = clock.quarters(begin + seconds) - clock.quarters(begin)
-        seconds = round(float(length) * 60.0 / model.bpm, 4)
+        seconds = float(length) * 60.0 / model.bpm
+    if seconds is not None:  # in four digits, which do not reach into the bar after the last
+        seconds = float(np.floor(seconds * 1e4 + 1e-3)) / 1e4
     config = request.config(model, seed, seconds=seconds)
     there = document.tracks
     return Input(request, None, None, config, begin=begin, bpm=model.bpm, clock=clock, there=there)

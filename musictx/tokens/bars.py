@@ -74,7 +74,7 @@ class Bars:
 
     def __init__(self, score: Score, until: float) -> None:
         self.clock = Beats(score)
-        last = float(self.clock.quarters(until)) * STEPS
+        last = float(np.round(self.clock.quarters(until) * STEPS, 6))
         marks = np.round(self.clock.meter_at * STEPS, 6)
         lines, begin = [], 0
         #: (step, meter) from which on bars are as long as the meter has it.

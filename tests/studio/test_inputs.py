@@ -287,6 +287,18 @@ def test_new_music_that_counts_beats_gets_the_tempo_of_the_piece():
     assert seconds.placed(3.5) == 3.5
 
 
+@pytest.mark.parametrize("name", ["song", "piano"])
+def test_a_new_piece_of_some_bars_is_not_longer_in_any_tempo(name):
+    """Its seconds have four digits."""
+    model = Models(StudioConfig()).chosen(name, "new")
+    for bpm in range(40, 241):
+        document = exchange.document_of(Score(tempos=[(0.0, float(bpm))]))
+        for bars in (1, 2, 7):
+            asked = prepare(document, Request("new", 0.0, 0.0, bars=bars), model, 0).config.seconds
+            whole = bars * 4 * 60 / (model.bpm or bpm)
+            assert whole - 2e-4 < asked <= whole + 1e-6
+
+
 def test_a_variation_is_asked_to_be_like_what_it_varies(piano):
     document = exchange.document_of(song())
     request = Request("vary", 0.0, 3.75, (0,), keep=0.5)

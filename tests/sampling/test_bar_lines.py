@@ -1,0 +1,97 @@
+"""Times in seconds meet bar lines in every tempo: what is rounded on the way is no other bar."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from musictx import midi
+from musictx.apps import tasks
+from musictx.config import GenerateConfig, InfillConfig
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.sampling.batch import Batch
+from musictx.sampling.group_events import GroupTeller
+from musictx.sampling.primer import encode_primer, to_bar_line
+from musictx.sampling.timeline import Timeline
+from musictx.tokens.build import build
+
+TEMPI = range(40, 241)
+METERS = [(4, 4), (3, 4), (7, 8), (2, 2)]
+BARS = build("notes")
+
+
+def quarters_of(meter: tuple[int, int]) -> float:
+    return meter[0] * 4 / meter[1]
+
+
+def whole_bars(bpm: float, meter: tuple[int, int], bars: int) -> Score:
+    """Eighths that fill so many bars, as a MIDI file has them."""
+    eighth = 30 / bpm
+    count = round(bars * quarters_of(meter) * 2)
+    notes = [(n * eighth, (n + 1) * eighth, 60 + n % 12, 64, 0, False, 0) for n in range(count)]
+    marks = {"tempos": [(0.0, float(bpm))], "meters": [(0.0, *meter)]}
+    return midi.read(midi.to_bytes(Score(notes, ticks_per_quarter=480, **marks)))
+
+
+@pytest.mark.parametrize("meter", METERS)
+def test_the_first_new_bar_is_the_one_that_begins_at_the_end_of_the_file(meter):
+    for bpm in TEMPI:
+        for bars in (1 + bpm % 3, 7):
+            score = whole_bars(bpm, meter, bars)
+            primer = to_bar_line(BARS, encode_primer(BARS, score))
+            line = Timeline(BARS, score)
+            seam = float(line.placed(primer.seconds))
+            at = float(line.clock.quarters(seam)) / quarters_of(meter)
+            assert at == pytest.approx(bars, abs=1e-3), bpm
+            stop = float(line.clock.quarters(line.after_bars(seam, 2))) / quarters_of(meter)
+            assert stop == pytest.approx(bars + 2, abs=1e-3), bpm
+
+
+def test_no_new_note_begins_where_the_asked_bars_end():
+    """What rounding to a grid moves there is left out."""
+    for bpm in TEMPI:
+        score = whole_bars(bpm, (4, 4), 2)
+        primer = to_bar_line(BARS, encode_primer(BARS, score))
+        for bars in range(1, 9):
+            batch = Batch(BARS, [primer], GenerateConfig(bars=bars, quantise="16"))
+            notes = score.notes[:2].copy()
+            notes["start"] = [batch.until[0] - 0.03, batch.until[0] - 1 / 4]
+            notes["end"] = notes["start"] + 1
+            (placed,) = batch.placed(0, notes)
+            at = float(Timeline(BARS, score).clock.quarters(placed["start"]))
+            assert at == pytest.approx(4 * (2 + bars) - 0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("bpm", range(40, 241, 8))
+def test_notes_that_follow_each_other_end_before_they_begin_again(bpm):
+    """A listener never has one pitch begin while it sounds."""
+    score = Score(
+        [(n * 10 / bpm, (n + 1) * 10 / bpm, 60, 64, 0, False, 0) for n in range(96)],
+        tempos=[(0.0, float(bpm))],
+    )
+    line, events = Timeline(BARS, score), []
+
+    def placed(notes: np.ndarray) -> np.ndarray:
+        notes = notes.copy()
+        for name in ("start", "end"):
+            notes[name] = line.placed(notes[name])
+        return notes
+
+    teller = GroupTeller(BARS, np.empty(0, np.uint16), placed, events.append)
+    state = BARS.grammar()
+    for token_id in BARS.encode(score).tolist():
+        state.advance(token_id)
+        teller.drawn(token_id, state.seconds)
+    teller.close(score.notes[:0])
+    assert [event.on for event in events] == [True, False] * 96
+
+
+def test_a_gap_that_begins_where_the_file_ends_is_refused():
+    for bpm in TEMPI:
+        score = whole_bars(bpm, (4, 4), 3)
+        assert tasks.gap(score, InfillConfig(begin="3", end="3")).end == pytest.approx(
+            score.duration
+        )
+        with pytest.raises(UserError, match=r"from=4: the file ends before that.*in bar 3$"):
+            tasks.gap(score, InfillConfig(begin="4", end="5"))
