@@ -6,9 +6,11 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections import defaultdict
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from musictx.musicxml import signs
 from musictx.musicxml.document import Fault, parse_number
 
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
@@ -82,9 +84,15 @@ class XmlPart:
         self.keys: list[tuple[int, int, tuple[int, bool]]] = []
         self.fermatas: list[tuple[int, int]] = []
         self.chords: list[tuple[int, int, str]] = []
-        self.lyrics: list[tuple[int, int, str]] = []
+        self.lyrics: list[tuple[int, int, tuple[tuple[int, str], ...]]] = []
+        self.signs: list[signs.Sign] = []
         for number, measure in enumerate(element.iterfind("measure")):
             self.lengths.append(self._measure(number, measure))
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """The measure and tick of each mark."""
+        marks = (self.tempos, self.meters, self.keys, self.fermatas, self.chords, self.lyrics)
+        return ((mark[0], mark[1]) for several in marks for mark in several)
 
     def _ticks(self, text: str | None, what: str) -> int:
         number = parse_number(text, what)
@@ -111,8 +119,8 @@ class XmlPart:
                         self.notes.append((number, head))
                     if item.find("notations/fermata") is not None:
                         self.fermatas.append((number, onset))
-                    if text := " ".join((item.findtext("lyric/text") or "").split()):
-                        self.lyrics.append((number, onset, text[:100]))
+                    if verses := _verses(item):
+                        self.lyrics.append((number, onset, verses))
             elif item.tag == "backup":
                 position -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":
@@ -125,6 +133,9 @@ class XmlPart:
                     self.chords.append((number, max(position + offset, 0), name))
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, number, position)
+                self.signs += signs.of_direction(item, number, position)
+            elif item.tag == "barline":
+                self.signs += signs.of_barline(item, number, position)
             position = max(0, position)  # no way leads out of the measure
             length = max(length, position)
         return length
@@ -187,6 +198,16 @@ class XmlPart:
         if bpm > 0:
             moved = sound.findtext("offset") or item.findtext("offset[@sound='yes']", "0")
             self.tempos.append((number, max(0, position + self._ticks(moved, "offset")), bpm))
+
+
+def _verses(note: ET.Element) -> tuple[tuple[int, str], ...]:
+    """(number, syllable) of each verse under a note; one without a number is the first."""
+    verses: dict[int, str] = {}
+    for lyric in note.iterfind("lyric"):
+        number = re.search(r"\d{1,2}", lyric.get("number", ""))
+        if text := " ".join((lyric.findtext("text") or "").split()):
+            verses.setdefault(int(number[0]) if number else 1, text[:100])
+    return tuple(sorted(verses.items()))
 
 
 def _meter(time: ET.Element) -> tuple[int, int] | None:
