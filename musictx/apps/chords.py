@@ -26,7 +26,7 @@ def run(config: ChordsConfig) -> str:
         if out.suffix.lower() not in WRITERS:
             raise UserError(f"out={config.out}: expected a file that ends in .mid or .musicxml")
         check_writable(out.parent, "out")
-    score = read_music(config.file, "file", "with chords", config.limits)
+    score = read_music(config.file, "file", "with chords", config.limits, repeats=config.repeats)
     if not len(score):
         raise UserError(f"file={config.file}: this file holds no notes")
     bars = chord_sheet.bars_of(score)
