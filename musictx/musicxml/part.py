@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
@@ -32,6 +32,13 @@ class Instrument(NamedTuple):
 
     program: int = 0
     drum_pitch: int | None = None
+
+
+class Length(NamedTuple):
+    """Ticks from the beginning of a measure to the end of all that is in it, and of its notes."""
+
+    whole: int
+    notes: int
 
 
 class NoteHead(NamedTuple):
@@ -75,9 +82,10 @@ class XmlPart:
     ) -> None:
         self._resolution = resolution
         self._instruments = instruments
-        self._ticks_of_division = resolution
+        # Notes may come before the first divisions of their part.
+        self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
-        self.lengths: list[int] = []
+        self.lengths: list[Length] = []
         self.notes: list[tuple[int, NoteHead]] = []
         self.tempos: list[tuple[int, int, float]] = []
         self.meters: list[tuple[int, int, tuple[int, int]]] = []
@@ -100,9 +108,14 @@ class XmlPart:
             return number * self._ticks_of_division
         return round(number * self._ticks_of_division)
 
-    def _measure(self, number: int, element: ET.Element) -> int:
+    def _division(self, text: str | None) -> int:
+        """Ticks of a unit of duration of which so many are a quarter."""
+        return int(self._resolution / Fraction(parse_number(text, "divisions")))
+
+    def _measure(self, number: int, element: ET.Element) -> Length:
         """Read one measure; returns its length."""
         length = position = onset = 0  # where the next note begins; where the last one did (chords)
+        notes = 0  # where the last note ends
         for item in element:
             if item.tag == "note":
                 children = {child.tag: child for child in item}
@@ -113,6 +126,8 @@ class XmlPart:
                     onset = position
                     position += duration
                 length = max(length, onset + duration)
+                if "rest" not in children:
+                    notes = max(notes, onset + duration)
                 if "cue" not in children and "rest" not in children:
                     head = self._head(item, children, onset, duration)
                     if head is not None:
@@ -138,7 +153,7 @@ class XmlPart:
                 self.signs += signs.of_barline(item, number, position)
             position = max(0, position)  # no way leads out of the measure
             length = max(length, position)
-        return length
+        return Length(length, notes)
 
     def _head(
         self, note: ET.Element, children: dict[str, ET.Element], start: int, duration: int
@@ -162,15 +177,15 @@ class XmlPart:
             return None
         if not 0 <= pitch <= 127 or duration <= 0:
             return None
-        ties = {tie.get("type") for tie in note.iterfind("tie")} if "tie" in children else set()
-        return NoteHead(start, start + duration, pitch, instrument, "stop" in ties, "start" in ties)
+        ties = {tie.get("type") for tie in note.iterfind("tie")}
+        ties |= {tie.get("type") for tie in note.iterfind("notations/tied")}
+        tie_in, tie_out = (bool(ties & {kind, "continue"}) for kind in ("stop", "start"))
+        return NoteHead(start, start + duration, pitch, instrument, tie_in, tie_out)
 
     def _attributes(self, item: ET.Element, number: int, position: int) -> None:
         text = item.findtext("divisions")
         if text is not None:
-            self._ticks_of_division = int(
-                self._resolution / Fraction(parse_number(text, "divisions"))
-            )
+            self._ticks_of_division = self._division(text)
         change = item.find("transpose")
         if change is not None:
             octaves = int(parse_number(change.findtext("octave-change", "0"), "octave-change"))
@@ -233,6 +248,20 @@ def _chord(element: ET.Element) -> str:
     step = (element.findtext("root/root-step") or "").strip()
     alter = {"-1": "b", "1": "#"}.get((element.findtext("root/root-alter") or "").strip(), "")
     return f"{step}{alter}:{_QUALITIES[kind]}" if step and kind in _QUALITIES else ""
+
+
+def continued(heads: list[NoteHead]) -> list[NoteHead]:
+    """The same with ties that only begin: the next note head of that pitch, if it stands where the
+    first one ends and no tie leads to it, is where they end."""
+    begun = Counter((head.pitch, head.end) for head in heads if head.tie_out)
+    begun.subtract((head.pitch, head.start) for head in heads if head.tie_in)
+    whole = []
+    for head in heads:
+        if not head.tie_in and begun[head.pitch, head.start] > 0:
+            begun[head.pitch, head.start] -= 1
+            head = head._replace(tie_in=True)
+        whole.append(head)
+    return whole
 
 
 def tied(heads: list[NoteHead]) -> list[NoteHead]:

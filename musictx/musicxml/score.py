@@ -14,7 +14,7 @@ import numpy as np
 
 from musictx.config.limits import Limits
 from musictx.musicxml.document import Fault, over, parse_number
-from musictx.musicxml.part import Instrument, XmlPart, read_instruments, tied
+from musictx.musicxml.part import Instrument, Length, XmlPart, continued, read_instruments, tied
 from musictx.musicxml.repeats import NoOrder, order
 from musictx.musicxml.signs import sections
 from musictx.musicxml.unfold import Played
@@ -43,7 +43,7 @@ def to_score(
         raise Fault("has no parts")
     if sum(len(part.notes) for part in parts) > limits.notes:
         raise over(limits, "notes", "notes")
-    page = sections([part.signs for part in parts], _starts([part.lengths for part in parts]))
+    page = sections([part.signs for part in parts], _starts(parts, resolution))
     score = partial(_score, root, parts, page.starts, bpm, resolution, limits)
     as_it_stands = Played(page, range(len(page.marks)))
     if not repeats:
@@ -100,10 +100,13 @@ def _score(
 
     rows = []
     for track, part in enumerate(parts):
-        on_page = [(starts[measure] + head.start, head) for measure, head in part.notes]
+        page = [
+            head._replace(start=starts[measure] + head.start, end=starts[measure] + head.end)
+            for measure, head in part.notes
+        ]
         heads = [
             head._replace(start=at, end=at + head.end - head.start)
-            for at, head, _ in played.events(on_page)
+            for at, head, _ in played.events((head.start, head) for head in continued(page))
         ]
         for start, end, pitch, instrument, _, _ in tied(heads):
             drum = instrument.drum_pitch is not None
@@ -165,21 +168,31 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
     return resolution
 
 
-def _starts(parts: list[list[int]]) -> list[int]:
+def _starts(parts: list[XmlPart], resolution: int) -> list[int]:
     """Tick at which each measure begins, from the lengths of the measures of each part.
 
     A measure begins together in every part, so the longest one gives its length: a part that leaves
-    a measure empty does not run ahead of the others.
+    a measure empty does not run ahead of the others. Rests do not reach beyond the meter, though
+    some programs write them so; notes may.
     """
-    longest: list[int] = []
-    for lengths in parts:
-        longest += [0] * (len(lengths) - len(longest))
-        for i, length in enumerate(lengths):
-            if length > longest[i]:
-                longest[i] = length
-    starts = [0]
-    for length in longest:
-        starts.append(starts[-1] + length)
+    meters: dict[int, int] = {}  # measure -> ticks of a bar from there on
+    for part in reversed(parts):
+        meters |= {
+            measure + (at > 0): 4 * resolution * beats // kind
+            for measure, at, (beats, kind) in part.meters
+        }
+    longest: list[Length] = []
+    for part in parts:
+        longest += [Length(0, 0)] * (len(part.lengths) - len(longest))
+        for measure, (whole, notes) in enumerate(part.lengths):
+            there = longest[measure]
+            if whole > there.whole or notes > there.notes:
+                longest[measure] = Length(max(whole, there.whole), max(notes, there.notes))
+    starts, bar = [0], 0
+    for measure, length in enumerate(longest):
+        bar = meters.get(measure, bar)
+        rests = min(length.whole, bar) if bar else length.whole
+        starts.append(starts[-1] + max(rests, length.notes))
     return starts
 
 
