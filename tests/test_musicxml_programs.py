@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
+
 import pytest
 
-from tests.test_musicxml import CHORD, HEAD, REST, C, D, E, G, backup, note, read
+from musictx import musicxml
+from musictx.chords import marked
+from musictx.notes import Score
+from tests.test_musicxml import CHORD, HEAD, REST, C, D, E, G, backup, document, note, read
 
 TIED = '<notations><tied type="{}"/></notations>'
 FOUR = (
@@ -63,3 +68,61 @@ def test_divisions_may_come_after_the_first_notes():
     assert read([note(C, 2) + note(D, 2) + HEAD.format(2) + note(E, 2) + note(G, 2)]) == [
         (0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 64, 0), (3, 4, 67, 0)
     ]  # fmt: skip
+
+
+def harmony(step="C", alter=None, kind="major", text=None, bass=None, degree=""):
+    altered = "" if alter is None else f"<root-alter>{alter}</root-alter>"
+    label = "" if text is None else f' text="{text}"'
+    below = f"<bass><bass-step>{bass}</bass-step></bass>" if bass else ""
+    root = f"<root><root-step>{step}</root-step>{altered}</root>"
+    return f"<harmony>{root}<kind{label}>{kind}</kind>{below}{degree}</harmony>"
+
+
+FLAT_NINE = (
+    "<degree><degree-value>9</degree-value><degree-alter>-1</degree-alter>"
+    "<degree-type>add</degree-type></degree>"
+)
+#: A chord symbol -> its name, and the chord that it counts as.
+SYMBOLS = [
+    (harmony(), "C:maj", "C:maj"),
+    (harmony(bass="G"), "C:maj/5", "C:maj"),
+    (harmony("B", -2), "Bbb:maj", "A:maj"),
+    (harmony("B", "-1.0"), "Bb:maj", "Bb:maj"),
+    (harmony("F", kind="major-11th"), "F:maj11", "F:maj7"),
+    (harmony("D", kind="minor-13th"), "D:min13", "D:min7"),
+    (harmony("G", kind="dominant", bass="F"), "G:7/b7", "G:7"),
+    (harmony(kind="other"), "C:maj", "C:maj"),
+    (harmony(kind="other", text="7alt(x)"), "C:maj(7alt x)", "C:maj"),
+    (harmony(kind="other", text="m7"), "C:min7", "C:min7"),
+    (harmony("A", kind=""), "A:maj", "A:maj"),
+    (harmony("A", kind="minor-fancy"), "A:min(minor-fancy)", "A:min"),
+    (harmony("G", kind="dominant", degree=FLAT_NINE), "G:7(b9)", "G:7"),
+]
+
+
+def test_chord_symbols_keep_their_bass_and_what_no_name_is_for():
+    """Each is a chord of its kind, never the one before; written and read again it is the same."""
+    bars = [symbol + note(C, 4) for symbol, _, _ in SYMBOLS]
+    bars[0] = FOUR.format(1) + bars[0]
+    score = musicxml.read(document(bars), bpm=60)
+    assert score.markers == tuple((4.0 * n, name) for n, (_, name, _) in enumerate(SYMBOLS))
+    assert [str(marked(score)[name]) for _, name in score.markers] == [s[2] for s in SYMBOLS]
+    again = musicxml.read(musicxml.to_bytes(score))
+    assert again.markers == score.markers
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "bass"),
+    [("G/B", ("G", 0), "B:0"), ("F#m7/E", ("F", 1), "E:0"), ("Eb:maj/3", ("E", -1), "G:0"),
+     ("E:maj/3", ("E", 0), "G:1"), ("C:min/b3", ("C", 0), "E:-1"), ("Bb/Ab", ("B", -1), "A:-1")],
+)  # fmt: skip
+def test_the_bass_of_a_marker_is_written(name, root, bass):
+    score = Score(
+        [(0.0, 4.0, 60, 80, 0, False, 0)], tempos=[(0.0, 60.0)],
+        markers=((0.0, name), (2.0, "C:min7")),
+    )  # fmt: skip
+    written = ET.fromstring(musicxml.to_bytes(score)).find(".//harmony")
+    found = [written.findtext(f".//{n}-step") for n in ("root", "bass")]
+    alters = [int(written.findtext(f".//{n}-alter", "0")) for n in ("root", "bass")]
+    assert (found[0], alters[0]) == root
+    assert f"{found[1]}:{alters[1]}" == bass

@@ -10,20 +10,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from musictx.musicxml import signs
+from musictx.musicxml import harmony, signs
 from musictx.musicxml.document import Fault, parse_number
 
-#: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
-_QUALITIES = {
-    "major": "maj", "minor": "min", "dominant": "7", "major-seventh": "maj7",
-    "minor-seventh": "min7", "diminished": "dim", "augmented": "aug", "half-diminished": "hdim7",
-    "diminished-seventh": "dim7", "suspended-second": "sus2", "suspended-fourth": "sus4",
-    "major-sixth": "maj6", "minor-sixth": "min6", "major-minor": "minmaj7", "dominant-ninth": "9",
-    "major-ninth": "maj9", "minor-ninth": "min9", "dominant-11th": "11", "minor-11th": "min11",
-    "dominant-13th": "13", "major-13th": "maj13", "augmented-seventh": "aug", "power": "5",
-}  # fmt: skip
-#: The same the other way round, of several kinds the first.
-KINDS = {"N": "none"} | {name: kind for kind, name in reversed(_QUALITIES.items())}
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
@@ -143,7 +132,7 @@ class XmlPart:
             elif item.tag == "attributes":
                 self._attributes(item, number, position)
             elif item.tag == "harmony":
-                if name := _chord(item):
+                if name := harmony.name_of(item):
                     offset = self._ticks(item.findtext("offset", "0"), "offset")
                     self.chords.append((number, max(position + offset, 0), name))
             elif item.tag in ("sound", "direction"):
@@ -238,16 +227,6 @@ def _meter(time: ET.Element) -> tuple[int, int] | None:
         if finest > 65535:
             return None
     return (int(bar * finest), finest) if 0 < bar * finest < 256 else None
-
-
-def _chord(element: ET.Element) -> str:
-    """The name of a chord symbol, such as ``Bb:min7``; empty if its kind has none."""
-    kind = (element.findtext("kind") or "").strip()
-    if kind == "none":
-        return "N"
-    step = (element.findtext("root/root-step") or "").strip()
-    alter = {"-1": "b", "1": "#"}.get((element.findtext("root/root-alter") or "").strip(), "")
-    return f"{step}{alter}:{_QUALITIES[kind]}" if step and kind in _QUALITIES else ""
 
 
 def continued(heads: list[NoteHead]) -> list[NoteHead]:
