@@ -126,3 +126,38 @@ def test_the_bass_of_a_marker_is_written(name, root, bass):
     alters = [int(written.findtext(f".//{n}-alter", "0")) for n in ("root", "bass")]
     assert (found[0], alters[0]) == root
     assert f"{found[1]}:{alters[1]}" == bass
+
+
+def metronome(unit, number, more="", sound=""):
+    inside = f"<beat-unit>{unit}</beat-unit>{more}<per-minute>{number}</per-minute>"
+    mark = f"<direction-type><metronome>{inside}</metronome></direction-type>"
+    return f"<direction>{mark}{sound}</direction>"
+
+
+DOT = "<beat-unit-dot/>"
+EQUAL = (
+    "<direction><direction-type><metronome><beat-unit>eighth</beat-unit>"
+    "<beat-unit>quarter</beat-unit></metronome></direction-type></direction>"
+)
+
+
+@pytest.mark.parametrize(
+    ("mark", "bpm"),
+    [
+        (metronome("quarter", 60), 60),
+        (metronome("quarter", 60, DOT), 90),
+        (metronome("half", 50), 100),
+        (metronome("eighth", 100, DOT), 75),
+        (metronome("quarter", "c. 72-76"), 72),
+        (metronome("quarter", 60, sound='<sound tempo="90"/>'), 90),
+        ('<sound tempo="90"/>' + metronome("quarter", 60), 90),
+        (metronome("quarter", 60) + '<sound tempo="90"/>', 90),
+        (EQUAL, 120),
+        (metronome("quarter", "fast"), 120),
+        (metronome("quarter", 0), 120),
+        (metronome("breath", 60), 120),
+    ],
+)
+def test_metronome_marks_count_where_programs_get_no_tempo(mark, bpm):
+    score = musicxml.read(document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)]))
+    assert score.notes["start"].tolist() == [0.0, 60 / bpm]

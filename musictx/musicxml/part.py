@@ -13,6 +13,11 @@ from typing import NamedTuple
 from musictx.musicxml import harmony, signs
 from musictx.musicxml.document import Fault, parse_number
 
+#: Note values that a metronome counts -> quarter notes.
+_QUARTERS = {
+    "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
+    "16th": 0.25, "32nd": 0.125,
+}  # fmt: skip
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
@@ -74,6 +79,7 @@ class XmlPart:
         # Notes may come before the first divisions of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
+        self._metronomes: list[tuple[int, int, float]] = []
         self.lengths: list[Length] = []
         self.notes: list[tuple[int, NoteHead]] = []
         self.tempos: list[tuple[int, int, float]] = []
@@ -85,6 +91,9 @@ class XmlPart:
         self.signs: list[signs.Sign] = []
         for number, measure in enumerate(element.iterfind("measure")):
             self.lengths.append(self._measure(number, measure))
+        # A metronome mark is for readers; what is said to programs at the same moment counts.
+        given = {(number, at) for number, at, _ in self.tempos}
+        self.tempos[:0] = (mark for mark in self._metronomes if mark[:2] not in given)
 
     def places(self) -> Iterator[tuple[int, int]]:
         """The measure and tick of each mark."""
@@ -193,15 +202,31 @@ class XmlPart:
             self.keys.append((number, position, (sounding, minor)))
 
     def _tempo(self, item: ET.Element, number: int, position: int) -> None:
-        """``<sound tempo>``, alone or inside a direction. Its own offset moves it; that of the
-        direction only the words on the page, unless it says ``sound="yes"``."""
+        """``<sound tempo>``, alone or inside a direction, or ``<metronome>``. The offset of a sound
+        moves it; that of the direction only the words on the page, unless it says
+        ``sound="yes"``."""
         sound = item if item.tag == "sound" else item.find("sound")
-        if sound is None or "tempo" not in sound.attrib:
-            return
-        bpm = float(parse_number(sound.get("tempo"), "tempo"))
+        moved = item.findtext("offset[@sound='yes']", "0")
+        marks = self._metronomes
+        if sound is not None and "tempo" in sound.attrib:
+            bpm = float(parse_number(sound.get("tempo"), "tempo"))
+            moved, marks = sound.findtext("offset") or moved, self.tempos
+        else:
+            bpm = _metronome(item)
         if bpm > 0:
-            moved = sound.findtext("offset") or item.findtext("offset[@sound='yes']", "0")
-            self.tempos.append((number, max(0, position + self._ticks(moved, "offset")), bpm))
+            marks.append((number, max(0, position + self._ticks(moved, "offset")), bpm))
+
+
+def _metronome(direction: ET.Element) -> float:
+    """Quarter notes a minute of a metronome mark, such as a dotted quarter = 60; 0 for none and for
+    a note value that equals another."""
+    mark = direction.find("direction-type/metronome")
+    if mark is None or len(mark.findall("beat-unit")) != 1:
+        return 0.0
+    quarters = _QUARTERS.get((mark.findtext("beat-unit") or "").strip(), 0.0)
+    dots = min(len(mark.findall("beat-unit-dot")), 3)
+    number = re.search(r"[0-9]{1,4}(\.[0-9]{1,6})?", mark.findtext("per-minute") or "")
+    return quarters * (2 - 0.5**dots) * float(number[0]) if number else 0.0
 
 
 def _verses(note: ET.Element) -> tuple[tuple[int, str], ...]:
